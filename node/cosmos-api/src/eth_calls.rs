@@ -1,5 +1,6 @@
-//! Calls of contracts for the queries of the module `vm`. They run as JSON-RPC's `eth_call` and
-//! `eth_estimateGas` do, and this crate does not depend on JSON-RPC: the program passes an [`EthCalls`] in.
+//! Contract calls for the queries of the module `vm`. They behave as JSON-RPC's `eth_call` and
+//! `eth_estimateGas`, but this crate does not depend on the one for JSON-RPC: the program passes in an
+//! implementation of [`EthCalls`].
 
 use alloy_primitives::Address;
 use chain::ChainSpec;
@@ -8,7 +9,7 @@ use server::interrupt::Interrupt;
 use state::View;
 use std::fmt::Debug;
 
-/// A call, and where it runs.
+/// A call and the state it runs on.
 #[derive(Clone, Copy, Debug)]
 pub struct EthCall<'a> {
     /// The rules of the chain.
@@ -19,11 +20,11 @@ pub struct EthCall<'a> {
     pub number: u64,
     /// The block producer that the call sees; by default that of the block.
     pub proposer: Option<Address>,
-    /// Maximum gas, if the request states one; the cap of the node holds as well.
+    /// Maximum gas stated by the request. The node's own cap applies as well.
     pub gas_cap: Option<u64>,
-    /// Tells that the caller has gone away.
+    /// Signals that the caller has disconnected.
     pub interrupt: &'a Interrupt,
-    /// The JSON of a transaction, as `eth_call` takes it.
+    /// The transaction as JSON, as `eth_call` accepts it.
     pub arguments: &'a str,
 }
 
@@ -40,7 +41,7 @@ pub enum EthCallError {
 
 /// Runs calls of contracts.
 pub trait EthCalls: Debug + Send + Sync {
-    /// The result of a call; a call that fails has one too.
+    /// The result of a call. A call that fails also has one.
     ///
     /// # Errors
     /// [`EthCallError`].
@@ -49,6 +50,6 @@ pub trait EthCalls: Debug + Send + Sync {
     /// The gas that a call needs, or the revert of a call that reverts with any gas.
     ///
     /// # Errors
-    /// [`EthCallError`], also for a call that fails otherwise.
+    /// [`EthCallError`], also if the call fails for another reason.
     fn estimate_gas(&self, call: &EthCall<'_>) -> Result<Result<u64, CallOutcome>, EthCallError>;
 }

@@ -1,5 +1,5 @@
-//! Queries of the modules: `/package.Service/Method` with an encoded request, answered by the services of
-//! gRPC. A failure is an answer with the SDK's code, as its `BaseApp` makes one of a status of gRPC.
+//! ABCI queries: `/package.Service/Method` with an encoded request, answered by the gRPC services. A failed
+//! query returns a response with the SDK's code, which `BaseApp` derives from the gRPC status.
 
 use super::{Answer, Node, arguments::Arguments, shape};
 use axum::http::{HeaderValue, uri::PathAndQuery};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tonic::{Code, Status};
 
-/// An error that the SDK has registered in its codespace: number and text.
+/// An error registered in the SDK's codespace: code and text.
 type Registered = (u32, &'static str);
 
 const UNAUTHORIZED: Registered = (4, "unauthorized");
@@ -17,7 +17,7 @@ const INVALID_REQUEST: Registered = (18, "invalid request");
 const KEY_NOT_FOUND: Registered = (22, "key not found");
 const INVALID_HEIGHT: Registered = (26, "invalid height");
 
-/// Answers a query of the block that `height` names, of the newest if it is 0. Proofs are not given.
+/// Answers a query of the block at `height`, or of the newest block if it is 0. Proofs are not returned.
 pub(super) async fn query(node: Arc<Node>, given: Arguments) -> Answer {
     given.flag("prove")?;
     let path = given.text("path")?.unwrap_or_default();
@@ -35,10 +35,10 @@ pub(super) async fn query(node: Arc<Node>, given: Arguments) -> Answer {
     let height = (asked != 0).then(|| HeaderValue::from(asked));
     let answer = node.services.call(&path, &data, height.as_ref()).await;
     Ok(match answer {
-        Ok(told) => {
-            let height = told.height.as_ref().and_then(|height| height.to_str().ok());
+        Ok(response) => {
+            let height = response.height.as_ref().and_then(|height| height.to_str().ok());
             let height = height.map_or_else(|| shape::long(at.number()), str::to_owned);
-            success(&told.message, &height)
+            success(&response.message, &height)
         }
         Err(status) => refusal(&status, asked),
     })
@@ -48,7 +48,7 @@ fn success(message: &Bytes, height: &str) -> Value {
     response((0, ""), "", shape::base64(message), height)
 }
 
-/// A status as the SDK wraps it (`gRPCErrorToSDKError`).
+/// Wraps a gRPC status as the SDK does (`gRPCErrorToSDKError`).
 fn refusal(status: &Status, height: i64) -> Value {
     let (code, message) = (status.code(), status.message());
     if code == Code::Unimplemented {
@@ -63,8 +63,8 @@ fn refusal(status: &Status, height: i64) -> Value {
     failure(&format!("rpc error: code = {code:?} desc = {message}"), registered, height)
 }
 
-/// An error with its text behind what it is about, unless that ends with it already: what is told over
-/// REST does where the SDK's gateway has it.
+/// An error that begins with its subject and ends with its text. The text is not repeated if the subject
+/// already ends with it, as with the messages of the SDK's gateway.
 fn failure(about: &str, (code, text): Registered, height: i64) -> Value {
     let suffix = format!(": {text}");
     let log = format!("{}{suffix}", about.strip_suffix(&suffix).unwrap_or(about));

@@ -1,5 +1,5 @@
-//! The parameters of a call. In JSON numbers may be strings, and bytes are base64 or, where CometBFT has it
-//! so, hex; in a URI texts are in quotes, and bytes are a text or hex with `0x`.
+//! The parameters of a call. In JSON, numbers may be strings, and bytes are base64 (hex for the parameters that
+//! CometBFT decodes as hex). In a URI, texts are quoted, and bytes are a text or hex with `0x`.
 
 use super::error::Error;
 use alloy_primitives::hex;
@@ -7,32 +7,32 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Most characters of a wrong value that an error repeats.
+/// Maximum number of characters of a wrong value that an error repeats.
 const SHOWN_CHARS: usize = 40;
 
-/// A value as it came.
+/// A value as the client sent it.
 #[derive(Clone, Debug)]
 enum Given {
     Json(Value),
     Uri(String),
 }
 
-/// The parameters that were given, by name.
+/// The parameters of a call, by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arguments(BTreeMap<&'static str, Given>);
 
-/// The method's own name of a parameter.
+/// The parameter of the method that has this name.
 fn known(name: &str, names: &'static [&'static str]) -> Result<&'static str, Error> {
     let found = names.iter().find(|known| **known == name);
     found.copied().ok_or_else(|| Error::Unknown { name: name.to_owned(), known: names })
 }
 
 impl Arguments {
-    /// The member `params` of a call of a method whose parameters have these names; in a list they have
+    /// Reads the member `params` of a call. `names` are the parameters of the method; a list of values is in
     /// their order.
     ///
     /// # Errors
-    /// If there is one that the method does not have.
+    /// If there is a parameter that the method does not have.
     pub(super) fn of_json(params: Value, names: &'static [&'static str]) -> Result<Self, Error> {
         let named: Vec<_> = match params {
             Value::Null => Vec::new(),
@@ -45,16 +45,16 @@ impl Arguments {
                 return Err(Error::TooMany { given: values.len(), known: names });
             }
             Value::Array(values) => names.iter().copied().zip(values).collect(),
-            _ => return Err(Error::Request("params are neither an object nor a list".to_owned())),
+            _ => return Err(Error::Request("params must be an object or a list".to_owned())),
         };
         let given = named.into_iter().filter(|(_, value)| !value.is_null());
         Ok(Self(given.map(|(name, value)| (name, Given::Json(value))).collect()))
     }
 
-    /// The query of a URI; an empty value is none.
+    /// Reads the query of a URI. An empty value counts as a missing parameter.
     ///
     /// # Errors
-    /// As [`Self::of_json`].
+    /// Same as [`Self::of_json`].
     pub(super) fn of_uri(
         pairs: Vec<(String, String)>,
         names: &'static [&'static str],
@@ -74,15 +74,15 @@ impl Arguments {
         })
     }
 
-    /// A text.
+    /// A string.
     pub(super) fn text(&self, name: &'static str) -> Result<Option<String>, Error> {
-        self.read(name, "a text (in a URI: in double quotes)", |given| match given {
+        self.read(name, "a string (in a URI: in double quotes)", |given| match given {
             Given::Json(value) => value.as_str().map(str::to_owned),
             Given::Uri(text) => unquoted(text),
         })
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub(super) fn flag(&self, name: &'static str) -> Result<Option<bool>, Error> {
         self.read(name, "true or false", |given| match given {
             Given::Json(value) => value.as_bool(),
@@ -90,9 +90,9 @@ impl Arguments {
         })
     }
 
-    /// Bytes that are base64 in JSON.
+    /// Bytes, which are base64 in JSON.
     pub(super) fn bytes(&self, name: &'static str) -> Result<Option<Vec<u8>>, Error> {
-        self.read(name, "base64 (in a URI: hex with 0x, or a text in double quotes)", |given| {
+        self.read(name, "base64 (in a URI: hex with 0x, or a string in double quotes)", |given| {
             match given {
                 Given::Json(value) => BASE64.decode(value.as_str()?).ok(),
                 Given::Uri(text) => bytes_of(text),
@@ -100,11 +100,11 @@ impl Arguments {
         })
     }
 
-    /// Bytes that are hex in JSON.
+    /// Bytes, which are hex in JSON.
     pub(super) fn hex(&self, name: &'static str) -> Result<Option<Vec<u8>>, Error> {
         self.read(
             name,
-            "hex (in a URI: with 0x, or a text in double quotes)",
+            "hex (in a URI: with 0x, or a string in double quotes)",
             |given| match given {
                 Given::Json(value) => hex::decode(value.as_str()?).ok(),
                 Given::Uri(text) => bytes_of(text),
@@ -131,12 +131,12 @@ impl Arguments {
     }
 }
 
-/// What is in quotes, as JSON writes it.
+/// The content of a string in quotes, with the escapes of JSON.
 fn unquoted(text: &str) -> Option<String> {
     serde_json::from_str(text).ok()
 }
 
-/// The bytes that a URI names.
+/// The bytes of a value in a URI.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => hex::decode(digits).ok(),
@@ -186,14 +186,17 @@ mod tests {
     fn wrong_values_are_named() {
         let said = uri("tx", &"x".repeat(100)).text("tx").unwrap_err().to_string();
         let cut = "x".repeat(SHOWN_CHARS);
-        assert_eq!(said, format!("parameter tx: {cut} is not a text (in a URI: in double quotes)"));
+        assert_eq!(
+            said,
+            format!("parameter tx: {cut} is not a string (in a URI: in double quotes)")
+        );
         for wrong in [json!("x"), json!(1.5), json!({}), json!("99999999999999999999")] {
             assert!(json(json!({ "height": wrong })).number("height").is_err());
         }
         assert!(json(json!({ "tx": "!" })).bytes("tx").is_err());
         assert!(uri("tx", "0x0").bytes("tx").is_err());
         let unknown = Arguments::of_json(json!({ "heigth": 5 }), NAMES).unwrap_err().to_string();
-        assert_eq!(unknown, r#"the method has no parameter "heigth": it takes ["height", "tx"]"#);
+        assert_eq!(unknown, r#"unknown parameter "heigth": the method has ["height", "tx"]"#);
         assert!(Arguments::of_json(json!([1, 2, 3]), NAMES).is_err());
         assert!(Arguments::of_json(json!("x"), NAMES).is_err());
     }

@@ -1,14 +1,14 @@
-//! Blocks, their headers, and who made them.
+//! Blocks, headers, commits, results and validators.
 
 use super::{Answer, Node, arguments::Arguments, error::Error, shape, txs};
 use crate::query::{Snapshot, proto::tendermint::types::Header};
 use alloy_primitives::B256;
 use serde_json::json;
 
-/// Most blocks of one list (CometBFT).
-const LIST_MAX: u64 = 20;
+/// Maximum number of blocks in one list (as in CometBFT).
+const MAX_LIST_BLOCKS: u64 = 20;
 
-/// The block that `height` names; the newest if nothing does.
+/// The block at `height`; the newest block if the parameter is missing.
 pub(super) fn height(at: &Snapshot, given: &Arguments) -> Result<u64, Error> {
     let newest = at.number();
     let Some(height) = given.number("height")? else { return Ok(newest) };
@@ -17,7 +17,7 @@ pub(super) fn height(at: &Snapshot, given: &Arguments) -> Result<u64, Error> {
     if number > newest { Err(Error::HeightTooHigh { height, newest }) } else { Ok(number) }
 }
 
-/// The block that `hash` names.
+/// The block with this hash.
 fn by_hash(at: &Snapshot, hash: Option<Vec<u8>>) -> Result<u64, Error> {
     let hash = hash.ok_or(Error::Missing("hash"))?;
     let found = match B256::try_from(hash.as_slice()) {
@@ -28,7 +28,7 @@ fn by_hash(at: &Snapshot, hash: Option<Vec<u8>>) -> Result<u64, Error> {
 }
 
 fn shown(at: &Snapshot, number: u64) -> Answer {
-    let (id, block) = at.carried_block(number)?;
+    let (id, block) = at.comet_block(number)?;
     Ok(shape::block(&id, &block))
 }
 
@@ -56,7 +56,7 @@ pub(super) fn header_by_hash(node: &Node, given: &Arguments) -> Answer {
     shown_header(&at, by_hash(&at, given.hex("hash")?)?)
 }
 
-/// Blocks of a range of heights, newest first; without one the newest.
+/// Blocks of a range of heights, newest first. Without a range, the newest blocks.
 pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let bound = |name| match given.number(name)?.unwrap_or_default() {
@@ -65,19 +65,19 @@ pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
     };
     let (min, max) = (bound("minHeight")?.max(1), bound("maxHeight")?);
     let max = if max == 0 { at.number() } else { max.min(at.number()) };
-    let min = min.max(max.saturating_sub(LIST_MAX - 1));
+    let min = min.max(max.saturating_sub(MAX_LIST_BLOCKS - 1));
     if min > max && at.number() > 0 {
         return Err(Error::HeightRange { min, max });
     }
     let metas = (min..=max).rev().map(|number| {
-        let (id, block) = at.carried_block(number)?;
+        let (id, block) = at.comet_block(number)?;
         Ok(shape::block_meta(&id, &block))
     });
     let metas = metas.collect::<Result<Vec<_>, Error>>()?;
     Ok(json!({ "last_height": shape::long(at.number()), "block_metas": metas }))
 }
 
-/// A header with its commit, which is without signatures: blocks are final when they are there.
+/// A header with its commit. The commit has no signatures, because a block is final when it exists.
 pub(super) fn commit(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let (id, header) = at.block_header(height(&at, given)?)?;
@@ -86,7 +86,7 @@ pub(super) fn commit(node: &Node, given: &Arguments) -> Answer {
     Ok(json!({ "signed_header": signed, "canonical": true }))
 }
 
-/// What became of a block's transactions, and what its end left.
+/// The results of the transactions of a block, and its own events.
 pub(super) fn block_results(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let number = height(&at, given)?;
@@ -103,7 +103,7 @@ pub(super) fn block_results(node: &Node, given: &Arguments) -> Answer {
     }))
 }
 
-/// The one validator of a block: its proposer.
+/// The only validator of a block: its proposer.
 pub(super) fn validators(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let number = height(&at, given)?;

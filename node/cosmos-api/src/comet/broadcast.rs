@@ -1,4 +1,4 @@
-//! Transactions that clients send, on the way that REST and gRPC send theirs.
+//! Submits transactions, on the same path as REST and gRPC.
 
 use super::{Answer, Node, apart, arguments::Arguments, error::Error, shape};
 use crate::query::{Code, ShownTx, proto::cosmos::base::abci::v1beta1::TxResponse};
@@ -6,18 +6,18 @@ use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Longest wait for a block with a transaction (CometBFT's `timeout_broadcast_tx_commit`).
+/// Maximum wait for the block of a transaction (CometBFT's `timeout_broadcast_tx_commit`).
 const COMMIT_WAIT: Duration = Duration::from_secs(10);
-/// Most that wait for a block at once: a quarter of the places of requests, so that transactions which no
-/// block takes cannot hold up everything else.
-pub(super) const COMMITS_MAX: usize = 16;
+/// Maximum number of calls that wait for a block at once: a quarter of all calls, so that transactions which
+/// are not included cannot block everything else.
+pub(super) const MAX_WAITING_COMMITS: usize = 16;
 
-/// Codes of the SDK for what CometBFT's mempool refuses by itself.
+/// The SDK's codes for transactions that CometBFT's mempool refuses itself.
 const TX_IN_MEMPOOL: u32 = 19;
 const MEMPOOL_FULL: u32 = 20;
 const TX_TOO_LARGE: u32 = 21;
 
-/// Submits a transaction; a refusal by the checks is an answer.
+/// Submits a transaction. A transaction that fails the checks is a response, not an error.
 async fn submit(node: &Node, given: &Arguments) -> Result<TxResponse, Error> {
     let bytes = given.bytes("tx")?.ok_or(Error::Missing("tx"))?;
     let answer = node.queries.broadcast_tx(bytes).await?.tx_response.unwrap_or_default();
@@ -27,8 +27,8 @@ async fn submit(node: &Node, given: &Arguments) -> Result<TxResponse, Error> {
     }
 }
 
-/// The error of CometBFT's mempool for a transaction that is not even checked. The SDK's clients look for these
-/// words, and make the same codes of them.
+/// The error of CometBFT's mempool for a transaction that is not checked. The SDK's clients search for these
+/// texts to derive the codes.
 fn mempool_error(answer: &TxResponse) -> Option<String> {
     if answer.codespace != "sdk" {
         return None;
@@ -41,7 +41,7 @@ fn mempool_error(answer: &TxResponse) -> Option<String> {
     }
 }
 
-/// Answers what the pool says.
+/// Returns the result of the pool's checks.
 pub(super) async fn sync(node: Arc<Node>, given: Arguments) -> Answer {
     let checked = submit(&node, &given).await?;
     Ok(json!({
@@ -53,9 +53,9 @@ pub(super) async fn sync(node: Arc<Node>, given: Arguments) -> Answer {
     }))
 }
 
-/// Answers what the pool says and, if it took the transaction, what became of it in its block.
+/// Returns the result of the pool's checks and, if the pool accepted the transaction, its result in the block.
 pub(super) async fn commit(node: Arc<Node>, given: Arguments) -> Answer {
-    let _place = node.commits.try_acquire().map_err(|_| Error::Busy(COMMITS_MAX))?;
+    let _place = node.commits.try_acquire().map_err(|_| Error::Busy(MAX_WAITING_COMMITS))?;
     let heads = node.queries.published.heads();
     let checked = submit(&node, &given).await?;
     let hash = shape::hash(&checked.txhash);
@@ -74,7 +74,7 @@ pub(super) async fn commit(node: Arc<Node>, given: Arguments) -> Answer {
     }))
 }
 
-/// Waits for a transaction's block.
+/// Waits until a transaction is mined.
 async fn mined(
     node: &Arc<Node>,
     hash: &str,

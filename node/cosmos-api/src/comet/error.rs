@@ -1,91 +1,92 @@
-//! Failures as CometBFT tells them: a code of JSON-RPC, its fixed message, and in `data` what went wrong.
+//! Errors in CometBFT's form: a JSON-RPC code with its fixed message, and the cause in `data`.
 
 use crate::query::QueryError;
 use serde_json::{Value, json};
 
-/// A method without a result.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Error {
-    /// The body is no JSON.
+    /// The body is not JSON.
     #[error("{0}")]
     Parse(String),
-    /// JSON, and no request.
+    /// The body is JSON but not a request.
     #[error("{0}")]
     Request(String),
-    /// More calls than one batch may have.
-    #[error("{calls} calls in one batch: at most {most} are answered, send several batches")]
+    /// The batch has too many calls.
+    #[error("a batch may have at most {most} calls, got {calls}: send several batches")]
     Batch { calls: usize, most: usize },
-    /// No such method.
-    #[error("no method {0:?}: GET / lists those there are")]
+    /// The method does not exist.
+    #[error("unknown method {0:?}: GET / returns the list of methods")]
     Method(String),
-    /// What happens is told over a WebSocket only.
+    /// Subscriptions need a WebSocket.
     #[error("subscriptions are served over a WebSocket at /websocket")]
     NoSocket,
-    /// The same query again on one connection.
+    /// The connection has already subscribed to this query.
     #[error("already subscribed")]
     Subscribed,
-    /// Nothing to end.
+    /// The subscription does not exist.
     #[error("subscription not found")]
     NotSubscribed,
-    /// More queries than one connection may have.
-    #[error("{0} subscriptions on this connection already: end one, or open another connection")]
+    /// The connection has too many subscriptions.
+    #[error("a connection may have at most {0} subscriptions: end one or open another connection")]
     Subscriptions(usize),
-    /// A parameter is not what it has to be.
+    /// A parameter has a wrong type or value.
     #[error("parameter {name}: {found} is not {wanted}")]
     Parameter { name: &'static str, found: String, wanted: &'static str },
-    /// A parameter that has to be given is not.
+    /// A required parameter is missing.
     #[error("parameter {0} is missing")]
     Missing(&'static str),
-    /// A misspelt parameter must not be silently without effect.
-    #[error("the method has no parameter {name:?}: it takes {known:?}")]
+    /// The method does not have this parameter. It is an error, because a misspelt parameter would have no
+    /// effect.
+    #[error("unknown parameter {name:?}: the method has {known:?}")]
     Unknown { name: String, known: &'static [&'static str] },
-    /// More values in a list than the method has parameters.
-    #[error("{given} parameters: the method takes {known:?}")]
+    /// The list has more values than the method has parameters.
+    #[error("the method has the parameters {known:?}, got {given} values")]
     TooMany { given: usize, known: &'static [&'static str] },
-    /// Heights begin with 1.
+    /// Heights start at 1.
     #[error("height must be greater than 0, but got {0}")]
     HeightTooLow(i64),
-    /// There is no such block yet.
+    /// The block does not exist yet.
     #[error("height {height} must be less than or equal to the current blockchain height {newest}")]
     HeightTooHigh { height: i64, newest: u64 },
-    /// A range without heights.
+    /// The range is empty.
     #[error("min height {min} can't be greater than max height {max}")]
     HeightRange { min: u64, max: u64 },
-    /// There is no such page.
+    /// The page does not exist.
     #[error("page should be within [1, {pages}] range, given {given}")]
     Page { pages: i64, given: i64 },
     /// No block has this hash.
     #[error("block {0} not found")]
     NoBlock(String),
-    /// Genesis is larger than an answer may be.
+    /// The genesis file is too large for a response.
     #[error(
-        "genesis has {bytes} bytes, more than the {most} of an answer: copy the node's genesis file"
+        "the genesis file has {bytes} bytes, a response at most {most}: copy the file from the node"
     )]
     GenesisTooLarge { bytes: usize, most: usize },
-    /// Accepted, and in no block within the wait.
+    /// The transaction was accepted but not mined within the wait.
     #[error(
-        "timed out waiting for tx {hash} to be included in a block: {seconds} s, ask for it by tx"
+        "timed out waiting for tx {hash} to be included in a block: {seconds} s, query it with tx"
     )]
     NotMined { hash: String, seconds: u64 },
-    /// As many wait for a block as may.
-    #[error("{0} wait for their transaction's block already: use broadcast_tx_sync and tx")]
+    /// Too many calls wait for a block.
+    #[error("{0} calls are waiting for a block: use broadcast_tx_sync and tx")]
     Busy(usize),
-    /// The work was given up.
-    #[error("no answer within {0} s: ask for less")]
+    /// The call took too long.
+    #[error("timed out after {0} s: request less data")]
     TooLong(u64),
-    /// What a query or the pool says.
+    /// An error of a query or of the pool.
     #[error("{0}")]
     Query(#[from] QueryError),
-    /// The pool does not answer, or has no place for a transaction.
+    /// The pool does not respond or is full.
     #[error("{0}")]
     Pool(String),
-    /// A failure of ours; its cause is in the log.
+    /// An internal error. The cause is in the log.
     #[error("internal error")]
     Internal,
 }
 
 impl Error {
-    /// JSON-RPC's code and its message, in CometBFT's words.
+    /// The JSON-RPC code, and CometBFT's message for it.
     const fn kind(&self) -> (i32, &'static str) {
         match self {
             Self::Parse(_) => (-32700, "Parse error. Invalid JSON"),
@@ -99,8 +100,8 @@ impl Error {
         }
     }
 
-    /// The member `error` of an answer.
-    pub(super) fn told(&self) -> Value {
+    /// The member `error` of a response.
+    pub(super) fn to_json(&self) -> Value {
         let (code, message) = self.kind();
         json!({ "code": code, "message": message, "data": self.to_string() })
     }

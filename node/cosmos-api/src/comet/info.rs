@@ -1,30 +1,29 @@
-//! The node, and what holds for the chain as a whole.
+//! The node, and data about the chain as a whole.
 
 use super::{Answer, Node, arguments::Arguments, blocks, error::Error, shape};
 use crate::query::{QueryError, Snapshot};
 use serde_json::{Value, json};
 
-/// The id of a node is made of a key for peers, which this one has not.
+/// A node id is derived from the key for peers, which this node does not have.
 const NO_ID: &str = "0000000000000000000000000000000000000000";
-/// Where peers are listened to: nowhere. No client reads a status without an address.
+/// The address for peers. There is none, but clients cannot parse a status without an address.
 const NO_LISTENER: &str = "tcp://0.0.0.0:0";
-/// Most bytes of a genesis file in an answer, in JSON: CometBFT's bound of a chunk. Accounts are not among
-/// them.
-const GENESIS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum bytes of a genesis file in a response, as JSON (CometBFT's limit of a chunk). Accounts are left out.
+const MAX_GENESIS_BYTES: usize = 16 * 1024 * 1024;
 
 pub(super) fn health() -> Value {
     json!({})
 }
 
-/// The node, its newest block, and who made it.
+/// The node, its newest block, and the proposer of that block.
 pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     let at = node.newest()?;
-    let told = at.node_info().default_node_info.unwrap_or_default();
-    let protocol = told.protocol_version.unwrap_or_default();
+    let info = at.node_info().default_node_info.unwrap_or_default();
+    let protocol = info.protocol_version.unwrap_or_default();
     let first = at.number().min(1);
     let (first_id, first_header) = at.block_header(first)?;
     let (id, header) = at.block_header(at.number())?;
-    let other = told.other.unwrap_or_default();
+    let other = info.other.unwrap_or_default();
     Ok(json!({
         "node_info": {
             "protocol_version": {
@@ -34,10 +33,10 @@ pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
             },
             "id": NO_ID,
             "listen_addr": NO_LISTENER,
-            "network": told.network,
-            "version": told.version,
+            "network": info.network,
+            "version": info.version,
             "channels": "",
-            "moniker": told.moniker,
+            "moniker": info.moniker,
             "other": {
                 "tx_index": other.tx_index,
                 "rpc_address": format!("tcp://{}", node.address),
@@ -58,7 +57,7 @@ pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     }))
 }
 
-/// The application and its newest block.
+/// The application and the number of its newest block.
 pub(super) fn abci_info(node: &Node) -> Answer {
     let at = node.newest()?;
     let version = at.node_info().application_version.unwrap_or_default();
@@ -73,12 +72,12 @@ pub(super) fn abci_info(node: &Node) -> Answer {
     Ok(json!({ "response": response }))
 }
 
-/// No peers: blocks come from nobody else.
+/// There are no peers, because the node produces all blocks itself.
 pub(super) fn net_info() -> Value {
     json!({ "listening": false, "listeners": [], "n_peers": "0", "peers": [] })
 }
 
-/// The bounds of a block: its gas. There is no evidence of anything, nor are there votes.
+/// The limits of a block: its gas. There is neither evidence nor voting.
 pub(super) fn consensus_params(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let number = blocks::height(&at, given)?;
@@ -102,15 +101,15 @@ fn params_of(at: &Snapshot, number: u64) -> Result<Value, QueryError> {
     }))
 }
 
-/// Genesis: block 0, and the chain's rules as its genesis file has them, without accounts.
+/// Block 0, and the rules of the chain from its genesis file, without accounts.
 pub(super) fn genesis(node: &Node, _: &Arguments) -> Answer {
     let at = node.newest()?;
     let rules = node.queries.spec.to_json();
-    if rules.len() > GENESIS_BYTES_MAX {
-        return Err(Error::GenesisTooLarge { bytes: rules.len(), most: GENESIS_BYTES_MAX });
+    if rules.len() > MAX_GENESIS_BYTES {
+        return Err(Error::GenesisTooLarge { bytes: rules.len(), most: MAX_GENESIS_BYTES });
     }
     let rules: Value = serde_json::from_str(&rules).map_err(|cause| {
-        tracing::error!(%cause, "the stored genesis is no JSON");
+        tracing::error!(%cause, "the stored genesis is not JSON");
         Error::Internal
     })?;
     let (_, header) = at.block_header(0)?;

@@ -10,14 +10,14 @@ use serde_json::{
 };
 use std::sync::Arc;
 
-/// How a method is run.
+/// Where a method runs.
 #[derive(Clone, Copy)]
 enum Run {
-    /// On a blocking thread: for reads of headers and other small rows.
+    /// On a blocking thread: reads of headers and other small rows.
     Apart(fn(&Node, &Arguments) -> Answer),
-    /// On a blocking thread, in turns: for reads of whole blocks.
+    /// On a blocking thread, with a concurrency limit: reads of whole blocks.
     InTurn(fn(&Node, &Arguments) -> Answer),
-    /// Where the socket is served: for what waits.
+    /// On the thread of the socket: methods that wait.
     Waiting(fn(Arc<Node>, Arguments) -> BoxFuture<'static, Answer>),
 }
 
@@ -25,19 +25,19 @@ enum Run {
 #[derive(Clone, Copy)]
 pub(super) struct Method {
     pub(super) name: &'static str,
-    /// Its parameters in order. All may be left out but those whose absence is an error of the method.
+    /// The parameters in order. All are optional, except those whose absence the method itself refuses.
     pub(super) parameters: &'static [&'static str],
     run: Run,
 }
 
 impl Method {
-    /// The method of this name.
+    /// The method with this name.
     pub(super) fn find(name: &str) -> Result<&'static Self, Error> {
         let found = METHODS.iter().find(|method| method.name == name);
         found.ok_or_else(|| Error::Method(name.to_owned()))
     }
 
-    /// Where it runs, in the words of the table of costs.
+    /// Where the method runs, as the table of costs names it.
     #[cfg(test)]
     pub(super) const fn place(&self) -> &'static str {
         match self.run {
@@ -47,7 +47,7 @@ impl Method {
         }
     }
 
-    /// Answers a call. The answer is written on a blocking thread, because it may have megabytes.
+    /// Answers a call. The response is written on a blocking thread, because it may have megabytes.
     pub(super) async fn answer(
         &'static self,
         node: Arc<Node>,
@@ -56,9 +56,9 @@ impl Method {
         match self.run {
             Run::Apart(run) => apart(move || written(&run(&node, &arguments)?)).await,
             Run::InTurn(run) => {
-                let turn = node.queries.read_turn().await?;
+                let permit = node.queries.read_permit().await?;
                 apart(move || {
-                    let _turn = turn;
+                    let _permit = permit;
                     written(&run(&node, &arguments)?)
                 })
                 .await
@@ -73,7 +73,7 @@ impl Method {
 
 fn written(answer: &Value) -> Result<Box<RawValue>, Error> {
     to_raw_value(answer).map_err(|cause| {
-        tracing::error!(%cause, "an answer of CometBFT's RPC cannot be written");
+        tracing::error!(%cause, "cannot serialize a response of the CometBFT RPC");
         Error::Internal
     })
 }
@@ -102,15 +102,15 @@ const fn waits(
     Method { name, parameters, run: Run::Waiting(run) }
 }
 
-/// A method that [`super::socket`] answers where there is one.
+/// A method that only [`super::socket`] answers.
 const fn socket_only(name: &'static str, parameters: &'static [&'static str]) -> Method {
     waits(name, parameters, |_, _| Box::pin(async { Err(Error::NoSocket) }))
 }
 
-/// The parameter of a subscription.
+/// The parameters of a subscription.
 pub(super) const QUERY: &[&str] = &["query"];
 
-/// Every method there is.
+/// All methods.
 pub(super) const METHODS: &[Method] = &[
     waits("abci_info", &[], |node, _| Box::pin(async move { info::abci_info(&node) })),
     waits("abci_query", &["path", "data", "height", "prove"], |node, given| {
@@ -120,7 +120,7 @@ pub(super) const METHODS: &[Method] = &[
     reads_blocks("block_by_hash", &["hash"], blocks::block_by_hash),
     reads_blocks("block_results", &["height"], blocks::block_results),
     reads_blocks("blockchain", &["minHeight", "maxHeight"], blocks::blockchain),
-    // The pool is asked at once here, so its answer is told.
+    // Unlike in CometBFT, the pool responds at once, so its response is returned.
     waits("broadcast_tx_async", &["tx"], |node, given| Box::pin(broadcast::sync(node, given))),
     waits("broadcast_tx_commit", &["tx"], |node, given| Box::pin(broadcast::commit(node, given))),
     waits("broadcast_tx_sync", &["tx"], |node, given| Box::pin(broadcast::sync(node, given))),

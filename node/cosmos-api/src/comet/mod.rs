@@ -1,10 +1,10 @@
-//! CometBFT's RPC in the shapes of its version 0.38: JSON-RPC in a POST at `/` and over a WebSocket at
-//! `/websocket`, and each method as a URI. Cosmos client libraries speak nothing else.
+//! CometBFT's RPC in the format of its version 0.38: JSON-RPC over POST at `/` and over a WebSocket at
+//! `/websocket`, and each method as a URI. Some Cosmos client libraries use only this interface.
 //!
-//! No CometBFT is behind it. The table in [`method`] names the methods; [`crate::query`] answers, and the
-//! services of [`crate::grpc`] where a client queries a module: here answers only get their shape. Blocks
-//! are final at once and nobody signs them, so commits have no signatures, and there are no peers. 64-bit
-//! numbers are strings, hashes upper-case hex, bytes base64.
+//! The node does not run CometBFT. The table in [`method`] lists the methods. [`crate::query`] answers them,
+//! and the services of [`crate::grpc`] answer ABCI queries; this module only converts the results. A block is
+//! final when it exists and has no signatures, so commits are empty, and there are no peers. 64-bit numbers are
+//! strings, hashes are upper-case hex, and bytes are base64.
 
 mod abci;
 mod arguments;
@@ -16,7 +16,7 @@ mod method;
 mod rpc;
 mod shape;
 mod socket;
-mod told;
+mod subscription_events;
 mod txs;
 
 use crate::{
@@ -32,7 +32,7 @@ use axum::{
     response::Response,
     routing::{any, get},
 };
-use broadcast::COMMITS_MAX;
+use broadcast::MAX_WAITING_COMMITS;
 use budget::Budget;
 use bytes::Bytes;
 use config::Comet;
@@ -40,44 +40,44 @@ use error::Error;
 use pipeline::Fault;
 use serde_json::Value;
 use server::listen::{self, Access, Bounds, Protocol, Server};
-use socket::LOOKS_MAX;
+use socket::MAX_CONCURRENT_MATCHES;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
-/// Longest that a request, a batch as a whole, is worked at: half as long again as the longest that one
-/// method waits, which is [`broadcast`]'s for a block.
+/// Maximum time for a request, including all calls of a batch: 1.5 times the longest wait of a single method,
+/// which is the wait of [`broadcast`] for a block.
 const REQUEST_TIME: Duration = Duration::from_secs(15);
 
 type Answer = Result<Value, Error>;
 
-/// What methods are answered from.
+/// The state that all methods share.
 #[derive(Debug)]
 struct Node {
     queries: Queries,
     services: Direct,
-    /// Where this is served.
+    /// The address of this server.
     address: SocketAddr,
-    /// Places of those who wait for a block.
+    /// Permits of calls that wait for a block.
     commits: Semaphore,
-    /// Most bytes of a message over a WebSocket.
+    /// Maximum bytes of a WebSocket message.
     message_bytes: usize,
-    /// Places of calls over WebSockets, as many as requests have.
+    /// Permits of calls over WebSockets, as many as there are for requests.
     calls: Semaphore,
-    /// Turns of those who look what of a block their queries match.
-    looks: Semaphore,
+    /// Permits of tasks that match a block against the queries of subscribers.
+    matches: Semaphore,
 }
 
 impl Node {
-    /// The chain as of its newest block.
+    /// The chain at its newest block.
     fn newest(&self) -> Result<Snapshot, QueryError> {
         self.queries.at(0)
     }
 }
 
-/// Serves on the configured address until [`Server::stop`].
+/// Serves the configured address until [`Server::stop`].
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If the address cannot be listened on.
 pub async fn serve(
     config: &Comet,
     budget: &Arc<Budget>,
@@ -103,10 +103,10 @@ fn router(config: &Comet, queries: Queries) -> Router {
         services: Direct::new(grpc::routes(&queries, most_bytes)),
         queries,
         address: config.address,
-        commits: Semaphore::new(COMMITS_MAX),
+        commits: Semaphore::new(MAX_WAITING_COMMITS),
         message_bytes: most_bytes,
         calls: Semaphore::new(config.max_concurrent as usize),
-        looks: Semaphore::new(LOOKS_MAX),
+        matches: Semaphore::new(MAX_CONCURRENT_MATCHES),
     };
     Router::new()
         .route("/", get(|| async { rpc::list() }).post(post))
@@ -143,7 +143,7 @@ async fn uri(
     }
 }
 
-/// Does what reads blocks apart from the threads that serve sockets.
+/// Runs a read of blocks on a blocking thread, not on the threads that serve sockets.
 async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {

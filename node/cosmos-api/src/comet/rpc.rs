@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 around the methods: calls, batches, and URIs, whose answers have the id -1.
+//! JSON-RPC 2.0: calls, batches, and URIs, whose responses have the id -1.
 
 use super::{
     Node, REQUEST_TIME,
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use std::{fmt::Write, sync::Arc};
 use tokio::time::Instant;
 
-/// Most calls of a batch: as many as cosmjs puts in one.
-const BATCH_MAX: usize = 20;
-/// The id of an answer to what named none, or to a URI.
+/// Maximum calls in a batch: as many as cosmjs sends in one.
+const MAX_BATCH_CALLS: usize = 20;
+/// The id of a response to a URI, or to a request without a readable id.
 pub(super) const NO_ID: i64 = -1;
 
-/// Answers a call or a batch; failures of methods are answers too. What is not answered until `end` is told
-/// so, under its own id.
+/// Answers a call or a batch. A method that fails has a response too. Calls that are not answered by `end` fail
+/// with a timeout, each under its own id.
 pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> Response {
     let calls = match serde_json::from_slice(body) {
         Ok(Value::Array(calls)) => calls,
@@ -30,8 +30,8 @@ pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> R
         }
         Err(error) => return failed(&Error::Parse(error.to_string())),
     };
-    if calls.len() > BATCH_MAX {
-        return failed(&Error::Batch { calls: calls.len(), most: BATCH_MAX });
+    if calls.len() > MAX_BATCH_CALLS {
+        return failed(&Error::Batch { calls: calls.len(), most: MAX_BATCH_CALLS });
     }
     let mut answers = Vec::new();
     for call in calls {
@@ -45,7 +45,7 @@ fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-/// Answers a call; one without an id is a notification, which nothing answers.
+/// Answers a call. A call without an id is a notification, which has no response.
 async fn answer_call(node: Arc<Node>, call: Value, end: Instant) -> Option<String> {
     match Call::read(call)? {
         Ok(call) => Some(call.answer(node, end).await),
@@ -53,7 +53,7 @@ async fn answer_call(node: Arc<Node>, call: Value, end: Instant) -> Option<Strin
     }
 }
 
-/// A call that is to be answered.
+/// A call that needs a response.
 pub(super) struct Call {
     pub(super) id: Value,
     method: Value,
@@ -61,13 +61,13 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Takes a call apart. One without an id is none; what is no call is refused.
+    /// Reads a call. Returns `None` for a notification, and an error response for JSON that is not a call.
     pub(super) fn read(mut call: Value) -> Option<Result<Self, String>> {
         let id = match call.get_mut("id").map(Value::take) {
             None | Some(Value::Null) if call.is_object() => return None,
             Some(id) if id.is_string() || id.is_number() => id,
             _ => {
-                let reason = "a call is an object whose id is a string or a number";
+                let reason = "a call must be an object whose id is a string or a number";
                 return Some(Err(failure(&json!(NO_ID), &Error::Request(reason.to_owned()))));
             }
         };
@@ -78,15 +78,15 @@ impl Call {
     /// The name of the method.
     pub(super) fn method(&self) -> Result<&str, Error> {
         let name = self.method.as_str();
-        name.ok_or_else(|| Error::Request("method is no text".to_owned()))
+        name.ok_or_else(|| Error::Request("method is not a string".to_owned()))
     }
 
-    /// The parameters, which have these names.
+    /// The parameters. `names` are those of the method.
     pub(super) fn arguments(&mut self, names: &'static [&'static str]) -> Result<Arguments, Error> {
         Arguments::of_json(self.params.take(), names)
     }
 
-    /// Answers by a method of the table, until `end`.
+    /// Runs the method and returns the response, by `end`.
     pub(super) async fn answer(mut self, node: Arc<Node>, end: Instant) -> String {
         let answer = async {
             let method = Method::find(self.method()?)?;
@@ -100,7 +100,7 @@ impl Call {
     }
 }
 
-/// Answers a URI, a failure with the status 500 as CometBFT has it.
+/// Answers a URI. As in CometBFT, a failure has the status 500.
 pub(super) async fn answer_uri(
     node: Arc<Node>,
     name: &str,
@@ -119,32 +119,32 @@ pub(super) async fn answer_uri(
     }
 }
 
-/// A request that is not answered for a reason of ours or of its content.
+/// A request that fails as a whole, because of its content or an internal error.
 pub(super) fn failed(error: &Error) -> Response {
     refused(StatusCode::INTERNAL_SERVER_ERROR, error)
 }
 
-/// A request that is not answered.
+/// A request that is refused as a whole.
 pub(super) fn refused(status: StatusCode, error: &Error) -> Response {
     (status, json(failure(&json!(NO_ID), error))).into_response()
 }
 
-/// The JSON of an answer whose result is this JSON.
+/// The JSON of a response; `result` is JSON.
 pub(super) fn reply(id: &Value, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// The JSON of an answer that is an error.
+/// The JSON of an error response.
 pub(super) fn failure(id: &Value, error: &Error) -> String {
-    json!({ "jsonrpc": "2.0", "id": id, "error": error.told() }).to_string()
+    json!({ "jsonrpc": "2.0", "id": id, "error": error.to_json() }).to_string()
 }
 
-/// The methods and their parameters, a line each.
+/// The methods and their parameters, one per line.
 pub(super) fn list() -> Response {
     let mut out = String::new();
     for method in METHODS {
         let parameters = method.parameters.join(", ");
-        writeln!(out, "{}({parameters})", method.name).expect("a text takes all");
+        writeln!(out, "{}({parameters})", method.name).expect("writing to a string cannot fail");
     }
     out.into_response()
 }

@@ -1,4 +1,4 @@
-//! The shapes of CometBFT's JSON: blocks and what became of transactions.
+//! CometBFT's JSON format of blocks and transaction results.
 
 use crate::query::{
     ALL_POWER, ShownTx,
@@ -15,26 +15,27 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use prost::Message;
 use serde_json::{Value, json};
 
-/// Stands where a validator's key is wanted, without which clients read no answer: no block is signed. It is
-/// a point of the curve, in the group of prime order as parsers may ask, whose secret nobody has.
+/// A placeholder for the key of a validator, because clients cannot parse a response without one. Blocks are
+/// not signed. It is a curve point in the group of prime order, as parsers may require, whose secret is
+/// unknown.
 const NO_KEY: [u8; 32] = [6; 32];
 
-/// Bytes as CometBFT writes hashes and addresses.
+/// Hashes and addresses in CometBFT's format.
 pub(super) fn hex(bytes: &[u8]) -> String {
     hex::encode_upper(bytes)
 }
 
-/// Bytes as it writes all others; none are `null`.
+/// Other bytes in CometBFT's format; empty bytes are `null`.
 pub(super) fn base64(bytes: &[u8]) -> Value {
     if bytes.is_empty() { Value::Null } else { Value::String(BASE64.encode(bytes)) }
 }
 
-/// A number of 64 bits.
+/// A 64-bit number, as a string.
 pub(super) fn long(number: impl ToString) -> String {
     number.to_string()
 }
 
-/// A hash as CometBFT writes one: without the prefix that an Ethereum one has.
+/// A hash in CometBFT's format: an Ethereum hash without its prefix.
 pub(super) fn hash(text: &str) -> String {
     text.strip_prefix("0x").unwrap_or(text).to_ascii_uppercase()
 }
@@ -68,7 +69,7 @@ pub(super) fn header(header: &Header) -> Value {
     })
 }
 
-/// The commit of a block: its height and hash. Nobody signs.
+/// The commit of a block: its height and hash, without signatures.
 pub(super) fn commit(height: i64, id: &BlockId) -> Value {
     json!({ "height": long(height), "round": 0, "block_id": block_id(id), "signatures": [] })
 }
@@ -88,7 +89,7 @@ pub(super) fn block(id: &BlockId, block: &Block) -> Value {
     })
 }
 
-/// What a list of blocks tells of one. Its size is that of its encoding in protobuf.
+/// The entry of a block in a list. The size is that of the protobuf encoding.
 pub(super) fn block_meta(id: &BlockId, block: &Block) -> Value {
     let txs = block.data.as_ref().map_or(0, |data| data.txs.len());
     json!({
@@ -99,7 +100,7 @@ pub(super) fn block_meta(id: &BlockId, block: &Block) -> Value {
     })
 }
 
-/// The proposer of a header as its one validator.
+/// The proposer of a header, as the only validator.
 pub(super) fn validator(header: &Header) -> Value {
     json!({
         "address": hex(&header.proposer_address),
@@ -120,7 +121,7 @@ pub(super) fn events(events: &[Event]) -> Value {
     shown.collect()
 }
 
-/// What became of a transaction, or of its check.
+/// The result of a transaction, or of its check.
 pub(super) fn tx_result(response: &TxResponse) -> Value {
     json!({
         "code": response.code,
@@ -141,6 +142,6 @@ pub(super) fn tx(shown: &ShownTx) -> Value {
         "height": long(shown.response.height),
         "index": shown.index,
         "tx_result": tx_result(&shown.response),
-        "tx": base64(&shown.carried()),
+        "tx": base64(&shown.sdk_bytes()),
     })
 }

@@ -1,8 +1,8 @@
-//! `/websocket`: calls as in a POST, one after the other, and subscriptions, which follow the chain with a
-//! query.
+//! `/websocket`: calls as over POST, one after the other, and subscriptions by query.
 //!
-//! A client follows the published views and reads each block itself, so it misses none and holds nothing
-//! up. One that does not take its messages in time is dropped, never buffered without bound.
+//! Each connection watches the published views and reads every block itself, so it does not miss blocks and
+//! does not delay other tasks. A client that does not read its messages in time is disconnected, so nothing is
+//! buffered without a limit.
 
 use super::{
     Node, REQUEST_TIME, apart,
@@ -10,7 +10,7 @@ use super::{
     error::Error,
     method::QUERY,
     rpc::{Call, NO_ID, failure, reply},
-    told::{self, Piece, Subscription},
+    subscription_events::{self, EventMessages, Subscription},
 };
 use crate::query::Watch;
 use axum::{
@@ -29,22 +29,22 @@ use server::listen::Stopping;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::time::{Instant, interval_at, timeout};
 
-/// Most queries of one connection (CometBFT's `max_subscriptions_per_client`).
-const SUBSCRIPTIONS_MAX: usize = 5;
-/// Connections that look through a block for their queries at once: a block of thousands of transactions
-/// is the work of a core for a while.
-pub(super) const LOOKS_MAX: usize = 1;
-/// A client that takes no message for this long is dropped.
+/// Maximum number of subscriptions of one connection (CometBFT's `max_subscriptions_per_client`).
+const MAX_SUBSCRIPTIONS: usize = 5;
+/// Maximum number of connections that match a block against their queries at once. A block with thousands of
+/// transactions keeps a core busy for a while.
+pub(super) const MAX_CONCURRENT_MATCHES: usize = 1;
+/// A client that does not accept a message for this long is disconnected.
 const SEND_WAIT: Duration = Duration::from_secs(10);
-/// How often a client is asked whether it is there; one not heard of in between is dropped (CometBFT).
+/// Interval of pings. A client that sends nothing between two of them is disconnected, as in CometBFT.
 const PING_PERIOD: Duration = Duration::from_secs(27);
-/// Blocks a client may be behind before it is dropped.
-const BEHIND_MAX: u64 = 10_000;
+/// A client that is further behind than this many blocks is disconnected.
+const MAX_BLOCKS_BEHIND: u64 = 10_000;
 
-/// Bytes of messages to a client that are not accounted.
+/// Bytes of a message to a client that are not accounted.
 const FREE_BYTES: usize = 16 * 1024;
 
-/// Takes a connection over. It holds the memory of one message from the client as long as it is open.
+/// Upgrades a connection. The memory of one message from the client is accounted as long as it is open.
 pub(super) async fn open(
     State(node): State<Arc<Node>>,
     Extension(account): Extension<Arc<Account>>,
@@ -66,27 +66,27 @@ pub(super) async fn open(
     upgrade.on_upgrade(|socket| Client::new(node, socket, account, memory).serve(stopping))
 }
 
-/// Why a client is served no longer.
-enum Gone {
-    /// It has left, or takes nothing.
+/// Why a connection ends.
+enum ConnectionEnd {
+    /// The client has disconnected, or does not read.
     Left,
-    /// It is told why.
+    /// The node closes the connection, with a code and a reason.
     Dropped(u16, &'static str),
 }
 
-/// A connection.
+/// A WebSocket connection.
 struct Client {
     node: Arc<Node>,
     socket: WebSocket,
     subscriptions: Vec<Subscription>,
-    /// The newest block it was told of.
-    told: u64,
-    /// Whether it has sent anything since it was asked.
-    heard: bool,
+    /// The number of the last block whose events were sent.
+    last_sent: u64,
+    /// Whether the client has sent anything since the last ping.
+    is_alive: bool,
     account: Arc<Account>,
-    /// The memory of the buffer that messages are written to. The WebSocket library never makes it smaller.
+    /// The memory of the write buffer, which the WebSocket library never shrinks.
     written: Usage,
-    /// The memory of a message that is read.
+    /// The memory of the message being read.
     _memory: Held,
 }
 
@@ -97,8 +97,8 @@ impl Client {
             node,
             socket,
             subscriptions,
-            told: 0,
-            heard: true,
+            last_sent: 0,
+            is_alive: true,
             account,
             written,
             _memory: memory,
@@ -108,33 +108,33 @@ impl Client {
     async fn serve(mut self, mut stopping: Stopping) {
         let gone = tokio::select! {
             Err(gone) = self.follow_and_answer() => gone,
-            // Clients take an end without a reason, or with another one, for one that they asked for.
-            () = stopping.wait() => Gone::Dropped(close_code::AWAY, "the node is stopping"),
+            // With no reason, or another one, client libraries would take this for a close that they requested.
+            () = stopping.wait() => ConnectionEnd::Dropped(close_code::AWAY, "the node is stopping"),
         };
-        if let Gone::Dropped(code, reason) = gone {
+        if let ConnectionEnd::Dropped(code, reason) = gone {
             let _ =
                 self.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
         }
     }
 
-    async fn follow_and_answer(&mut self) -> Result<Infallible, Gone> {
+    async fn follow_and_answer(&mut self) -> Result<Infallible, ConnectionEnd> {
         let mut heads = self.node.queries.published.heads();
         let mut pings = interval_at(Instant::now() + PING_PERIOD, PING_PERIOD);
         loop {
             tokio::select! {
                 changed = heads.changed() => {
-                    let ends = |_| Gone::Dropped(close_code::AWAY, "the node is stopping");
+                    let ends = |_| ConnectionEnd::Dropped(close_code::AWAY, "the node is stopping");
                     changed.map_err(ends)?;
                     heads.borrow_and_update();
-                    self.follow().await?;
+                    self.send_events().await?;
                 }
                 message = self.socket.recv() => match message {
-                    Some(Ok(message)) => self.take(message).await?,
-                    Some(Err(_)) | None => return Err(Gone::Left),
+                    Some(Ok(message)) => self.receive(message).await?,
+                    Some(Err(_)) | None => return Err(ConnectionEnd::Left),
                 },
                 _ = pings.tick() => {
-                    if !std::mem::take(&mut self.heard) {
-                        return Err(Gone::Left);
+                    if !std::mem::take(&mut self.is_alive) {
+                        return Err(ConnectionEnd::Left);
                     }
                     self.send(Message::Ping(Bytes::new())).await?;
                 }
@@ -142,35 +142,35 @@ impl Client {
         }
     }
 
-    /// The memory of messages that wait for the client. A client for which there is none is one that does not
-    /// read what it asks for.
-    fn hold(&self, bytes: usize) -> Result<Option<Held>, Gone> {
+    /// Accounts for messages that wait for the client. If there is no memory left, the client is disconnected,
+    /// because it does not read its responses.
+    fn hold(&self, bytes: usize) -> Result<Option<Held>, ConnectionEnd> {
         match bytes {
             0..=FREE_BYTES => Ok(None),
-            bytes => self.account.hold(bytes).map(Some).map_err(|_| Gone::Left),
+            bytes => self.account.hold(bytes).map(Some).map_err(|_| ConnectionEnd::Left),
         }
     }
 
-    async fn send(&mut self, message: Message) -> Result<(), Gone> {
+    async fn send(&mut self, message: Message) -> Result<(), ConnectionEnd> {
         if let Message::Text(text) = &message {
-            self.written.grow_to(text.len()).map_err(|_| Gone::Left)?;
+            self.written.grow_to(text.len()).map_err(|_| ConnectionEnd::Left)?;
         }
         let sent = timeout(SEND_WAIT, self.socket.send(message)).await;
-        sent.ok().and_then(Result::ok).ok_or(Gone::Left)
+        sent.ok().and_then(Result::ok).ok_or(ConnectionEnd::Left)
     }
 
-    async fn answer(&mut self, answer: String) -> Result<(), Gone> {
+    async fn answer(&mut self, answer: String) -> Result<(), ConnectionEnd> {
         let _memory = self.hold(answer.len())?;
         self.send(Message::Text(answer.into())).await
     }
 
-    /// Answers a call.
-    async fn take(&mut self, message: Message) -> Result<(), Gone> {
-        self.heard = true;
+    /// Handles a message from the client: answers a call, if it is one.
+    async fn receive(&mut self, message: Message) -> Result<(), ConnectionEnd> {
+        self.is_alive = true;
         let text = match &message {
             Message::Text(text) => text.as_bytes(),
             Message::Binary(bytes) => bytes,
-            // Pings have been answered.
+            // The library has answered the pings.
             Message::Ping(_) | Message::Pong(_) | Message::Close(_) => return Ok(()),
         };
         let call = match serde_json::from_slice(text) {
@@ -196,7 +196,7 @@ impl Client {
             _ => {
                 let end = Instant::now() + REQUEST_TIME;
                 let node = Arc::clone(&self.node);
-                let _place = self.node.calls.acquire().await;
+                let _permit = self.node.calls.acquire().await;
                 return call.answer(node, end).await;
             }
         };
@@ -212,11 +212,11 @@ impl Client {
         if self.subscriptions.iter().any(|one| one.query == query) {
             return Err(Error::Subscribed);
         }
-        if self.subscriptions.len() >= SUBSCRIPTIONS_MAX {
-            return Err(Error::Subscriptions(SUBSCRIPTIONS_MAX));
+        if self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
+            return Err(Error::Subscriptions(MAX_SUBSCRIPTIONS));
         }
         if self.subscriptions.is_empty() {
-            self.told = self.node.queries.published.load().number();
+            self.last_sent = self.node.queries.published.load().number();
         }
         self.subscriptions.push(Subscription { id, query, watch });
         Ok(())
@@ -237,21 +237,21 @@ impl Client {
         Ok(())
     }
 
-    /// Tells of the blocks since the last one told of.
-    async fn follow(&mut self) -> Result<(), Gone> {
+    /// Sends the events of all blocks since the last one.
+    async fn send_events(&mut self) -> Result<(), ConnectionEnd> {
         let newest = self.node.queries.published.load().number();
         if self.subscriptions.is_empty() {
             return Ok(());
         }
-        if newest.saturating_sub(self.told) > BEHIND_MAX {
-            return Err(Gone::Dropped(close_code::POLICY, "too many blocks behind"));
+        if newest.saturating_sub(self.last_sent) > MAX_BLOCKS_BEHIND {
+            return Err(ConnectionEnd::Dropped(close_code::POLICY, "too many blocks behind"));
         }
-        while self.told < newest {
-            let number = self.told + 1;
+        while self.last_sent < newest {
+            let number = self.last_sent + 1;
             let mut from = None;
             loop {
-                let Piece { messages, next } = self.look(number, from).await?;
-                // All of them wait while the first one is sent.
+                let EventMessages { messages, next } = self.events_of(number, from).await?;
+                // All of them are in memory while the first one is sent.
                 let _memory = self.hold(messages.iter().map(String::len).sum())?;
                 for message in messages {
                     self.send(Message::Text(message.into())).await?;
@@ -261,19 +261,26 @@ impl Client {
                 }
                 from = next;
             }
-            self.told = number;
+            self.last_sent = number;
         }
         Ok(())
     }
 
-    /// What of a block the queries match.
-    async fn look(&mut self, number: u64, from: Option<usize>) -> Result<Piece, Gone> {
-        let _turn = self.node.looks.acquire().await;
+    /// The messages about a block that match the queries.
+    async fn events_of(
+        &mut self,
+        number: u64,
+        from: Option<usize>,
+    ) -> Result<EventMessages, ConnectionEnd> {
+        let _permit = self.node.matches.acquire().await;
         let (node, subscriptions) = (Arc::clone(&self.node), self.subscriptions.clone());
-        let piece = apart(move || told::piece(&node.newest()?, number, from, &subscriptions)).await;
-        piece.map_err(|error| {
-            tracing::error!(%error, number, "a block cannot be told of");
-            Gone::Dropped(close_code::ERROR, "internal error")
+        let messages = apart(move || {
+            subscription_events::events_of(&node.newest()?, number, from, &subscriptions)
+        })
+        .await;
+        messages.map_err(|error| {
+            tracing::error!(%error, number, "cannot read the events of a block");
+            ConnectionEnd::Dropped(close_code::ERROR, "internal error")
         })
     }
 }

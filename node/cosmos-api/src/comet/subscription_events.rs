@@ -1,5 +1,5 @@
-//! What followers are told of a new block, as text: in the order in which it happened, each in CometBFT's
-//! type for it.
+//! The messages to subscribers about a new block: events in the order in which they happened, each with its
+//! type in CometBFT's format.
 
 use super::{
     error::Error,
@@ -8,33 +8,34 @@ use super::{
 use crate::query::{Attributes, OfBlock, ShownTx, Snapshot, Watch};
 use serde_json::{Value, json};
 
-/// Bytes of messages made at once; the rest of a block is read when these are sent. A block itself is one
-/// message however large.
-const PIECE_BYTES: usize = 1024 * 1024;
+/// Messages are produced in chunks of about this many bytes; the rest of a block is read after a chunk was
+/// sent. The event of a whole block is one message of any size.
+const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// A query and under which id it was asked.
+/// A query, and the id of the call that subscribed to it.
 #[derive(Clone, Debug)]
 pub(super) struct Subscription {
     pub(super) id: Value,
-    /// As it was written.
+    /// The text of the query.
     pub(super) query: String,
     pub(super) watch: Watch,
 }
 
-/// Some of the messages about a block, and with which of its transactions to go on.
+/// Some of the messages about a block, and the index of the next transaction if there are more.
 #[derive(Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct EventMessages {
     pub(super) messages: Vec<String>,
     pub(super) next: Option<usize>,
 }
 
-/// What subscribers are told of block `number`, from a transaction on; from none on, of the block first.
-pub(super) fn piece(
+/// Messages about block `number`, starting at the transaction at `from`. Without `from`, the events of the
+/// block itself come first.
+pub(super) fn events_of(
     at: &Snapshot,
     number: u64,
     from: Option<usize>,
     subscriptions: &[Subscription],
-) -> Result<Piece, Error> {
+) -> Result<EventMessages, Error> {
     let watches: Vec<_> = subscriptions.iter().map(|one| one.watch.clone()).collect();
     let mut messages = Vec::new();
     if from.is_none() {
@@ -46,11 +47,11 @@ pub(super) fn piece(
             let before = messages.len();
             let data =
                 json!({ "type": "tendermint/event/Tx", "value": { "TxResult": tx_value(tx) } });
-            tell(subscriptions, &which, &data, &attributes, &mut messages);
+            push_messages(subscriptions, &which, &data, &attributes, &mut messages);
             bytes += messages[before..].iter().map(String::len).sum::<usize>();
-            bytes < PIECE_BYTES
+            bytes < CHUNK_BYTES
         })?;
-    Ok(Piece { messages, next })
+    Ok(EventMessages { messages, next })
 }
 
 fn block(
@@ -65,9 +66,9 @@ fn block(
         let Some((which, attributes)) = at.watched_block(part, &events, watches) else { continue };
         let value = match part {
             OfBlock::Whole => {
-                let (id, block) = at.carried_block(number)?;
+                let (id, block) = at.comet_block(number)?;
                 let mut value = shape::block(&id, &block);
-                // The results of transactions are told with these, and by block_results.
+                // The transaction results are in other events and in `block_results`.
                 value["result_finalize_block"] = json!({ "events": shape::events(&events) });
                 value
             }
@@ -79,16 +80,16 @@ fn block(
             }),
         };
         let data = json!({ "type": format!("tendermint/event/{}", part.kind()), "value": value });
-        tell(subscriptions, &which, &data, &attributes, messages);
+        push_messages(subscriptions, &which, &data, &attributes, messages);
     }
     Ok(())
 }
 
-/// A mined transaction; what is zero is left out, as CometBFT has it here.
+/// A mined transaction. As in CometBFT, an index of zero is left out.
 fn tx_value(tx: &ShownTx) -> Value {
     let mut value = json!({
         "height": long(tx.response.height),
-        "tx": shape::base64(&tx.carried()),
+        "tx": shape::base64(&tx.sdk_bytes()),
         "result": shape::tx_result(&tx.response),
     });
     if tx.index > 0 {
@@ -97,7 +98,7 @@ fn tx_value(tx: &ShownTx) -> Value {
     value
 }
 
-fn tell(
+fn push_messages(
     subscriptions: &[Subscription],
     which: &[usize],
     data: &Value,

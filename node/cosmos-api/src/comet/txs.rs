@@ -1,4 +1,4 @@
-//! Transactions: mined ones by hash and by events, and those that wait.
+//! Transactions: mined ones by hash and by events, and pending ones.
 
 use super::{Answer, Node, apart, arguments::Arguments, error::Error, shape};
 use crate::query::proto::cosmos::tx::v1beta1::{GetTxsEventRequest, OrderBy};
@@ -7,20 +7,20 @@ use serde_json::json;
 use server::interrupt::Caller;
 use std::sync::Arc;
 
-/// Items of a page that names no number (CometBFT).
-const PAGE_DEFAULT: u64 = 30;
-/// Most items of a page (CometBFT).
-const PAGE_MAX: u64 = 100;
+/// Default number of items per page (as in CometBFT).
+const DEFAULT_PAGE_ITEMS: u64 = 30;
+/// Maximum number of items per page (as in CometBFT).
+const MAX_PAGE_ITEMS: u64 = 100;
 
-/// Which part of a list is asked for.
+/// The requested part of a list.
 pub(super) struct Page {
-    /// From 1 on.
+    /// Starts at 1.
     pub(super) number: u64,
-    /// Most items.
+    /// Maximum number of items.
     size: u64,
 }
 
-/// The page that is asked for; too large a size is the largest, as CometBFT has it.
+/// Reads the requested page. As in CometBFT, a size above the maximum is reduced to it.
 pub(super) fn page(given: &Arguments) -> Result<Page, Error> {
     let number = given.number("page")?.unwrap_or(1);
     let positive = u64::try_from(number).ok().filter(|number| *number > 0);
@@ -31,10 +31,10 @@ pub(super) fn page(given: &Arguments) -> Result<Page, Error> {
 
 fn size(given: &Arguments, name: &'static str) -> Result<u64, Error> {
     let asked = given.number(name)?.and_then(|size| u64::try_from(size).ok());
-    Ok(asked.filter(|size| *size > 0).map_or(PAGE_DEFAULT, |size| size.min(PAGE_MAX)))
+    Ok(asked.filter(|size| *size > 0).map_or(DEFAULT_PAGE_ITEMS, |size| size.min(MAX_PAGE_ITEMS)))
 }
 
-/// A mined transaction. A proof is not given, whether it is asked for or not.
+/// A mined transaction. A proof is never returned.
 pub(super) fn tx(node: &Node, given: &Arguments) -> Answer {
     given.flag("prove")?;
     let hash = given.bytes("hash")?.ok_or(Error::Missing("hash"))?;
@@ -61,10 +61,10 @@ pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
         limit: page.size,
         ..GetTxsEventRequest::default()
     };
-    let turn = node.queries.search_turn().await?;
+    let permit = node.queries.search_permit().await?;
     let (_caller, interrupt) = Caller::waiting();
     apart(move || {
-        let _turn = turn;
+        let _permit = permit;
         let found = node.newest()?.txs_by_events(request, &interrupt)?;
         let txs: Vec<_> = found.txs.iter().map(shape::tx).collect();
         Ok(json!({ "txs": txs, "total_count": shape::long(found.total) }))
@@ -72,7 +72,7 @@ pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
     .await
 }
 
-/// How many transactions wait, those behind a nonce gap too.
+/// The number of transactions in the pool, including those behind a nonce gap.
 pub(super) async fn num_unconfirmed(node: Arc<Node>) -> Answer {
     let level = node.queries.pool.level().await.map_err(|reject| Error::Pool(reject.log()))?;
     let total = shape::long(level.pending + level.queued);
@@ -80,11 +80,11 @@ pub(super) async fn num_unconfirmed(node: Arc<Node>) -> Answer {
     Ok(json!({ "n_txs": total, "total": total, "total_bytes": bytes, "txs": null }))
 }
 
-/// The first of those that can run now, in no order of senders.
+/// The first executable transactions, in no particular order of senders.
 pub(super) async fn unconfirmed(node: Arc<Node>, given: Arguments) -> Answer {
     let most = usize::try_from(size(&given, "limit")?).unwrap_or(usize::MAX);
-    // The pool goes through all it has: a few at a time may make it do so.
-    let _turn = node.queries.search_turn().await?;
+    // The pool iterates over all of its transactions, so the number of concurrent calls is limited.
+    let _permit = node.queries.search_permit().await?;
     let pool = &node.queries.pool;
     let refused = |reject: mempool::Reject| Error::Pool(reject.log());
     let level = pool.level().await.map_err(refused)?;
@@ -92,7 +92,7 @@ pub(super) async fn unconfirmed(node: Arc<Node>, given: Arguments) -> Answer {
     apart(move || {
         let at = node.newest()?;
         let pending = senders.iter().flat_map(|txs| &txs.pending).take(most);
-        let txs: Vec<_> = pending.map(|tx| shape::base64(&at.carried_tx(tx))).collect();
+        let txs: Vec<_> = pending.map(|tx| shape::base64(&at.sdk_tx_bytes(tx))).collect();
         Ok(json!({
             "n_txs": shape::long(txs.len()),
             "total": shape::long(level.pending + level.queued),

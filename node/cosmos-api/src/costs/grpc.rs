@@ -1,4 +1,4 @@
-//! gRPC, and REST, which calls the same services.
+//! gRPC, and REST, which calls the gRPC services.
 
 use ::server::costs::{CostClass, InterfaceCosts};
 
@@ -174,12 +174,12 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     ],
 };
 
-/// Whether a method can be refused because enough queries wait already.
+/// Whether a method can be refused because too many queries are waiting.
 pub fn waits_in_turn(method: &str) -> bool {
     places(method).any(|place| [READS, CALLS, SEARCHES].contains(&place))
 }
 
-/// Whether a method is given up after some time.
+/// Whether a method has a time limit.
 pub fn has_time_limit(method: &str) -> bool {
     places(method).any(|place| [CALLS, SEARCHES].contains(&place))
 }

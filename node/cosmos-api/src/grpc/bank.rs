@@ -1,4 +1,4 @@
-//! The service of balances and the token.
+//! The service of the module `bank`.
 
 use super::services::{Answer, Service};
 use crate::query::{

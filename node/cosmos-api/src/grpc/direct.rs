@@ -1,5 +1,5 @@
-//! The services without a socket: bytes of a message in, bytes of a message out. REST and CometBFT's
-//! RPC are made of it.
+//! Calls the services in memory: an encoded request in, an encoded response out. REST and CometBFT's RPC use
+//! it.
 
 use super::HEIGHT_HEADER;
 use axum::http::{HeaderMap, HeaderValue, Request, header};
@@ -9,42 +9,42 @@ use std::fmt::Display;
 use tonic::{Code, Status, service::Routes};
 use tower::ServiceExt;
 
-/// Bytes before each message of gRPC: whether it is compressed, and its length.
+/// Length of the gRPC frame header: a compression flag and the length of the message.
 const PREFIX_BYTES: usize = 5;
 
-/// The services, called in memory.
+/// Calls gRPC services in memory.
 #[derive(Clone, Debug)]
 pub struct Direct {
     routes: Routes,
 }
 
-/// What a service answered.
+/// The response of a service.
 #[derive(Debug)]
-pub struct Told {
+pub struct ServiceResponse {
     /// The encoded message.
     pub message: Bytes,
-    /// The block it is of, if the service names one.
+    /// The block that was queried, if the service returns it.
     pub height: Option<HeaderValue>,
 }
 
 impl Direct {
-    /// Calls to these services without a socket.
+    /// Wraps these services.
     pub fn new(routes: Routes) -> Self {
         Self { routes: routes.prepare() }
     }
 
-    /// Asks the method at `path`, `/package.Service/Method`, with an encoded message, of the block
-    /// that `height` names or of the newest.
+    /// Calls the method at `path` (`/package.Service/Method`) with an encoded request, on the block at `height`
+    /// or on the newest block.
     ///
     /// # Errors
-    /// The status of the service; `Unimplemented` where there is no such method, `Internal` for a
-    /// failure of ours, whose cause is in the log.
+    /// The status that the service returns: `Unimplemented` if there is no such method, `Internal` for an
+    /// internal error, whose cause is logged.
     pub async fn call(
         &self,
         path: &str,
         message: &[u8],
         height: Option<&HeaderValue>,
-    ) -> Result<Told, Status> {
+    ) -> Result<ServiceResponse, Status> {
         let mut request = Request::post(path)
             .header(header::CONTENT_TYPE, "application/grpc")
             .header(header::TE, "trailers")
@@ -62,10 +62,10 @@ impl Direct {
         }
         let mut bytes = body.to_bytes();
         if bytes.len() < PREFIX_BYTES {
-            return Err(internal("a service answered without a message"));
+            return Err(internal("a gRPC service returned no message"));
         }
         let message = bytes.split_off(PREFIX_BYTES);
-        Ok(Told { message, height: head.headers.remove(HEIGHT_HEADER) })
+        Ok(ServiceResponse { message, height: head.headers.remove(HEIGHT_HEADER) })
     }
 }
 
@@ -77,7 +77,7 @@ fn framed(message: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// The status of a service, if it is there and not good.
+/// Returns the status in these headers if it is an error.
 fn check(headers: &HeaderMap) -> Result<(), Status> {
     match Status::from_header_map(headers) {
         Some(status) if status.code() != Code::Ok => Err(status),
@@ -86,6 +86,6 @@ fn check(headers: &HeaderMap) -> Result<(), Status> {
 }
 
 fn internal(cause: impl Display) -> Status {
-    tracing::error!(%cause, "a call of a service failed");
+    tracing::error!(%cause, "a gRPC service failed");
     Status::internal("internal error")
 }

@@ -1,4 +1,4 @@
-//! The service of the EVM.
+//! The service of the module `vm`.
 
 use super::services::{Answer, Service};
 use crate::query::proto::cosmos::evm::vm::{v1 as evm, v1::query_server::Query};
@@ -73,16 +73,16 @@ impl Query for Service {
         &self,
         request: Request<evm::EthCallRequest>,
     ) -> Answer<evm::MsgEthereumTxResponse> {
-        let turn = self.0.call_turn().await?;
-        self.answer_in_turn(turn, request, |at, query, gone| at.eth_call(&query, gone)).await
+        let permit = self.0.call_permit().await?;
+        self.answer_limited(permit, request, |at, query, gone| at.eth_call(&query, gone)).await
     }
 
     async fn estimate_gas(
         &self,
         request: Request<evm::EthCallRequest>,
     ) -> Answer<evm::EstimateGasResponse> {
-        let turn = self.0.call_turn().await?;
-        self.answer_in_turn(turn, request, |at, query, gone| at.estimate_gas(&query, gone)).await
+        let permit = self.0.call_permit().await?;
+        self.answer_limited(permit, request, |at, query, gone| at.estimate_gas(&query, gone)).await
     }
 
     async fn global_min_gas_price(

@@ -1,5 +1,5 @@
-//! The service of the fee market, under its three names. Their messages share Rust types, because they are the
-//! same on the wire.
+//! The service of the fee market, under its three names. The messages of all three share Rust types, because
+//! their encoding is the same.
 
 use super::services::{Answer, Service};
 use crate::query::proto::{
@@ -11,7 +11,7 @@ use crate::query::proto::{
 };
 use tonic::Request;
 
-/// Implements the trait that is generated for one of the names.
+/// Implements the generated trait for one of the names.
 macro_rules! serve_fee_market {
     ($module:ident) => {
         #[tonic::async_trait]

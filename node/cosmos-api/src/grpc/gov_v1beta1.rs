@@ -1,4 +1,4 @@
-//! The service of governance in its older form.
+//! The service of the module `gov`, version v1beta1.
 
 use super::services::{Answer, Service};
 use crate::query::{

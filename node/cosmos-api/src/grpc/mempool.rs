@@ -1,6 +1,6 @@
 //! The service of the mempool.
 
-use super::services::{Answer, Service, told};
+use super::services::{Answer, Service, with_height_header};
 use crate::query::proto::evmd::mempool::{v1 as mempool, v1::query_server::Query};
 use tonic::Request;
 
@@ -12,6 +12,6 @@ impl Query for Service {
     ) -> Answer<mempool::QueryPendingSequenceResponse> {
         let snapshot = self.at(request.metadata())?;
         let answer = self.0.pending_sequence(&request.into_inner().address).await?;
-        Ok(told(answer, &snapshot))
+        Ok(with_height_header(answer, &snapshot))
     }
 }

@@ -1,9 +1,8 @@
-//! gRPC: the queries under the names of the Cosmos interfaces, those of the fee market also under
-//! `feemarket.Query` and `feemarket.v1.Query`, with reflection (v1 and v1alpha) and health.
+//! gRPC: the query services of the Cosmos modules. The fee market is also served as `feemarket.Query` and
+//! `feemarket.v1.Query`. Reflection (v1 and v1alpha) and health checks are included.
 //!
-//! Services only take a request apart and give its answer; the answers are made in
-//! [`crate::query`]. The metadata `x-cosmos-block-height` chooses the block of a query, and says
-//! which it was in the answer.
+//! The services only convert requests and responses; [`crate::query`] answers the queries. The metadata
+//! `x-cosmos-block-height` selects the block of a query, and names the queried block in the response.
 
 mod bank;
 mod direct;
@@ -44,10 +43,10 @@ use services::Service;
 use std::sync::Arc;
 use tonic::service::Routes;
 
-/// Metadata, and HTTP header, that names the block of a query.
+/// The metadata key and HTTP header that selects the block of a query.
 pub const HEIGHT_HEADER: &str = "x-cosmos-block-height";
 
-/// The services, without a socket: REST and CometBFT's RPC call them as well.
+/// The gRPC services. REST and CometBFT's RPC call them in memory.
 pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
     let service = || Service(queries.clone());
     let limit = most_bytes;
@@ -66,12 +65,12 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(pool::QueryServer::new(service()).max_decoding_message_size(limit))
 }
 
-/// Serves on the configured address until [`Server::stop`].
+/// Serves the configured address until [`Server::stop`].
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If the address cannot be listened on.
 pub async fn serve(config: &Grpc, budget: &Arc<Budget>, queries: Queries) -> Result<Server, Fault> {
-    // Either version of reflection describes both, as both are among what is listed.
+    // Each version of the reflection service describes both versions, because both are listed.
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
@@ -81,9 +80,9 @@ pub async fn serve(config: &Grpc, budget: &Arc<Budget>, queries: Queries) -> Res
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let v1 = reflection().build_v1().expect("our own descriptors are well-formed");
-    let v1alpha = reflection().build_v1alpha().expect("our own descriptors are well-formed");
-    // The whole server is healthy while it answers.
+    let v1 = reflection().build_v1().expect("the built-in descriptors are well-formed");
+    let v1alpha = reflection().build_v1alpha().expect("the built-in descriptors are well-formed");
+    // The whole server counts as healthy as long as it responds.
     let (_, health) = tonic_health::server::health_reporter();
     let routes = routes(&queries, config.max_request_bytes as usize)
         .add_service(v1.max_decoding_message_size(MAX_NAME_MESSAGE_BYTES))

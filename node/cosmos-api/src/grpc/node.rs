@@ -1,4 +1,4 @@
-//! The services of the node, its blocks and their bounds.
+//! The services that describe the node, its blocks and their limits.
 
 use super::services::{Answer, Service};
 use crate::query::proto::cosmos::{

@@ -1,10 +1,10 @@
-//! The services, one method per query. A query runs where its cost allows (see `docs/costs.md`): on the
-//! thread that serves the socket if it reads a few rows, on a blocking thread if it reads rows of a block,
-//! and in turns if it reads a whole block, the governance state or a list.
+//! The services, one method per query. A query runs where its cost allows (see `docs/costs.md`): on the thread
+//! that serves the socket if it reads a few rows, on a blocking thread if it reads rows of a block, and with a
+//! concurrency limit if it reads a whole block, the governance state or a list.
 
 use super::HEIGHT_HEADER;
 use crate::query::{
-    Queries, QueryError, Snapshot, Turn,
+    Queries, QueryError, QueryPermit, Snapshot,
     proto::cosmos::{
         auth::{v1beta1 as auth, v1beta1::query_server::Query as AuthQuery},
         gov::{v1 as gov, v1::query_server::Query as GovQuery},
@@ -28,7 +28,7 @@ impl From<QueryError> for Status {
 }
 
 impl Service {
-    /// The chain as of the block that the metadata names.
+    /// The chain at the block that the metadata selects.
     pub(super) fn at(&self, metadata: &MetadataMap) -> Result<Snapshot, Status> {
         let height = match metadata.get(HEIGHT_HEADER) {
             None => 0,
@@ -49,7 +49,7 @@ impl Service {
     ) -> Answer<M> {
         let snapshot = self.at(request.metadata())?;
         let answer = query(&snapshot, request.into_inner())?;
-        Ok(told(answer, &snapshot))
+        Ok(with_height_header(answer, &snapshot))
     }
 
     /// Answers a query whose work is below a millisecond but grows with a block, on a blocking thread.
@@ -61,52 +61,53 @@ impl Service {
         let snapshot = self.at(request.metadata())?;
         let work = move || {
             let answer = query(&snapshot, request.into_inner())?;
-            Ok(told(answer, &snapshot))
+            Ok(with_height_header(answer, &snapshot))
         };
         let answer = tokio::task::spawn_blocking(work).await;
         answer.unwrap_or_else(|_| Err(Status::internal("internal error")))
     }
 
-    /// Answers a query that reads a whole block or the governance state, when it is its turn.
+    /// Answers a query that reads a whole block or the governance state, with a concurrency limit.
     pub(super) async fn answer_read<Q: Send + 'static, M: Send + 'static>(
         &self,
         request: Request<Q>,
         query: impl FnOnce(&Snapshot, Q) -> Result<M, QueryError> + Send + 'static,
     ) -> Answer<M> {
-        let turn = self.0.read_turn().await?;
+        let permit = self.0.read_permit().await?;
         let work = move |at: &Snapshot, asked: Q| {
-            let _turn = turn;
+            let _permit = permit;
             query(at, asked)
         };
         self.answer_apart(request, work).await
     }
 
-    /// Answers a query that works long, in its turn; the work is given up when nobody waits for it.
-    pub(super) async fn answer_in_turn<Q: Send + 'static, M: Send + 'static>(
+    /// Answers a query that runs for a long time, with a concurrency limit. It is interrupted if the client
+    /// disconnects.
+    pub(super) async fn answer_limited<Q: Send + 'static, M: Send + 'static>(
         &self,
-        turn: Turn,
+        permit: QueryPermit,
         request: Request<Q>,
         query: impl FnOnce(&Snapshot, Q, &Interrupt) -> Result<M, QueryError> + Send + 'static,
     ) -> Answer<M> {
         let (_caller, interrupt) = Caller::waiting();
         let work = move |at: &Snapshot, asked: Q| {
-            let _turn = turn;
+            let _permit = permit;
             query(at, asked, &interrupt)
         };
         self.answer_apart(request, work).await
     }
 }
 
-/// An answer that says which block it is of.
-pub(super) fn told<M>(answer: M, snapshot: &Snapshot) -> Response<M> {
+/// A response with the metadata that names the queried block.
+pub(super) fn with_height_header<M>(answer: M, snapshot: &Snapshot) -> Response<M> {
     let mut response = Response::new(answer);
     response.metadata_mut().insert(HEIGHT_HEADER, snapshot.number().into());
     response
 }
 
-/// The bytes of a transaction that is to be tried. Older clients give its fields instead, which are
-/// read where there are no bytes.
-#[allow(deprecated, reason = "cosmpy gives nothing but this field")]
+/// The bytes of the transaction to simulate. Older clients send the decoded transaction instead, which is used
+/// if there are no bytes.
+#[allow(deprecated, reason = "cosmpy only sets this field")]
 fn tried(query: tx::SimulateRequest) -> Vec<u8> {
     match query.tx {
         Some(tx) if query.tx_bytes.is_empty() => tx_bytes(tx),
@@ -120,11 +121,11 @@ impl AuthQuery for Service {
         &self,
         request: Request<auth::QueryAccountsRequest>,
     ) -> Answer<auth::QueryAccountsResponse> {
-        let turn = self.0.search_turn().await?;
+        let permit = self.0.search_permit().await?;
         let list = |at: &Snapshot, query: auth::QueryAccountsRequest, gone: &Interrupt| {
             at.auth_accounts(query.pagination, gone)
         };
-        self.answer_in_turn(turn, request, list).await
+        self.answer_limited(permit, request, list).await
     }
 
     async fn account(
@@ -262,10 +263,10 @@ impl TxService for Service {
         &self,
         request: Request<tx::GetTxsEventRequest>,
     ) -> Answer<tx::GetTxsEventResponse> {
-        let turn = self.0.search_turn().await?;
+        let permit = self.0.search_permit().await?;
         let answer =
             |at: &Snapshot, query, gone: &Interrupt| at.txs_by_events(query, gone).map(Into::into);
-        self.answer_in_turn(turn, request, answer).await
+        self.answer_limited(permit, request, answer).await
     }
 
     async fn simulate(
@@ -282,7 +283,7 @@ impl TxService for Service {
         let snapshot = self.at(request.metadata())?;
         let tx::BroadcastTxRequest { tx_bytes, mode } = request.into_inner();
         let answer = self.0.broadcast_tx_in_mode(tx_bytes, mode).await?;
-        Ok(told(answer, &snapshot))
+        Ok(with_height_header(answer, &snapshot))
     }
 
     async fn get_block_with_txs(

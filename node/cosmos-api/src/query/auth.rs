@@ -1,4 +1,4 @@
-//! Accounts as the module `auth` shows them.
+//! Accounts, as in the module `auth`.
 
 use super::{
     QueryError, Snapshot,
@@ -23,9 +23,9 @@ use std::{collections::BTreeSet, time::Duration};
 use storage::StateRead;
 use transactions::cosmos::ACCOUNT_NUMBER;
 
-/// Longest time for a page of accounts, whose public keys may have to be searched for.
+/// Maximum time for a page of accounts, because their public keys may have to be searched for.
 const LIST_TIME: Duration = Duration::from_secs(5);
-/// The chain's own accounts and what they may do with tokens.
+/// The module accounts and their token permissions.
 const MODULES: [(&str, &[&str]); MODULE_ACCOUNTS.len()] = [
     ("evm", &["minter", "burner"]),
     ("fee_collector", &[]),
@@ -34,10 +34,10 @@ const MODULES: [(&str, &[&str]); MODULE_ACCOUNTS.len()] = [
 ];
 
 impl Snapshot {
-    /// An account, of the chain itself or not.
+    /// An account or a module account.
     ///
     /// # Errors
-    /// If the address is none, or nothing has ever happened to it.
+    /// If the address is invalid, or the account does not exist.
     pub fn auth_account(&self, address: &str) -> Result<QueryAccountResponse, QueryError> {
         let address = self.address(address)?;
         let module = MODULES.into_iter().find(|(name, _)| module_address(name) == address);
@@ -48,35 +48,35 @@ impl Snapshot {
         Ok(QueryAccountResponse { account: Some(account) })
     }
 
-    /// What all kinds of account have.
+    /// The part that all kinds of account have.
     ///
     /// # Errors
-    /// As [`Self::auth_account`].
+    /// Same as [`Self::auth_account`].
     pub fn auth_account_info(&self, address: &str) -> Result<QueryAccountInfoResponse, QueryError> {
         let info = self.base_account(self.address(address)?)?;
         Ok(QueryAccountInfoResponse { info: Some(info) })
     }
 
-    /// Accounts by address, of the newest block only: the index lists no others.
+    /// Accounts in the order of their addresses, at the newest block only: the index has no older lists.
     ///
     /// # Errors
-    /// At another height, on a page that makes no sense, and when the list takes too long.
+    /// If the height is not the newest, the page is invalid, or the list takes too long.
     pub fn auth_accounts(
         &self,
         page: Option<PageRequest>,
         interrupt: &Interrupt,
     ) -> Result<QueryAccountsResponse, QueryError> {
         if self.number != self.view.number() {
-            let reason = "accounts are listed as of the newest block only";
+            let reason = "accounts are only listed at the newest block";
             return Err(QueryError::invalid(reason));
         }
         let page = Page::of(page)?.forward()?;
         let first = match &page.key {
             Some(key) => Address::try_from(key.as_slice())
-                .map_err(|_| QueryError::invalid("pagination: key is not one of this list"))?,
+                .map_err(|_| QueryError::invalid("pagination: key is not a key of this list"))?,
             None => Address::ZERO,
         };
-        // One more than the page says where the next begins.
+        // One more item than the page has, because its key is where the next page starts.
         let mut found = self.existing_from(first, page.skip + page.limit + 1)?;
         found.drain(..page.skip.min(found.len()));
         let next = found.get(page.limit).map(|address| address.to_vec());
@@ -86,7 +86,7 @@ impl Snapshot {
         let accounts = found.into_iter().map(|address| {
             if deadline.passed() {
                 let seconds = LIST_TIME.as_secs();
-                let message = format!("the list takes longer than {seconds} s: lower its limit");
+                let message = format!("the list takes longer than {seconds} s: use a lower limit");
                 return Err(QueryError::too_slow(message));
             }
             Ok(any(&self.base_account(address)?))
@@ -97,14 +97,14 @@ impl Snapshot {
         })
     }
 
-    /// Accounts that blocks have changed which are not in the index yet.
+    /// Accounts changed by recent blocks, which are not in the index yet.
     fn recent(&self) -> BTreeSet<Address> {
         let layers = self.view.state.layers().iter();
         let changes = layers.flat_map(|layer| layer.changes().accounts.iter());
         changes.map(|change| change.address).collect()
     }
 
-    /// How many addresses have an account.
+    /// The number of addresses that have an account.
     fn existing(&self) -> Result<u64, QueryError> {
         let state = self.state()?;
         let index = self.view.state.index().reader()?;
@@ -116,7 +116,7 @@ impl Snapshot {
         Ok(count)
     }
 
-    /// The first `most` addresses from `first` on that have an account.
+    /// The first `most` addresses that have an account, starting at `first`.
     fn existing_from(&self, mut first: Address, most: usize) -> Result<Vec<Address>, QueryError> {
         let state = self.state()?;
         let index = self.view.state.index().reader()?;
@@ -124,7 +124,8 @@ impl Snapshot {
         let mut existing = Vec::with_capacity(most);
         loop {
             let indexed = index.addresses_from(first, most)?;
-            // Beyond the last one read the index may hold more, before those of the layers.
+            // Beyond the last indexed address that was read, the index may have more addresses that precede
+            // those of recent blocks.
             let end = indexed.get(most - 1).copied().unwrap_or(Address::repeat_byte(0xff));
             let mut candidates: BTreeSet<_> = recent.range(first..=end).copied().collect();
             candidates.extend(indexed);
@@ -143,7 +144,7 @@ impl Snapshot {
         }
     }
 
-    /// An account, of the chain itself or not.
+    /// An account or a module account.
     fn eth_account(&self, address: Address) -> Result<EthAccount, QueryError> {
         let account = self.state()?.account(address)?;
         let is_module = || is_module_account(address);
@@ -184,7 +185,7 @@ impl Snapshot {
         }))
     }
 
-    /// The accounts of the chain itself, by name.
+    /// The module accounts, by name.
     ///
     /// # Errors
     /// If the state cannot be read.
@@ -193,10 +194,10 @@ impl Snapshot {
         Ok(QueryModuleAccountsResponse { accounts: accounts.collect::<Result<_, _>>()? })
     }
 
-    /// One of them.
+    /// A module account.
     ///
     /// # Errors
-    /// If no module has that name.
+    /// If there is no module with that name.
     pub fn module_account_by_name(
         &self,
         name: &str,
@@ -207,7 +208,7 @@ impl Snapshot {
         Ok(QueryModuleAccountByNameResponse { account: Some(self.module_account(module)?) })
     }
 
-    /// The defaults of the module; Ethereum transactions are not subject to them.
+    /// The default parameters of the module. They do not apply to Ethereum transactions.
     pub const fn auth_params(&self) -> QueryParamsResponse {
         QueryParamsResponse {
             params: Some(Params {
@@ -228,7 +229,7 @@ impl Snapshot {
     /// Bech32 of 20 bytes.
     ///
     /// # Errors
-    /// On another number of bytes.
+    /// If there are not 20 bytes.
     pub fn address_string(&self, bytes: &[u8]) -> Result<AddressBytesToStringResponse, QueryError> {
         let address = Address::try_from(bytes).map_err(|_| {
             QueryError::invalid(format!("an address has 20 bytes, got {}", bytes.len()))
@@ -236,16 +237,16 @@ impl Snapshot {
         Ok(AddressBytesToStringResponse { address_string: self.bech32(address) })
     }
 
-    /// The 20 bytes of an address in any form.
+    /// The 20 bytes of an address in any format.
     ///
     /// # Errors
-    /// If it is no address.
+    /// If the address is invalid.
     pub fn address_bytes(&self, text: &str) -> Result<AddressStringToBytesResponse, QueryError> {
         Ok(AddressStringToBytesResponse { address_bytes: self.address(text)?.to_vec() })
     }
 }
 
-/// The address after this one.
+/// The next higher address.
 fn following(address: Address) -> Option<Address> {
     let mut bytes = address.into_array();
     for byte in bytes.iter_mut().rev() {

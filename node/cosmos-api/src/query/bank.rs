@@ -1,5 +1,5 @@
-//! Balances as the module `bank` shows them. There is one token, and all of a balance can be spent. Lists
-//! hold whole base units; the name of the wei, if it is another one, can be asked for by itself.
+//! Balances, as in the module `bank`. There is one token, and the whole balance is spendable. Lists show whole
+//! base units. If the wei has a name of its own, a balance in wei can be queried by that name.
 
 use super::{
     QueryError, Snapshot,
@@ -27,7 +27,7 @@ impl Snapshot {
         Ok(coin(denom, unit.from_wei(balance)))
     }
 
-    /// Balances that are not zero, on one page.
+    /// A page of the balances that are not zero.
     fn coins(
         &self,
         address: &str,
@@ -38,10 +38,10 @@ impl Snapshot {
         cut(held.into_iter(), page)
     }
 
-    /// An account's balance of one token.
+    /// The balance of an account in one token.
     ///
     /// # Errors
-    /// If the address or the token's name is none.
+    /// If the address or the name of the token is invalid.
     pub fn bank_balance(
         &self,
         address: &str,
@@ -50,11 +50,11 @@ impl Snapshot {
         Ok(QueryBalanceResponse { balance: Some(self.amount(address, denom)?) })
     }
 
-    /// All balances of an account that are not zero. As in the SDK, `resolve_denom` names them after the display unit
-    /// of the metadata and leaves the amounts in base units.
+    /// All balances of an account that are not zero. As in the SDK, `resolve_denom` uses the names of the
+    /// display unit but does not convert the amounts.
     ///
     /// # Errors
-    /// If the address is none, or the page makes no sense.
+    /// If the address or the page is invalid.
     pub fn bank_balances(
         &self,
         address: &str,
@@ -70,10 +70,10 @@ impl Snapshot {
         Ok(QueryAllBalancesResponse { balances, pagination: Some(page) })
     }
 
-    /// As [`Self::bank_balance`]: nothing is locked.
+    /// Same as [`Self::bank_balance`], because no tokens are locked.
     ///
     /// # Errors
-    /// As [`Self::bank_balance`].
+    /// Same as [`Self::bank_balance`].
     pub fn bank_spendable_balance(
         &self,
         address: &str,
@@ -82,10 +82,10 @@ impl Snapshot {
         Ok(QuerySpendableBalanceByDenomResponse { balance: Some(self.amount(address, denom)?) })
     }
 
-    /// As [`Self::bank_balances`]: nothing is locked.
+    /// Same as [`Self::bank_balances`], because no tokens are locked.
     ///
     /// # Errors
-    /// As [`Self::bank_balances`].
+    /// Same as [`Self::bank_balances`].
     pub fn bank_spendable_balances(
         &self,
         address: &str,

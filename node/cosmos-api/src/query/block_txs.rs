@@ -1,4 +1,4 @@
-//! A block together with its transactions, as they are shown.
+//! Blocks together with their decoded transactions.
 
 use super::{
     QueryError, Snapshot,
@@ -8,17 +8,17 @@ use super::{
 use state::stored::StoredBlock;
 
 impl Snapshot {
-    /// A block by its number, and a page of its transactions.
+    /// The block with this number, and a page of its transactions.
     ///
     /// # Errors
-    /// If there is no block of that number, or the page makes no sense.
+    /// If there is no block with that number, or the page is invalid.
     pub fn block_with_txs(
         &self,
         height: i64,
         page: Option<PageRequest>,
     ) -> Result<GetBlockWithTxsResponse, QueryError> {
         let number = self.existing_block(height)?;
-        let (id, block) = self.carried_block(number)?;
+        let (id, block) = self.comet_block(number)?;
         let stored = StoredBlock::read(&self.spec, &self.view.blocks()?, number)?;
         let all: Vec<_> = (0..stored.block.transactions.len()).collect();
         let (chosen, pagination) = cut_counted(&all, page)?;

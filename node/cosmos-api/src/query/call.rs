@@ -1,5 +1,5 @@
-//! Calls of contracts and estimates of their gas, as the module `vm` shows them. They run as JSON-RPC's
-//! do, with its cap of gas and its time.
+//! Contract calls and gas estimates, as in the module `vm`. They behave as those of JSON-RPC, with the same gas
+//! cap and time limit.
 
 use super::{
     QueryError, Snapshot,
@@ -13,16 +13,16 @@ use alloy_primitives::{Address, B256, Log};
 use evm::{CallOutcome, halt_text};
 use server::interrupt::Interrupt;
 
-/// Gas of the cheapest transaction: no cap may be lower.
-const GAS_CAP_MIN: u64 = 21_000;
-/// What the reference calls a call that reverted.
+/// The gas of the cheapest transaction. A lower cap is refused.
+const MIN_GAS_CAP: u64 = 21_000;
+/// The reference's error text of a call that reverted.
 const REVERTED: &str = "execution reverted";
 
 impl Snapshot {
-    /// What a call would give on this block's state. One that fails is an answer too.
+    /// Executes a call on the state of this block. A call that fails also has a result.
     ///
     /// # Errors
-    /// If the request makes no sense, the call is not valid, or it takes too long.
+    /// If the request or the call is invalid, or it takes too long.
     pub fn eth_call(
         &self,
         request: &EthCallRequest,
@@ -41,18 +41,18 @@ impl Snapshot {
         })
     }
 
-    /// The gas that a call needs on this block's state; why it has none, if it reverts.
+    /// The gas that a call needs on the state of this block, or the reason if it reverts.
     ///
     /// # Errors
-    /// As [`Self::eth_call`], and if the call fails for lack of gas or otherwise.
+    /// Same as [`Self::eth_call`], and if the call runs out of gas or fails for another reason.
     pub fn estimate_gas(
         &self,
         request: &EthCallRequest,
         interrupt: &Interrupt,
     ) -> Result<EstimateGasResponse, QueryError> {
-        if request.gas_cap != 0 && request.gas_cap < GAS_CAP_MIN {
+        if request.gas_cap != 0 && request.gas_cap < MIN_GAS_CAP {
             return Err(QueryError::invalid(format!(
-                "gas cap {} cannot be lower than {GAS_CAP_MIN}; leave it out for the node's own",
+                "gas_cap must be at least {MIN_GAS_CAP}, got {}: omit it to use the cap of the node",
                 request.gas_cap
             )));
         }
@@ -66,10 +66,10 @@ impl Snapshot {
         })
     }
 
-    /// The least price of gas that the chain takes, in whole wei.
+    /// The minimum gas price of the chain, in whole wei.
     ///
     /// # Errors
-    /// On a chain without a fee market.
+    /// If the chain has no fee market.
     pub fn min_gas_price(&self) -> Result<QueryGlobalMinGasPriceResponse, QueryError> {
         let min_gas_price = self.market()?.min_gas_price_wei().truncate().to_string();
         Ok(QueryGlobalMinGasPriceResponse { min_gas_price })
@@ -83,14 +83,17 @@ impl Snapshot {
         let have = self.spec.chain_id;
         if request.chain_id != 0 && u64::try_from(request.chain_id) != Ok(have) {
             return Err(QueryError::invalid(format!(
-                "chain_id {}: this chain's is {have}; leave it out, or say that",
+                "chain_id must be {have} or omitted, got {}",
                 request.chain_id
             )));
         }
         let proposer = match request.proposer_address.as_slice() {
             [] => None,
             bytes => Some(Address::try_from(bytes).map_err(|_| {
-                QueryError::invalid(format!("proposer_address: {} bytes, want 20", bytes.len()))
+                QueryError::invalid(format!(
+                    "proposer_address must have 20 bytes, got {}",
+                    bytes.len()
+                ))
             })?),
         };
         Ok(EthCall {
@@ -119,15 +122,15 @@ impl Snapshot {
     }
 }
 
-/// The call that is asked for, in JSON.
+/// The requested call, as JSON.
 fn arguments(request: &EthCallRequest) -> Result<&str, QueryError> {
     let text = std::str::from_utf8(&request.args).map(str::trim);
-    text.ok().filter(|text| !text.is_empty()).ok_or_else(|| {
-        QueryError::invalid("args: want the JSON of a transaction, as eth_call takes it")
-    })
+    text.ok()
+        .filter(|text| !text.is_empty())
+        .ok_or_else(|| QueryError::invalid("args must be a transaction as JSON, as in eth_call"))
 }
 
-/// What a call returned, and why it failed if it did.
+/// The data that a call returned, and the error if it failed.
 fn ended(outcome: CallOutcome) -> (Vec<u8>, String) {
     match outcome {
         CallOutcome::Success(output) => (output.to_vec(), String::new()),

@@ -1,5 +1,5 @@
-//! Blocks as a chain of CometBFT has them: all transactions in the SDK's encoding, Ethereum ones in their
-//! envelope; and what became of them.
+//! Blocks as a chain of CometBFT stores them, with all transactions in the SDK's encoding (Ethereum
+//! transactions in their envelope), and the results of blocks.
 
 use super::{
     QueryError, Snapshot, envelope,
@@ -18,38 +18,38 @@ use alloy_primitives::{B256, Bytes};
 use state::stored::StoredBlock;
 use transactions::{RecoveredTx, cosmos};
 
-/// What became of a block.
+/// The results of a block.
 #[derive(Debug)]
 pub struct BlockResults {
-    /// Of each transaction, in order.
+    /// The results of the transactions, in order.
     pub txs: Vec<TxResponse>,
-    /// Of none of them: the fee market's, the bloom, and those of proposals that ended.
+    /// The events of the block itself: fee market, bloom, and proposals that ended.
     pub events: Vec<Event>,
 }
 
-/// The bytes of a transaction in the SDK's encoding; `shown` is asked for that of an Ethereum one.
-pub(super) fn carried(raw: &Bytes, shown: impl FnOnce() -> Tx) -> Vec<u8> {
+/// The bytes of a transaction in the SDK's encoding. `shown` is called for an Ethereum transaction.
+pub(super) fn sdk_bytes(raw: &Bytes, shown: impl FnOnce() -> Tx) -> Vec<u8> {
     if cosmos::is_cosmos(raw) { broadcast(raw) } else { tx_bytes(shown()) }
 }
 
-/// The commit of the block before one: its height and hash. Nobody signs.
+/// The commit of the previous block: its height and hash, without signatures.
 fn last_commit(header: &Header) -> Commit {
     let (height, block_id) = (header.height.saturating_sub(1).max(0), header.last_block_id.clone());
     Commit { height, block_id, ..Commit::default() }
 }
 
 impl Snapshot {
-    /// A block at or below this snapshot's, each transaction in the SDK's encoding.
+    /// A block up to this snapshot's, with each transaction in the SDK's encoding.
     ///
     /// # Errors
-    /// If it cannot be read.
-    pub fn carried_block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
+    /// If the block cannot be read.
+    pub fn comet_block(&self, number: u64) -> Result<(BlockId, Block), QueryError> {
         let stored = StoredBlock::read(&self.spec, &self.view.blocks()?, number)?;
         let (id, header) = self.block_header(number)?;
         let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
         let bytes = mined.map(|mined| {
             let mined = mined?;
-            Ok(carried(&mined.raw, || self.shown(&mined)))
+            Ok(sdk_bytes(&mined.raw, || self.shown(&mined)))
         });
         let txs = bytes.collect::<Result<_, QueryError>>()?;
         let last_commit = Some(last_commit(&header));
@@ -58,15 +58,15 @@ impl Snapshot {
     }
 
     /// A pooled transaction in the SDK's encoding.
-    pub fn carried_tx(&self, tx: &RecoveredTx) -> Vec<u8> {
+    pub fn sdk_tx_bytes(&self, tx: &RecoveredTx) -> Vec<u8> {
         let denom = self.extended_denom(self.number.saturating_add(1));
-        carried(&tx.raw, || envelope::close(&tx.tx, &tx.raw, tx.sender, &denom))
+        sdk_bytes(&tx.raw, || envelope::close(&tx.tx, &tx.raw, tx.sender, &denom))
     }
 
-    /// What became of a block at or below this snapshot's.
+    /// The results of a block up to this snapshot's.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the block cannot be read.
     pub fn block_results(&self, number: u64) -> Result<BlockResults, QueryError> {
         let blocks = self.view.blocks()?;
         let stored = StoredBlock::read(&self.spec, &blocks, number)?;
@@ -77,24 +77,24 @@ impl Snapshot {
         Ok(BlockResults { txs, events: outcomes.block_events(&stored.block.header) })
     }
 
-    /// The events of a block at or below this snapshot's that are of none of its transactions.
+    /// The events of a block up to this snapshot's that do not belong to a transaction.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the block cannot be read.
     pub fn block_events(&self, number: u64) -> Result<Vec<Event>, QueryError> {
         let (_, header) = self.header(number)?;
         events::block_events(&self.view.blocks()?, &header)
     }
 
-    /// How many transactions a block at or below this snapshot's has.
+    /// The number of transactions in a block up to this snapshot's.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the block cannot be read.
     pub fn txs_of(&self, number: u64) -> Result<usize, QueryError> {
         Ok(self.view.blocks()?.tx_count(number)?)
     }
 
-    /// The number of the block with this hash, at or below this snapshot's.
+    /// The number of the block with this hash, up to this snapshot's.
     ///
     /// # Errors
     /// If the index cannot be read.

@@ -1,15 +1,15 @@
-//! Queries for events in the language of CometBFT: `tx.height >= 5 AND message.sender = 'cosmos1...'`.
+//! Event queries in CometBFT's language: `tx.height >= 5 AND message.sender = 'cosmos1...'`.
 //!
-//! Pure: no I/O.
+//! This module does no I/O.
 
 use super::QueryError;
 
-/// Most conditions of a query.
-const CONDITIONS_MAX: usize = 16;
-/// Most bytes of a query.
-const QUERY_BYTES_MAX: usize = 4096;
+/// Maximum number of conditions in a query.
+const MAX_CONDITIONS: usize = 16;
+/// Maximum length of a query in bytes.
+const MAX_QUERY_BYTES: usize = 4096;
 
-/// How a condition compares.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Equal,
@@ -21,7 +21,7 @@ pub(super) enum Operator {
     Exists,
 }
 
-/// The operators as they are written, each before those it begins with.
+/// The operators. An operator that is a prefix of another one comes after it.
 const OPERATORS: [(&str, Operator); 7] = [
     ("<=", Operator::LessOrEqual),
     (">=", Operator::GreaterOrEqual),
@@ -32,17 +32,18 @@ const OPERATORS: [(&str, Operator); 7] = [
     ("EXISTS", Operator::Exists),
 ];
 
-/// One condition: of an event's type and attribute, `type.attribute`.
+/// One condition on an attribute of an event, which is named `type.attribute`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) key: String,
     pub(super) operator: Operator,
-    /// Without its quotes; empty for `EXISTS`.
+    /// The value without quotes; empty for `EXISTS`.
     pub(super) value: String,
 }
 
 impl Condition {
-    /// Whether the value of an attribute meets it, as text or, for an order, as numbers.
+    /// Whether the value of an attribute satisfies the condition. Values are compared as text, or as numbers if
+    /// the operator needs an order.
     pub(super) fn is_met_by(&self, found: &str) -> bool {
         let ordered = |met: fn(&u128, &u128) -> bool| {
             let both = found.parse().ok().zip(self.value.parse().ok());
@@ -59,7 +60,7 @@ impl Condition {
         }
     }
 
-    /// The same of a hash: equal in either case of its digits, with a prefix and without.
+    /// The same for a hash, which is compared without regard to case or prefix.
     pub(super) fn is_met_by_hash(&self, found: &str) -> bool {
         let digits = |text: &str| {
             let lower = text.to_ascii_lowercase();
@@ -70,27 +71,27 @@ impl Condition {
     }
 }
 
-/// Reads the conditions of all texts, which all have to hold.
+/// Parses several queries. All conditions have to hold.
 pub(super) fn parse_all<'a>(
     texts: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<Condition>, QueryError> {
     let mut conditions = Vec::new();
     for text in texts {
         conditions.extend(parse(text)?);
-        if conditions.len() > CONDITIONS_MAX {
-            let most = format!("query has more than {CONDITIONS_MAX} conditions");
+        if conditions.len() > MAX_CONDITIONS {
+            let most = format!("query has more than {MAX_CONDITIONS} conditions");
             return Err(QueryError::invalid(most));
         }
     }
     Ok(conditions)
 }
 
-/// Reads the conditions of one text.
+/// Parses the conditions of one query.
 fn parse(query: &str) -> Result<Vec<Condition>, QueryError> {
-    if query.len() > QUERY_BYTES_MAX {
+    if query.len() > MAX_QUERY_BYTES {
         let length = query.len();
         return Err(QueryError::invalid(format!(
-            "query of {length} bytes: at most {QUERY_BYTES_MAX} are read"
+            "query must have at most {MAX_QUERY_BYTES} bytes, got {length}"
         )));
     }
     let (mut conditions, mut rest) = (Vec::new(), query.trim());
@@ -108,10 +109,10 @@ fn parse(query: &str) -> Result<Vec<Condition>, QueryError> {
 
 fn malformed(wanted: &str, at: &str) -> QueryError {
     let at: String = at.chars().take(40).collect();
-    QueryError::invalid(format!("query: {wanted} is expected at {at:?}"))
+    QueryError::invalid(format!("query: expected {wanted} at {at:?}"))
 }
 
-/// The condition at the beginning, and what follows it.
+/// Parses the first condition and returns it with the rest of the text.
 fn condition(text: &str) -> Result<(Condition, &str), QueryError> {
     let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
     let end = text.find(|c| !is_key(c)).unwrap_or(text.len());
@@ -131,7 +132,7 @@ fn condition(text: &str) -> Result<(Condition, &str), QueryError> {
     Ok((condition, rest.trim_start()))
 }
 
-/// A text in quotes, or a number.
+/// Parses a quoted string or a number.
 fn value(text: &str) -> Result<(&str, &str), QueryError> {
     for quote in ['\'', '"'] {
         if let Some(quoted) = text.strip_prefix(quote) {
@@ -169,11 +170,11 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         for (query, said) in [
-            ("sender='a'", "type.attribute is expected at \"sender='a'\""),
-            ("a.b ~ 1", "an operator is expected at \"~ 1\""),
-            ("a.b = 'x", "a closing quote is expected at \"'x\""),
-            ("a.b =", "a value is expected at \"\""),
-            ("a.b = 1 OR c.d = 2", "AND is expected at \"OR c.d = 2\""),
+            ("sender='a'", "expected type.attribute at \"sender='a'\""),
+            ("a.b ~ 1", "expected an operator at \"~ 1\""),
+            ("a.b = 'x", "expected a closing quote at \"'x\""),
+            ("a.b =", "expected a value at \"\""),
+            ("a.b = 1 OR c.d = 2", "expected AND at \"OR c.d = 2\""),
         ] {
             assert_eq!(parse(query).unwrap_err().message, format!("query: {said}"));
         }

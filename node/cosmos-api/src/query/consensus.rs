@@ -1,5 +1,4 @@
-//! The bounds of blocks, in the shape Cosmos tools expect. There is no evidence of anything, nor are there
-//! votes.
+//! Consensus parameters in the format that Cosmos tools expect. There is neither evidence nor voting.
 
 use super::{
     QueryError, Snapshot,
@@ -14,13 +13,13 @@ use super::{
 };
 use prost_types::Duration;
 
-/// No bound on the bytes of a block but its gas.
+/// Only the gas limits the size of a block in bytes.
 const UNBOUNDED: i64 = -1;
-/// The kind of the key that stands where that of a validator is wanted.
+/// The key type of the placeholder for a validator's key.
 const KEY_KIND: &str = "ed25519";
 
 impl Snapshot {
-    /// The bounds of this snapshot's block.
+    /// The consensus parameters of this snapshot's block.
     ///
     /// # Errors
     /// If its header cannot be read.
@@ -28,7 +27,7 @@ impl Snapshot {
         Ok(QueryParamsResponse { params: Some(self.consensus_params_of(self.number)?) })
     }
 
-    /// The bounds of a block at or below this snapshot's.
+    /// The consensus parameters of a block up to this snapshot's.
     ///
     /// # Errors
     /// If its header cannot be read.

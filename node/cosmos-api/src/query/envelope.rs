@@ -1,5 +1,5 @@
-//! The SDK envelope of an Ethereum transaction: taken apart and held to its rules on the way in,
-//! made on the way out.
+//! The SDK envelope of an Ethereum transaction: incoming envelopes are checked and unpacked, and outgoing ones
+//! are built.
 
 use super::proto::cosmos::{
     base::v1beta1::Coin,
@@ -16,17 +16,17 @@ use transactions::{
     cosmos::{CosmosTx, TX_TYPE, normalised},
 };
 
-/// First byte of an SDK transaction: the tag of its first field. An Ethereum one begins with its
-/// type or with the head of an RLP list, and no type of theirs has this number.
+/// The first byte of an SDK transaction: the tag of its first field. An Ethereum transaction begins with its
+/// type or with the head of an RLP list, and no Ethereum type has this number.
 const BODY_TAG: u8 = 0x0a;
 
-/// Whether bytes are an SDK transaction, and not an Ethereum one.
+/// Whether these bytes are an SDK transaction and not an Ethereum one.
 pub(super) fn is_sdk(bytes: &[u8]) -> bool {
     bytes.first() == Some(&BODY_TAG)
 }
 
-/// What the pool takes of what is broadcast: the bytes themselves, those in the one message of an
-/// envelope, or a Cosmos transaction under its type.
+/// The bytes for the pool: an Ethereum transaction as it is, the one in an envelope, or a Cosmos transaction
+/// with its type byte.
 pub(super) fn open(bytes: Vec<u8>, denom: &str) -> Result<Bytes, Reject> {
     if !is_sdk(&bytes) {
         return Ok(bytes.into());
@@ -72,7 +72,7 @@ fn check_messages(messages: &[MsgEthereumTx]) -> Result<(), EnvelopeFault> {
     Ok(())
 }
 
-/// Rows 0c and 1: what is around the message says nothing but the fee.
+/// Rows 0c and 1: the envelope contains nothing but the fee.
 fn check_frame<'a>(
     body: &TxBody,
     auth: &'a AuthInfo,
@@ -93,7 +93,7 @@ fn check_frame<'a>(
     auth.fee.as_ref().ok_or(EnvelopeFault::NoFee)
 }
 
-/// Row 3: there is one message, of the type whose messages these are.
+/// Row 3: there is exactly one message, and it has the required type.
 fn only_message(
     body: &TxBody,
     mut messages: Vec<MsgEthereumTx>,
@@ -104,7 +104,7 @@ fn only_message(
     messages.pop().ok_or_else(|| EnvelopeFault::MessageType(any.type_url.clone()))
 }
 
-/// Row 15: the fee is that of the transaction inside.
+/// Row 15: the fee equals that of the Ethereum transaction.
 fn check_fee(fee: &Fee, tx: &Transaction, denom: &str) -> Result<(), EnvelopeFault> {
     let stated: Vec<_> = fee.amount.iter().map(text).collect();
     let (stated, actual) = (stated.join(","), coins(cost(tx), denom));
@@ -120,7 +120,7 @@ fn check_fee(fee: &Fee, tx: &Transaction, denom: &str) -> Result<(), EnvelopeFau
     Ok(())
 }
 
-/// A coin as the SDK writes it; what is no number is left as it is.
+/// A coin in the SDK's text format. An amount that is not a number is left unchanged.
 fn text(coin: &Coin) -> String {
     match coin.amount.parse::<U256>() {
         Ok(amount) => format!("{amount}{}", coin.denom),
@@ -128,24 +128,24 @@ fn text(coin: &Coin) -> String {
     }
 }
 
-/// A list of one coin, or of none if the amount is zero.
+/// A list of one coin, or an empty list if the amount is zero.
 fn coins(amount: U256, denom: &str) -> Vec<Coin> {
     let coin = || Coin { denom: denom.to_owned(), amount: amount.to_string() };
     if amount.is_zero() { Vec::new() } else { vec![coin()] }
 }
 
-/// The most that the gas of a transaction may cost, in wei.
+/// The maximum gas cost of a transaction, in wei.
 fn cost(tx: &Transaction) -> U256 {
     U256::from(tx.gas_limit()) * U256::from(tx.max_fee_per_gas())
 }
 
-/// A Cosmos transaction as it is shown.
+/// A Cosmos transaction in the form of the API.
 pub(super) fn shown(cosmos: &CosmosTx) -> Tx {
     let (body, auth_info) = (Some(cosmos.body.clone()), Some(cosmos.auth_info.clone()));
     Tx { body, auth_info, signatures: vec![cosmos.signature.to_vec()] }
 }
 
-/// The SDK transaction that carries an Ethereum one.
+/// Builds the envelope of an Ethereum transaction.
 pub(super) fn close(tx: &Transaction, raw: &[u8], from: Address, denom: &str) -> Tx {
     let message = MsgEthereumTx { from: from.to_vec(), raw: raw.to_vec() };
     let fee = cost(tx);
@@ -161,9 +161,9 @@ pub(super) fn close(tx: &Transaction, raw: &[u8], from: Address, denom: &str) ->
     }
 }
 
-/// A message in the wrapping that names its type.
+/// Packs a message into an `Any`.
 pub(super) fn any<M: Name>(message: &M) -> Any {
-    Any::from_msg(message).expect("a buffer that grows takes any message")
+    Any::from_msg(message).expect("writing to a vector cannot fail")
 }
 
 #[cfg(test)]
@@ -173,13 +173,13 @@ mod tests {
     use alloy_eips::eip2718::Encodable2718;
     use alloy_primitives::{Signature, TxKind};
 
-    /// Of the EVM.
+    /// The denomination of the EVM.
     const DENOM: &str = "atest";
 
     /// A change to an envelope.
     type Change<'a> = &'a dyn Fn(&mut TxBody, &mut AuthInfo, &mut Vec<Vec<u8>>);
 
-    /// A transaction of the key of 32 bytes 1, its address, and its envelope.
+    /// A transaction signed by the key of 32 bytes 1, its sender, and its envelope.
     fn wrapped() -> (Bytes, Address, Tx) {
         let key = keys::PrivateKey::from_bytes(&[1; 32]).unwrap();
         let tx = TxEip1559 {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(open(raw.to_vec(), DENOM), Ok(raw));
     }
 
-    /// How an envelope is refused that a change has been made to.
+    /// The error for an envelope with this change.
     fn refused(change: Change<'_>) -> (u32, String) {
         let (_, _, mut envelope) = wrapped();
         let (mut body, mut auth) = (envelope.body.unwrap(), envelope.auth_info.unwrap());

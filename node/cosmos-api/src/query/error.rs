@@ -1,4 +1,4 @@
-//! Why a query has no answer.
+//! Errors of queries.
 
 use crate::EthCallError;
 use mempool::Reject;
@@ -6,32 +6,32 @@ use state::stored::StoredError;
 use std::fmt::Display;
 use storage::ReadError;
 
-/// The kinds of failure, with gRPC's numbers.
+/// The kinds of error, with the codes of gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// A transaction that was tried failed: so the SDK tells it.
+    /// A simulated transaction failed; the SDK uses this code.
     Unknown = 2,
-    /// The request makes no sense.
+    /// The request is invalid.
     InvalidArgument = 3,
-    /// The work was given up when its time was over.
+    /// The query took too long.
     DeadlineExceeded = 4,
-    /// There is no such thing.
+    /// The requested item does not exist.
     NotFound = 5,
-    /// Too much is asked at once.
+    /// Too many queries at once.
     ResourceExhausted = 8,
-    /// The chain is not one that could answer.
+    /// This kind of chain does not support the query.
     FailedPrecondition = 9,
-    /// A failure of ours; its cause is in the log.
+    /// An internal error. The cause is in the log.
     Internal = 13,
 }
 
-/// A query without an answer.
+/// Why a query failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct QueryError {
-    /// Its kind.
+    /// The kind of error.
     pub code: Code,
-    /// What the asker is told.
+    /// The message for the client.
     pub message: String,
 }
 
@@ -49,11 +49,11 @@ impl QueryError {
     }
 
     pub(super) fn busy(waiting: usize) -> Self {
-        let message = format!("{waiting} queries like this wait for their turn, try again");
+        let message = format!("{waiting} queries of this kind are waiting: try again later");
         Self { code: Code::ResourceExhausted, message }
     }
 
-    /// The mempool is too busy to be asked.
+    /// The mempool is too busy to respond.
     pub(super) fn of_pool(reject: Reject) -> Self {
         Self { code: Code::ResourceExhausted, message: reject.to_string() }
     }
@@ -66,7 +66,7 @@ impl QueryError {
         Self { code: Code::FailedPrecondition, message: message.into() }
     }
 
-    /// Our own failure: told to the log only.
+    /// An internal error, whose cause is only logged.
     pub(super) fn internal(cause: impl Display) -> Self {
         tracing::error!(%cause, "a query failed");
         Self { code: Code::Internal, message: "internal error".to_owned() }

@@ -1,6 +1,6 @@
-//! The events of mined transactions, as the SDK's modules tell them: those of an Ethereum transaction
-//! by its receipt (spec section 2.6), those of a Cosmos one by its messages and what they left in the
-//! block's record.
+//! The events of mined transactions, in the form of the SDK's modules. The events of an Ethereum transaction
+//! are derived from its receipt (spec section 2.6), those of a Cosmos transaction from its messages and from
+//! the events stored with the block.
 
 use super::{
     QueryError, Snapshot,
@@ -24,29 +24,29 @@ use state::stored::{MinedTx, receipts};
 use storage::{ChainReader, ReceiptOutcome, StoredReceipt};
 use transactions::cosmos::{CosmosTx, Message, stored_base_fee};
 
-/// The attribute by which a stored event says of which transaction it is.
+/// The attribute that holds the index of the transaction of a stored event.
 const TX_INDEX: &str = "txIndex";
 /// The event of an Ethereum transaction, and its attribute for the hash.
 const ETHEREUM_TX: &str = "ethereum_tx";
 const TX_HASH: &str = "ethereumTxHash";
-/// The event of a deposit that opens the vote, which follows the deposit's own.
+/// The event of a deposit that starts the voting period. It follows the event of the deposit.
 const VOTE_OPENS: &str = "voting_period_start";
 
 /// The event of the bloom that ends a block.
 const BLOCK_BLOOM: &str = "block_bloom";
 
-/// What became of the transactions of a block: read once, however many of them are shown.
+/// The results of the transactions of a block. They are read once for all transactions.
 pub(super) struct Outcomes {
     pub(super) receipts: Vec<StoredReceipt>,
-    /// Logs before each transaction's.
+    /// For each transaction, the number of logs before its first one.
     logs_before: Vec<usize>,
-    /// Stored events, by the index of their transaction as text.
+    /// Stored events, by the transaction index as text.
     stored: HashMap<String, Vec<StoredEvent>>,
-    /// Stored events of no transaction: those of the block's two ends.
+    /// Stored events of the block itself, from begin and end of the block.
     of_block: Vec<StoredEvent>,
 }
 
-/// All events in the record of a block.
+/// All events stored with a block.
 fn stored_events(blocks: &ChainReader, number: u64) -> Result<Vec<StoredEvent>, QueryError> {
     let row = blocks.module(number)?.unwrap_or_default();
     if row.is_empty() {
@@ -55,7 +55,7 @@ fn stored_events(blocks: &ChainReader, number: u64) -> Result<Vec<StoredEvent>, 
     Ok(Record::from_bytes(&row).map_err(QueryError::internal)?.events)
 }
 
-/// The events of a block that are of none of its transactions.
+/// The events of a block that do not belong to a transaction.
 pub(super) fn block_events(
     blocks: &ChainReader,
     header: &Header,
@@ -65,28 +65,28 @@ pub(super) fn block_events(
     Ok(with_bloom(&stored, header))
 }
 
-/// The stored events of a block, and that of its bloom, which follows from the header and is not stored. The
-/// modules end a block in the order of cosmos/evm: the EVM before the fee market.
+/// The stored events of a block, and the bloom event, which is derived from the header and not stored. The
+/// order of the modules at the end of a block is that of cosmos/evm: the EVM before the fee market.
 fn with_bloom(stored: &[StoredEvent], header: &Header) -> Vec<Event> {
     let mut events: Vec<_> = stored.iter().map(shown).collect();
-    // No module ends block 0.
+    // Modules do not run at the end of block 0.
     if header.number > 0 {
         let at = events.iter().rposition(|event| event.r#type == feemarket::Event::BLOCK_GAS);
-        // In hex, because the value of an attribute is text.
+        // Hex, because the value of an attribute is text.
         let bloom = ("bloom", header.logs_bloom.to_string());
         events.insert(at.unwrap_or(events.len()), event(BLOCK_BLOOM, &[bloom]));
     }
     events
 }
 
-/// Of which transaction a stored event is.
+/// The transaction index of a stored event.
 fn tx_index(event: &StoredEvent) -> Option<&str> {
     let first = event.attributes.first().filter(|first| first.key == TX_INDEX)?;
     Some(&first.value)
 }
 
 impl Outcomes {
-    /// Those of a block.
+    /// Reads the results of a block.
     pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<Self, QueryError> {
         let receipts = receipts(blocks, number)?;
         let before = receipts.iter().scan(0, |before, receipt| {
@@ -105,7 +105,7 @@ impl Outcomes {
         Ok(Self { receipts, logs_before, stored, of_block })
     }
 
-    /// The events of the block, whose header this is, that are of none of its transactions.
+    /// The events of the block with this header that do not belong to a transaction.
     pub(super) fn block_events(&self, header: &Header) -> Vec<Event> {
         with_bloom(&self.of_block, header)
     }
@@ -120,15 +120,15 @@ fn event(kind: &str, attributes: &[(&str, String)]) -> Event {
     Event { r#type: kind.to_owned(), attributes: attributes.iter().map(attribute).collect() }
 }
 
-/// A stored event as it is shown.
+/// A stored event in the form of the API.
 pub(super) fn shown(event: &StoredEvent) -> Event {
     let attribute = |attribute: &Attribute| EventAttribute {
         key: attribute.key.clone(),
         value: attribute.value.clone(),
         index: true,
     };
-    let told = event.attributes.iter().filter(|attribute| attribute.key != TX_INDEX);
-    Event { r#type: event.kind.clone(), attributes: told.map(attribute).collect() }
+    let attributes = event.attributes.iter().filter(|attribute| attribute.key != TX_INDEX);
+    Event { r#type: event.kind.clone(), attributes: attributes.map(attribute).collect() }
 }
 
 /// A log in the value of an event.
@@ -194,21 +194,21 @@ pub(super) fn ethereum(
     events
 }
 
-/// What the checks of an Ethereum transaction leave: the fee taken before it runs, for its whole gas limit,
-/// and its hash and place, by which a transaction that fails is found too.
+/// The events of the checks of an Ethereum transaction: the fee for its whole gas limit, which is deducted
+/// before it runs, and its hash and index, by which failed transactions are also found.
 fn ethereum_ante(mined: &MinedTx<'_>, denom: &str) -> Vec<Event> {
     let base_fee = mined.block.header.base_fee_per_gas.unwrap_or_default();
     let price = Price::of(&mined.tx).effective(u128::from(base_fee));
     let fee = feemarket::fee(mined.tx.gas_limit(), price);
-    // The SDK writes an empty list of coins as an empty text.
+    // The SDK writes an empty list of coins as an empty string.
     let fee = if fee.is_zero() { String::new() } else { format!("{fee}{denom}") };
     let place = [(TX_HASH, mined.hash.to_string()), (TX_INDEX, mined.index.to_string())];
     vec![event("tx", &[("fee", fee)]), event(ETHEREUM_TX, &place)]
 }
 
 impl Snapshot {
-    /// Adds what became of a mined Cosmos transaction: its events, and what its messages are answered
-    /// or why it had no effect.
+    /// Adds the result of a mined Cosmos transaction: its events, and the responses to its messages or the
+    /// reason why it failed.
     pub(super) fn add_cosmos_result(
         &self,
         response: &mut TxResponse,
@@ -241,7 +241,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// What the checks of a Cosmos transaction leave: its fee in the token's base unit, who pays it, its sequence and signature.
+    /// The events of the checks of a Cosmos transaction: its fee in the base unit of the token, the fee payer,
+    /// the sequence and the signature.
     fn ante_events(&self, tx: &CosmosTx, fee: U256) -> Vec<Event> {
         let (payer, fee) = (self.bech32(tx.signer.address), self.coin(&fee.to_string()));
         let sequence = format!("{payer}/{}", tx.sequence());
@@ -255,7 +256,7 @@ impl Snapshot {
         events
     }
 
-    /// What messages that took effect leave, each event with the place of its message.
+    /// The events of successful messages, each with the index of its message.
     pub(super) fn message_events(
         &self,
         messages: &[Message],
@@ -273,8 +274,8 @@ impl Snapshot {
                     ("module", message.module().to_owned()),
                 ],
             )];
-            of_message.extend(self.told(stored.next()));
-            of_message.extend(self.told(stored.next_if(|next| opens_vote(next))));
+            of_message.extend(self.converted(stored.next()));
+            of_message.extend(self.converted(stored.next_if(|next| opens_vote(next))));
             let attribute = |event: &mut Event| {
                 let (key, value) = ("msg_index".to_owned(), index.to_string());
                 event.attributes.push(EventAttribute { key, value, index: true });
@@ -285,8 +286,8 @@ impl Snapshot {
         events
     }
 
-    /// The events that a stored one stands for: one of the bank for three.
-    fn told(&self, stored: Option<&StoredEvent>) -> Vec<Event> {
+    /// Converts a stored event. A transfer becomes three events of the bank.
+    fn converted(&self, stored: Option<&StoredEvent>) -> Vec<Event> {
         let Some(stored) = stored else { return Vec::new() };
         let value = |key: &str| {
             let found = stored.attributes.iter().find(|attribute| attribute.key == key);
@@ -302,7 +303,7 @@ impl Snapshot {
         vec![shown]
     }
 
-    /// What the bank says of coins that move.
+    /// The events of the bank for a transfer.
     fn moved(&self, from: &str, to: &str, amount: &str) -> Vec<Event> {
         let (from, to, amount) = (from.to_owned(), to.to_owned(), amount.to_owned());
         vec![
@@ -313,12 +314,12 @@ impl Snapshot {
         ]
     }
 
-    /// An amount with its token.
+    /// An amount with the name of the token.
     fn coin(&self, amount: &str) -> String {
         format!("{amount}{}", self.denom())
     }
 
-    /// An address from the text of an event or a condition, in any of its forms.
+    /// Parses an address in an event or a condition, in any format.
     pub(super) fn address_in(&self, text: &str) -> Option<Address> {
         self.address(text).ok()
     }

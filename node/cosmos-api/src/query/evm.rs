@@ -1,4 +1,4 @@
-//! Accounts, storage and code as the module `vm` shows them. Addresses are read in any form.
+//! Accounts, storage and code, as in the module `vm`. Addresses are accepted in any format.
 
 use super::{
     QueryError, Snapshot,
@@ -13,20 +13,20 @@ use chain::EvmParams;
 use storage::{Account, StateRead};
 use transactions::cosmos::ACCOUNT_NUMBER;
 
-/// Digits after the point of ether.
+/// Decimal places of ether.
 const ETHER_DECIMALS: u64 = 18;
-/// Hex digits of the longest storage key.
-const KEY_DIGITS_MAX: usize = 64;
+/// Maximum number of hex digits of a storage key.
+const MAX_KEY_DIGITS: usize = 64;
 
 impl Snapshot {
     fn account(&self, address: &str) -> Result<Account, QueryError> {
         Ok(self.state()?.account(self.address(address)?)?.unwrap_or_default())
     }
 
-    /// Balance, code hash and nonce; those of an empty account where there is none.
+    /// Balance, code hash and nonce. An account that does not exist is shown as an empty one.
     ///
     /// # Errors
-    /// If the address is none.
+    /// If the address is invalid.
     pub fn evm_account(&self, address: &str) -> Result<QueryAccountResponse, QueryError> {
         let account = self.account(address)?;
         Ok(QueryAccountResponse {
@@ -36,10 +36,10 @@ impl Snapshot {
         })
     }
 
-    /// An account under its Bech32 address.
+    /// An account, with its Bech32 address.
     ///
     /// # Errors
-    /// If the address is none.
+    /// If the address is invalid.
     pub fn evm_cosmos_account(
         &self,
         address: &str,
@@ -52,10 +52,10 @@ impl Snapshot {
         })
     }
 
-    /// The account of a validator's consensus address: the same bytes.
+    /// The account of a validator's consensus address, which consists of the same bytes.
     ///
     /// # Errors
-    /// If the address is none.
+    /// If the address is invalid.
     pub fn evm_validator_account(
         &self,
         cons_address: &str,
@@ -68,18 +68,18 @@ impl Snapshot {
         })
     }
 
-    /// Balance in wei.
+    /// The balance in wei.
     ///
     /// # Errors
-    /// If the address is none.
+    /// If the address is invalid.
     pub fn evm_balance(&self, address: &str) -> Result<QueryBalanceResponse, QueryError> {
         Ok(QueryBalanceResponse { balance: self.account(address)?.balance.to_string() })
     }
 
-    /// A storage slot, 0x and 64 hex digits. The key may lack `0x` and leading zeros.
+    /// A storage slot as `0x` and 64 hex digits. In the key, `0x` and leading zeros are optional.
     ///
     /// # Errors
-    /// If the address is none, or the key is no hex of up to 32 bytes.
+    /// If the address is invalid, or the key is not hex of at most 32 bytes.
     pub fn evm_storage(
         &self,
         address: &str,
@@ -87,7 +87,7 @@ impl Snapshot {
     ) -> Result<QueryStorageResponse, QueryError> {
         let address = self.address(address)?;
         let digits = key.strip_prefix("0x").or_else(|| key.strip_prefix("0X")).unwrap_or(key);
-        let hex = (1..=KEY_DIGITS_MAX).contains(&digits.len())
+        let hex = (1..=MAX_KEY_DIGITS).contains(&digits.len())
             && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         let slot = hex
             .then(|| U256::from_str_radix(digits, 16).ok())
@@ -97,17 +97,17 @@ impl Snapshot {
         Ok(QueryStorageResponse { value: B256::from(value).to_string() })
     }
 
-    /// Code; that of a delegating account (EIP-7702) is its designation.
+    /// The code. That of a delegating account (EIP-7702) is its delegation designator.
     ///
     /// # Errors
-    /// If the address is none.
+    /// If the address is invalid.
     pub fn evm_code(&self, address: &str) -> Result<QueryCodeResponse, QueryError> {
         let state = self.state()?;
         let account = state.account(self.address(address)?)?.unwrap_or_default();
         Ok(QueryCodeResponse { code: state.code(account.code_hash)?.to_vec() })
     }
 
-    /// The parameters of the EVM after this block; the default ones on an Ethereum chain.
+    /// The EVM parameters after this block. An Ethereum chain has the default ones.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -117,7 +117,7 @@ impl Snapshot {
         Ok(QueryParamsResponse { params: Some((&params).into()) })
     }
 
-    /// The base fee of this block in wei; zero where the rules have none.
+    /// The base fee of this block in wei; zero if the rules have none.
     ///
     /// # Errors
     /// If the header cannot be read.
@@ -127,7 +127,7 @@ impl Snapshot {
         Ok(QueryBaseFeeResponse { base_fee: base_fee.to_string() })
     }
 
-    /// The chain id, the token and the forks.
+    /// The chain id, the token and the fork schedule.
     pub fn evm_config(&self) -> QueryConfigResponse {
         let config = self.spec.config();
         let number = |at: Option<u64>| at.map(|at| at.to_string()).unwrap_or_default();

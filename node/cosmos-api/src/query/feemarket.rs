@@ -1,4 +1,4 @@
-//! The fee market. Its module makes the answers; they become messages here.
+//! Queries of the fee market. The module computes the values, and they are converted to messages here.
 
 use super::{
     QueryError, Snapshot,
@@ -13,7 +13,7 @@ use feemarket::{
 use prost::Message;
 
 impl Snapshot {
-    /// The market after this block.
+    /// The fee market after this block.
     pub(super) fn market(&self) -> Result<Market, QueryError> {
         let modules = self.parameters()?.ok_or_else(|| {
             QueryError::precondition("this chain has no fee market: it follows Ethereum's rules")
@@ -21,10 +21,10 @@ impl Snapshot {
         Ok(modules.market.clone())
     }
 
-    /// Parameters, the current base fee among them.
+    /// The parameters, which include the current base fee.
     ///
     /// # Errors
-    /// On a chain without a fee market.
+    /// If the chain has no fee market.
     pub fn feemarket_params(&self) -> Result<QueryParamsResponse, QueryError> {
         message(&ParamsResponse::of(&self.market()?).to_proto())
     }
@@ -32,15 +32,15 @@ impl Snapshot {
     /// The current base fee with all its decimals.
     ///
     /// # Errors
-    /// On a chain without a fee market.
+    /// If the chain has no fee market.
     pub fn feemarket_base_fee(&self) -> Result<QueryBaseFeeResponse, QueryError> {
         message(&BaseFeeResponse::of(&self.market()?).to_proto())
     }
 
-    /// Gas that the block reported to the market.
+    /// The gas of the block that the fee market uses.
     ///
     /// # Errors
-    /// On a chain without a fee market.
+    /// If the chain has no fee market.
     pub fn feemarket_block_gas(&self) -> Result<QueryBlockGasResponse, QueryError> {
         message(&BlockGasResponse::of(&self.market()?).to_proto())
     }

@@ -1,4 +1,4 @@
-//! Proposals, votes and deposits as the module `gov` shows them.
+//! Proposals, votes and deposits, as in the module `gov`.
 
 use super::{
     QueryError, Snapshot,
@@ -23,7 +23,7 @@ impl Snapshot {
         })
     }
 
-    /// Governance after this block.
+    /// The governance state after this block.
     fn governance(&self) -> Result<Governance, QueryError> {
         self.native()?;
         Ok(self.modules()?.map(|modules| modules.gov.clone()).unwrap_or_default())
@@ -32,16 +32,16 @@ impl Snapshot {
     /// One proposal.
     ///
     /// # Errors
-    /// If there is none of this id, or it is too old to be kept.
+    /// If there is no such proposal, or it has been pruned.
     pub fn gov_proposal(&self, id: u64) -> Result<QueryProposalResponse, QueryError> {
         let governance = self.governance()?;
         Ok(QueryProposalResponse { proposal: Some(find(&governance, id)?.proposal()) })
     }
 
-    /// Proposals, the oldest first.
+    /// Proposals, oldest first.
     ///
     /// # Errors
-    /// On an address that is none, or a page that makes no sense.
+    /// If an address or the page is invalid.
     pub fn gov_proposals(
         &self,
         mut query: QueryProposalsRequest,
@@ -66,10 +66,10 @@ impl Snapshot {
         Ok(QueryProposalsResponse { proposals, pagination: Some(pagination) })
     }
 
-    /// An account's vote.
+    /// The vote of an account.
     ///
     /// # Errors
-    /// If it has none, or the voting is over.
+    /// If the account has not voted, or the voting period is over.
     pub fn gov_vote(&self, id: u64, voter: &str) -> Result<QueryVoteResponse, QueryError> {
         let (governance, voter) = (self.governance()?, self.address(voter)?);
         let vote = find(&governance, id)?.vote(voter).cloned().ok_or_else(|| {
@@ -82,7 +82,7 @@ impl Snapshot {
     /// The votes on a proposal, in the order of the voters' addresses.
     ///
     /// # Errors
-    /// If there is none of this id, or the page makes no sense.
+    /// If there is no such proposal, or the page is invalid.
     pub fn gov_votes(
         &self,
         id: u64,
@@ -96,10 +96,10 @@ impl Snapshot {
         Ok(QueryVotesResponse { votes, pagination: Some(pagination) })
     }
 
-    /// What an account put down for a proposal.
+    /// The deposit of an account on a proposal.
     ///
     /// # Errors
-    /// If it put nothing down, or has it back.
+    /// If there is no deposit, or it has been returned.
     pub fn gov_deposit(
         &self,
         id: u64,
@@ -113,10 +113,10 @@ impl Snapshot {
         Ok(QueryDepositResponse { deposit: Some(deposit) })
     }
 
-    /// What all put down for a proposal, in the order of the depositors' addresses.
+    /// All deposits on a proposal, in the order of the depositors' addresses.
     ///
     /// # Errors
-    /// As [`Self::gov_votes`].
+    /// Same as [`Self::gov_votes`].
     pub fn gov_deposits(
         &self,
         id: u64,
@@ -130,10 +130,10 @@ impl Snapshot {
         Ok(QueryDepositsResponse { deposits, pagination: Some(pagination) })
     }
 
-    /// The votes on a proposal added up: so far, or as they were in the end.
+    /// The tally of a proposal: the current one, or the final one.
     ///
     /// # Errors
-    /// If there is none of this id.
+    /// If there is no such proposal.
     pub fn gov_tally(&self, id: u64) -> Result<QueryTallyResultResponse, QueryError> {
         let governance = self.governance()?;
         let entry = find(&governance, id)?;
@@ -145,11 +145,11 @@ impl Snapshot {
         Ok(QueryTallyResultResponse { tally: Some(tally) })
     }
 
-    /// Periods, deposits and thresholds, as genesis has them; those of one kind once more, unless it is
-    /// empty.
+    /// Periods, deposits and thresholds from genesis. If `kind` is not empty, the parameters of that kind are
+    /// also set in their own field.
     ///
     /// # Errors
-    /// On another kind, and on a chain without governance.
+    /// If there is no such kind, or the chain has no governance.
     pub fn gov_params(&self, kind: &str) -> Result<QueryParamsResponse, QueryError> {
         let params = self.gov_rules()?;
         let mut answer = QueryParamsResponse::default();
@@ -179,7 +179,7 @@ impl Snapshot {
         Ok(answer)
     }
 
-    /// All of them.
+    /// All parameters.
     pub(super) fn gov_rules(&self) -> Result<Params, QueryError> {
         Ok(self.native()?.gov.to_proto(&self.denom()))
     }

@@ -1,4 +1,4 @@
-//! Governance in the form that older clients ask for: the answers of [`super::gov`], turned.
+//! Governance in the older version v1beta1: converts the responses of [`super::gov`].
 
 use super::{
     QueryError, Snapshot,
@@ -20,18 +20,18 @@ use feemarket::LegacyDec;
 use prost_types::Duration;
 
 impl Snapshot {
-    /// [`Self::gov_proposal`].
+    /// See [`Self::gov_proposal`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as that method.
     pub fn old_proposal(&self, id: u64) -> Result<QueryProposalResponse, QueryError> {
         Ok(QueryProposalResponse { proposal: self.gov_proposal(id)?.proposal.map(proposal) })
     }
 
-    /// [`Self::gov_proposals`].
+    /// See [`Self::gov_proposals`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as that method.
     pub fn old_proposals(
         &self,
         query: QueryProposalsRequest,
@@ -46,18 +46,18 @@ impl Snapshot {
         Ok(QueryProposalsResponse { proposals, pagination: found.pagination })
     }
 
-    /// [`Self::gov_vote`].
+    /// See [`Self::gov_vote`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as that method.
     pub fn old_vote(&self, id: u64, voter: &str) -> Result<QueryVoteResponse, QueryError> {
         Ok(QueryVoteResponse { vote: self.gov_vote(id, voter)?.vote.map(vote) })
     }
 
-    /// [`Self::gov_votes`].
+    /// See [`Self::gov_votes`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as that method.
     pub fn old_votes(
         &self,
         id: u64,
@@ -68,10 +68,10 @@ impl Snapshot {
         Ok(QueryVotesResponse { votes, pagination: found.pagination })
     }
 
-    /// [`Self::gov_deposit`].
+    /// See [`Self::gov_deposit`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as that method.
     pub fn old_deposit(
         &self,
         id: u64,
@@ -80,10 +80,10 @@ impl Snapshot {
         Ok(QueryDepositResponse { deposit: self.gov_deposit(id, depositor)?.deposit.map(deposit) })
     }
 
-    /// [`Self::gov_deposits`].
+    /// See [`Self::gov_deposits`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as that method.
     pub fn old_deposits(
         &self,
         id: u64,
@@ -94,18 +94,18 @@ impl Snapshot {
         Ok(QueryDepositsResponse { deposits, pagination: found.pagination })
     }
 
-    /// [`Self::gov_tally`].
+    /// See [`Self::gov_tally`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as that method.
     pub fn old_tally(&self, id: u64) -> Result<QueryTallyResultResponse, QueryError> {
         Ok(QueryTallyResultResponse { tally: self.gov_tally(id)?.tally.map(tally) })
     }
 
-    /// The parameters of one kind; the others are zero.
+    /// The parameters of one kind; those of the other kinds are zero.
     ///
     /// # Errors
-    /// On another kind, and on a chain without governance.
+    /// If there is no such kind, or the chain has no governance.
     pub fn old_gov_params(&self, kind: &str) -> Result<QueryParamsResponse, QueryError> {
         let all = self.gov_rules()?;
         let gov = &self.native()?.gov;
@@ -130,7 +130,7 @@ impl Snapshot {
             }
             other => {
                 return Err(QueryError::invalid(format!(
-                    "unknown params type {other:?}: want deposit, voting or tallying"
+                    "unknown params type {other:?}: must be deposit, voting or tallying"
                 )));
             }
         }
@@ -138,7 +138,7 @@ impl Snapshot {
     }
 }
 
-/// All parameters zero, as the SDK answers for kinds that were not asked for.
+/// All parameters set to zero. The SDK returns this for the kinds that were not requested.
 fn none_asked_for() -> QueryParamsResponse {
     let (never, zero) = (Some(Duration::default()), b"0".to_vec());
     QueryParamsResponse {
@@ -175,7 +175,7 @@ fn tally(new: v1::TallyResult) -> TallyResult {
     }
 }
 
-/// A vote here has one option, of weight 1.
+/// A vote has one option with weight 1.
 fn vote(new: v1::Vote) -> Vote {
     let option = new.options.first().map_or(0, |option| option.option);
     let one = WeightedVoteOption { option, weight: LegacyDec::ONE.to_scaled() };

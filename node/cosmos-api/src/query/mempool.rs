@@ -1,13 +1,13 @@
-//! What waits in this node's mempool.
+//! Queries of the node's mempool.
 
 use super::{Queries, QueryError, proto::evmd::mempool::v1::QueryPendingSequenceResponse};
 use storage::StateRead;
 
 impl Queries {
-    /// The sequence of an account's next transaction, after those that wait without a gap.
+    /// The sequence of the account's next transaction, after its executable transactions in the pool.
     ///
     /// # Errors
-    /// If the address is none, or the pool is too busy to be asked.
+    /// If the address is invalid, or the pool is too busy to respond.
     pub async fn pending_sequence(
         &self,
         address: &str,

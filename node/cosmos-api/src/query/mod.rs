@@ -1,13 +1,15 @@
-//! Answers to the queries of the Cosmos interfaces: one function a query, the same for gRPC, REST
-//! and the command line, made of the messages in [`proto`].
+//! Answers to the queries of the Cosmos interfaces. There is one function per query, which gRPC, REST and the
+//! command line share, and results are the messages in [`proto`].
 //!
-//! Reads the published view only. Never waits for a stage but to submit a transaction.
+//! Queries only read the published view. None of them waits for a pipeline stage, except to submit a
+//! transaction.
 
 mod auth;
 mod bank;
 mod block_txs;
 mod call;
-mod carried;
+mod comet_block;
+mod concurrency_limit;
 mod condition;
 mod consensus;
 mod envelope;
@@ -15,7 +17,6 @@ mod error;
 mod events;
 mod evm;
 mod feemarket;
-mod follow;
 mod gov;
 mod gov_v1beta1;
 mod mempool;
@@ -26,17 +27,17 @@ mod public_keys;
 mod status;
 mod supply;
 mod token;
-mod turns;
 mod tx;
 mod tx_codec;
 mod tx_search;
 mod validators;
+mod watch;
 
 pub use error::{Code, QueryError};
-pub use follow::{Attributes, OfBlock, Watch};
 pub use page::MAX_PAGE_ITEMS;
 pub use proto;
 pub use tx_codec::{tx_bytes, tx_encode};
+pub use watch::{Attributes, OfBlock, Watch};
 
 use crate::EthCalls;
 use ::feemarket::LegacyDec;
@@ -44,6 +45,8 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
 use chain::{ChainSpec, Token};
+pub use concurrency_limit::QueryPermit;
+use concurrency_limit::{ConcurrencyLimit, MAX_WAITING_CALLS, MAX_WAITING_READS};
 use config::Config;
 use keys::{bech32, parse_address};
 use modules::Modules;
@@ -52,12 +55,10 @@ use public_keys::PublicKeys;
 use state::{Published, StateReader, View};
 use std::{net::SocketAddr, sync::Arc};
 use supply::Supply;
-pub use turns::Turn;
-use turns::{MAX_WAITING_CALLS, MAX_WAITING_READS, Turns};
 pub use tx::ShownTx;
 pub use validators::ALL_POWER;
 
-/// What queries are answered from.
+/// The state that queries share.
 #[derive(Clone, Debug)]
 pub struct Queries {
     /// The chain's rules.
@@ -69,31 +70,31 @@ pub struct Queries {
     facts: Arc<Facts>,
 }
 
-/// What is told of the node itself, by its settings.
+/// Facts about the node that follow from its settings.
 #[derive(Debug)]
 struct Facts {
-    /// Where JSON-RPC is served.
+    /// The address of JSON-RPC.
     json_rpc: SocketAddr,
-    /// Least price that the pool takes, in wei per gas.
+    /// Minimum gas price of the pool, in wei.
     price_limit: u64,
-    /// The minimum price of gas of Cosmos transactions in the pool, in the token's base unit.
+    /// Minimum gas price of Cosmos transactions in the pool, in the base unit of the token.
     minimum_gas_price: LegacyDec,
-    /// How much of the token there is.
+    /// The supply of the token.
     supply: Supply,
     /// Public keys of accounts.
     public_keys: PublicKeys,
-    /// Runs calls of contracts.
+    /// Runs contract calls.
     calls: Arc<dyn EthCalls>,
-    /// Turns of calls: half the cores' work at most.
-    call_turns: Turns,
-    /// Turns of searches, likewise.
-    search_turns: Turns,
-    /// Turns of queries that read a whole block or the governance state, likewise.
-    read_turns: Turns,
+    /// Limits concurrent calls to half of the cores.
+    call_limit: ConcurrencyLimit,
+    /// Limits concurrent searches to half of the cores.
+    search_limit: ConcurrencyLimit,
+    /// Limits concurrent queries that read a whole block or the governance state to half of the cores.
+    read_limit: ConcurrencyLimit,
 }
 
 impl Queries {
-    /// Answers of a chain, by a node of these settings. `calls` runs calls of contracts.
+    /// Queries of a chain, on a node with these settings. `calls` runs contract calls.
     pub fn new(
         spec: Arc<ChainSpec>,
         published: Published,
@@ -102,7 +103,7 @@ impl Queries {
         calls: Arc<dyn EthCalls>,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // A node whose price is in another token does not start.
+        // A node does not start if the price is in another token.
         let minimum = config.mempool.minimum_gas_prices.in_token(spec.token(0).denom);
         let minimum = minimum.ok().flatten().map(|price| price.amount);
         let facts = Facts {
@@ -112,41 +113,41 @@ impl Queries {
             supply: Supply::default(),
             public_keys: PublicKeys::default(),
             calls,
-            call_turns: Turns::new(cores.div_ceil(2), MAX_WAITING_CALLS),
-            search_turns: Turns::new(cores.div_ceil(2), MAX_WAITING_CALLS),
-            read_turns: Turns::new(cores.div_ceil(2), MAX_WAITING_READS),
+            call_limit: ConcurrencyLimit::new(cores.div_ceil(2), MAX_WAITING_CALLS),
+            search_limit: ConcurrencyLimit::new(cores.div_ceil(2), MAX_WAITING_CALLS),
+            read_limit: ConcurrencyLimit::new(cores.div_ceil(2), MAX_WAITING_READS),
         };
         Self { spec, published, pool, facts: Arc::new(facts) }
     }
 
-    /// Waits for the turn of a call.
+    /// Waits for a permit to run a call.
     ///
     /// # Errors
-    /// When enough wait already.
-    pub async fn call_turn(&self) -> Result<Turn, QueryError> {
-        self.facts.call_turns.next().await
+    /// If too many calls are waiting.
+    pub async fn call_permit(&self) -> Result<QueryPermit, QueryError> {
+        self.facts.call_limit.acquire().await
     }
 
-    /// Waits for the turn of a search.
+    /// Waits for a permit to run a search.
     ///
     /// # Errors
-    /// As [`Self::call_turn`].
-    pub async fn search_turn(&self) -> Result<Turn, QueryError> {
-        self.facts.search_turns.next().await
+    /// Same as [`Self::call_permit`].
+    pub async fn search_permit(&self) -> Result<QueryPermit, QueryError> {
+        self.facts.search_limit.acquire().await
     }
 
-    /// Waits for the turn of a query that reads a whole block or the governance state.
+    /// Waits for a permit to read a whole block or the governance state.
     ///
     /// # Errors
-    /// As [`Self::call_turn`].
-    pub async fn read_turn(&self) -> Result<Turn, QueryError> {
-        self.facts.read_turns.next().await
+    /// Same as [`Self::call_permit`].
+    pub async fn read_permit(&self) -> Result<QueryPermit, QueryError> {
+        self.facts.read_limit.acquire().await
     }
 
-    /// The chain as of block `height`; 0 is the newest.
+    /// The chain at block `height`; 0 is the newest block.
     ///
     /// # Errors
-    /// If there is no such block yet.
+    /// If the block does not exist yet.
     pub fn at(&self, height: u64) -> Result<Snapshot, QueryError> {
         let view = self.published.load();
         let head = view.number();
@@ -161,7 +162,7 @@ impl Queries {
     }
 }
 
-/// The chain as of one block.
+/// The chain at one block.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     spec: Arc<ChainSpec>,
@@ -171,7 +172,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The block it is of.
+    /// The number of the block.
     pub const fn number(&self) -> u64 {
         self.number
     }

@@ -1,4 +1,4 @@
-//! What the SDK's modules answer to the messages of a Cosmos transaction that took effect.
+//! The responses of the SDK's modules to the messages of a successful Cosmos transaction.
 
 use super::{
     envelope::any,
@@ -17,7 +17,7 @@ use prost::Message as _;
 use prost_types::Any;
 use transactions::cosmos::Message;
 
-/// The answers, in the order of the messages; `stored` are the events that these left.
+/// The responses, in the order of the messages. `stored` are the events of these messages.
 pub(super) fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any> {
     let mut opened = stored.iter().filter_map(proposal);
     let response = |message: &Message| match message {
@@ -38,12 +38,12 @@ pub(super) fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any
     messages.iter().map(response).collect()
 }
 
-/// The bytes that a chain of CometBFT keeps of them.
+/// The encoding of the responses that a chain of CometBFT stores.
 pub(super) fn data(msg_responses: Vec<Any>) -> Vec<u8> {
     TxMsgData { msg_responses }.encode_to_vec()
 }
 
-/// The proposal that an event says to be new.
+/// The id of a new proposal, from its event.
 fn proposal(event: &StoredEvent) -> Option<u64> {
     if event.kind != SUBMIT_EVENT {
         return None;

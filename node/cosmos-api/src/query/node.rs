@@ -1,4 +1,4 @@
-//! The node and its blocks, in the shape Cosmos tools expect. Hashes are those of the Ethereum header.
+//! The node and its blocks, in the format that Cosmos tools expect. Hashes are those of the Ethereum header.
 
 use super::{
     QueryError, Snapshot,
@@ -18,13 +18,13 @@ use alloy_primitives::{B256, Bytes};
 use prost_types::Timestamp;
 use transactions::cosmos;
 
-/// The version of CometBFT whose shapes are served; clients choose theirs by it.
+/// The version of CometBFT whose format is served. Clients use it to choose a decoder.
 const COMET_SHAPES_OF: &str = "0.38.18";
-/// The version of the SDK whose shapes are served; clients choose theirs by it.
+/// The version of the SDK whose format is served. Clients use it to choose a decoder.
 const SDK_SHAPES_OF: &str = "v0.53.4";
-/// CometBFT's protocol of blocks, in that version.
+/// CometBFT's block protocol in that version.
 const BLOCK_PROTOCOL: u64 = 11;
-/// CometBFT's protocol of peers, in that version.
+/// CometBFT's peer protocol in that version.
 const P2P_PROTOCOL: u64 = 8;
 
 fn block_id(hash: B256) -> BlockId {
@@ -32,24 +32,24 @@ fn block_id(hash: B256) -> BlockId {
     BlockId { hash: hash.to_vec(), part_set_header }
 }
 
-/// Seconds of a block as a time.
+/// The timestamp of a block.
 pub(super) fn time(timestamp: u64) -> Timestamp {
     Timestamp { seconds: i64::try_from(timestamp).unwrap_or(i64::MAX), nanos: 0 }
 }
 
-/// A number of a block, or of gas, where the shape has a sign.
+/// A block number, or gas, in a signed field.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A transaction as it is broadcast: without the type that a Cosmos one has in a block.
+/// A transaction as clients broadcast it: without the type byte that a Cosmos transaction has in a block.
 pub(super) fn broadcast(raw: &Bytes) -> Vec<u8> {
     let type_bytes = usize::from(cosmos::is_cosmos(raw));
     raw[type_bytes..].to_vec()
 }
 
 impl Snapshot {
-    /// What this node is.
+    /// Information about this node.
     pub fn node_info(&self) -> GetNodeInfoResponse {
         let (p2p, block) = (P2P_PROTOCOL, BLOCK_PROTOCOL);
         GetNodeInfoResponse {
@@ -74,7 +74,7 @@ impl Snapshot {
         }
     }
 
-    /// False: what is served is complete.
+    /// Always false, because the node only serves complete data.
     pub const fn syncing(&self) -> GetSyncingResponse {
         GetSyncingResponse { syncing: false }
     }
@@ -82,36 +82,38 @@ impl Snapshot {
     /// This snapshot's block.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the block cannot be read.
     pub fn latest_block(&self) -> Result<GetLatestBlockResponse, QueryError> {
-        let (id, block) = self.carried_block(self.number)?;
+        let (id, block) = self.comet_block(self.number)?;
         let sdk_block = Some(self.sdk_block(&block));
         Ok(GetLatestBlockResponse { block_id: Some(id), block: Some(block), sdk_block })
     }
 
-    /// A block by its number.
+    /// The block with this number.
     ///
     /// # Errors
-    /// If there is none of that number.
+    /// If there is no block with that number.
     pub fn block_by_height(&self, height: i64) -> Result<GetBlockByHeightResponse, QueryError> {
-        let (id, block) = self.carried_block(self.existing_block(height)?)?;
+        let (id, block) = self.comet_block(self.existing_block(height)?)?;
         let sdk_block = Some(self.sdk_block(&block));
         Ok(GetBlockByHeightResponse { block_id: Some(id), block: Some(block), sdk_block })
     }
 
-    /// The number of a block that is there.
+    /// Checks that a block exists and returns its number.
     pub(super) fn existing_block(&self, height: i64) -> Result<u64, QueryError> {
         let newest = self.view.number();
         let number = u64::try_from(height).ok().filter(|number| *number <= newest);
         number.ok_or_else(|| {
-            QueryError::invalid(format!("no block of height {height}: the newest is {newest}"))
+            QueryError::invalid(format!(
+                "block {height} does not exist: the newest block is {newest}"
+            ))
         })
     }
 
-    /// The header of a block at or below this snapshot's.
+    /// The header of a block up to this snapshot's.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the header cannot be read.
     pub fn block_header(&self, number: u64) -> Result<(BlockId, Header), QueryError> {
         let (hash, header) = self.header(number)?;
         let header = Header {

@@ -1,29 +1,31 @@
-//! Pages of lists.
+//! Pagination.
 
 use super::{
     QueryError,
     proto::cosmos::base::query::v1beta1::{PageRequest, PageResponse},
 };
 
-/// Most items of one page, whatever it asks for: its key says that there are more.
+/// Maximum number of items per page. A larger limit is reduced to it, and the key of the page shows that there
+/// are more items.
 pub const MAX_PAGE_ITEMS: usize = 1000;
-/// Items of a page that names no number.
+/// Default number of items per page.
 const DEFAULT_PAGE_ITEMS: usize = 100;
-/// Most items skipped by number: each is read. Keys skip any number at no cost.
+/// Maximum offset, because each skipped item is read. Continuing at a key costs nothing.
 const MAX_OFFSET: usize = 10_000;
 
-/// Which part of a list is asked for.
+/// The requested part of a list.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// Where the answer before said to go on.
+    /// The key to continue at, from the previous page.
     pub(super) key: Option<Vec<u8>>,
-    /// Items to skip after that.
+    /// Number of items to skip after that.
     pub(super) skip: usize,
-    /// Most items to answer.
+    /// Maximum number of items.
     pub(super) limit: usize,
-    /// From the end of the list on.
+    /// Starts at the end of the list.
     pub(super) reverse: bool,
-    /// How many there are in all is wanted too: always where no limit is given, as the SDK has it.
+    /// Whether to return the total number of items. As in the SDK, this is always the case if there is no
+    /// limit.
     pub(super) count_total: bool,
 }
 
@@ -37,7 +39,7 @@ impl Page {
             return invalid("either offset or key is expected, got both".to_owned());
         }
         let Some(skip) = within(request.offset, MAX_OFFSET) else {
-            return invalid(format!("offset is above {MAX_OFFSET}: go on by key"));
+            return invalid(format!("offset must be at most {MAX_OFFSET}: continue with key"));
         };
         let limit = match request.limit {
             0 => DEFAULT_PAGE_ITEMS,
@@ -48,18 +50,18 @@ impl Page {
         Ok(Self { key, skip, limit, reverse: request.reverse, count_total })
     }
 
-    /// The same of a list that is given from its beginning only.
+    /// The same for a list that can only be read forward.
     pub(super) fn forward(self) -> Result<Self, QueryError> {
         if self.reverse {
-            return Err(QueryError::invalid("pagination: reverse is not offered"));
+            return Err(QueryError::invalid("pagination: reverse is not supported"));
         }
         Ok(self)
     }
 }
 
-/// A page of a list whose items have keys, given in the order of the keys. The key of a page is the key of the next
-/// item, so that nothing is repeated or left out if the list changes between two pages. A key that no item has stands
-/// for the place where it would be.
+/// A page of a list whose items are ordered by key. The key of a page is the key of the next item, so items are
+/// neither repeated nor skipped if the list changes between two pages. A key without an item stands for its
+/// position in the order.
 pub(super) fn cut<K, T>(
     items: impl DoubleEndedIterator<Item = (K, T)> + Clone,
     page: Option<PageRequest>,
@@ -69,7 +71,7 @@ where
 {
     let page = Page::of(page)?;
     if page.key.as_ref().is_some_and(|key| K::BYTES.is_some_and(|bytes| bytes != key.len())) {
-        return Err(QueryError::invalid("pagination: key is not one of this list"));
+        return Err(QueryError::invalid("pagination: key is not a key of this list"));
     }
     let total = if page.count_total { items.clone().count() as u64 } else { 0 };
     let (chosen, next_key) = match (page.reverse, page.key.as_deref()) {
@@ -81,7 +83,7 @@ where
     Ok((chosen, PageResponse { next_key, total }))
 }
 
-/// The items of a page, and the key of the one after them.
+/// The items of a page, and the key of the next item.
 fn taken<K: Key, T>(items: impl Iterator<Item = (K, T)>, page: &Page) -> (Vec<T>, Vec<u8>) {
     let mut rest = items.skip(page.skip);
     let chosen = rest.by_ref().take(page.limit).map(|(_, item)| item).collect();
@@ -89,9 +91,9 @@ fn taken<K: Key, T>(items: impl Iterator<Item = (K, T)>, page: &Page) -> (Vec<T>
     (chosen, next.unwrap_or_default())
 }
 
-/// The key of an item of a list. Its bytes are in the order of the list.
+/// The key of a list item. The order of its bytes is the order of the list.
 pub(super) trait Key: AsRef<[u8]> {
-    /// Bytes of each key, if all have the same length.
+    /// The length of every key, if all have the same length.
     const BYTES: Option<usize>;
 }
 
@@ -103,8 +105,8 @@ impl Key for String {
     const BYTES: Option<usize> = None;
 }
 
-/// A page of a list that never changes, such as the transactions of a block: the key of an item is its number. As the
-/// SDK takes such lists from CometBFT, their items are always counted.
+/// A page of a list that never changes, such as the transactions of a block. The key of an item is its index.
+/// The total is always returned, as the SDK does for lists that it reads from CometBFT.
 pub(super) fn cut_counted<T>(
     items: &[T],
     page: Option<PageRequest>,
@@ -119,7 +121,7 @@ pub(super) fn cut_counted<T>(
 mod tests {
     use super::*;
 
-    /// Items whose keys are their own bytes.
+    /// Items that are their own keys.
     fn keyed(items: &[u64]) -> impl DoubleEndedIterator<Item = ([u8; 8], u64)> + Clone {
         items.iter().map(|item| (item.to_be_bytes(), *item))
     }
@@ -154,7 +156,7 @@ mod tests {
         };
         let (first, key) = page(&[10, 20, 30, 40], Vec::new(), false);
         assert_eq!((first, &key[..]), (vec![10, 20], &30_u64.to_be_bytes()[..]));
-        // Items before the place are removed and added; the item of the key may have gone.
+        // Items before the key are removed and added, and the item of the key may be gone.
         assert_eq!(page(&[20, 30, 40], key.clone(), false).0, [30, 40]);
         assert_eq!(page(&[5, 10, 15, 20, 30, 40], key.clone(), false).0, [30, 40]);
         assert_eq!(page(&[10, 20, 40, 50, 60], key, false).0, [40, 50]);
@@ -219,7 +221,7 @@ mod tests {
         }
         let error = Page::of(Some(request(10_001, 1))).unwrap_err();
         assert_eq!(error.code, super::super::Code::InvalidArgument);
-        // The items themselves: a full page, and the one at the largest offset.
+        // A full page, and the page at the maximum offset.
         for count in [999, 1_000, 1_001] {
             let items: Vec<u64> = (0..count).collect();
             let (page, next) = cut(keyed(&items), Some(request(0, 1_000))).unwrap();

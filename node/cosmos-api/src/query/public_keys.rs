@@ -1,4 +1,4 @@
-//! Public keys of accounts, found in what they have signed.
+//! Public keys of accounts, recovered from their signatures.
 //!
 //! Blocks hold signatures, not keys. The key of an address never changes, so it is recovered once and then
 //! served from a cache of bounded size. A search that misses the cache costs the same whatever the size of
@@ -26,11 +26,12 @@ const MAX_AUTHORIZATION_TX_BYTES: usize = 16 * 1024;
 /// EIP-2718 type of transactions with authorizations.
 const SET_CODE_TX: u8 = 0x04;
 
-/// What a search found out about an account.
+/// The result of a search for the key of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Key([u8; PUBLIC_KEY_BYTES]),
-    /// No signature was found while the account had this nonce. The search is repeated when it has risen.
+    /// There was no signature while the account had this nonce. The search is repeated when the nonce has
+    /// increased.
     NoneUpTo {
         nonce: u64,
     },
@@ -39,13 +40,13 @@ enum Outcome {
 /// A cached account.
 #[derive(Clone, Copy, Debug)]
 struct Cached {
-    /// The nonce in genesis: the account has signed something when its nonce is higher.
+    /// The nonce in genesis. A higher nonce means that the account has signed something.
     genesis_nonce: u64,
     outcome: Outcome,
 }
 
-/// Outcomes of searches. Half of the entries are dropped at once when the cache is full; those that were
-/// used since the last time are kept.
+/// Results of searches. When the cache is full, the half of its entries that was not used recently is dropped
+/// at once.
 #[derive(Debug, Default)]
 pub(super) struct PublicKeys(Mutex<Generations>);
 
@@ -73,7 +74,7 @@ impl Generations {
     }
 }
 
-/// Work that a search has done. Tests hold it to the bounds above.
+/// The work of a search. Tests compare it with the limits above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SearchWork {
     /// Blocks whose sender list was read.
@@ -161,8 +162,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks at the blocks in which the nonce rose for the first and for the last time. If the account sent
-    /// nothing in either, authorizations of the first block are tried.
+    /// Searches the blocks in which the nonce increased for the first and for the last time. If the account
+    /// sent no transaction in either, authorizations of the first block are tried.
     fn run(
         &mut self,
         genesis_nonce: u64,
@@ -208,7 +209,7 @@ impl Search<'_> {
         Ok(recovered(tx.tx.signature(), tx.tx.signature_hash()))
     }
 
-    /// The key of an authorization with this nonce, which is the first that the account can have signed.
+    /// The key of an authorization with this nonce, which is the first one that the account can have signed.
     fn of_authorization(
         &mut self,
         number: u64,

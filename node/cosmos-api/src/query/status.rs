@@ -1,4 +1,4 @@
-//! How the node is set, and where its chain is, in the shape Cosmos tools expect.
+//! Settings and status of the node, in the format that Cosmos tools expect.
 
 use super::{
     QueryError, Snapshot,
@@ -11,8 +11,8 @@ use feemarket::LegacyDec;
 const NO_PRUNING: &str = "0";
 
 impl Snapshot {
-    /// The minimum price of gas of Cosmos transactions in the pool; nothing is pruned, and no height stops
-    /// the node.
+    /// The minimum gas price of Cosmos transactions in the pool. Nothing is pruned, and the node does not stop
+    /// at a height.
     pub fn node_config(&self) -> ConfigResponse {
         let token = self.token();
         let limit = token.unit.price_from_wei(LegacyDec::from(self.facts.price_limit));
@@ -25,7 +25,7 @@ impl Snapshot {
         }
     }
 
-    /// This snapshot's block, and from which on state is kept.
+    /// This snapshot's block, and the first block whose state is stored.
     ///
     /// # Errors
     /// If the header cannot be read.

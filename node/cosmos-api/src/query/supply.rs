@@ -1,6 +1,6 @@
-//! How much of the token there is. A native chain mints nothing and burns no fees, so it is what genesis
-//! gave out. Deposits that governance burned, and what contracts destroyed of their own, are in it still:
-//! nothing keeps a count of them.
+//! The supply of the token. A native chain does not mint and does not burn fees, so the supply is the sum of
+//! the balances in genesis. It includes deposits that governance burned and balances that contracts destroyed,
+//! because neither is recorded.
 
 use super::{
     QueryError, Snapshot,
@@ -15,12 +15,12 @@ use alloy_primitives::U256;
 use state::View;
 use std::sync::{Mutex, PoisonError};
 
-/// What genesis gave out, in wei, once it is known.
+/// The supply in wei, once it has been computed.
 #[derive(Debug, Default)]
 pub(super) struct Supply(Mutex<Option<U256>>);
 
 impl Supply {
-    /// Sums the accounts of genesis when it is first asked, which reads them all; others wait for that.
+    /// Returns the supply. The first call adds up all accounts of genesis, and concurrent calls wait for it.
     fn of(&self, view: &View) -> Result<U256, QueryError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sum) = *known {
@@ -40,20 +40,20 @@ impl Supply {
 }
 
 impl Snapshot {
-    /// What genesis gave out, in wei.
+    /// The supply in wei.
     fn supply(&self) -> Result<U256, QueryError> {
         if self.spec.native().is_none() {
             return Err(QueryError::precondition(
-                "the supply of this chain is not known: it mints and burns by Ethereum's rules",
+                "the supply is unknown on a chain that follows Ethereum's rules",
             ));
         }
         self.facts.supply.of(&self.view)
     }
 
-    /// What genesis gave out, on one page.
+    /// A page of the supply of all tokens.
     ///
     /// # Errors
-    /// On a chain of Ethereum's rules, and on a page that makes no sense.
+    /// If the chain follows Ethereum's rules, or the page is invalid.
     pub fn bank_supply(
         &self,
         page: Option<PageRequest>,
@@ -64,10 +64,10 @@ impl Snapshot {
         Ok(QueryTotalSupplyResponse { supply, pagination: Some(pagination) })
     }
 
-    /// What genesis gave out of one token.
+    /// The supply of one token.
     ///
     /// # Errors
-    /// On a chain of Ethereum's rules, and if the token's name is none.
+    /// If the chain follows Ethereum's rules, or there is no token with that name.
     pub fn bank_supply_of(&self, denom: &str) -> Result<QuerySupplyOfResponse, QueryError> {
         let (supply, denom) = (self.supply()?, named(denom)?);
         let amount = self.unit_named(denom).map_or(U256::ZERO, |unit| unit.from_wei(supply));

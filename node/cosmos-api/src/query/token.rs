@@ -1,4 +1,4 @@
-//! What the token is called, and that it may be sent, as the module `bank` shows it.
+//! The metadata of the token, as in the module `bank`.
 
 use super::{
     QueryError, Snapshot,
@@ -14,10 +14,10 @@ use super::{
 use alloy_primitives::U256;
 use chain::{Token, TokenUnit};
 
-/// The metadata of a token. Genesis states no other name than that of the base unit, so the unit of a whole
-/// token is named after it: `utest` of 6 decimals is 10^-6 `test`. A base unit whose name lacks the prefix
-/// has no other unit if it is a wei; else wallets would show it without its decimals, so the whole token
-/// has the name in upper case.
+/// The metadata of a token. Genesis only has the name of the base unit, so the name of the whole token is
+/// derived from it: `utest` with 6 decimals is 10^-6 `test`. If the name of the base unit lacks the prefix,
+/// there is no other unit, except if the base unit is a wei: wallets would show it without decimals, so the
+/// whole token then has the name in upper case.
 fn metadata(token: Token<'_>) -> Metadata {
     let denom = token.denom;
     let unit = |denom: &str, exponent| DenomUnit {
@@ -54,7 +54,7 @@ pub(super) fn coin(denom: &str, amount: U256) -> Coin {
     Coin { denom: denom.to_owned(), amount: amount.to_string() }
 }
 
-/// The name of a token, which is there.
+/// The name of a token. It must not be empty.
 pub(super) fn named(denom: &str) -> Result<&str, QueryError> {
     match denom {
         "" => Err(QueryError::invalid("invalid denom: it is empty")),
@@ -63,7 +63,7 @@ pub(super) fn named(denom: &str) -> Result<&str, QueryError> {
 }
 
 impl Snapshot {
-    /// The unit of the token that has this name: the base unit, or the wei under its extended name.
+    /// The unit with this name: the base unit, or the wei with its extended name.
     pub(super) fn unit_named(&self, denom: &str) -> Option<TokenUnit> {
         let token = self.token();
         if denom == token.denom {
@@ -75,10 +75,10 @@ impl Snapshot {
         }
     }
 
-    /// The metadata of the token, or of its wei under the extended name.
+    /// The metadata of the token, or of its wei if the extended name is given.
     ///
     /// # Errors
-    /// If the chain has no token of this name.
+    /// If the chain has no token with this name.
     pub fn bank_metadata(&self, denom: &str) -> Result<Metadata, QueryError> {
         let unit = self
             .unit_named(named(denom)?)
@@ -86,10 +86,10 @@ impl Snapshot {
         Ok(metadata(Token { denom, unit }))
     }
 
-    /// The metadata of all tokens: of one.
+    /// The metadata of all tokens. There is one.
     ///
     /// # Errors
-    /// On a page that makes no sense.
+    /// If the page is invalid.
     pub fn bank_all_metadata(
         &self,
         page: Option<PageRequest>,
@@ -100,16 +100,16 @@ impl Snapshot {
         Ok(QueryDenomsMetadataResponse { metadatas, pagination: Some(pagination) })
     }
 
-    /// Everything may be sent.
+    /// All tokens may be sent.
     pub fn bank_params(&self) -> QueryParamsResponse {
         let params = Params { default_send_enabled: true, ..Params::default() };
         QueryParamsResponse { params: Some(params) }
     }
 
-    /// Tokens to which another rule applies: none, whichever are asked for.
+    /// Tokens with a different rule. There are none.
     ///
     /// # Errors
-    /// On a page that makes no sense.
+    /// If the page is invalid.
     pub fn bank_send_enabled(
         &self,
         query: QuerySendEnabledRequest,

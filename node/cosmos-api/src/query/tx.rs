@@ -1,9 +1,9 @@
-//! Transactions as the Cosmos interfaces show them. An Ethereum one is put into the SDK's envelope and
-//! has its own hash; a Cosmos one has the SHA-256 of its bytes.
+//! Transactions in the form of the Cosmos interfaces. An Ethereum transaction is put into the SDK's envelope
+//! and keeps its own hash; the hash of a Cosmos transaction is the SHA-256 of its bytes.
 
 use super::{
     Queries, QueryError, Snapshot,
-    carried::carried,
+    comet_block::sdk_bytes,
     envelope,
     events::{self, Outcomes},
     msg_responses::{self, responses},
@@ -26,12 +26,12 @@ use transactions::cosmos::{self, CosmosTx, Refusal, Signatures};
 /// Hex digits of a hash.
 const HASH_DIGITS: usize = 64;
 
-/// A mined transaction and what became of it.
+/// A mined transaction and its result.
 #[derive(Clone, Debug)]
 pub struct ShownTx {
-    /// Its place in the block.
+    /// Its index in the block.
     pub index: usize,
-    /// As it is in the block.
+    /// The bytes in the block.
     raw: Bytes,
     /// The decoded transaction.
     pub tx: Tx,
@@ -40,17 +40,17 @@ pub struct ShownTx {
 }
 
 impl ShownTx {
-    /// Its bytes as a chain of CometBFT carries it.
-    pub fn carried(&self) -> Vec<u8> {
-        carried(&self.raw, || self.tx.clone())
+    /// The bytes in the SDK's encoding.
+    pub fn sdk_bytes(&self) -> Vec<u8> {
+        sdk_bytes(&self.raw, || self.tx.clone())
     }
 }
 
 impl Queries {
-    /// Submits a transaction as [`Self::broadcast_tx`] does, if the mode is one that the SDK still has.
+    /// Submits a transaction as [`Self::broadcast_tx`] does, if the SDK still supports the mode.
     ///
     /// # Errors
-    /// For another mode, or none, and as [`Self::broadcast_tx`].
+    /// If the mode is missing or not supported, and as [`Self::broadcast_tx`].
     pub async fn broadcast_tx_in_mode(
         &self,
         bytes: Vec<u8>,
@@ -58,7 +58,7 @@ impl Queries {
     ) -> Result<BroadcastTxResponse, QueryError> {
         match BroadcastMode::try_from(mode) {
             Ok(BroadcastMode::Sync | BroadcastMode::Async) => self.broadcast_tx(bytes).await,
-            // The SDK looks for bytes first.
+            // The SDK checks for an empty transaction first.
             _ if bytes.is_empty() => self.broadcast_tx(bytes).await,
             _ => Err(QueryError::unknown(
                 "unsupported return type unspecified; supported types: sync, async. Set mode to \
@@ -67,7 +67,7 @@ impl Queries {
         }
     }
 
-    /// Submits a transaction and waits for the pool's answer: a refusal is an answer too.
+    /// Submits a transaction and waits for the pool's checks. A refused transaction also has a response.
     ///
     /// # Errors
     /// If there are no bytes.
@@ -106,16 +106,16 @@ impl Snapshot {
     /// A mined transaction.
     ///
     /// # Errors
-    /// If the hash is none, or no mined transaction has it.
+    /// If the hash is invalid, or there is no mined transaction with it.
     pub fn tx(&self, hash: &str) -> Result<GetTxResponse, QueryError> {
         let ShownTx { tx, response, .. } = self.shown_tx(hash)?;
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
     }
 
-    /// The same with its place and bytes.
+    /// A mined transaction with its index and bytes.
     ///
     /// # Errors
-    /// As [`Self::tx`].
+    /// Same as [`Self::tx`].
     pub fn shown_tx(&self, hash: &str) -> Result<ShownTx, QueryError> {
         let parsed = parse_hash(hash)?;
         let not_found = || QueryError::not_found(format!("tx not found: {parsed}"));
@@ -128,7 +128,7 @@ impl Snapshot {
         self.mined(&mined, &outcomes)
     }
 
-    /// A mined transaction and what became of it.
+    /// A mined transaction and its result.
     pub(super) fn mined(
         &self,
         mined: &MinedTx<'_>,
@@ -146,7 +146,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// A mined transaction as it is shown.
+    /// A mined transaction in the form of the API.
     pub(super) fn shown(&self, mined: &MinedTx<'_>) -> Tx {
         match &mined.cosmos {
             None => {
@@ -157,11 +157,11 @@ impl Snapshot {
         }
     }
 
-    /// Tries a Cosmos transaction on this block's state: the gas it would use, its events, and what its
-    /// messages are answered.
+    /// Simulates a Cosmos transaction on the state of this block. Returns the gas used, its events, and the
+    /// responses to its messages.
     ///
     /// # Errors
-    /// If it is none, its sequence has been used, or it would have no effect.
+    /// If it is not a Cosmos transaction, its sequence has been used, or it would fail.
     pub fn simulate(&self, bytes: &[u8]) -> Result<SimulateResponse, QueryError> {
         if bytes.is_empty() {
             return Err(QueryError::invalid("empty txBytes is not allowed"));
@@ -199,8 +199,8 @@ impl Snapshot {
         })
     }
 
-    /// What a transaction that was tried did, by the events that it left.
-    #[expect(deprecated, reason = "the SDK fills both forms of the answers")]
+    /// The result of a simulated transaction, from its events.
+    #[expect(deprecated, reason = "the SDK sets both forms of the responses")]
     fn trial_result(&self, tx: &CosmosTx, stored: &[StoredEvent]) -> TxResult {
         let msg_responses = responses(&tx.messages, stored);
         TxResult {
@@ -212,24 +212,24 @@ impl Snapshot {
     }
 }
 
-/// A trial that failed, as the SDK tells it.
+/// The SDK's error for a simulated transaction that failed.
 fn failed_trial(refusal: &Refusal, gas_used: u64) -> QueryError {
     QueryError::unknown(format!("{refusal} with gas used: '{gas_used}'"))
 }
 
-/// A hash in hex, with a prefix or without.
+/// Parses a hash in hex, with or without a prefix.
 pub(super) fn parse_hash(hash: &str) -> Result<B256, QueryError> {
     let digits = hash.strip_prefix("0x").or_else(|| hash.strip_prefix("0X")).unwrap_or(hash);
     if digits.len() != HASH_DIGITS {
         return Err(QueryError::invalid(format!(
-            "invalid hash: {} hex digits, want {HASH_DIGITS}",
+            "invalid hash: expected {HASH_DIGITS} hex digits, got {}",
             digits.len()
         )));
     }
     digits.parse().map_err(|_| QueryError::invalid("invalid hash: not hex"))
 }
 
-/// A hash as the SDK shows one: no prefix, capital digits.
+/// A hash in the SDK's format: upper-case hex without a prefix.
 fn shown(hash: B256) -> String {
     hex::encode_upper(hash)
 }

@@ -1,5 +1,5 @@
-//! Transactions between their bytes and what is shown of them. Bytes come from anybody, so what they hold
-//! is bounded here before anything writes it out.
+//! Converts transactions between their bytes and their decoded form. The bytes come from untrusted clients, so
+//! limits are checked here before anything is written as JSON.
 
 use super::{
     QueryError, Snapshot, envelope,
@@ -15,21 +15,20 @@ use prost_types::Any;
 use std::sync::LazyLock;
 use transactions::DecodedTx;
 
-/// Deepest that a message lies inside others: the parameters of a proposal are the second. Each costs a
-/// stack's worth of frames when it is written, and a MiB of request would hold thousands.
-const NESTING_MAX: usize = 8;
+/// Maximum nesting of messages: the parameters of a proposal are at the second level. Each level costs a number
+/// of stack frames, and a request of one MiB could nest thousands of levels.
+const MAX_NESTING: usize = 8;
 
-/// The messages that can be shown.
+/// The definitions of all messages that can be shown.
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    DescriptorPool::decode(DESCRIPTORS).expect("our own descriptors are well-formed")
+    DescriptorPool::decode(DESCRIPTORS).expect("the built-in descriptors are well-formed")
 });
 
 impl Snapshot {
-    /// What a transaction says: the bytes of one, or a raw Ethereum one, which is shown in its envelope.
-    /// Its signature is not looked at.
+    /// Decodes a transaction. A raw Ethereum transaction is shown in its envelope. Signatures are not checked.
     ///
     /// # Errors
-    /// If the bytes are no transaction, or hold something that is not known here.
+    /// If the bytes are not a transaction, or contain an unknown message.
     pub fn tx_decode(&self, bytes: Vec<u8>) -> Result<TxDecodeResponse, QueryError> {
         if bytes.is_empty() {
             return Err(QueryError::invalid("invalid empty tx bytes"));
@@ -45,16 +44,16 @@ impl Snapshot {
     }
 }
 
-/// The bytes of a transaction that is shown.
+/// Encodes a transaction.
 ///
 /// # Errors
-/// If there is none.
+/// If the transaction is missing.
 pub fn tx_encode(tx: Option<Tx>) -> Result<TxEncodeResponse, QueryError> {
     let tx = tx.ok_or_else(|| QueryError::invalid("invalid empty tx"))?;
     Ok(TxEncodeResponse { tx_bytes: tx_bytes(tx) })
 }
 
-/// The bytes of a transaction, as they are broadcast.
+/// The bytes of a transaction, as clients broadcast it.
 pub fn tx_bytes(tx: Tx) -> Vec<u8> {
     let raw = TxRaw {
         body_bytes: tx.body.unwrap_or_default().encode_to_vec(),
@@ -64,7 +63,7 @@ pub fn tx_bytes(tx: Tx) -> Vec<u8> {
     raw.encode_to_vec()
 }
 
-/// Reads the bytes of an SDK transaction, all of them.
+/// Parses an SDK transaction. There must be no bytes after it.
 fn parsed(bytes: &[u8]) -> Result<Tx, QueryError> {
     let raw: TxRaw = canonical(bytes)?;
     let body: TxBody = canonical(&raw.body_bytes)?;
@@ -86,7 +85,7 @@ fn canonical<M: Message + Name + Default>(bytes: &[u8]) -> Result<M, QueryError>
     Ok(message)
 }
 
-/// Looks for messages inside a message: each must be one that is known here.
+/// Checks the messages inside a message: all of them must be known.
 fn check_inside(message: &DynamicMessage, depth: usize) -> Result<(), QueryError> {
     if message.descriptor().full_name() == Any::full_name() {
         return check_any(&message.transcode_to().map_err(malformed)?, depth + 1);
@@ -107,8 +106,8 @@ fn check_inside(message: &DynamicMessage, depth: usize) -> Result<(), QueryError
 
 fn check_any(any: &Any, depth: usize) -> Result<(), QueryError> {
     let url = any.type_url.as_str();
-    if depth > NESTING_MAX {
-        return Err(malformed(format_args!("{url} lies deeper than {NESTING_MAX} messages")));
+    if depth > MAX_NESTING {
+        return Err(malformed(format_args!("{url} is nested deeper than {MAX_NESTING} messages")));
     }
     let kind = url.rsplit_once('/').and_then(|(_, name)| POOL.get_message_by_name(name));
     let kind = kind.ok_or_else(|| malformed(format_args!("unable to resolve type URL {url}")))?;
@@ -130,7 +129,7 @@ mod tests {
         tx_encode(Some(Tx { body, ..Tx::default() })).unwrap().tx_bytes
     }
 
-    /// A message inside so many proposals.
+    /// A message inside `depth` proposals.
     fn nested(depth: usize) -> Any {
         (0..depth).fold(envelope::any(&MsgSend::default()), |inner, _| {
             envelope::any(&MsgSubmitProposal { messages: vec![inner], ..Default::default() })
@@ -147,9 +146,9 @@ mod tests {
     #[test]
     fn what_cannot_be_shown_is_refused() {
         let refused = |bytes: &[u8]| parsed(bytes).unwrap_err().message;
-        assert!(parsed(&encoded(nested(NESTING_MAX - 1))).is_ok());
-        // As deep as a request can hold.
-        for depth in [NESTING_MAX, 1000] {
+        assert!(parsed(&encoded(nested(MAX_NESTING - 1))).is_ok());
+        // As deep as a request can be.
+        for depth in [MAX_NESTING, 1000] {
             assert!(refused(&encoded(nested(depth))).contains("deeper than 8"), "{depth}");
         }
         let any = |url: &str, value| Any { type_url: url.to_owned(), value };

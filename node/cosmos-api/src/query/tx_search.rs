@@ -1,15 +1,15 @@
-//! Mined transactions by their events. The candidates are found by a hash, an address or heights, one
-//! of which a query has to name; their events decide.
+//! Search for mined transactions by their events. A query has to name a hash, an address or heights, by which
+//! candidates are found; the candidates are then compared by their events.
 
 use super::{
     QueryError, ShownTx, Snapshot,
     condition::{Condition, Operator, parse_all},
     events::Outcomes,
-    follow::Happening,
     proto::cosmos::{
         base::query::v1beta1::PageResponse,
         tx::v1beta1::{GetTxsEventRequest, GetTxsEventResponse, OrderBy},
     },
+    watch::WatchedEvent,
 };
 use alloy_primitives::{Address, B256};
 use chain::FEE_COLLECTOR;
@@ -20,21 +20,21 @@ use state::{
 };
 use std::{ops::RangeInclusive, time::Duration};
 
-/// Most transactions of a page, and as many as one has that names no number (CometBFT).
-const PAGE_MAX: u64 = 100;
-/// Most transactions that are counted: as many pages can be turned.
-const COUNTED_MAX: usize = 10_000;
-/// Longest a search may take.
+/// Maximum and default number of transactions per page (as in CometBFT).
+const MAX_PAGE_TXS: u64 = 100;
+/// Maximum number of transactions that are counted, and so of those that can be paged through.
+const MAX_COUNTED_TXS: usize = 10_000;
+/// Maximum time for a search.
 const SEARCH_TIME: Duration = Duration::from_secs(5);
 
-/// Where candidates come from.
+/// How candidates are found.
 enum Source {
     Hash(B256),
     Address(Address),
     Heights,
 }
 
-/// What is looked for, and where.
+/// The conditions, and the source of the candidates.
 struct Wanted {
     conditions: Vec<Condition>,
     source: Source,
@@ -42,7 +42,7 @@ struct Wanted {
     direction: Direction,
 }
 
-/// A page in the making.
+/// A page while it is being filled.
 struct Page {
     skip: usize,
     size: usize,
@@ -50,7 +50,7 @@ struct Page {
     txs: Vec<ShownTx>,
 }
 
-/// A page of what was found, and how much was found in all.
+/// A page of the result, and the total number of matches.
 #[derive(Debug)]
 pub struct FoundTxs {
     pub txs: Vec<ShownTx>,
@@ -68,22 +68,24 @@ impl From<FoundTxs> for GetTxsEventResponse {
 }
 
 impl Page {
-    /// Checks what is asked.
+    /// Checks a request.
     fn of(request: &GetTxsEventRequest) -> Result<Self, QueryError> {
         let older = request.pagination.clone().unwrap_or_default();
         if !older.key.is_empty() {
-            return Err(QueryError::invalid("pagination: this list has no keys, go on by page"));
+            return Err(QueryError::invalid(
+                "pagination: this list does not support keys: use page",
+            ));
         }
         let limit = if request.limit == 0 { older.limit } else { request.limit };
-        let size = if limit == 0 { PAGE_MAX } else { limit.min(PAGE_MAX) };
+        let size = if limit == 0 { MAX_PAGE_TXS } else { limit.min(MAX_PAGE_TXS) };
         let skip = match request.page {
             0 => older.offset,
             page => (page - 1).saturating_mul(size),
         };
-        let within = usize::try_from(skip).ok().filter(|skip| *skip < COUNTED_MAX);
+        let within = usize::try_from(skip).ok().filter(|skip| *skip < MAX_COUNTED_TXS);
         let skip = within.ok_or_else(|| {
             QueryError::invalid(format!(
-                "{skip} transactions before the page: the first {COUNTED_MAX} can be paged; narrow \
+                "the page starts after {skip} transactions, the maximum is {MAX_COUNTED_TXS}: narrow \
                  tx.height"
             ))
         })?;
@@ -95,8 +97,8 @@ impl Snapshot {
     /// A page of the mined transactions with certain events.
     ///
     /// # Errors
-    /// If the query cannot be read, names nothing to find its candidates by, or takes too long; if there
-    /// are not so many pages.
+    /// If the query is invalid, names nothing by which candidates can be found, or takes too long; if the page
+    /// does not exist.
     pub fn txs_by_events(
         &self,
         request: GetTxsEventRequest,
@@ -136,7 +138,8 @@ impl Snapshot {
         let heights = self.heights(&conditions)?;
         let equal = || conditions.iter().filter(|c| c.operator == Operator::Equal);
         let hash = equal().find(|c| matches!(&*c.key, "tx.hash" | "ethereum_tx.ethereumTxHash"));
-        // The account that takes the fees is in the events of everybody.
+        // The account that collects the fees is in the events of every transaction, so it is not a source of
+        // candidates.
         let mut addresses = equal().filter_map(|c| self.address_in(&c.value));
         let address = addresses.find(|address| *address != FEE_COLLECTOR);
         let narrowed = conditions.iter().any(|c| c.key == "tx.height");
@@ -154,12 +157,12 @@ impl Snapshot {
         Ok(Wanted { conditions, source, heights, direction })
     }
 
-    /// The heights that the conditions leave.
+    /// The range of heights that the conditions allow.
     fn heights(&self, conditions: &[Condition]) -> Result<RangeInclusive<u64>, QueryError> {
         let (mut first, mut last) = (0, self.number);
         for condition in conditions.iter().filter(|condition| condition.key == "tx.height") {
             let height = condition.value.parse::<u64>().map_err(|_| {
-                QueryError::invalid(format!("tx.height: {:?} is no height", condition.value))
+                QueryError::invalid(format!("tx.height: {:?} is not a height", condition.value))
             })?;
             match condition.operator {
                 Operator::Equal => (first, last) = (first.max(height), last.min(height)),
@@ -177,7 +180,7 @@ impl Snapshot {
         Ok(first..=last)
     }
 
-    /// Whether all candidates were looked at, or as many as are counted.
+    /// Returns whether the search is complete: all candidates were compared, or the maximum number was counted.
     fn search(
         &self,
         wanted: &Wanted,
@@ -212,7 +215,7 @@ impl Snapshot {
                         Step::Found(_) | Step::End => break,
                         Step::GivenUp => return Ok(false),
                     }
-                    if page.found >= COUNTED_MAX {
+                    if page.found >= MAX_COUNTED_TXS {
                         break;
                     }
                 }
@@ -239,14 +242,14 @@ impl Snapshot {
             if !go_on() || !self.take(wanted, &Found { block, indices }, page, &mut go_on)? {
                 return Ok(false);
             }
-            if page.found >= COUNTED_MAX {
+            if page.found >= MAX_COUNTED_TXS {
                 break;
             }
         }
         Ok(true)
     }
 
-    /// Adds what is wanted of a block; whether all of it was looked at, or as many as are counted.
+    /// Adds the matches of a block. Returns whether all of it was compared, or the maximum number was counted.
     fn take(
         &self,
         wanted: &Wanted,
@@ -260,7 +263,7 @@ impl Snapshot {
             indices.reverse();
         }
         for index in indices {
-            if page.found >= COUNTED_MAX {
+            if page.found >= MAX_COUNTED_TXS {
                 break;
             }
             if !go_on() {
@@ -268,7 +271,8 @@ impl Snapshot {
             }
             let Some(mined) = found.block.tx(index)? else { break };
             let shown = self.mined(&mined, &outcomes)?;
-            if !wanted.conditions.iter().all(|c| self.is_met(c, &Happening::tx(&shown.response))) {
+            if !wanted.conditions.iter().all(|c| self.is_met(c, &WatchedEvent::tx(&shown.response)))
+            {
                 continue;
             }
             if page.found >= page.skip && page.txs.len() < page.size {

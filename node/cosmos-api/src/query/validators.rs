@@ -1,6 +1,6 @@
-//! Who makes blocks, in the shape Cosmos tools expect. One node makes them all, and signs none: a set of
-//! validators is the proposer that the header names, without a key. Those whom genesis calls validators
-//! vote on parameters and make no blocks.
+//! The validators, in the format that Cosmos tools expect. One node produces all blocks and does not sign them,
+//! so the validator set consists of the proposer in the header, without a key. The validators in genesis vote
+//! on parameters but do not produce blocks.
 
 use super::{
     QueryError, Snapshot,
@@ -16,14 +16,14 @@ use super::{
 use alloy_primitives::Address;
 use keys::Bech32Kind;
 
-/// The power of one that has no other beside it.
+/// The voting power of the only validator.
 pub const ALL_POWER: i64 = 1;
 
 impl Snapshot {
-    /// The maker of this snapshot's block.
+    /// The proposer of this snapshot's block.
     ///
     /// # Errors
-    /// If the block cannot be read, or the page makes no sense.
+    /// If the block cannot be read, or the page is invalid.
     pub fn latest_validators(
         &self,
         page: Option<PageRequest>,
@@ -33,10 +33,10 @@ impl Snapshot {
         Ok(GetLatestValidatorSetResponse { block_height, validators, pagination })
     }
 
-    /// The maker of a block.
+    /// The proposer of a block.
     ///
     /// # Errors
-    /// If there is no block of that number, or the page makes no sense.
+    /// If there is no block with that number, or the page is invalid.
     pub fn validators_by_height(
         &self,
         height: i64,
@@ -63,7 +63,7 @@ impl Snapshot {
         Ok((chosen.into_iter().cloned().collect(), page))
     }
 
-    /// A proposer as Cosmos tools name it.
+    /// The consensus address of a proposer.
     pub(super) fn consensus_address(&self, proposer: Address) -> String {
         Bech32Kind::Consensus.address(&self.spec.bech32_prefix, proposer)
     }

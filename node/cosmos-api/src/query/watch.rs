@@ -1,5 +1,5 @@
-//! What happens in a block, for those who follow the chain with a query in the language of [`condition`]:
-//! the block, its header, its events, and each of its transactions.
+//! Matches the events of a block (the block, its header, its events and its transactions) against the queries
+//! of subscribers, in the language of [`condition`].
 //!
 //! [`condition`]: super::condition
 
@@ -14,26 +14,26 @@ use state::stored::StoredBlock;
 use std::collections::BTreeMap;
 use transactions::cosmos;
 
-/// The attribute that names the kind of what happens.
+/// The attribute that holds the kind of an event.
 const KIND: &str = "tm.event";
-/// The kind of a transaction.
+/// The kind of event of a transaction.
 const TX: &str = "Tx";
 
-/// Something that a query may match.
+/// An event that a query may match.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Happening<'a> {
+pub(super) struct WatchedEvent<'a> {
     kind: &'static str,
     tx: Option<&'a TxResponse>,
     events: &'a [Event],
 }
 
-impl<'a> Happening<'a> {
+impl<'a> WatchedEvent<'a> {
     /// A transaction that was mined.
     pub(super) fn tx(response: &'a TxResponse) -> Self {
         Self { kind: TX, tx: Some(response), events: &response.events }
     }
 
-    /// All attributes by the names that queries have for them.
+    /// All attributes, by the names that queries use.
     fn attributes(&self) -> Attributes {
         let mut all = Attributes::new();
         all.insert(KIND.to_owned(), vec![self.kind.to_owned()]);
@@ -52,16 +52,16 @@ impl<'a> Happening<'a> {
     }
 }
 
-/// Attributes of what happens, each with its values.
+/// The attributes of an event, each with its values.
 pub type Attributes = BTreeMap<String, Vec<String>>;
 
-/// A query for what will happen.
+/// A subscriber's query.
 #[derive(Clone, Debug)]
 pub struct Watch(Vec<Condition>);
 
 impl Watch {
     /// # Errors
-    /// If the query is none, or has no condition.
+    /// If the query is invalid or has no condition.
     pub fn parse(query: &str) -> Result<Self, QueryError> {
         let conditions = parse_all(std::iter::once(query))?;
         if conditions.is_empty() {
@@ -70,19 +70,20 @@ impl Watch {
         Ok(Self(conditions))
     }
 
-    /// Whether something of this kind may match.
+    /// Whether the query may match an event of this kind.
     fn may_match(&self, kind: &str) -> bool {
         self.0.iter().filter(|condition| condition.key == KIND).all(|c| c.is_met_by(kind))
     }
 
-    /// Whether a transaction of this hash may match: most are not looked at further.
+    /// Whether the query may match a transaction with this hash. Most transactions are rejected by it without
+    /// being decoded.
     fn may_match_hash(&self, hash: B256) -> bool {
         let mut named = self.0.iter().filter(|condition| condition.key == "tx.hash");
         named.all(|condition| condition.is_met_by_hash(&hex::encode(hash)))
     }
 }
 
-/// What of a block is not one of its transactions.
+/// An event of a block that does not belong to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfBlock {
     /// The whole block.
@@ -94,10 +95,10 @@ pub enum OfBlock {
 }
 
 impl OfBlock {
-    /// All, in the order in which they happen.
+    /// All of them, in the order in which they are sent.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Header, Self::Events];
 
-    /// The name that queries have for it.
+    /// The name of the kind in queries.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Whole => "NewBlock",
@@ -108,8 +109,8 @@ impl OfBlock {
 }
 
 impl Snapshot {
-    /// Which of the queries this part of block `number` matches, and its attributes if one does. `events`
-    /// are those of the block that are of none of its transactions.
+    /// The queries that match this event of block `number`, and its attributes if there are any. `events` are
+    /// the events of the block itself.
     pub fn watched_block(
         &self,
         part: OfBlock,
@@ -117,11 +118,11 @@ impl Snapshot {
         watches: &[Watch],
     ) -> Option<(Vec<usize>, Attributes)> {
         let events = if part == OfBlock::Header { &[] } else { events };
-        self.watched(&Happening { kind: part.kind(), tx: None, events }, watches)
+        self.watched(&WatchedEvent { kind: part.kind(), tx: None, events }, watches)
     }
 
-    /// Tells of those of a block's transactions, from the one at `from` on, that queries match: which, and
-    /// with what attributes, until `tell` has enough. Gives where to go on.
+    /// Calls `tell` with each transaction of a block, starting at `from`, that at least one query matches, with
+    /// the matching queries and the attributes, until `tell` returns false. Returns the index to continue at.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -146,7 +147,7 @@ impl Snapshot {
                 continue;
             }
             let shown = self.mined(&mined, &outcomes)?;
-            let watched = self.watched(&Happening::tx(&shown.response), watches);
+            let watched = self.watched(&WatchedEvent::tx(&shown.response), watches);
             if let Some((which, attributes)) = watched
                 && !tell(&shown, which, attributes)
             {
@@ -156,14 +157,18 @@ impl Snapshot {
         Ok(None)
     }
 
-    fn watched(&self, what: &Happening<'_>, watches: &[Watch]) -> Option<(Vec<usize>, Attributes)> {
+    fn watched(
+        &self,
+        what: &WatchedEvent<'_>,
+        watches: &[Watch],
+    ) -> Option<(Vec<usize>, Attributes)> {
         let met = |watch: &Watch| watch.0.iter().all(|condition| self.is_met(condition, what));
         let which: Vec<_> = (0..watches.len()).filter(|index| met(&watches[*index])).collect();
         (!which.is_empty()).then(|| (which, what.attributes()))
     }
 
-    /// Whether something meets a condition. Addresses are equal in all their forms.
-    pub(super) fn is_met(&self, condition: &Condition, what: &Happening<'_>) -> bool {
+    /// Whether an event satisfies a condition. Addresses are compared in all formats.
+    pub(super) fn is_met(&self, condition: &Condition, what: &WatchedEvent<'_>) -> bool {
         match (&*condition.key, what.tx) {
             (KIND, _) => return condition.is_met_by(what.kind),
             ("tx.height", Some(tx)) => return condition.is_met_by(&tx.height.to_string()),

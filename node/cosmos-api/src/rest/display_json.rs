@@ -1,5 +1,5 @@
-//! JSON as it is written for people, made into that of messages: decimals with their point become the
-//! integers that travel, and hex becomes base64.
+//! Converts JSON in its display format to the format of messages: decimals with a decimal point become
+//! integers, and hex becomes base64.
 
 use super::json::{Definitions, Mark};
 use alloy_primitives::hex;
@@ -8,28 +8,28 @@ use feemarket::LegacyDec;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
-/// Changes a message of this kind, and all inside it. What is no such message is left to be refused by
-/// whoever reads it.
+/// Converts a message of this kind and all messages inside it. A value of another kind is left unchanged, so
+/// that the parser refuses it.
 ///
 /// # Errors
-/// Names the field that holds no decimal, or no hex.
-pub fn unmark(
+/// If a field is not a decimal or not hex; the error names the field.
+pub fn from_display_json(
     definitions: &Definitions,
     kind: &MessageDescriptor,
     json: &mut Value,
 ) -> Result<(), String> {
     let Value::Object(fields) = json else { return Ok(()) };
     if kind.full_name() != "google.protobuf.Any" {
-        return unmark_fields(definitions, kind, fields);
+        return fields_from_display(definitions, kind, fields);
     }
     let named = fields.get("@type").and_then(Value::as_str);
     match named.and_then(|named| definitions.named(named)) {
-        Some(inside) => unmark_fields(definitions, &inside, fields),
+        Some(inside) => fields_from_display(definitions, &inside, fields),
         None => Ok(()),
     }
 }
 
-fn unmark_fields(
+fn fields_from_display(
     definitions: &Definitions,
     kind: &MessageDescriptor,
     fields: &mut Map<String, Value>,
@@ -41,24 +41,24 @@ fn unmark_fields(
             Value::Array(items) => items.as_mut_slice(),
             one => std::slice::from_mut(one),
         };
-        items.iter_mut().try_for_each(|item| unmark_value(definitions, &field, item))?;
+        items.iter_mut().try_for_each(|item| value_from_display(definitions, &field, item))?;
     }
     Ok(())
 }
 
-fn unmark_value(
+fn value_from_display(
     definitions: &Definitions,
     field: &FieldDescriptor,
     value: &mut Value,
 ) -> Result<(), String> {
     match (field.kind(), definitions.mark(field), &mut *value) {
-        (Kind::Message(inside), _, _) => return unmark(definitions, &inside, value),
+        (Kind::Message(inside), _, _) => return from_display_json(definitions, &inside, value),
         (Kind::String, Some(Mark::Decimal), Value::String(text)) => {
             let decimal: LegacyDec =
                 text.parse().map_err(|error| format!("{}: {error}", field.name()))?;
             *text = decimal.to_scaled();
         }
-        // Hex without its prefix would be base64 as well, so it needs it.
+        // Hex without a prefix is also valid base64, so the prefix is required.
         (_, Some(Mark::Hex), Value::String(text)) if text.starts_with("0x") => {
             let bytes =
                 hex::decode(&*text).map_err(|error| format!("{}: {error}", field.name()))?;

@@ -1,4 +1,4 @@
-//! Failures as JSON: `code` (gRPC's number), `message`, `details`.
+//! Errors as JSON: `code` (of gRPC), `message` and `details`.
 
 use axum::{
     Json,
@@ -23,22 +23,23 @@ impl Error {
         Self { code: code as i32, message: message.into(), details: [], status: status.as_u16() }
     }
 
-    /// A request that makes no sense.
+    /// The request is invalid.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidArgument, message)
     }
 
-    /// A body that is too large, or breaks off.
+    /// The body is too large or incomplete.
     pub(super) fn of_body(status: StatusCode, message: String) -> Self {
         Self::new(status, Code::InvalidArgument, message)
     }
 
-    /// Nothing is served there, or not by this HTTP method: the reference's gateway says the same of both.
+    /// The path does not exist, or does not support this HTTP method. The reference's gateway does not
+    /// distinguish the two.
     pub(super) fn not_served() -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, Code::Unimplemented, "Not Implemented")
     }
 
-    /// What a service answered, in the words of the reference.
+    /// An error of a service, with the reference's text.
     pub(super) fn of_service(code: Code, message: &str) -> Self {
         let status = match code {
             Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
@@ -54,13 +55,13 @@ impl Error {
         Self::new(status, code, format!("rpc error: code = {code:?} desc = {message}"))
     }
 
-    /// Our own failure: told to the log only.
+    /// An internal error, whose cause is only logged.
     pub(super) fn internal(cause: impl std::fmt::Display) -> Self {
         tracing::error!(%cause, "a REST request failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, "internal error")
     }
 
-    /// As it is answered.
+    /// Converts to a response.
     pub(super) fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).expect("made of a status");
         (status, Json(self)).into_response()

@@ -1,4 +1,4 @@
-//! Calls the gRPC services without a socket: a request message in, JSON out.
+//! Calls the gRPC services in memory: a request message in, JSON out.
 
 use super::{
     GATEWAY_HEIGHT_HEADER,
@@ -17,16 +17,17 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tonic::service::Routes;
 
-/// The services and the definitions of what they take and give.
+/// The services and the definitions of their messages.
 #[derive(Debug)]
 pub(super) struct Gateway {
     services: Direct,
     pub(super) definitions: Definitions,
-    /// Permits of conversions of large answers.
+    /// Permits to convert large responses.
     conversions: Arc<Semaphore>,
 }
 
-/// Bytes of an answer that is converted to JSON where the socket is served: a fraction of a millisecond.
+/// Responses of up to this many bytes are converted to JSON on the thread of the socket, in a fraction of a
+/// millisecond.
 const MAX_CONVERTED_AT_ONCE_BYTES: usize = 64 * 1024;
 
 impl Gateway {
@@ -36,8 +37,8 @@ impl Gateway {
         Self { services: Direct::new(routes), definitions: Definitions::read(), conversions }
     }
 
-    /// Writes an encoded message as JSON. A block of thousands of transactions takes a core for tenths of a second,
-    /// in which the thread would serve no other socket.
+    /// Converts an encoded message to JSON. For a block with thousands of transactions this takes tenths of a
+    /// second, so it does not run on the thread of the socket, which would serve no other connection meanwhile.
     async fn convert(
         &self,
         kind: MessageDescriptor,
@@ -51,7 +52,7 @@ impl Gateway {
             Arc::clone(&self.conversions).acquire_owned().await.map_err(Error::internal)?;
         let definitions = self.definitions.clone();
         let converted = tokio::task::spawn_blocking(move || {
-            // The conversion goes on when its caller has gone.
+            // The conversion continues if its caller has disconnected.
             let _permit = permit;
             to_json(&definitions, kind, message, style)
         });
@@ -61,16 +62,16 @@ impl Gateway {
     /// The method of a route.
     ///
     /// # Panics
-    /// If there is no such method: a test looks at every route.
+    /// If there is no such method; a test checks every route.
     pub(super) fn method(&self, name: &str) -> MethodDescriptor {
         let (service, method) = name.split_once('/').expect("a route names service and method");
         let service = self.definitions.pool.get_service_by_name(service);
-        let service = service.expect("routes name services of our definitions");
+        let service = service.expect("routes name services of the definitions");
         let found = service.methods().find(|known| known.name() == method);
-        found.expect("routes name methods of our definitions")
+        found.expect("routes name methods of the definitions")
     }
 
-    /// Asks a service and writes its answer in the given style.
+    /// Calls a service and converts its response in the given style.
     pub(super) async fn call(
         &self,
         method: &MethodDescriptor,
@@ -80,14 +81,15 @@ impl Gateway {
     ) -> Result<Response, Error> {
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
         let answer = self.services.call(&path, &message.encode_to_vec(), height).await;
-        let told = answer.map_err(|status| Error::of_service(status.code(), status.message()))?;
-        let json = self.convert(method.output(), told.message, style).await?;
-        let mut response = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
-        if let Some(height) = told.height {
-            response.headers_mut().insert(GATEWAY_HEIGHT_HEADER, height.clone());
-            response.headers_mut().insert(HEIGHT_HEADER, height);
+        let response =
+            answer.map_err(|status| Error::of_service(status.code(), status.message()))?;
+        let json = self.convert(method.output(), response.message, style).await?;
+        let mut shown = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
+        if let Some(height) = response.height {
+            shown.headers_mut().insert(GATEWAY_HEIGHT_HEADER, height.clone());
+            shown.headers_mut().insert(HEIGHT_HEADER, height);
         }
-        Ok(response)
+        Ok(shown)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Messages as JSON, as the reference's gateway writes them: names as in the definitions, every field
-//! there, 64-bit numbers as strings, bytes in base64, an absent message `null`. Paths under `/chain/` show decimals
-//! and 64-bit numbers in another [`Style`].
+//! Messages as JSON, in the format of the reference's gateway: the field names of the definitions, every field
+//! present, 64-bit numbers as strings, bytes in base64, and `null` for an absent message. Paths under `/chain/`
+//! use another [`Style`] for decimals and 64-bit numbers.
 
 use alloy_primitives::hex;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -10,10 +10,10 @@ use prost_reflect::{
 };
 use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
 
-/// Decimal places of the fields marked `cosmos.Dec`.
+/// Decimal places of fields marked `cosmos.Dec`.
 const PLACES: usize = 18;
 
-/// The definitions, and the mark that says what a string field holds.
+/// The definitions, and the marks that describe the content of string fields.
 #[derive(Clone, Debug)]
 pub struct Definitions {
     /// The definitions.
@@ -21,31 +21,32 @@ pub struct Definitions {
     scalar: ExtensionDescriptor,
 }
 
-/// What a marked field holds.
+/// The content of a marked field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A decimal, as an integer of 18 places.
     Decimal,
-    /// Bytes that are shown in hex.
+    /// Bytes in hex.
     Hex,
 }
 
 /// How decimals and 64-bit integers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// As the SDK's gateway writes them: a decimal with its point, a 64-bit integer as a string.
+    /// As the SDK's gateway: decimals with a decimal point, 64-bit integers as strings.
     Sdk,
-    /// As under `/chain/`: a decimal as the integer of 18 places that messages hold, a 64-bit integer as a number.
+    /// As under `/chain/`: decimals as integers of 18 places, as in the encoded message, and 64-bit integers as
+    /// numbers.
     Plain,
 }
 
 impl Definitions {
-    /// Reads our own definitions.
+    /// Reads the definitions of this program.
     pub fn read() -> Self {
         let pool = DescriptorPool::decode(crate::query::proto::DESCRIPTORS)
-            .expect("our own descriptors are well-formed");
+            .expect("the built-in descriptors are well-formed");
         let scalar = pool.get_extension_by_name("cosmos_proto.scalar");
-        Self { scalar: scalar.expect("it is among our definitions"), pool }
+        Self { scalar: scalar.expect("the definitions contain it"), pool }
     }
 
     /// The mark of a field.
@@ -58,19 +59,19 @@ impl Definitions {
         }
     }
 
-    /// A message that writes itself in the given style.
+    /// A message that can be serialized in the given style.
     pub const fn json<'a>(&'a self, message: &'a DynamicMessage, style: Style) -> Json<'a> {
         Json { definitions: self, message, style }
     }
 
-    /// The message of a type that an `Any` names.
+    /// The message type of an `Any`.
     pub(super) fn named(&self, type_url: &str) -> Option<MessageDescriptor> {
         let (_, name) = type_url.rsplit_once('/')?;
         self.pool.get_message_by_name(name)
     }
 }
 
-/// A message that writes itself.
+/// A message that can be serialized.
 #[derive(Debug)]
 pub struct Json<'a> {
     definitions: &'a Definitions,
@@ -84,7 +85,7 @@ impl Json<'_> {
         value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// Writes the fields into a map that may have entries already.
+    /// Serializes the fields into a map, which may already have entries.
     fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         for field in self.message.descriptor().fields() {
             let value = self.message.get_field(&field);
@@ -98,7 +99,7 @@ impl Json<'_> {
             }
             let mark = self.definitions.mark(&field);
             if mark.is_none() && matches!(&*value, Value::Bytes(bytes) if bytes.is_empty()) {
-                // As the gateway has it; so a last page's `next_key`.
+                // As in the gateway, for example for the `next_key` of the last page.
                 map.serialize_entry(field.name(), &())?;
                 continue;
             }
@@ -109,7 +110,7 @@ impl Json<'_> {
         Ok(())
     }
 
-    /// An `Any`: the type beside the fields of what is inside.
+    /// An `Any`: its type, and the fields of its content.
     fn any<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let type_url = self.text("type_url");
         let value = self.message.get_field_by_name("value");
@@ -154,7 +155,7 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// A field's value, or one of a list's.
+/// The value of a field, or an item of a repeated field.
 struct Item<'a> {
     definitions: &'a Definitions,
     style: Style,
@@ -178,7 +179,7 @@ impl Serialize for Item<'_> {
                 serializer.serialize_str(&decimal(value))
             }
             (Value::String(value), _) => serializer.serialize_str(value),
-            // The SDK has some decimals in fields of bytes.
+            // Some decimals are in bytes fields in the SDK.
             (Value::Bytes(value), Some(Mark::Decimal)) => {
                 let scaled = String::from_utf8_lossy(value);
                 serializer.serialize_str(&if is_plain { scaled } else { decimal(&scaled).into() })
@@ -205,14 +206,14 @@ impl Serialize for Item<'_> {
                 list.end()
             }
             (Value::Map(_) | Value::F32(_) | Value::F64(_), _) => {
-                Err(S::Error::custom("no definition of ours has maps or floating point"))
+                Err(S::Error::custom("the definitions have neither maps nor floating point"))
             }
         }
     }
 }
 
-/// A decimal, which messages hold as an integer times 10^18, with its point. Text that is not an integer stays as it is:
-/// a client chooses the fields of a transaction that it has decoded.
+/// Converts a decimal from an integer times 10^18 to a number with a decimal point. Text that is not an integer
+/// is left unchanged, because the content of a decoded transaction comes from the client.
 fn decimal(scaled: &str) -> String {
     let (sign, digits) = scaled.strip_prefix('-').map_or(("", scaled), |digits| ("-", digits));
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -223,8 +224,8 @@ fn decimal(scaled: &str) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-/// A duration as protobuf's JSON has it: seconds with 0, 3, 6 or 9 decimal places. `Display` of the type fails for the
-/// smallest number of seconds, and a client chooses the fields of a transaction that it has decoded.
+/// A duration in protobuf's JSON format: seconds with 0, 3, 6 or 9 decimal places. `Display` of the type fails
+/// for the minimum number of seconds, which a client can put into a transaction.
 fn seconds(mut span: prost_types::Duration) -> String {
     span.normalize();
     let sign = if span.seconds < 0 || span.nanos < 0 { "-" } else { "" };
@@ -256,7 +257,7 @@ mod tests {
         }
     }
 
-    /// A cut 18 bytes from the end of these would be in the middle of a character.
+    /// Splitting these texts 18 bytes from the end would cut a character.
     #[test]
     fn text_that_is_not_a_decimal_is_shown_unchanged() {
         for text in ["é00000000000000000", "-é00000000000000000", "1.5", "ten", "\u{1f600}"] {

@@ -1,11 +1,10 @@
-//! REST: the queries over HTTP and JSON, with their description at `/openapi.json` and pages to
-//! try them at `/swagger`.
+//! REST: the queries over HTTP and JSON, the OpenAPI document at `/openapi.json` and Swagger UI at `/swagger`.
 //!
-//! A request is made into a gRPC request by the table in [`route`], answered by the services of
-//! [`crate::grpc`], and the answer written as JSON: nothing is answered here. The header
-//! `x-cosmos-block-height` chooses the block of a query, and says which it was in the answer; so does
-//! [`GATEWAY_HEIGHT_HEADER`], its name in the SDK's gateway.
+//! The table in [`route`] maps a request to a gRPC method, the services of [`crate::grpc`] answer it, and the
+//! response is converted to JSON. The header `x-cosmos-block-height` selects the block of a query and names the
+//! queried block in the response; so does [`GATEWAY_HEIGHT_HEADER`], its name in the SDK's gateway.
 
+pub mod display_json;
 mod error;
 mod gateway;
 pub mod json;
@@ -13,7 +12,6 @@ mod openapi;
 mod request;
 mod route;
 mod swagger;
-pub mod unmark;
 
 use crate::{grpc, query::Queries};
 use axum::{
@@ -37,15 +35,15 @@ use route::{ROUTES, Route, Verb, style_of};
 use server::listen::{self, Access, Bounds, Protocol, Server};
 use std::sync::Arc;
 
-/// The name that the SDK's gateway has for [`grpc::HEIGHT_HEADER`].
+/// The name of [`grpc::HEIGHT_HEADER`] in the SDK's gateway.
 const GATEWAY_HEIGHT_HEADER: &str = "grpc-metadata-x-cosmos-block-height";
-/// Where the description of everything else is.
+/// The path of the OpenAPI document.
 const OPENAPI_PATH: &str = "/openapi.json";
 
-/// Serves on the configured address until [`Server::stop`].
+/// Serves the configured address until [`Server::stop`].
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If the address cannot be listened on.
 pub async fn serve(config: &Rest, budget: &Arc<Budget>, queries: Queries) -> Result<Server, Fault> {
     let access = Access::new(
         ("rest.allowed-hosts", &config.allowed_hosts),
@@ -71,7 +69,7 @@ fn router(config: &Rest, queries: Queries) -> Router {
         .layer(DefaultBodyLimit::max(most_bytes))
 }
 
-/// Every path that is served.
+/// The router of all paths.
 fn paths(gateway: &Gateway) -> Router<Arc<Gateway>> {
     let mut router = Router::new();
     for route in ROUTES {
@@ -92,7 +90,7 @@ fn paths(gateway: &Gateway) -> Router<Arc<Gateway>> {
     router.route(OPENAPI_PATH, get(described)).merge(swagger::router())
 }
 
-/// The methods of gRPC that paths lead to.
+/// The gRPC methods of all routes.
 #[cfg(test)]
 pub fn methods() -> impl Iterator<Item = &'static str> {
     ROUTES.iter().map(|route| route.method)
@@ -116,7 +114,7 @@ async fn ask(
     answer.await.unwrap_or_else(Error::into_response)
 }
 
-/// The block that a request names, by either name.
+/// The block that a request selects, by either header.
 fn height(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Error> {
     let names = [grpc::HEIGHT_HEADER, GATEWAY_HEIGHT_HEADER];
     let mut heights = names.iter().flat_map(|name| headers.get_all(*name));
@@ -148,7 +146,7 @@ mod tests {
     use std::collections::BTreeSet;
     use tonic::service::Routes;
 
-    /// Texts in quotes that begin like a path. A router lists its paths only in its debug output.
+    /// All quoted texts that begin with a slash. A router lists its paths only in its debug output.
     fn served(router: &Router<Arc<Gateway>>) -> BTreeSet<String> {
         let shown = format!("{router:?}");
         let shown = shown.split("fallback_router").next().unwrap();

@@ -1,6 +1,5 @@
-//! The description of all paths (`OpenAPI` 3.1), made of the tables that paths are served from and of the
-//! definitions, comments included. A test compares it with the paths that are served, and another one validates
-//! responses against it.
+//! The OpenAPI 3.1 document of all paths, generated from the tables of routes and the protobuf definitions with
+//! their comments. One test compares it with the served paths, another one validates responses against it.
 
 mod failures;
 mod parameters;
@@ -18,7 +17,7 @@ use prost_reflect::{FileDescriptor, MethodDescriptor};
 use schemas::{Form, Schemas};
 use serde_json::{Map, Value, json};
 
-/// The tag of what is no query.
+/// The tag of operations that are not queries.
 const DOCUMENTS: &str = "documents";
 
 /// The OpenAPI document.
@@ -45,9 +44,9 @@ pub(super) fn describe(gateway: &Gateway) -> Value {
         "info": {
             "title": "evmd",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Queries of the Cosmos interfaces. Addresses are read as hex or Bech32. \
-                            The header x-cosmos-block-height chooses the block. Responses under /cosmos/ have \
-                            the shape of the SDK. Under /chain/ a decimal is a string of the value times 10^18, \
+            "description": "Queries of the Cosmos interfaces. Addresses are accepted as hex or Bech32. \
+                            The header x-cosmos-block-height selects the block. Responses under /cosmos/ have \
+                            the format of the SDK. Under /chain/ a decimal is a string of the value times 10^18, \
                             and every integer is a number.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
@@ -67,7 +66,7 @@ struct Operations {
 }
 
 impl Operations {
-    /// Adds an operation and names it after its path.
+    /// Adds an operation, whose id is derived from its path.
     fn add(&mut self, path: &str, verb: Verb, mut operation: Value) {
         let id: String = path.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
         // `/swagger` and `/swagger/` are two paths.
@@ -103,12 +102,12 @@ fn query(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str
     operation
 }
 
-/// The response of a query that succeeds.
+/// The response of a successful query.
 fn answer(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str) -> Value {
     let outputs = route.methods().map(|method| {
         let output = gateway.method(method).output();
         let form = match output.name() {
-            // A client chooses what it has decoded.
+            // The content comes from the client.
             "TxDecodeResponse" => Form::Decoded,
             _ => Form::Answer(style_of(path)),
         };
@@ -160,13 +159,13 @@ fn document(media_type: &str, summary: &str) -> Value {
     json!({ "tags": [DOCUMENTS], "summary": summary, "responses": responses })
 }
 
-/// The operation of an address that leads to the start page.
+/// The operation of a redirect to the start page.
 fn redirect() -> Value {
     let mut responses = failed(OF_ANY_PATH);
     responses.insert("308".to_owned(), json!({ "description": "Swagger UI is at /swagger/." }));
     json!({
         "tags": [DOCUMENTS],
-        "summary": "Leads to Swagger UI.",
+        "summary": "Redirects to Swagger UI.",
         "responses": responses,
     })
 }

@@ -1,7 +1,7 @@
-//! Requests out of paths, query strings and JSON bodies. A parameter that the query does not have is
-//! an error, so that a misspelt one cannot be silently without effect.
+//! Parses requests from paths, query strings and JSON bodies. An unknown parameter is an error, because a
+//! misspelt one would have no effect.
 
-use super::{error::Error, json::Definitions, unmark::unmark};
+use super::{display_json::from_display_json, error::Error, json::Definitions};
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
@@ -12,13 +12,13 @@ use prost_reflect::{
 };
 use std::borrow::Cow;
 
-/// Padding may be left out.
+/// Padding is optional.
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// A request with these values in its path and this query string.
+/// Builds a request from the values in the path and the query string.
 pub(super) fn from_text(
     descriptor: &MessageDescriptor,
     path: &[(&str, &str)],
@@ -26,7 +26,7 @@ pub(super) fn from_text(
 ) -> Result<DynamicMessage, Error> {
     let mut message = DynamicMessage::new(descriptor.clone());
     for (name, value) in path {
-        // A path may name its value as another query does that shares it.
+        // A parameter in a path may have the name that another query with the same path uses.
         let name = match descriptor.get_field_by_name(name) {
             Some(_) => (*name).to_owned(),
             None => descriptor.fields().next().map(|f| f.name().to_owned()).unwrap_or_default(),
@@ -42,14 +42,14 @@ pub(super) fn from_text(
         let field = named(descriptor, &name);
         let is_it = |taken: &str| field.as_ref().is_some_and(|field| field.name() == taken);
         if path.iter().any(|(taken, _)| is_it(taken)) {
-            return Err(Error::invalid(format!("parameter {name:?} is in the path already")));
+            return Err(Error::invalid(format!("parameter {name:?} is already in the path")));
         }
         set(&mut message, &name, &value)?;
     }
     Ok(message)
 }
 
-/// A request in JSON.
+/// Parses a request in JSON.
 pub(super) fn from_json(
     definitions: &Definitions,
     descriptor: MessageDescriptor,
@@ -57,23 +57,23 @@ pub(super) fn from_json(
 ) -> Result<DynamicMessage, Error> {
     let invalid = |error: serde_json::Error| Error::invalid(format!("invalid body: {error}"));
     let mut json: serde_json::Value = serde_json::from_slice(body).map_err(invalid)?;
-    unmark(definitions, &descriptor, &mut json)
+    from_display_json(definitions, &descriptor, &mut json)
         .map_err(|reason| Error::invalid(format!("invalid body: {reason}")))?;
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     DynamicMessage::deserialize_with_options(descriptor, json, &options).map_err(invalid)
 }
 
-/// Ping.pub names the status of proposals where it asks for votes, too.
+/// Ping.pub also sends the status of proposals when it queries votes.
 fn is_overlooked(descriptor: &MessageDescriptor, name: &str) -> bool {
     descriptor.name() == "QueryVotesRequest" && name == "proposal_status"
 }
 
-/// A field by its name in the definitions or by that in JSON: the reference's gateway takes either.
+/// A field by its protobuf name or its JSON name. The reference's gateway accepts both.
 fn named(descriptor: &MessageDescriptor, name: &str) -> Option<FieldDescriptor> {
     descriptor.get_field_by_name(name).or_else(|| descriptor.get_field_by_json_name(name))
 }
 
-/// Sets a field by its name; a dot leads into a field of a message.
+/// Sets a field by its name. A dot separates the name of a field inside a message.
 fn set(message: &mut DynamicMessage, name: &str, text: &str) -> Result<(), Error> {
     let (head, rest) = name.split_once('.').map_or((name, None), |(head, rest)| (head, Some(rest)));
     let unknown = || Error::invalid(format!("unknown parameter {name:?}"));
@@ -86,14 +86,14 @@ fn set(message: &mut DynamicMessage, name: &str, text: &str) -> Result<(), Error
         scalar(&field, text)
             .ok_or_else(|| Error::invalid(format!("parameter {name:?} is not {}", wanted(&field))))
     };
-    // A list is named once for each of its items.
+    // A repeated field is named once for each item.
     if field.is_list() {
         let value = value()?;
         message.get_field_mut(&field).as_list_mut().ok_or_else(unknown)?.push(value);
         return Ok(());
     }
     if message.has_field(&field) {
-        return Err(Error::invalid(format!("parameter {name:?} is there twice")));
+        return Err(Error::invalid(format!("parameter {name:?} is given twice")));
     }
     let value = value()?;
     message.set_field(&field, value);
@@ -108,7 +108,7 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
         Kind::String => Some(Value::String(text.to_owned())),
         Kind::Bool => boolean(text).map(Value::Bool),
         Kind::Uint32 => text.parse().ok().map(Value::U32),
-        // By name, as the reference's gateway reads them, or by number.
+        // By name, as in the reference's gateway, or by number.
         Kind::Enum(kind) => {
             let named = kind.get_value_by_name(text).map(|value| value.number());
             let numbered = || text.parse().ok().filter(|number| kind.get_value(*number).is_some());
@@ -117,7 +117,7 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
         Kind::Uint64 => text.parse().ok().map(Value::U64),
         Kind::Int64 => text.parse().ok().map(Value::I64),
         Kind::Bytes => {
-            // A plus sign of base64 is a space in a query string.
+            // The plus sign of base64 is decoded as a space in a query string.
             let text = text.replace(' ', "+");
             let bytes = BASE64.decode(&text).or_else(|_| BASE64_URL.decode(&text));
             bytes.ok().map(|bytes| Value::Bytes(bytes.into()))
@@ -126,7 +126,7 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
     }
 }
 
-/// A truth value by any of the words that Go reads as one.
+/// A boolean in any of the spellings that Go accepts.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -135,7 +135,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// What a field wants, for people.
+/// The expected value of a field, for error messages.
 fn wanted(field: &FieldDescriptor) -> &'static str {
     match field.kind() {
         Kind::Bool => "true or false",
@@ -146,7 +146,7 @@ fn wanted(field: &FieldDescriptor) -> &'static str {
     }
 }
 
-/// Undoes the escapes of a query string.
+/// Decodes the escapes of a query string.
 fn unescape(text: &str) -> Result<Cow<'_, str>, Error> {
     if !text.contains(['%', '+']) {
         return Ok(Cow::Borrowed(text));

@@ -1,14 +1,14 @@
-//! Which path is which query.
+//! The table of paths and queries.
 
 use super::json::Style;
 use keys::decode_any;
 
-/// How a path is asked.
+/// The HTTP method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
-    /// With parameters in the path and after `?`.
+    /// Parameters are in the path and in the query string.
     Get,
-    /// With a JSON body.
+    /// Parameters are a JSON body.
     Post,
 }
 
@@ -21,7 +21,7 @@ impl Verb {
         }
     }
 
-    /// What tells the names of operations apart that share a path.
+    /// A suffix that makes the ids of operations with the same path unique.
     pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Get => "",
@@ -30,23 +30,23 @@ impl Verb {
     }
 }
 
-/// A path and the query behind it.
+/// A path and its query.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) verb: Verb,
-    /// With the names of the request's fields in braces.
+    /// The path, with the names of request fields in braces.
     pub(super) path: &'static str,
-    /// Service and method.
+    /// The service and method.
     pub(super) method: &'static str,
 }
 
-/// The reference has two queries under this path, by what is in it.
+/// The reference has two queries with this path. They differ in the content of the parameter.
 const BECH32: &str = "/cosmos/auth/v1beta1/bech32/{address_string}";
-/// The one of bytes in base64.
+/// The one for bytes in base64.
 const BECH32_OF_BYTES: &str = "cosmos.auth.v1beta1.Query/AddressBytesToString";
 
 impl Route {
-    /// Its path, and those it has under other beginnings.
+    /// The path, and its aliases.
     pub(super) fn paths(&self) -> impl Iterator<Item = String> {
         let aliases = ALIASES.iter().filter_map(|(prefix, alias)| {
             self.path.strip_prefix(prefix).map(|rest| format!("{alias}{rest}"))
@@ -54,7 +54,7 @@ impl Route {
         aliases.chain([self.path.to_owned()])
     }
 
-    /// Service and method for these values of the path.
+    /// The service and method for these path values.
     pub(super) fn method_for(&self, values: &[(&str, &str)]) -> &'static str {
         let bytes = |text: &str| decode_any(text).is_err() && !text.starts_with("0x");
         match values {
@@ -63,13 +63,13 @@ impl Route {
         }
     }
 
-    /// Service and method for any values of the path.
+    /// All services and methods of this path.
     pub(super) fn methods(&self) -> impl Iterator<Item = &'static str> {
         [self.method].into_iter().chain((self.path == BECH32).then_some(BECH32_OF_BYTES))
     }
 }
 
-/// The style of answers under a path.
+/// The style of responses under a path.
 pub(super) fn style_of(path: &str) -> Style {
     if path.starts_with("/chain/") { Style::Plain } else { Style::Sdk }
 }
@@ -82,7 +82,8 @@ const fn post(path: &'static str, method: &'static str) -> Route {
     Route { verb: Verb::Post, path, method }
 }
 
-/// Beginnings of paths that are served under another beginning too. Answers under it are in [`Style::Plain`].
+/// Path prefixes that are served under a second prefix, too. Responses under the second one have
+/// [`Style::Plain`].
 const ALIASES: &[(&str, &str)] = &[
     ("/cosmos/auth/", "/chain/auth/"),
     ("/cosmos/bank/", "/chain/bank/"),
@@ -165,7 +166,7 @@ pub(super) const ROUTES: &[Route] = &[
     post("/cosmos/tx/v1beta1/txs", "cosmos.tx.v1beta1.Service/BroadcastTx"),
 ];
 
-/// Paths of the SDK's gateway, of modules that are served, which this node answers as it answers unknown paths.
+/// Paths of the SDK's gateway that belong to supported modules but are answered as unknown paths.
 pub(super) const NOT_SERVED: &[(Verb, &str)] = &[
     (Verb::Get, "/cosmos/auth/v1beta1/address_by_id/{id}"),
     (Verb::Get, "/cosmos/bank/v1beta1/denom_owners/{denom}"),

@@ -1,6 +1,6 @@
-//! The pages at `/swagger`: Swagger UI, which reads the description at `/openapi.json`.
+//! Swagger UI at `/swagger`, which reads the OpenAPI document at `/openapi.json`.
 //!
-//! The files are part of the program, compressed as they are sent (`swagger/README.md`).
+//! The files are part of the program and stored compressed (`swagger/README.md`).
 
 use axum::{
     Router,
@@ -16,10 +16,10 @@ use flate2::bufread::GzDecoder;
 use server::compression::accepts_gzip;
 use std::io::Read;
 
-/// Seconds that a browser may keep a file. They change only with the program.
+/// Cache time of a file in browsers, in seconds. Files change only with the program.
 const CACHE: &str = "public, max-age=3600";
 
-/// A file of the pages.
+/// A file of Swagger UI.
 #[derive(Clone, Copy)]
 struct File {
     path: &'static str,
@@ -56,16 +56,16 @@ const FILES: [File; 4] = [
     },
 ];
 
-/// Addresses that people type.
+/// Short addresses for people, which redirect.
 const SHORT: [&str; 2] = ["/swagger", "/swagger/index.html"];
 
-/// The paths of the pages with the media types of the files; the others lead to the start page.
+/// The paths of Swagger UI with the media types of the files. Other paths redirect to the start page.
 pub(super) fn pages() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
     let files = FILES.iter().map(|file| (file.path, Some(file.kind)));
     files.chain(SHORT.map(|path| (path, None)))
 }
 
-/// Serves the files and the addresses that people type.
+/// Serves the files and the short addresses.
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let mut router = Router::new();
     for path in SHORT {
@@ -89,7 +89,8 @@ fn send(file: File, headers: &HeaderMap) -> Response {
     (common, vary, unzipped(file.bytes)).into_response()
 }
 
-/// A few milliseconds of work, for clients that accept no compression: none of them is a browser.
+/// Decompression takes a few milliseconds. Only clients that accept no compression need it, and browsers do
+/// accept it.
 fn unzipped(bytes: &[u8]) -> Bytes {
     let mut whole = Vec::new();
     GzDecoder::new(bytes).read_to_end(&mut whole).expect("a file of the program is valid gzip");

@@ -11,7 +11,7 @@ use storage::{
 };
 
 const CHAIN_ID: u64 = 9;
-/// Transactions of a block of 100,000,000 gas that is full of small ones.
+/// The number of minimal transactions in a block of 100,000,000 gas.
 const FULL_BLOCK_TXS: usize = 11_749;
 
 fn key(byte: u8) -> PrivateKey {
@@ -108,7 +108,7 @@ impl Chain {
         Self { _folder: folder, view, keys: PublicKeys::default() }
     }
 
-    /// What a query at the head finds, and the work it takes.
+    /// The result of a query at the head, and the work that it took.
     fn ask(&self, address: Address) -> (Option<PublicKey>, SearchWork) {
         self.ask_at(self.view.number(), address)
     }
@@ -162,13 +162,13 @@ fn a_signer_of_authorizations_alone_is_found_within_the_bounds() {
         let accounts = vec![(asked, with_nonce(1))];
         Chain::new(&[(Vec::new(), Vec::new()), (txs, accounts)]).ask(asked)
     };
-    // Authorizations with another nonce cannot be the first of the account, and are not tried.
+    // An authorization with another nonce cannot be the account's first one and is not tried.
     let others: Vec<_> = (10..30).map(|byte| (byte, 7)).chain([(1, 0)]).collect();
     let (found, work) = ask(vec![transfer(2, 0), delegating(&others)]);
     assert_eq!(found, Some(key(1).public_key()));
     let expected = SearchWork { sender_lists: 1, bodies: 1, decoded: 1, recovered: 1 };
     assert_eq!(work, expected);
-    // The last one that is tried, and the first one that is not.
+    // The last authorization that is tried, and the first one that is not.
     for (before, is_found) in
         [(MAX_AUTHORIZATIONS_TRIED - 1, true), (MAX_AUTHORIZATIONS_TRIED, false)]
     {
@@ -176,7 +176,7 @@ fn a_signer_of_authorizations_alone_is_found_within_the_bounds() {
         let (found, work) = ask(vec![delegating(&signers)]);
         assert_eq!((found.is_some(), work.recovered), (is_found, MAX_AUTHORIZATIONS_TRIED));
     }
-    // Transactions of other authorizations are decoded up to a number of bytes.
+    // Transactions with other authorizations are decoded up to a number of bytes.
     let other = delegating(&[(10, 7)]);
     let fit = MAX_AUTHORIZATION_TX_BYTES / other.0.len();
     let (found, work) = ask([vec![other; 1000], vec![delegating(&[(1, 0)])]].concat());

@@ -1,43 +1,43 @@
-//! The statuses with which operations fail, and the bodies that explain them.
+//! The statuses of failed operations, and the bodies that explain them.
 
 use crate::costs;
 use crate::rest::route::{Route, Verb};
 use serde_json::{Map, Value, json};
 
-/// Who writes the body of a failure.
+/// The component that writes the body of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writer {
     /// The gateway, in JSON.
     Gateway,
-    /// The listener, in plain text: it refuses requests before it looks at their paths.
+    /// The listener, as plain text, before the path is examined.
     Listener,
     /// Either of them.
     Either,
-    /// The parser of HTTP, which sends no body.
+    /// The HTTP parser, which sends no body.
     Parser,
 }
 
-/// All failures: status, description, and who writes the body.
+/// All errors: status, description, and the component that writes the body.
 const FAILURES: [(u16, &str, Writer); 12] = [
-    (400, "The request is invalid, or the chain is not one that can answer it.", Writer::Either),
+    (400, "The request is invalid, or this kind of chain does not support it.", Writer::Either),
     (403, "The host, or the origin of the page, is not allowed.", Writer::Listener),
-    (404, "There is no such thing.", Writer::Gateway),
+    (404, "The requested item does not exist.", Writer::Gateway),
     (408, "The body of the request was incomplete after 10 s.", Writer::Listener),
     (413, "The body of the request is larger than rest.max-request-bytes.", Writer::Gateway),
     (414, "The path and the query are longer than 65,534 bytes.", Writer::Parser),
-    (429, "Too many queries of this kind wait already.", Writer::Gateway),
+    (429, "Too many queries of this kind are waiting.", Writer::Gateway),
     (431, "There are more than 100 headers, or they are too large.", Writer::Parser),
     (
         500,
-        "The node failed, a transaction that was simulated failed, or the mode of a broadcast is not supported.",
+        "The node failed, a simulated transaction failed, or the broadcast mode is not supported.",
         Writer::Gateway,
     ),
-    (501, "Nothing is served under this path, or not by this HTTP method.", Writer::Gateway),
+    (501, "The path does not exist, or does not support this HTTP method.", Writer::Gateway),
     (503, "Clients use too many connections or too much memory.", Writer::Either),
-    (504, "The query took longer than it may.", Writer::Gateway),
+    (504, "The query exceeded its time limit.", Writer::Gateway),
 ];
 
-/// Methods that look for a single thing, which may not exist.
+/// Methods that look up a single item, which may not exist.
 const MAY_NOT_FIND: [&str; 18] = [
     "cosmos.auth.v1beta1.Query/Account",
     "cosmos.auth.v1beta1.Query/AccountInfo",
@@ -59,7 +59,7 @@ const MAY_NOT_FIND: [&str; 18] = [
     "cosmos.gov.v1beta1.Query/TallyResult",
 ];
 
-/// The method that asks the mempool, which refuses questions above its bound.
+/// The method that queries the mempool, which refuses queries above its limit.
 const ASKS_POOL: &str = "evmd.mempool.v1.Query/PendingSequence";
 
 /// The statuses with which a request to any path can fail.

@@ -1,10 +1,10 @@
-//! Parameters of queries: in the path if it names them, else after `?`.
+//! Parameters of queries: in the path if the path names them, otherwise in the query string.
 
 use super::comment;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Value, json};
 
-/// The parameters that the fields of a request become.
+/// The parameters for the fields of a request.
 pub(super) fn parameters(path: &str, request: &MessageDescriptor) -> Vec<Value> {
     let mut parameters = Vec::new();
     add(path, request, "", &mut parameters);
@@ -32,7 +32,7 @@ fn add(path: &str, message: &MessageDescriptor, prefix: &str, parameters: &mut V
     }
 }
 
-/// The parameters that a path names.
+/// The parameters in a path.
 pub(super) fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let parameters = names.map(|name| {
@@ -42,20 +42,20 @@ pub(super) fn path_parameters(path: &str) -> Vec<Value> {
     parameters.collect()
 }
 
-/// The name of the component that [`height_parameter`] is.
+/// The name of the component for [`height_parameter`].
 pub(super) const HEIGHT: &str = "height";
 
-/// The header that chooses the block.
+/// The header that selects the block.
 pub(super) fn height_parameter() -> Value {
     json!({
         "name": crate::grpc::HEIGHT_HEADER,
         "in": "header",
-        "description": "The block to answer as of; the newest without it.",
+        "description": "The block to query. Without this header, the newest block is queried.",
         "schema": { "type": "string", "pattern": "^[0-9]{1,18}$" },
     })
 }
 
-/// A parameter is text whatever it holds; one that is a list is there once for each of its items.
+/// A parameter is always text. A repeated field has one parameter per item.
 fn schema(field: &FieldDescriptor, in_path: bool) -> Value {
     let schema = item_schema(field, in_path);
     if field.is_list() { json!({ "type": "array", "items": schema }) } else { schema }

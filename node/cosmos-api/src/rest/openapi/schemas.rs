@@ -1,5 +1,4 @@
-//! Schemas of messages, by the rules by which [`crate::rest::json`] writes them and
-//! [`crate::rest::request`] reads them.
+//! Schemas of messages, as [`crate::rest::json`] writes and [`crate::rest::request`] reads them.
 
 use super::comment;
 use crate::rest::json::{Definitions, Mark, Style};
@@ -9,7 +8,7 @@ use std::collections::BTreeMap;
 
 const ANY: &str = "google.protobuf.Any";
 
-/// The types that queries put into an `Any`. Transactions of clients may hold others.
+/// The types that queries return in an `Any`. Transactions of clients may contain others.
 const IN_ANY: [&str; 17] = [
     "cosmos.auth.v1beta1.BaseAccount",
     "cosmos.auth.v1beta1.ModuleAccount",
@@ -30,19 +29,19 @@ const IN_ANY: [&str; 17] = [
     "cosmos.tx.v1beta1.Tx",
 ];
 
-/// Where a message is written or read, which decides how.
+/// The context of a message, which determines its JSON format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// In a response.
     Answer(Style),
-    /// In a response, with the contents that a client chose: neither decimals nor enumerations need be valid.
+    /// In a response, with content from a client: decimals and enumerations may be invalid.
     Decoded,
     /// In the body of a request.
     Request,
 }
 
 impl Form {
-    /// Distinguishes the schemas of a message.
+    /// The suffix of the schema's name.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Answer(Style::Sdk) => "",
@@ -52,7 +51,7 @@ impl Form {
         }
     }
 
-    /// The form of what an `Any` holds: under `/cosmos/` that is mostly a part of a transaction.
+    /// The form of the content of an `Any`: under `/cosmos/` that is usually a part of a transaction.
     const fn inside_any(self) -> Self {
         match self {
             Self::Answer(Style::Sdk) => Self::Decoded,
@@ -77,7 +76,7 @@ impl<'a> Schemas<'a> {
         self.known.into_iter().collect()
     }
 
-    /// A reference to the schema of a message, or the schema of one that JSON has a scalar for.
+    /// A reference to the schema of a message, or the schema itself if the message is a scalar in JSON.
     pub(super) fn message(&mut self, message: &MessageDescriptor, form: Form) -> Value {
         match message.full_name() {
             ANY => self.any(form),
@@ -92,11 +91,11 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// A reference to a component, which is made at the first one.
+    /// A reference to a component, which is created by the first reference.
     fn component(&mut self, name: String, make: impl FnOnce(&mut Self) -> Value) -> Value {
         let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
         if !self.known.contains_key(&name) {
-            // The name is taken first, because messages may contain themselves.
+            // The name is reserved first, because messages may contain themselves.
             self.known.insert(name.clone(), Value::Null);
             let schema = make(self);
             self.known.insert(name, schema);
@@ -128,7 +127,7 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    /// An `Any`: one of the types that are known to be in it, or another one.
+    /// An `Any`: one of the known types, or another one.
     fn any(&mut self, form: Form) -> Value {
         if form == Form::Request {
             return json!({
@@ -150,10 +149,10 @@ impl<'a> Schemas<'a> {
         })
     }
 
-    /// A message with its type, as it is in an `Any`.
+    /// A message with its type, as in an `Any`.
     fn typed(&mut self, name: &str, form: Form) -> Value {
         let message = self.definitions.pool.get_message_by_name(name);
-        let message = message.expect("the list names messages of our definitions");
+        let message = message.expect("the list names messages of the definitions");
         self.component(format!("{name}.any{}", form.suffix()), |schemas| {
             let mut schema = schemas.object(&message, form);
             schema["properties"]["@type"] = json!({ "const": format!("/{name}") });
@@ -212,7 +211,7 @@ fn decimal(form: Form) -> Value {
     json!({ "type": "string", "pattern": pattern })
 }
 
-/// Bytes in base64. A response has `null` for a field without bytes.
+/// Bytes in base64. In a response, a field without bytes is `null`.
 fn bytes(field: &FieldDescriptor, form: Form) -> Value {
     let is_null = form != Form::Request && !field.is_list();
     let kind = if is_null { json!(["string", "null"]) } else { json!("string") };

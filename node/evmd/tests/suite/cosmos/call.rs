@@ -78,7 +78,7 @@ async fn what_makes_no_sense_is_refused() {
         ("eth_call", json!({ "to": IDENTITY, "chainId": "0x1" }), "", "chainId does not match"),
         ("eth_call", call.clone(), "&chain_id=1", "this chain's is 262144"),
         ("eth_call", call.clone(), "&chain_id=-1", "this chain's is 262144"),
-        ("eth_call", call.clone(), "&proposer_address=AAAA", "3 bytes, want 20"),
+        ("eth_call", call.clone(), "&proposer_address=AAAA", "must have 20 bytes, got 3"),
         ("estimate_gas", call.clone(), "&gas_cap=20999", "lower than 21000"),
         ("estimate_gas", json!({ "data": ENDLESS }), "&gas_cap=60000", "allowance (60000)"),
         ("eth_call", poor, "", "insufficient funds"),

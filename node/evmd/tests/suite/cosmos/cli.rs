@@ -93,13 +93,16 @@ async fn a_transaction_and_what_is_not_there() {
     let tx = good(&served, &format!("tx {}", hash.as_str().unwrap())).await;
     assert!(tx.contains("tx_response:\n  code: 0\n"), "{tx}");
     for (args, reason) in [
-        ("tx 12", "rpc error: code = InvalidArgument desc = invalid hash: 2 hex digits, want 64"),
+        (
+            "tx 12",
+            "rpc error: code = InvalidArgument desc = invalid hash: expected 64 hex digits, got 2",
+        ),
         ("auth account cosmos1xyz", "rpc error: code = InvalidArgument desc = invalid address: "),
         (
             "auth account 0x00000000000000000000000000000000000000aa",
             "rpc error: code = NotFound desc = ",
         ),
-        ("block 999999", "rpc error: code = InvalidArgument desc = no block of height 999999"),
+        ("block 999999", "rpc error: code = InvalidArgument desc = block 999999 does not exist"),
     ] {
         let (code, out, err) = query(&served, args).await;
         assert_eq!((code, out.as_str()), (1, ""), "{args}: {err}");
@@ -125,5 +128,5 @@ fn addresses_are_converted_without_a_node() {
     let output = command.args(["q", "block", "--node", "127.0.0.1:1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.starts_with("error: no node answers at 127.0.0.1:1 (--node)"), "{error}");
+    assert!(error.starts_with("error: no node responds at 127.0.0.1:1 (--node)"), "{error}");
 }

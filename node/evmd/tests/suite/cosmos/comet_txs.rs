@@ -190,7 +190,7 @@ async fn only_so_many_wait_for_a_block() {
         }
     };
     let said = tokio::time::timeout(PATIENCE, refusing).await.expect("a refusal");
-    assert!(said.starts_with("16 wait for their transaction's block already: "), "{said}");
+    assert!(said.starts_with("16 calls are waiting for a block: "), "{said}");
     // Others are answered meanwhile; who goes leaves its place.
     served.comet("status", json!({})).await;
     waiting.shutdown().await;

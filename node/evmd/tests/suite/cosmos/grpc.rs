@@ -246,7 +246,7 @@ async fn queries_and_a_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[allow(deprecated, reason = "cosmpy gives nothing but this field")]
+#[allow(deprecated, reason = "cosmpy only sets this field")]
 async fn a_transaction_is_tried_by_its_fields_too() {
     let served = Served::start().await;
     let mut client = Client::connect(&served).await;

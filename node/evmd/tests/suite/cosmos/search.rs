@@ -160,11 +160,11 @@ async fn transactions_are_found_by_their_events() {
         ("query=", 3, "query cannot be empty"),
         ("query=message.module%3D%27bank%27", 3, "query: one condition has to name tx.height"),
         ("query=tx.height%3D1&page=2", 3, "page should be within [1, 1] range, given 2"),
-        ("query=tx.height%3Dx", 3, "tx.height: \"x\" is no height"),
+        ("query=tx.height%3Dx", 3, "tx.height: \"x\" is not a height"),
         (
             "query=tx.height%3D1&page=101",
             3,
-            "10000 transactions before the page: the first 10000 can be paged",
+            "the page starts after 10000 transactions, the maximum is 10000",
         ),
     ] {
         let (status, answer) = served.ask(&format!("/cosmos/tx/v1beta1/txs?{rest}")).await;
