@@ -1,6 +1,6 @@
-//! The table of metrics: names, kinds, help and where each value comes from. `/metrics` is written
-//! from it, so that nothing can be told that is not described. Names carry base units; rates are
-//! the reader's to compute.
+//! The table of metrics: name, kind, help text, labels and value of each. `/metrics` and `docs/metrics.md` are
+//! written from it, so a metric cannot be exported without a description. Names have the prefix `evmd_` and end with
+//! the base unit; monitors compute rates.
 
 use super::Context;
 use budget::ResourceReading;
@@ -11,10 +11,10 @@ use std::{fmt::Write, time::Duration};
 use storage::EnvStats;
 use tokio::{task::spawn_blocking, time::timeout};
 
-/// Time for which the metrics wait for those of the pool, which may wait for a disk that does not respond.
+/// Maximum wait for the figures of the pool, which may wait for a disk that does not respond.
 const POOL_WAIT: Duration = Duration::from_secs(1);
 
-/// What kind of values a metric has.
+/// The type of a metric in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows while the node runs.
@@ -23,15 +23,18 @@ pub enum Kind {
     Gauge,
     /// Counts by upper bound.
     Histogram,
+    /// Values by quantile. The only type that may have the label `quantile`.
+    Summary,
 }
 
 impl Kind {
-    /// Its name in the text format of Prometheus.
+    /// The name of the type in the text format of Prometheus.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram => "histogram",
+            Self::Summary => "summary",
         }
     }
 }
@@ -39,18 +42,18 @@ impl Kind {
 /// A row of the table.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name, with the unit last.
+    /// The name: the prefix `evmd_`, what is measured, and the unit last.
     pub name: &'static str,
-    /// Its kind.
+    /// The type.
     pub kind: Kind,
-    /// What it says.
+    /// What it measures, as a sentence.
     pub help: &'static str,
     /// The labels of its samples.
     pub labels: &'static [&'static str],
     write: fn(&Snapshot, &mut Samples<'_>),
 }
 
-/// Every figure at one moment.
+/// All values at one moment.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     stages: Vec<Reading>,
@@ -61,13 +64,13 @@ pub(super) struct Snapshot {
     next_base_fee: u64,
     /// `None` on an Ethereum chain.
     block_gas: Option<u64>,
-    /// `None` while it is too busy to be asked, or waits for the disk.
+    /// `None` if the pool did not answer within [`POOL_WAIT`].
     pool: Option<Level>,
     environments: Vec<(&'static str, EnvStats)>,
     calls: Vec<CallReading>,
-    /// Connections of JSON-RPC by thread.
+    /// JSON-RPC connections by thread.
     connections: Vec<(String, usize)>,
-    /// What clients use.
+    /// Use of the resources that clients share.
     resources: Vec<ResourceReading>,
     backend: &'static str,
 }
@@ -76,7 +79,7 @@ impl Snapshot {
     pub(super) async fn take(context: &Context) -> Self {
         let view = context.published.load();
         let (chain, index) = (view.chain.clone(), context.index.clone());
-        // This reads files, for which a disk that does not respond may keep the thread.
+        // This reads files, which can block the thread if the disk does not respond.
         let environments =
             spawn_blocking(move || [("chain", chain.stats()), ("index", index.stats())]);
         let environments = environments.await.ok();
@@ -130,7 +133,8 @@ impl Samples<'_> {
         let name = self.metric.name;
         let labels =
             if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
-        writeln!(self.out, "{name}{suffix}{labels} {value}").expect("a string takes any text");
+        writeln!(self.out, "{name}{suffix}{labels} {value}")
+            .expect("writing to a string cannot fail");
     }
 }
 
@@ -140,7 +144,7 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     for metric in METRICS {
         let Metric { name, kind, help, .. } = metric;
         writeln!(out, "# HELP {name} {help}\n# TYPE {name} {}", kind.name())
-            .expect("a string takes any text");
+            .expect("writing to a string cannot fail");
         (metric.write)(snapshot, &mut Samples { out: &mut out, metric });
     }
     out
@@ -159,44 +163,44 @@ const fn metric(
 /// All metrics.
 pub const METRICS: &[Metric] = &[
     metric(
-        "build_info",
+        "evmd_build_info",
         Kind::Gauge,
-        "Always 1; the labels say what is running.",
+        "Always 1. The labels name the version of the program and the backend of signature recovery.",
         &["version", "backend"],
         |now, samples| samples.add(&[env!("CARGO_PKG_VERSION"), now.backend], 1),
     ),
     metric(
-        "head_number",
+        "evmd_head_block_number",
         Kind::Gauge,
-        "Number of the newest block served.",
+        "Number of the head block.",
         &[],
         |now, samples| samples.add(&[], now.head_number),
     ),
     metric(
-        "head_timestamp_seconds",
+        "evmd_head_timestamp_seconds",
         Kind::Gauge,
-        "Time of the newest block served, in seconds since 1970.",
+        "Timestamp of the head block, in seconds since 1970-01-01 UTC.",
         &[],
         |now, samples| samples.add(&[], now.head_timestamp),
     ),
     metric(
-        "clock_step_seconds",
+        "evmd_clock_step_seconds",
         Kind::Gauge,
         "Seconds by which the system clock is ahead of the time used for new blocks after a clock step that was not followed; otherwise 0.",
         &[],
         |now, samples| samples.add(&[], now.clock_step_seconds),
     ),
     metric(
-        "next_base_fee_wei",
+        "evmd_next_base_fee_wei",
         Kind::Gauge,
-        "Base fee of the block after the newest.",
+        "Base fee of the next block.",
         &[],
         |now, samples| samples.add(&[], now.next_base_fee),
     ),
     metric(
-        "block_gas",
+        "evmd_head_block_gas",
         Kind::Gauge,
-        "Gas of the newest block from which the next base fee follows; native chains only.",
+        "Gas of the head block from which the next base fee is computed. Native chains only.",
         &[],
         |now, samples| {
             if let Some(gas) = now.block_gas {
@@ -205,9 +209,9 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "pool_transactions",
+        "evmd_pool_transactions",
         Kind::Gauge,
-        "Transactions waiting in the pool: pending ones can run now, queued ones wait for a nonce.",
+        "Transactions in the pool. Pending ones are executable, queued ones wait for a missing nonce.",
         &["state"],
         |now, samples| {
             if let Some(pool) = now.pool {
@@ -217,23 +221,23 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "stage_in_total",
+        "evmd_stage_items_received_total",
         Kind::Counter,
-        "Items a stage took in: transactions or blocks.",
+        "Transactions or blocks that a stage received.",
         &["stage"],
         |now, samples| each_stage(now, samples, |stage| stage.taken),
     ),
     metric(
-        "stage_out_total",
+        "evmd_stage_items_sent_total",
         Kind::Counter,
-        "Items a stage gave on.",
+        "Transactions or blocks that a stage sent to the next stage.",
         &["stage"],
         |now, samples| each_stage(now, samples, |stage| stage.given),
     ),
     metric(
-        "stage_rejected_total",
+        "evmd_stage_items_rejected_total",
         Kind::Counter,
-        "Items a stage turned away.",
+        "Transactions or blocks that a stage rejected.",
         &["stage", "reason"],
         |now, samples| {
             for stage in &now.stages {
@@ -244,37 +248,37 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "stage_batches_total",
+        "evmd_stage_batches_total",
         Kind::Counter,
-        "Batches a stage worked on.",
+        "Batches that a stage processed.",
         &["stage"],
         |now, samples| each_stage(now, samples, |stage| stage.batches),
     ),
     metric(
-        "stage_busy_seconds_total",
+        "evmd_stage_busy_seconds_total",
         Kind::Counter,
-        "Time a stage worked, summed over its threads.",
+        "Time spent working, summed over the threads of a stage.",
         &["stage"],
         |now, samples| each_stage(now, samples, |stage| stage.busy_seconds),
     ),
     metric(
-        "stage_idle_seconds_total",
+        "evmd_stage_idle_seconds_total",
         Kind::Counter,
-        "Time a stage slept for want of input or credit.",
+        "Time parked waiting for input or credit.",
         &["stage"],
         |now, samples| each_stage(now, samples, |stage| stage.idle_seconds),
     ),
     metric(
-        "stage_blocked_total",
+        "evmd_stage_blocked_total",
         Kind::Counter,
-        "Times a stage had input and no credit to give it on.",
+        "Number of times that a stage had input but no credit to send it to the next stage.",
         &["stage"],
         |now, samples| each_stage(now, samples, |stage| stage.blocked),
     ),
     metric(
-        "stage_latency_seconds",
-        Kind::Gauge,
-        "Time of a batch in a stage since the start: median, 99th percentile, longest.",
+        "evmd_stage_batch_duration_seconds",
+        Kind::Summary,
+        "Time to process a batch, since the start: median, 99th percentile and maximum.",
         &["stage", "quantile"],
         |now, samples| {
             for stage in &now.stages {
@@ -285,51 +289,51 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "ring_depth_batches",
+        "evmd_ring_batches",
         Kind::Gauge,
         "Batches waiting in a ring.",
         &["ring"],
         |now, samples| now.rings.iter().for_each(|ring| samples.add(&[ring.name], ring.depth)),
     ),
     metric(
-        "ring_capacity_batches",
+        "evmd_ring_capacity_batches",
         Kind::Gauge,
-        "Batches a ring has room for.",
+        "Maximum number of batches in a ring.",
         &["ring"],
         |now, samples| now.rings.iter().for_each(|ring| samples.add(&[ring.name], ring.capacity)),
     ),
     metric(
-        "storage_map_bytes",
+        "evmd_storage_map_size_bytes",
         Kind::Gauge,
-        "Bytes an environment may grow to.",
+        "Maximum size of an LMDB environment.",
         &["environment"],
         |now, samples| each_environment(now, samples, |stats| stats.map_bytes as f64),
     ),
     metric(
-        "storage_used_bytes",
+        "evmd_storage_used_bytes",
         Kind::Gauge,
-        "Bytes of an environment up to its last page in use.",
+        "Size of an LMDB environment up to its last used page.",
         &["environment"],
         |now, samples| each_environment(now, samples, |stats| stats.used_bytes as f64),
     ),
     metric(
-        "storage_readers",
+        "evmd_storage_readers",
         Kind::Gauge,
-        "Read transactions in use in an environment, by this process and by others.",
+        "Read transactions of this and other processes that are open in an LMDB environment.",
         &["environment"],
         |now, samples| each_environment(now, samples, |stats| f64::from(stats.readers)),
     ),
     metric(
-        "storage_readers_max",
+        "evmd_storage_readers_limit",
         Kind::Gauge,
-        "Read transactions an environment has room for.",
+        "Maximum number of open read transactions in an LMDB environment.",
         &["environment"],
         |now, samples| each_environment(now, samples, |stats| f64::from(stats.readers_max)),
     ),
     metric(
-        "storage_oldest_reader_seconds",
+        "evmd_storage_oldest_reader_age_seconds",
         Kind::Gauge,
-        "How long the oldest read transaction has been in use, whose pages cannot be reused; one of another process, since the metrics showed it first.",
+        "Age of the oldest open read transaction, whose pages cannot be reused. The age of a transaction of another process is counted from the first scrape that found it.",
         &["environment"],
         |now, samples| {
             let age = |stats: &EnvStats| stats.oldest_reader_age.unwrap_or_default().as_secs_f64();
@@ -337,16 +341,16 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "rpc_connections",
+        "evmd_rpc_connections",
         Kind::Gauge,
-        "JSON-RPC connections on each thread that serves them: `serve` those with small answers, `bulk` others.",
+        "JSON-RPC connections of each thread. Threads named `serve` send small responses, threads named `bulk` large ones.",
         &["thread"],
         |now, samples| {
             now.connections.iter().for_each(|(name, taken)| samples.add(&[name.as_str()], taken));
         },
     ),
     metric(
-        "client_resource_used",
+        "evmd_client_resource_used",
         Kind::Gauge,
         "Use of a resource that all clients share: bytes of memory, connections of each server, or filters.",
         &["resource"],
@@ -355,7 +359,7 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "client_resource_limit",
+        "evmd_client_resource_limit",
         Kind::Gauge,
         "Limit of a resource that all clients share.",
         &["resource"],
@@ -364,9 +368,9 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "client_resource_refused_total",
+        "evmd_client_resource_refused_total",
         Kind::Counter,
-        "Refused requests for a part of a resource that all clients share.",
+        "Requests for a shared resource that were refused because a limit was reached.",
         &["resource"],
         |now, samples| {
             let resources = now.resources.iter();
@@ -374,9 +378,9 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "client_resource_evicted_total",
+        "evmd_client_resource_evicted_total",
         Kind::Counter,
-        "Connections and filters that were closed because another client needed a part of the resource.",
+        "Connections and filters that were closed to make room for another client.",
         &["resource"],
         |now, samples| {
             let resources = now.resources.iter();
@@ -384,9 +388,9 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "rpc_errors_total",
+        "evmd_rpc_errors_total",
         Kind::Counter,
-        "JSON-RPC calls answered with an error.",
+        "JSON-RPC calls that returned an error.",
         &["method", "code"],
         |now, samples| {
             for call in &now.calls {
@@ -397,9 +401,9 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
-        "rpc_call_seconds",
+        "evmd_rpc_call_duration_seconds",
         Kind::Histogram,
-        "Time to answer a JSON-RPC call, from its decoding to its encoding.",
+        "Time to answer a JSON-RPC call, from decoding the request to encoding the response.",
         &["method"],
         |now, samples| now.calls.iter().for_each(|call| latency(call, samples)),
     ),
@@ -493,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_is_described_and_has_samples() {
+    fn every_metric_has_help_and_samples() {
         let text = render(&snapshot());
         let names: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
         assert_eq!(names.len(), METRICS.len(), "a name is listed twice");
@@ -505,20 +509,39 @@ mod tests {
         }
     }
 
+    /// The rules of `promtool check metrics` that the table could break.
+    #[test]
+    fn names_follow_the_conventions_of_prometheus() {
+        for Metric { name, kind, help, labels, .. } in METRICS {
+            assert!(name.starts_with("evmd_"), "{name}");
+            assert!(name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_'), "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+            for unit in ["_seconds", "_bytes", "_wei", "_total"] {
+                assert!(name.matches(unit).count() <= 1, "{name}");
+                let rest = name.strip_suffix("_total").unwrap_or(name);
+                assert!(unit == "_total" || !name.contains(unit) || rest.ends_with(unit), "{name}");
+            }
+            assert!(!["_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end)), "{name}");
+            assert_eq!(labels.contains(&"quantile"), *kind == Kind::Summary, "{name}");
+            assert!(!labels.contains(&"le"), "{name}");
+            assert!(help.ends_with('.'), "{name}");
+        }
+    }
+
     #[test]
     fn samples_are_in_the_text_format() {
         let text = render(&snapshot());
         for line in [
-            "head_number 7",
-            "pool_transactions{state=\"queued\"} 2",
-            "stage_rejected_total{stage=\"ante\",reason=\"already_known\"} 1",
-            "rpc_connections{thread=\"serve-0\"} 2",
-            "client_resource_used{resource=\"filters\"} 3",
-            "rpc_errors_total{method=\"eth_chainId\",code=\"-32602\"} 1",
-            "rpc_call_seconds_bucket{method=\"eth_chainId\",le=\"0.000025\"} 3",
-            "rpc_call_seconds_bucket{method=\"eth_chainId\",le=\"+Inf\"} 4",
-            "rpc_call_seconds_sum{method=\"eth_chainId\"} 14",
-            "storage_used_bytes{environment=\"chain\"} 4096",
+            "evmd_head_block_number 7",
+            "evmd_pool_transactions{state=\"queued\"} 2",
+            "evmd_stage_items_rejected_total{stage=\"ante\",reason=\"already_known\"} 1",
+            "evmd_rpc_connections{thread=\"serve-0\"} 2",
+            "evmd_client_resource_used{resource=\"filters\"} 3",
+            "evmd_rpc_errors_total{method=\"eth_chainId\",code=\"-32602\"} 1",
+            "evmd_rpc_call_duration_seconds_bucket{method=\"eth_chainId\",le=\"0.000025\"} 3",
+            "evmd_rpc_call_duration_seconds_bucket{method=\"eth_chainId\",le=\"+Inf\"} 4",
+            "evmd_rpc_call_duration_seconds_sum{method=\"eth_chainId\"} 14",
+            "evmd_storage_used_bytes{environment=\"chain\"} 4096",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

@@ -1,9 +1,10 @@
-//! JSON-RPC as a client sees it: over sockets, on a chain of its own.
+//! JSON-RPC over sockets, on a separate chain.
 
 mod audit;
 mod bad_input;
 mod call_many;
 mod calls;
+mod connection_threads;
 mod contract_creator;
 mod discover;
 mod executed_again;
@@ -16,14 +17,13 @@ mod own;
 mod parity;
 mod prices;
 mod protection;
-mod push;
 mod readers;
 mod recorded_traces;
 mod results;
-mod seats;
 mod signing;
 mod state_pages;
 mod subscribe_in_batch;
+mod subscriptions;
 mod trace_timeout;
 mod traces;
 mod wide_prices;

@@ -1,4 +1,4 @@
-//! The rules that every server applies: hosts, origins, and how clients share what there is.
+//! The rules of all servers: hosts, origins, and the sharing of resources between clients.
 
 use crate::{
     client::{Node, PATIENCE, exchange},
@@ -27,7 +27,7 @@ async fn connect_from(source: IpAddr, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
-/// The response to a request on this connection, which the request closes.
+/// The response to a request with which the connection ends.
 async fn answer(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
@@ -94,9 +94,9 @@ async fn every_server_checks_hosts_and_origins() {
     node.stop().await;
 }
 
-/// One address takes all connections of JSON-RPC; another one is served nevertheless.
+/// One address uses all JSON-RPC connections; another one is still served.
 #[tokio::test]
-async fn another_client_is_served_when_one_has_all_connections() {
+async fn other_clients_are_served_if_one_uses_all_connections() {
     let node = Node::native_with(|config| config.json_rpc.max_connections = 4).await;
     let request = get("/", "Host: localhost\r\n").replace("Connection: close\r\n", "");
     let mut taken = Vec::new();
@@ -112,7 +112,7 @@ async fn another_client_is_served_when_one_has_all_connections() {
     let stream = TcpStream::connect(node.rpc.address).await.unwrap();
     let served = answer(stream, &get("/", "Host: localhost\r\n")).await;
     assert!(served.starts_with("HTTP/1.1 200"), "{served}");
-    // One of the first connections was closed for it, and no other.
+    // Exactly one of the first connections was closed for it.
     let mut reading = tokio::task::JoinSet::new();
     for mut stream in taken {
         reading.spawn(async move {
@@ -120,14 +120,18 @@ async fn another_client_is_served_when_one_has_all_connections() {
         });
     }
     timeout(PATIENCE, reading.join_next()).await.unwrap();
-    assert_eq!(metric(&node, "client_resource_evicted_total", "json_rpc_connections").await, 1);
+    assert_eq!(
+        metric(&node, "evmd_client_resource_evicted_total", "json_rpc_connections").await,
+        1
+    );
     drop(reading);
     node.stop().await;
 }
 
-/// 20 unfinished bodies of one address; another client's call is answered, and memory stays below the limit.
+/// 20 incomplete bodies of one address: the call of another client is answered, and memory stays below the
+/// limit.
 #[tokio::test]
-async fn unfinished_bodies_of_json_rpc_are_bounded_and_give_way() {
+async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
     const LIMIT: u64 = 4 << 20;
     const BODY: usize = 900_000;
     let node = Node::native_with(|config| config.server.max_client_bytes = LIMIT).await;
@@ -145,21 +149,22 @@ async fn unfinished_bodies_of_json_rpc_are_bounded_and_give_way() {
         let _ = stream.write_all(&vec![b' '; BODY - 1]).await;
         open.push(stream);
     }
-    // A call of the other client needs memory that the first one holds.
+    // A call of the other client needs memory that the first one uses.
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
     let body = format!("{call}{}", " ".repeat(BODY - call.len()));
     let stream = TcpStream::connect(node.rpc.address).await.unwrap();
     let text = answer(stream, &format!("{}{body}", head(BODY))).await;
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"result\":\"0x"), "{text}");
-    assert!(metric(&node, "client_resource_refused_total", "memory_bytes").await > 0);
-    assert!(metric(&node, "client_resource_used", "memory_bytes").await <= LIMIT);
+    assert!(metric(&node, "evmd_client_resource_refused_total", "memory_bytes").await > 0);
+    assert!(metric(&node, "evmd_client_resource_used", "memory_bytes").await <= LIMIT);
     drop(open);
     node.stop().await;
 }
 
-/// The report that led to `server.trusted-proxies`: a noisy client behind a proxy took the share of a quiet one.
+/// The problem that `server.trusted-proxies` solves: a noisy client behind a proxy used the share of a quiet
+/// one.
 #[tokio::test]
-async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
+async fn clients_behind_a_trusted_proxy_have_separate_limits() {
     let node = Node::native_with(|config| {
         config.json_rpc.rate_per_ip = 20;
         config.server.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
@@ -185,9 +190,9 @@ async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
     node.stop().await;
 }
 
-/// The head of a request is not accounted, so it must not be large.
+/// The head of a request is not accounted, so its size is limited.
 #[tokio::test]
-async fn the_head_of_a_request_is_bounded() {
+async fn request_head_is_limited() {
     const LIMIT: usize = 32 * 1024;
     let node = Node::native().await;
     let head = |bytes: usize| {
@@ -203,9 +208,9 @@ async fn the_head_of_a_request_is_bounded() {
     node.stop().await;
 }
 
-/// One address takes all ingest connections; a frame of another one is answered.
+/// One address uses all ingest connections; a frame of another one is answered.
 #[test]
-fn another_client_of_the_ingest_is_served_when_one_has_all_connections() {
+fn other_ingest_clients_are_served_if_one_uses_all_connections() {
     let folder = tempfile::tempdir().unwrap();
     let mut home = native_home(folder.path());
     home.config.ingest.max_connections = 4;
@@ -218,7 +223,7 @@ fn another_client_of_the_ingest_is_served_when_one_has_all_connections() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     };
-    // Each is known to be accepted, as it is answered: a frame of no transaction.
+    // A response shows that the connection was accepted; the frame contains no transaction.
     let ask = |stream: &mut std::net::TcpStream| {
         stream.write_all(&[0, 0, 0, 1, 0xff])?;
         let mut status = [0];

@@ -1,4 +1,4 @@
-//! `docs/metrics.md` is what the table of metrics says. `EVMD_WRITE_DOCS=1` writes it anew.
+//! `docs/metrics.md` agrees with the program's table of metrics. `EVMD_WRITE_DOCS=1` writes the file.
 
 use config::Config;
 use evmd::observe::METRICS;
@@ -8,19 +8,21 @@ fn document() -> String {
     let address = Config::default().metrics.address;
     let mut out = format!(
         "# Metrics\n\n\
-         Made from the program's table by `EVMD_WRITE_DOCS=1 cargo test -p evmd --test suite metrics_docs`; a \
-         test holds it to that.\n\n\
-         `http://{address}` ([`metrics.address`](settings.md#metrics)) serves to monitors:\n\n\
-         - `/metrics`: the table below in the text format of Prometheus;\n\
-         - `/health`: 200 while the newest block can be read and no stage has failed, else 503; either way \
-         a JSON object that says which. A node that makes empty blocks answers 503, too, if it has made none for ten \
-         block times, and 10 s at least. A thread of its own reads the newest block every second; if the disk \
-         keeps it for more than 10 s, the answer is 503. A node that works, but not as it should, answers 200 and lists \
-         the reasons in `degraded`: the system clock was set by more than `engine.max-clock-step-s`;\n\
-         - `/status`: head, pool, addresses, stages and calls as one JSON object, the same figures.\n\n\
-         Names carry their units, counters begin at zero with each start, and rates are the reader's to \
-         compute. Stages and rings are those of the [architecture](architecture.md). A stage that is \
-         `blocked` often has one behind it that is slower; the one with least idle time is the slowest.\n\n\
+         Generated from the program's table by `EVMD_WRITE_DOCS=1 cargo test -p evmd --test suite metrics_docs`. A \
+         test compares the two.\n\n\
+         The server at `http://{address}` ([`metrics.address`](settings.md#metrics)) has three paths:\n\n\
+         - `/metrics` returns the metrics below in the text format of Prometheus.\n\
+         - `/health` returns 200 if the head block can be read and no stage has failed, otherwise 503, with a JSON \
+         object that names the reason. If the node produces empty blocks, the status is also 503 when it has not \
+         produced a block for ten block times (at least 10 s). A separate thread reads the head block every second; \
+         if a read takes longer than 10 s, the status is 503. A node that works in a degraded state returns 200 and \
+         lists the reasons in `degraded`: the system clock was changed by more than `engine.max-clock-step-s`.\n\
+         - `/status` returns the head, the pool, the addresses, the stages and the calls as one JSON object, with the \
+         same values.\n\n\
+         Names end with the unit. Counters start at zero when the node starts. Stages and rings are described in the \
+         [architecture](architecture.md). If a stage is often blocked, a later stage is slower; the slowest stage is \
+         the one with the least idle time. Most metrics had other names before: see [renamed \
+         metrics](metrics-renames.md).\n\n\
          | Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n"
     );
     for metric in METRICS {
@@ -32,7 +34,7 @@ fn document() -> String {
 }
 
 #[test]
-fn the_document_is_what_the_table_says() {
+fn document_agrees_with_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
         std::fs::write(&path, document()).unwrap();

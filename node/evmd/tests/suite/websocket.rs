@@ -1,4 +1,4 @@
-//! WebSockets as RFC 6455 describes them, and responses that are those of HTTP.
+//! WebSockets conform to RFC 6455, and their responses equal those of HTTP.
 
 use crate::client::{Node, PATIENCE, exchange};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// A call whose response is known.
+/// A call with a known response.
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x40000"}"#;
 
@@ -62,7 +62,7 @@ impl Raw {
         }
         let head = String::from_utf8(head).unwrap().to_lowercase();
         assert!(head.starts_with("http/1.1 101"), "{head}");
-        // That of the RFC (section 1.3).
+        // The value in the RFC (section 1.3).
         assert!(head.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="), "{head}");
         Self(stream)
     }
@@ -95,7 +95,7 @@ impl Raw {
         String::from_utf8(payload).unwrap()
     }
 
-    /// The status of the close frame that is next, after which the server closes.
+    /// The status of the next close frame, after which the server closes the connection.
     async fn closed(mut self) -> u16 {
         let (opcode, payload) = self.receive().await;
         assert_eq!(opcode, CLOSE, "{payload:x?}");
@@ -145,10 +145,10 @@ async fn frames_that_violate_the_protocol_close_the_connection() {
     for address in [node.rpc.address, node.rpc.ws_address] {
         for (what, frames, status) in &cases {
             let mut raw = Raw::open(address).await;
-            // What comes before is answered.
+            // Earlier messages are answered.
             raw.send(&[frame(FIN | TEXT, CALL.as_bytes())]).await;
             assert_eq!(raw.receive_text().await, ANSWER, "{what}");
-            // It may have been closed before all is sent.
+            // The connection may have been closed before all bytes were sent.
             let _ = raw.0.write_all(&frames.concat()).await;
             assert_eq!(raw.closed().await, *status, "{what}");
         }
@@ -157,7 +157,7 @@ async fn frames_that_violate_the_protocol_close_the_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn legal_frames_of_any_form_are_answered() {
+async fn all_valid_frames_are_answered() {
     let node = Node::native().await;
     let mut raw = Raw::open(node.rpc.ws_address).await;
     let (start, end) = CALL.as_bytes().split_at(20);
@@ -178,23 +178,23 @@ async fn legal_frames_of_any_form_are_answered() {
     let error: Value = serde_json::from_str(&raw.receive_text().await).unwrap();
     assert_eq!(error["error"]["code"], -32700, "an empty message is not JSON");
     let text = CALL.replace("\"id\":1", "\"id\":\"☃\"");
-    // Byte by byte, so that each character is cut.
+    // Byte by byte, so that each character is split.
     let (last, first) = text.as_bytes().split_last().unwrap();
     let mut frames: Vec<_> = first.iter().map(|byte| frame(CONTINUATION, &[*byte])).collect();
     frames[0][0] = TEXT;
     frames.push(frame(FIN | CONTINUATION, &[*last]));
     raw.send(&frames).await;
     assert_eq!(raw.receive_text().await, ANSWER.replace("\"id\":1", "\"id\":\"☃\""));
-    // As many bytes as a message may have.
+    // A message of the maximum size.
     let largest = format!("{CALL}{}", " ".repeat(1_000_000 - CALL.len()));
     raw.send(&[frame(FIN | TEXT, largest.as_bytes())]).await;
     assert_eq!(raw.receive_text().await, ANSWER);
     node.stop().await;
 }
 
-/// web3.js connects again after this status, and not after 1000.
+/// web3.js reconnects after this status, but not after 1000.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_is_going_away() {
+async fn stopping_node_closes_with_going_away() {
     let node = Node::native().await;
     let (idle, mut used) = (Raw::open(node.rpc.address).await, Raw::open(node.rpc.address).await);
     used.send(&[frame(FIN | TEXT, CALL.as_bytes())]).await;
@@ -203,9 +203,9 @@ async fn a_node_that_stops_is_going_away() {
     assert_eq!((idle, used), (1001, 1001));
 }
 
-/// The kernel's buffers and what the node may hold are full before all of it is read.
+/// The kernel's buffers and those of the node are full before the client has read everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_empty_continuation_frames_and_pings_are_no_messages() {
+async fn empty_continuation_frames_and_pings_are_not_messages() {
     const MANY: usize = 20_000;
     let node = Node::native().await;
     let mut raw = Raw::open(node.rpc.address).await;
@@ -229,7 +229,7 @@ async fn handshakes_are_checked() {
         assert_eq!(status(no_key.replace("n: Upgrade", "n: Upgrade, close")).await, 400);
         let post = handshake(13).replace("GET", "POST").replace("n: Upgrade", "n: Upgrade, close");
         assert_eq!(status(post).await, 400);
-        // Its bytes would be read as frames.
+        // Its bytes would be parsed as frames.
         let body = handshake(13).replace("n: Upgrade", "n: Upgrade, close");
         let body = body.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\nabcde");
         assert_eq!(status(body).await, 400);
@@ -246,7 +246,7 @@ async fn handshakes_are_checked() {
     node.stop().await;
 }
 
-/// Ids as JSON text, and whether they may be ids.
+/// Ids as JSON text, and whether they are valid.
 const IDS: [(&str, bool); 17] = [
     ("0", true),
     ("-1", true),
@@ -329,14 +329,14 @@ async fn subscriptions_are_opened_and_closed_by_calls_with_any_id() {
         let text = timeout(PATIENCE, socket.receive_text()).await.unwrap();
         assert_eq!(text, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":true}}"#));
     }
-    // Without an id it is a notification: nothing is opened, and nothing is answered.
+    // A request without an id is a notification: no subscription is opened, and there is no response.
     socket.send(r#"{"jsonrpc":"2.0","method":"eth_subscribe","params":["syncing"]}"#).await;
     assert_eq!(socket.call("eth_chainId", json!([])).await, "0x40000");
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_has_at_most_so_many_subscriptions() {
+async fn subscriptions_of_a_connection_are_limited() {
     const MAX: u32 = 3;
     let node = Node::native_with(|config| config.json_rpc.max_subscriptions = MAX).await;
     let mut socket = node.websocket(node.rpc.address).await;
@@ -353,7 +353,7 @@ async fn a_connection_has_at_most_so_many_subscriptions() {
     let refused = other.answer("eth_unsubscribe", json!([open[0]])).await;
     assert_eq!(refused["error"]["code"], -32000, "it is the subscription of another connection");
     assert_eq!(socket.call("eth_unsubscribe", json!([open[0]])).await, true);
-    // Its place is free when its task has ended.
+    // Its permit is released when its task has ended.
     let again = async {
         while socket.answer("eth_subscribe", json!(["newHeads"])).await.get("error").is_some() {}
     };
@@ -361,14 +361,14 @@ async fn a_connection_has_at_most_so_many_subscriptions() {
     node.stop().await;
 }
 
-/// The filters of subscriptions and large ids are memory that the client uses.
+/// The filters of subscriptions and large ids count as memory of the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_use_the_memory_of_clients() {
     let node = Node::native().await;
     let used = async || {
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         let (_, text) = exchange(node.observe.address, request.as_bytes()).await;
-        let start = "client_resource_used{resource=\"memory_bytes\"} ";
+        let start = "evmd_client_resource_used{resource=\"memory_bytes\"} ";
         let value = text.lines().find_map(|line| line.strip_prefix(start));
         value.unwrap().parse::<usize>().unwrap()
     };

@@ -1,12 +1,12 @@
-//! Every method of the table under parameters that are not what it wants: too few, too many, of
-//! the wrong kind. Each is an error of the caller, never of the node.
+//! Every method with invalid parameters: too few, too many, or of the wrong type. Each is an error of the
+//! client, never of the node.
 
 use crate::client::Node;
 use rpc::{Method, methods};
 use serde_json::{Value, json};
 
-/// Codes a bad parameter may have: what it is, or that it names nothing there is. Never -32603,
-/// which is a failure of the node.
+/// Codes of errors for invalid parameters, or for items that do not exist. Never -32603, which is an internal
+/// error.
 const CALLERS_FAULT: [i64; 4] = [-32602, -32000, -32005, 3];
 
 async fn node_with_all() -> Node {
@@ -18,7 +18,7 @@ async fn node_with_all() -> Node {
     .await
 }
 
-/// A value that a parameter of this name takes.
+/// A valid value for a parameter with this name.
 fn fitting(name: &str) -> Value {
     match name {
         "address" => json!("0x0000000000000000000000000000000000000000"),
@@ -46,7 +46,7 @@ fn fitting(name: &str) -> Value {
     }
 }
 
-/// The parameters that have no default.
+/// The parameters without a default.
 fn required(method: &Method) -> impl Iterator<Item = &'static str> {
     method.parameters.iter().copied().filter(|parameter| !parameter.contains(" = "))
 }
@@ -55,7 +55,7 @@ fn fitting_up_to(method: &Method, count: usize) -> Vec<Value> {
     required(method).take(count).map(fitting).collect()
 }
 
-/// Parameters that must be there and may be `null`, as in geth: a flag, a list, a filter, the id of one.
+/// Required parameters that may be `null`, as in geth: a flag, a list, a filter, the id of a filter.
 const NULLABLE: [(&str, usize); 9] = [
     ("debug_accountRange", 1),
     ("eth_getBlockByNumber", 1),
@@ -96,7 +96,7 @@ async fn every_method_counts_its_parameters() {
     node.stop().await;
 }
 
-/// What no parameter is, or hardly any: as JSON text, some of it beyond what a value can hold.
+/// Values that are invalid for almost every parameter, as JSON text; some of them exceed the range of a value.
 fn unfitting() -> Vec<String> {
     let long = |digits: usize| format!("\"0x{}\"", "f".repeat(digits));
     let mut texts: Vec<String> = [
@@ -135,12 +135,12 @@ fn unfitting() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_parameter_is_the_nodes_fault() {
+async fn invalid_parameters_are_never_internal_errors() {
     let node = node_with_all().await;
     for method in methods() {
         for at in 0..method.parameters.len() {
             let before = fitting_up_to(method, at);
-            // Between the required ones and this, defaults stand for themselves.
+            // The parameters between the required ones and this one have their defaults.
             let before =
                 before.iter().map(Value::to_string).chain(std::iter::repeat("null".into()));
             let before: Vec<String> = before.take(at).collect();
@@ -168,7 +168,7 @@ async fn no_parameter_is_the_nodes_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_that_are_not_there() {
+async fn unknown_blocks_are_null_or_an_error() {
     let node = node_with_all().await;
     let unknown = format!("0x{:064x}", 7);
     for method in methods() {
@@ -186,8 +186,7 @@ async fn blocks_that_are_not_there() {
             let wanted = format!("invalid argument {at}: ");
             assert!(message.starts_with(&wanted), "{} {block}: {message}", method.name);
         }
-        // A block to come, and a hash of nobody's: null where a block is asked for, an error where
-        // something in it is.
+        // A future block and an unknown hash: null if a block is requested, an error if something in it is.
         for block in ["0xffffff", unknown.as_str()] {
             let after: Vec<_> = required(method).skip(before.len() + 1).map(fitting).collect();
             let params = [before.clone(), vec![json!(block)], after].concat();

@@ -1,11 +1,11 @@
-//! Whatever a client sends, it gets an error and nobody else notices.
+//! Invalid input of a client causes an error response and does not affect other clients.
 
 use crate::client::{Node, PATIENCE, exchange};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_are_no_calls() {
+async fn invalid_bodies_are_refused() {
     let node = Node::native().await;
     let code = |answer: &Value| answer["error"]["code"].as_i64();
     let deep = "[".repeat(100_000);
@@ -40,7 +40,7 @@ async fn bodies_that_are_no_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_member_of_a_batch_has_its_own_answer() {
+async fn each_call_of_a_batch_has_its_own_response() {
     let node = Node::native().await;
     let call = |id: Value| json!({ "jsonrpc": "2.0", "id": id, "method": "eth_chainId" });
     let notification = json!({ "jsonrpc": "2.0", "method": "eth_chainId" });
@@ -67,7 +67,7 @@ async fn each_member_of_a_batch_has_its_own_answer() {
         (Value::Null, None),
     ];
     assert_eq!(shapes, expected, "{answers}");
-    // Who wants no answer gets none.
+    // A notification has no response.
     for body in [notification.to_string(), json!([notification, notification]).to_string()] {
         let answer = node.post_as("application/json", body.as_bytes()).await;
         assert_eq!(answer, (200, String::new()), "{body}");
@@ -81,7 +81,7 @@ async fn each_member_of_a_batch_has_its_own_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_says_that_it_is_json_and_is() {
+async fn content_type_and_body_must_be_json() {
     let node = Node::native().await;
     let body = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
     for kind in [
@@ -112,7 +112,7 @@ async fn a_body_says_that_it_is_json_and_is() {
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!((status, &answer["error"]["code"]), (200, &json!(-32700)), "{answer}");
     }
-    // The same in pieces, as a client does that does not know the length.
+    // The same in chunks, as sent by a client that does not know the length.
     let (first, rest) = body.split_at(9);
     let mut chunked = b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
         Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -128,7 +128,7 @@ async fn a_body_says_that_it_is_json_and_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_are_not_ours() {
+async fn other_http_requests_are_refused() {
     let node = Node::native().await;
     let body = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
     assert_eq!(node.post_as("text/plain", body).await.0, 415);
@@ -150,7 +150,7 @@ async fn requests_that_are_not_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_in_http_1_1_has_exactly_one_host() {
+async fn request_must_have_exactly_one_host_header() {
     let node = Node::native().await;
     let body = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
     for address in [node.rpc.address, node.rpc.ws_address] {
@@ -176,7 +176,7 @@ async fn a_request_in_http_1_1_has_exactly_one_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parameters_that_do_not_fit() {
+async fn invalid_parameters_are_refused() {
     let node = Node::native().await;
     let zero = "0x0000000000000000000000000000000000000000";
     let invalid = |index: usize| format!("invalid argument {index}: ");
@@ -233,7 +233,7 @@ async fn parameters_that_do_not_fit() {
         assert_eq!(code, -32000, "{method} {params}: {message}");
         assert!(message.starts_with(text), "{method} {params}: {message}");
     }
-    // Empty texts are nothing and zero; of data and input that differ it is input that counts.
+    // Empty texts are empty data and zero. If data and input differ, input takes precedence.
     let empty = json!({ "to": zero, "data": "", "value": "", "gasPrice": "" });
     assert_eq!(node.call("eth_call", json!([empty])).await, "0x");
     let differing = json!({ "to": zero, "data": "0x01", "input": "0x02" });
@@ -257,9 +257,9 @@ async fn parameters_that_do_not_fit() {
     node.stop().await;
 }
 
-/// A flag, a list and a filter have a zero value, as geth decodes them.
+/// A flag, a list and a filter have a zero value, as in geth.
 #[tokio::test(flavor = "multi_thread")]
-async fn null_is_the_zero_value_of_what_has_one() {
+async fn null_is_accepted_as_the_zero_value() {
     let node = Node::native().await;
     let zero = "0x0000000000000000000000000000000000000000";
     let hash = node.call("eth_getBlockByNumber", json!(["0x0", false])).await["hash"].clone();
@@ -279,7 +279,7 @@ async fn null_is_the_zero_value_of_what_has_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_and_half_open_connections_do_not_hold_the_end_up() {
+async fn idle_and_half_open_connections_do_not_delay_the_shutdown() {
     let node = Node::native().await;
     let mut connections = Vec::new();
     for address in [node.rpc.address, node.rpc.ws_address, node.observe.address] {

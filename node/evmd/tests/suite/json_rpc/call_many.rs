@@ -7,7 +7,7 @@ use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 
 const COUNTER: Address = Address::repeat_byte(0xcc);
-/// Adds one to slot 0 and returns what it is then.
+/// Increments slot 0 and returns the new value.
 const COUNT: &str = "0x6000546001018060005560005260206000f3";
 
 fn counter() -> Value {
@@ -19,7 +19,7 @@ fn word(number: u64) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_call_sees_what_those_before_it_did() {
+async fn each_call_sees_the_changes_of_previous_calls() {
     let node = every_fork().await;
     let count = json!({ "to": COUNTER });
     let number = Address::repeat_byte(0xdd);
@@ -33,15 +33,15 @@ async fn each_call_sees_what_those_before_it_did() {
     ]);
     let answers =
         node.call("eth_callMany", json!([bundles, { "blockNumber": "0x9" }, overrides])).await;
-    // An empty bundle has no answer, as in reth.
+    // An empty bundle has no result, as in reth.
     let expected = json!([[word(1), word(2)], [word(3), word(0x63)], [word(9)]]);
     assert_eq!(answers, expected);
-    // Nothing of it stays.
+    // The changes are discarded.
     assert_eq!(
         node.call("eth_callMany", json!([[{ "transactions": [count] }], {}, overrides])).await,
         json!([[word(1)]])
     );
-    // A failure is an answer, and what a call that failed did is undone.
+    // A failed call has a result, and its changes are reverted.
     let reverting = json!({ "transactions": [count, { "to": number }, { "to": COUNTER }] });
     overrides[number.to_string()] = json!({ "code": "0x5f5ffd" });
     let answers = node.call("eth_callMany", json!([[reverting], null, overrides])).await;
@@ -51,7 +51,7 @@ async fn each_call_sees_what_those_before_it_did() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_call_runs_before_a_transaction_of_the_block() {
+async fn first_call_runs_before_the_given_transaction() {
     let node = every_fork().await;
     // The second transaction of block n sends n wei.
     let receiver = address!("00000000000000000000000000000000000000aa");
@@ -123,7 +123,7 @@ async fn requests_of_many_calls_are_bounded_and_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_is_shown_as_it_is_in_the_trie() {
+async fn get_account_returns_the_account_in_the_trie() {
     let node = every_fork().await;
     let contract = DEV_ACCOUNTS[0].address.create(0);
     let miner = node.call("eth_getBlockByNumber", json!(["latest", false])).await["miner"].clone();

@@ -1,4 +1,4 @@
-//! Calls, estimates and access lists that cannot be: geth's codes and texts.
+//! Invalid calls, estimates and access lists: geth's codes and texts.
 
 use super::explorer::every_fork;
 use crate::{client::Node, common::FEE_CAP};
@@ -6,43 +6,43 @@ use alloy_primitives::{Address, B256};
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 
-/// Somebody without code.
+/// An account without code.
 const RECEIVER: Address = Address::repeat_byte(0xee);
-/// Blocks of the chain through every fork: the last before a fork, which the next one begins.
+/// Blocks of the chain through every fork: the last one before a fork, which starts in the next.
 const BEFORE_BERLIN: u64 = 17;
 const BEFORE_CANCUN: u64 = 31;
 const BEFORE_PRAGUE: u64 = 33;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revert_without_data_is_told_as_one_with_data() {
+async fn revert_without_data_has_the_same_error_as_with_data() {
     let node = Node::native().await;
     let call = json!({ "to": RECEIVER });
     // PUSH0, PUSH0, REVERT.
     let reverts = json!({ RECEIVER.to_string(): { "code": "0x5f5ffd" } });
-    let told = json!({ "code": 3, "message": "execution reverted", "data": "0x" });
+    let expected = json!({ "code": 3, "message": "execution reverted", "data": "0x" });
     let tried = json!([call, "latest", reverts]);
     for method in ["eth_call", "eth_estimateGas"] {
         let answer = node.answer(method, tried.clone()).await;
-        assert_eq!(answer["error"], told, "{method}");
+        assert_eq!(answer["error"], expected, "{method}");
     }
     let list = node.call("eth_createAccessList", tried).await;
-    assert_eq!(list["error"], told["message"]);
+    assert_eq!(list["error"], expected["message"]);
     let blocks = json!([{ "blockStateCalls": [{ "stateOverrides": reverts, "calls": [call] }] }]);
     let blocks = node.call("eth_simulateV1", blocks).await;
-    assert_eq!(blocks[0]["calls"][0]["error"], told, "{blocks}");
+    assert_eq!(blocks[0]["calls"][0]["error"], expected, "{blocks}");
     node.stop().await;
 }
 
-/// A call of a development account, with more than that.
+/// A call of a development account with these additional fields.
 fn call_with(more: Value) -> Value {
     let mut call = json!({ "from": DEV_ACCOUNTS[0].address, "to": RECEIVER });
     call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     call
 }
 
-/// A price for blobs is of their fork as well, even where there are none.
+/// A blob price belongs to its fork, even if there are no blobs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_of_transaction_begins_with_its_fork() {
+async fn transaction_types_start_with_their_fork() {
     let node = every_fork().await;
     let plain = call_with(json!({}));
     let listed = call_with(json!({ "accessList": [] }));
@@ -75,9 +75,9 @@ async fn a_kind_of_transaction_begins_with_its_fork() {
     node.stop().await;
 }
 
-/// A native chain has no blobs, and the rules of forks that have them.
+/// A native chain has no blobs, although it has the rules of forks that introduced them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_native_chain_takes_a_price_for_blobs() {
+async fn native_chain_accepts_a_blob_price_in_calls() {
     let node = Node::native().await;
     let priced = call_with(json!({ "maxFeePerBlobGas": "0x1" }));
     assert_eq!(node.call("eth_call", json!([priced])).await, "0x");
@@ -87,9 +87,9 @@ async fn a_native_chain_takes_a_price_for_blobs() {
     node.stop().await;
 }
 
-/// Who offers a price for gas is asked for it.
+/// A call with a gas price needs the balance to pay for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_estimate_is_of_what_the_sender_can_pay() {
+async fn estimate_is_limited_by_the_balance_of_the_sender() {
     let node = Node::native().await;
     let poor = Address::repeat_byte(0xcc);
     let estimate = |balance: u128, value: Option<&str>| {

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 const CHAIN_ID: u64 = 4711;
 const FACTORY: Address = address!("000000000000000000000000000000000000fac7");
-/// Returns the code of the contract: called with data it destroys itself, and otherwise it stops.
+/// Returns the code of the contract: called with data it destroys itself, otherwise it stops.
 const INIT: [u8; 17] = hex!("6736600557005b33ff60005260086018f3");
-/// Attempts to have two transactions in one block.
+/// Number of attempts to get two transactions into one block.
 const ATTEMPTS: usize = 100;
 
 /// Creates the contract by CREATE2.
@@ -27,7 +27,7 @@ fn contract() -> Address {
     FACTORY.create2_from_code(B256::ZERO, INIT)
 }
 
-/// A chain of Shanghai.
+/// A chain with Shanghai rules.
 fn genesis() -> Genesis {
     let mut config = json!({
         "chainId": CHAIN_ID, "terminalTotalDifficulty": 0, "shanghaiTime": 0,
@@ -110,7 +110,7 @@ impl Sender<'_> {
         self.send(&[destroy]).await;
     }
 
-    /// Calls that leave the contract as it is but change its account.
+    /// Calls that only change the account of the contract, not the contract.
     async fn call(&mut self) {
         for _ in 0..3 {
             let call = self.signed(contract(), &[]);
@@ -136,7 +136,7 @@ async fn assert_created_in(node: &Node, hash: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_creator_is_that_of_the_contract_that_exists_now() {
+async fn creator_is_that_of_the_existing_contract() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::init(folder.path(), &genesis()).unwrap();
     let node = serve(folder, home).await;
@@ -148,7 +148,7 @@ async fn the_creator_is_that_of_the_contract_that_exists_now() {
     assert!(node.call("ots_getContractCreator", json!([contract()])).await.is_null());
     let second = sender.create().await;
     assert_ne!(first, second);
-    // It exists in more blocks than it did not, whichever block a search looks at first.
+    // It exists in more blocks than it does not, whichever block a search reads first.
     sender.call().await;
     assert_created_in(&node, &second).await;
     sender.destroy().await;
@@ -156,7 +156,7 @@ async fn the_creator_is_that_of_the_contract_that_exists_now() {
     let replaced = sender.replace().await;
     sender.call().await;
     assert_created_in(&node, &replaced).await;
-    // Genesis has created the factory.
+    // Genesis created the factory.
     assert!(node.call("ots_getContractCreator", json!([FACTORY])).await.is_null());
     // The same from the index.
     let folder = node.stop().await;

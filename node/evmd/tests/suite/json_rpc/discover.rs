@@ -1,10 +1,10 @@
-//! `rpc.discover`: the OpenRPC document against the methods that are served and what they are asked.
+//! `rpc.discover`: the OpenRPC document, compared with the served methods and their recorded requests.
 
 use crate::client::Node;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Whether a value is one of the kinds that a schema allows.
+/// Whether a value has one of the types that a schema allows.
 fn fits(schema: &Value, value: &Value) -> bool {
     let kinds = match &schema["type"] {
         Value::String(kind) => vec![kind.as_str()],
@@ -25,7 +25,7 @@ fn fits(schema: &Value, value: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_openrpc_document_describes_what_is_served() {
+async fn openrpc_document_describes_the_served_methods() {
     let node = Node::native_with(|config| {
         config.json_rpc.api = rpc::namespaces().into_iter().map(str::to_owned).collect();
     })
@@ -52,7 +52,7 @@ async fn the_openrpc_document_describes_what_is_served() {
     ] {
         assert!(described(method).is_some(), "{method}");
     }
-    // The questions of our own conversations are as the document says.
+    // The requests of the recorded conversations conform to the document.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rpc_io");
     let mut questions = 0;
     for file in std::fs::read_dir(folder).unwrap() {
@@ -75,7 +75,7 @@ async fn the_openrpc_document_describes_what_is_served() {
     }
     assert!(questions > 20, "{questions}");
     node.stop().await;
-    // By default neither what is off nor what is safe of it is missing.
+    // By default, neither disabled namespaces nor their safe methods are missing from the document.
     let node = Node::native().await;
     let document = node.call("rpc.discover", json!([])).await;
     let names: Vec<_> =

@@ -1,4 +1,4 @@
-//! `debug_intermediateRoots` and `debug_executionWitness`: what is found by executing a block again.
+//! `debug_intermediateRoots` and `debug_executionWitness`, which execute a block again.
 
 use super::explorer::every_fork;
 use crate::client::Node;
@@ -40,7 +40,7 @@ async fn intermediate_roots_are_those_of_receipts_and_headers() {
             assert_eq!(roots, &expected, "block {number}");
             with_receipts += roots.len();
         }
-        // Nothing happens after the last transaction: there is no reward.
+        // No changes follow the last transaction, because there is no reward.
         if header["difficulty"] == "0x0" && number < PRAGUE {
             assert_eq!(roots.last(), Some(&header["stateRoot"]), "block {number}");
             with_headers += 1;
@@ -63,7 +63,7 @@ fn bytes(list: &Value) -> Vec<Bytes> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_witness_has_the_proof_of_every_key() {
+async fn witness_has_the_proof_of_every_key() {
     let node = every_fork().await;
     let contract = DEV_ACCOUNTS[0].address.create(0);
     for number in 1..=HEAD {
@@ -74,7 +74,7 @@ async fn a_witness_has_the_proof_of_every_key() {
         let parent = block(&node, number - 1).await;
         let root: B256 = parent["stateRoot"].as_str().unwrap().parse().unwrap();
         assert!(state.iter().any(|node| keccak256(node) == root), "block {number}");
-        // Each slot is behind the address of its account.
+        // Each slot follows the address of its account.
         let (mut accounts, mut slots) = (Vec::<(Address, Vec<B256>)>::new(), 0);
         for key in bytes(&witness["keys"]) {
             match key.len() {

@@ -1,4 +1,4 @@
-//! `ots_`: what an explorer is shown of addresses and transactions, against what the blocks say.
+//! `ots_`: addresses and transactions for explorers, compared with the blocks.
 
 use crate::{
     client::{Node, config},
@@ -19,14 +19,14 @@ use std::{path::Path, time::Duration};
 use tempfile::TempDir;
 use transactions::cosmos::TX_TYPE;
 
-/// Transactions of a page: few, so that there are many pages.
+/// Transactions per page, so few that there are many pages.
 const PAGE: usize = 3;
-/// Rounds of transactions on the chain of our own.
+/// Rounds of transactions on the test's own chain.
 const ROUNDS: u64 = 12;
-/// Somebody who only receives.
+/// An account that only receives.
 const RECEIVER: Address = Address::repeat_byte(0xee);
 
-/// Sends the ether it gets on to the address in its input, and is then as before.
+/// Forwards its ether to the address in its input, so that its balance stays the same.
 const FORWARD: [u8; 16] =
     [0x60, 0, 0x60, 0, 0x60, 0, 0x60, 0, 0x34, 0x60, 0, 0x35, 0x5a, 0xf1, 0x50, 0x00];
 /// Creates a contract whose code is one zero byte.
@@ -45,7 +45,7 @@ pub(crate) async fn serve(folder: TempDir, home: Home) -> Node {
     serve_with(folder, home, |_| ()).await
 }
 
-/// The same by settings of its own.
+/// The same with other settings.
 pub(crate) async fn serve_with(
     folder: TempDir,
     home: Home,
@@ -62,7 +62,7 @@ async fn send(node: &Node, from: usize, nonce: u64, tx: TxEip1559) -> Value {
     node.call("eth_sendRawTransaction", json!([sign(from, tx)])).await
 }
 
-/// A transaction of the chain as the oracle sees it.
+/// A transaction of the chain, for the comparison.
 struct Seen {
     tx: Value,
     receipt: Value,
@@ -134,7 +134,7 @@ async fn pages(node: &Node, address: &str, method: &str, expected: usize) -> Vec
     }
 }
 
-/// Everything `ots_` says of the chain is what its blocks say.
+/// Compares every `ots_` response with the blocks.
 async fn check(node: &Node) {
     let seen = all(node).await;
     let mut by_address: HashMap<String, Vec<Value>> = HashMap::default();
@@ -200,8 +200,8 @@ fn flatten(frame: &Value, depth: u64, into: &mut Vec<(String, u64)>) {
     }
 }
 
-/// A chain of our own on which addresses take part in every way there is; the factory, and the hash
-/// of a transaction in which it sends ether on and creates.
+/// A chain on which addresses take part in transactions in every possible way; with the factory, and the hash
+/// of a transaction in which it forwards ether and creates a contract.
 pub(crate) async fn busy() -> (Node, Address, Value) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -223,19 +223,19 @@ pub(crate) async fn busy() -> (Node, Address, Value) {
             ..TxEip1559::default()
         };
         let plain = |to| TxEip1559 { input: Bytes::new(), ..call(to, 9, 21_000) };
-        // Its own balance and nonce stay, with value and without.
+        // Its balance and nonce stay the same, with value and without.
         send(&node, 3, nonce, call(forwarder, 5, 300_000)).await;
         send(&node, 4, nonce, call(forwarder, 0, 300_000)).await;
         made = send(&node, 5, nonce, call(factory, 7, 300_000)).await;
-        // Out of gas: the value comes back.
+        // Out of gas, so the value is returned.
         send(&node, 6, nonce, call(forwarder, 5, 22_000)).await;
         send(&node, 7, nonce, plain(RECEIVER)).await;
-        // Nothing moves, and to oneself.
+        // A transfer of nothing, and one to the sender itself.
         send(&node, 8, nonce, TxEip1559 { value: U256::ZERO, ..plain(RECEIVER) }).await;
         let last = send(&node, 9, nonce, plain(DEV_ACCOUNTS[9].address)).await;
         node.wait_for("eth_getTransactionReceipt", json!([last])).await;
     }
-    // Creations of which nothing stays: one destroys itself, one fails.
+    // Creations whose contract does not exist afterwards: one destroys itself, one fails.
     for (nonce, init) in (1..).zip([vec![0x33, 0xff], vec![0xfe]]) {
         let hash = send(&node, 1, nonce, TxEip1559 { input: init.into(), ..gas.clone() }).await;
         node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -243,8 +243,8 @@ pub(crate) async fn busy() -> (Node, Address, Value) {
     (node, factory, made)
 }
 
-/// A Cosmos transaction is found by each address its messages pay, though it fails and they stay as
-/// they were.
+/// A Cosmos transaction is found by each address that its messages pay, even if it fails and their balances
+/// stay the same.
 async fn everybody_paid_is_found(node: &Node) {
     let paid = [0xb1, 0xb2].map(Address::repeat_byte);
     let vote = MsgVote { proposal_id: 99, voter: address_of(0), option: 1, ..MsgVote::default() };
@@ -258,14 +258,14 @@ async fn everybody_paid_is_found(node: &Node) {
         let page = node.call("ots_searchTransactionsBefore", json!([address, 0, 25])).await;
         assert_eq!(page["txs"][0]["hash"], hash, "{address}: {page}");
     }
-    // It pays for its whole gas limit.
+    // The fee is that of its whole gas limit.
     let details = node.call("ots_getBlockDetails", json!([receipt["blockNumber"]])).await;
     let fees = number(&receipt["effectiveGasPrice"]) * signed::GAS;
     assert_eq!(number(&details["totalFees"]), fees);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_has_its_transactions() {
+async fn transactions_of_an_address_are_found() {
     let (node, factory, made) = busy().await;
     check(&node).await;
     let child = factory.create(ROUNDS);
@@ -278,7 +278,7 @@ async fn an_address_has_its_transactions() {
     everybody_paid_is_found(&node).await;
     let creator = node.call("ots_getContractCreator", json!([child])).await;
     assert_eq!(creator, json!({ "hash": made, "creator": factory }));
-    // The same from the index, and from blocks read again.
+    // The same from the index, and from blocks that are read again.
     let folder = node.stop().await;
     let home = crate::common::reopened(folder.path());
     let node = serve(folder, home).await;
@@ -286,7 +286,7 @@ async fn an_address_has_its_transactions() {
     node.stop().await;
 }
 
-/// A chain of Ethereum's rules, from proof of work on.
+/// A chain that follows Ethereum's rules, starting with proof of work.
 pub(crate) async fn every_fork() -> Node {
     let chain = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/samples/every_fork");
     let genesis = std::fs::read_to_string(chain.join("genesis.json")).unwrap();
@@ -297,14 +297,14 @@ pub(crate) async fn every_fork() -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_through_every_fork() {
+async fn explorer_methods_on_a_chain_through_every_fork() {
     let node = every_fork().await;
     check(&node).await;
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_has_its_pages() {
+async fn block_transactions_are_paginated() {
     let (node, ..) = busy().await;
     for one in all(&node).await {
         let block = number(&one.tx["blockNumber"]);
@@ -346,19 +346,19 @@ async fn what_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node = serve(folder, home).await;
-    let (nobody, no_hash) = (Address::repeat_byte(0x77), B256::repeat_byte(7));
-    let page = node.call("ots_searchTransactionsBefore", json!([nobody, 0, 25])).await;
+    let (unused, no_hash) = (Address::repeat_byte(0x77), B256::repeat_byte(7));
+    let page = node.call("ots_searchTransactionsBefore", json!([unused, 0, 25])).await;
     assert_eq!(page, json!({ "txs": [], "receipts": [], "firstPage": true, "lastPage": true }));
     for method in ["ots_traceTransaction", "ots_getInternalOperations", "ots_getTransactionError"] {
         assert!(node.call(method, json!([no_hash])).await.is_null(), "{method}");
     }
     assert!(node.call("ots_getBlockDetails", json!([1u64 << 40])).await.is_null());
     assert!(node.call("ots_getBlockTransactions", json!([1u64 << 40, 0, 25])).await.is_null());
-    assert!(node.call("ots_getContractCreator", json!([nobody])).await.is_null());
-    assert!(node.call("ots_getTransactionBySenderAndNonce", json!([nobody, 0])).await.is_null());
+    assert!(node.call("ots_getContractCreator", json!([unused])).await.is_null());
+    assert!(node.call("ots_getTransactionBySenderAndNonce", json!([unused, 0])).await.is_null());
     for size in [0, 1_001] {
         let (code, message) =
-            node.fail("ots_searchTransactionsAfter", json!([nobody, 0, size])).await;
+            node.fail("ots_searchTransactionsAfter", json!([unused, 0, size])).await;
         let wanted = format!("page size {size} is not within 1 to 1000");
         assert_eq!((code, message), (-32602, wanted));
     }

@@ -1,5 +1,5 @@
-//! `eth_feeHistory` over the wire: on chains of every kind of transaction it is what blocks and
-//! receipts say, for any range and any percentiles; and geth's rules for both.
+//! `eth_feeHistory` over a socket: on chains with every type of transaction it equals the values in blocks and
+//! receipts, for any range and any percentiles, and follows geth's rules for both.
 
 use super::native::naive_rewards;
 use crate::{
@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 
 /// Senders of the chain's transactions.
 const SENDERS: usize = 6;
-/// Times that transactions are sent; empty blocks come in between by themselves.
+/// Number of times that transactions are sent. Empty blocks are produced in between.
 const ROUNDS: u64 = 30;
-/// Questions asked of each chain.
+/// Number of requests on each chain.
 const QUESTIONS: usize = 200;
 
-/// Kind, tip in steps of 0.1 gwei, bytes of input.
+/// Type, tip in steps of 0.1 gwei, bytes of input.
 type Sent = (u8, u64, usize);
 
 fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
@@ -57,8 +57,9 @@ fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
             },
         ),
         2 => {
-            // Of nobody, so it is skipped; the transaction is of its type all the same.
-            let nobody = Signature::new(U256::ONE, U256::ONE, false);
+            // The signature is invalid, so the authorization is skipped, but the transaction still has its
+            // type.
+            let invalid_signature = Signature::new(U256::ONE, U256::ONE, false);
             let authorization =
                 Authorization { chain_id: U256::from(chain_id), address: to, nonce: 0 };
             sign(
@@ -71,7 +72,7 @@ fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
                     max_priority_fee_per_gas: tip,
                     to,
                     input,
-                    authorization_list: vec![authorization.into_signed(nobody)],
+                    authorization_list: vec![authorization.into_signed(invalid_signature)],
                     ..TxEip7702::default()
                 },
             )
@@ -92,7 +93,7 @@ fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
     }
 }
 
-/// The same chain and the same questions each time.
+/// The same chain and the same requests in every run.
 pub(crate) fn runner(seed: u8) -> TestRunner {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     TestRunner::new_with_rng(Config::default(), rng)
@@ -111,7 +112,7 @@ fn percentiles() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-/// Sends a random chain's transactions; the last block with one.
+/// Sends the transactions of a random chain; returns the last block with one.
 pub(crate) async fn grow(node: &Node, runner: &mut TestRunner) -> u64 {
     let mut nonces = [0; SENDERS];
     let mut newest = Value::Null;
@@ -134,7 +135,7 @@ pub(crate) fn number(value: &Value) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_what_blocks_and_receipts_say() {
+async fn fee_history_equals_blocks_and_receipts() {
     for seed in 0..2 {
         let (node, mut runner) = (Node::native().await, runner(seed));
         let newest = grow(&node, &mut runner).await;
@@ -217,7 +218,7 @@ async fn ranges_and_percentiles_follow_geths_rules() {
         (json!(["3", "0x7"]), "0x5", 3),
         (json!([3, "0x1", null]), "0x0", 2),
         (json!([1, "earliest", []]), "0x0", 1),
-        // Cut to the cap, as geth cuts to 1,024.
+        // Reduced to the cap, as geth reduces to 1,024.
         (json!(["0xffffffffffffffff", "0x9", [50]]), "0x5", 5),
     ] {
         let history = node.call("eth_feeHistory", params.clone()).await;

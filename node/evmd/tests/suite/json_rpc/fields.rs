@@ -1,5 +1,5 @@
-//! Fields of request objects: names in any case, hashes, data and quantities with `0x` only, addresses in
-//! any form, and errors that name the field.
+//! Fields of request objects: names in any case; hashes, data and quantities only with `0x`; addresses in any
+//! format; and errors that name the field.
 
 use super::explorer::{every_fork, serve_with};
 use crate::{client::Node, common::native_home};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const CONTRACT: Address = Address::repeat_byte(0xcc);
 
-/// Code that returns what the instruction pushes.
+/// Code that returns the value which the instruction pushes.
 fn returning(instruction: &str) -> String {
     format!("0x{instruction}60005260206000f3")
 }
@@ -19,7 +19,7 @@ fn word(number: u64) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_of_fields_are_read_in_any_case() {
+async fn field_names_are_accepted_in_any_case() {
     let node = every_fork().await;
     let contract = CONTRACT.to_string();
     // The number of the block, the first word of the input, and slot 7.
@@ -37,7 +37,7 @@ async fn names_of_fields_are_read_in_any_case() {
     ] {
         assert_eq!(node.call("eth_call", params.clone()).await, expected, "{params}");
     }
-    // A block that is named, and not the newest one.
+    // A named block that is not the newest one.
     let block = node.call("eth_getBlockByNumber", json!(["0x2", false])).await;
     let logs = node.call("eth_getLogs", json!([{ "blockhash": block["hash"] }])).await;
     assert_eq!(logs, node.call("eth_getLogs", json!([{ "blockHash": block["hash"] }])).await);
@@ -65,7 +65,7 @@ async fn names_of_fields_are_read_in_any_case() {
     node.stop().await;
 }
 
-/// Parameters with something in the place of `?`, and that something without `0x`.
+/// Parameters with a value in the place of `?`, and that value without `0x`.
 fn without_prefix(template: &Value, bare: &str) -> [Value; 2] {
     let filled = |text: String| {
         let text = template.to_string().replace('?', &text);
@@ -158,7 +158,7 @@ async fn hashes_data_and_quantities_need_their_prefix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addresses_are_taken_in_every_form_wherever_one_is() {
+async fn addresses_are_accepted_in_every_format_in_all_fields() {
     let node = every_fork().await;
     let hex = format!("{CONTRACT:x}");
     let forms = [format!("0x{hex}"), hex.clone(), hex.to_uppercase(), bech32("cosmos", CONTRACT)];

@@ -1,4 +1,4 @@
-//! Logs, proofs and prices of the past: each against what blocks and receipts say.
+//! Logs, proofs and past gas prices, each compared with blocks and receipts.
 
 use crate::{
     client::Node,
@@ -12,16 +12,16 @@ use home::Home;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Blocks of the proofs' chain: enough for the index to hold some and the layers the others.
+/// Blocks of the chain for proofs: some of them are in the index, the others in the layers above it.
 const BLOCKS: u64 = 200;
-/// Blocks of the logs' chain.
+/// Blocks of the chain for logs.
 const LOG_BLOCKS: u64 = 3000;
-/// Rounds of transactions, spread over a chain.
+/// Rounds of transactions, distributed over a chain.
 const ROUNDS: u64 = 40;
-/// Topics in use: few, so that filters meet logs.
+/// Number of different topics, so few that filters match logs.
 const TOPICS: u64 = 3;
 
-/// Numbers that look random and are the same every time (a linear congruential generator).
+/// Pseudo-random numbers that are the same in every run (a linear congruential generator).
 struct Numbers(u64);
 
 impl Numbers {
@@ -31,7 +31,7 @@ impl Numbers {
     }
 }
 
-/// Deploys a contract that stores the block number and logs its input's words as topics.
+/// Deploys a contract that stores the block number and emits the words of its input as topics of a log.
 fn logger(topics: u8) -> Bytes {
     let mut code = vec![0x43, 0x60, 0x00, 0x55];
     for word in (0..topics).rev() {
@@ -58,8 +58,7 @@ async fn submit(node: &Node, from: usize, nonce: u64, to: TxKind, input: Bytes) 
     node.call("eth_sendRawTransaction", json!([raw])).await
 }
 
-/// A chain of `length` blocks or more that log at random; the contracts, and the newest block that
-/// was waited for.
+/// A chain of at least `length` blocks with random logs; returns the contracts and the newest block.
 async fn eventful(length: u64) -> (Node, Vec<Address>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -119,7 +118,7 @@ fn matches(log: &Value, addresses: &[Value], topics: &[Vec<Value>]) -> bool {
         && topics.iter().zip(found).all(|(any, found)| any.is_empty() || any.contains(found))
 }
 
-/// Random filters over a chain whose logs are known: the index finds what a full scan does.
+/// Compares random filters with a full scan over a chain with known logs.
 async fn compare(node: &Node, head: u64, rounds: u64) {
     let logs = all_logs(node, head).await;
     let mut numbers = Numbers(7);
@@ -159,7 +158,7 @@ async fn compare(node: &Node, head: u64, rounds: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_index_finds_what_a_scan_does() {
+async fn log_index_equals_a_full_scan() {
     let (node, _, head) = eventful(LOG_BLOCKS).await;
     compare(&node, head, 300).await;
     node.stop().await;
@@ -167,7 +166,7 @@ async fn the_log_index_finds_what_a_scan_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-async fn the_log_index_finds_what_a_scan_does_on_a_long_chain() {
+async fn log_index_equals_a_full_scan_on_a_long_chain() {
     let chain = fixtures("chains/hive-sync-3000");
     let folder = tempfile::tempdir().unwrap();
     let genesis = std::fs::read_to_string(chain.join("genesis.json")).unwrap();
@@ -179,7 +178,7 @@ async fn the_log_index_finds_what_a_scan_does_on_a_long_chain() {
     node.stop().await;
 }
 
-/// An account's proof against the state root of its block.
+/// Checks the proof of an account against the state root of its block.
 fn check_proof(proof: &Value, root: B256) {
     let address: Address = serde_json::from_value(proof["address"].clone()).unwrap();
     let nodes = |value: &Value| -> Vec<Bytes> { serde_json::from_value(value.clone()).unwrap() };
@@ -208,7 +207,7 @@ fn check_proof(proof: &Value, root: B256) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_block_can_be_proven() {
+async fn proofs_are_valid_at_every_block() {
     let (node, contracts, head) = eventful(BLOCKS).await;
     for number in (0..=head).step_by(7).chain([head]) {
         let tag = format!("{number:#x}");
@@ -224,9 +223,9 @@ async fn every_block_can_be_proven() {
     node.stop().await;
 }
 
-/// A block leaves the pool when it is executed, and is published when it is durable.
+/// A block's transactions leave the pool when it is executed, and it is published when it is durable.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_is_never_out_of_sight() {
+async fn transaction_is_always_in_the_pool_or_in_a_block() {
     const ROUNDS: u64 = 100;
     let node = Node::native().await;
     let from = json!(DEV_ACCOUNTS[3].address);
@@ -248,9 +247,10 @@ async fn a_transaction_is_never_out_of_sight() {
     node.stop().await;
 }
 
-/// Blocks with more logs than an answer may have: alone they come whole, and who polls misses none.
+/// Blocks with more logs than a response may have: a single block is returned completely, and polling a filter
+/// misses none.
 #[tokio::test(flavor = "multi_thread")]
-async fn logs_beyond_the_cap_are_not_lost() {
+async fn logs_above_the_cap_are_not_lost() {
     const CALLS: u64 = 5;
     let node = Node::native_with(|config| config.json_rpc.logs_cap = 8).await;
     // Ten times: no data, no topics.

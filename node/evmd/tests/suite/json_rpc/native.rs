@@ -1,4 +1,4 @@
-//! A wallet's day on a development chain.
+//! The requests of a wallet on a development chain.
 
 use crate::{
     client::Node,
@@ -31,7 +31,7 @@ fn quantity(value: &Value) -> U256 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_is_seen_from_every_side() {
+async fn transfer_is_shown_by_all_methods() {
     let node = Node::native().await;
     let (from, to) = (DEV_ACCOUNTS[0].address, Address::repeat_byte(0x77));
     assert_eq!(node.call("eth_getTransactionCount", json!([from, "pending"])).await, "0x0");
@@ -63,7 +63,7 @@ async fn a_transfer_is_seen_from_every_side() {
     let history = node.call("eth_feeHistory", json!(["0x1", number, [0, 100]])).await;
     assert_eq!(history["reward"], json!([["0x3b9aca00", "0x3b9aca00"]]));
     assert_eq!(history["baseFeePerGas"][0], block["baseFeePerGas"]);
-    // The block had room for every transaction, so its tip was not needed.
+    // All transactions fitted into the block, so their tip was not needed.
     let tip = quantity(&node.call("eth_maxPriorityFeePerGas", json!([])).await);
     assert!(tip < U256::from(1_000_000_000), "{tip}");
     let again = node.fail("eth_sendRawTransaction", json!([raw])).await;
@@ -72,7 +72,7 @@ async fn a_transfer_is_seen_from_every_side() {
     node.stop().await;
 }
 
-/// The definition of geth, from receipts: sort by tip, walk until the gas reaches the share.
+/// geth's definition, from receipts: sort by tip, and add up the gas until it reaches the share.
 pub(crate) fn naive_rewards(block: &Value, receipts: &Value, percentiles: &[f64]) -> Vec<U256> {
     let base_fee = quantity(&block["baseFeePerGas"]);
     let mut tips: Vec<_> = receipts
@@ -101,12 +101,12 @@ pub(crate) fn naive_rewards(block: &Value, receipts: &Value, percentiles: &[f64]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fee_history_is_what_the_receipts_say() {
+async fn fee_history_equals_the_receipts() {
     let node = Node::native().await;
     let mut last = Value::Null;
     for nonce in 0..20_u64 {
         for sender in 3..6 {
-            // Three tips, some equal; different gas through the length of the input.
+            // Three tips, some of them equal; the gas varies with the length of the input.
             let tip = u128::from((nonce * 7 + sender as u64) % 5) * 100_000_000;
             let raw = sign(
                 sender,
@@ -147,9 +147,9 @@ async fn fee_history_is_what_the_receipts_say() {
     node.stop().await;
 }
 
-/// By the contracts of the development genesis.
+/// With the contracts of the development genesis.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_tools_expect_is_there() {
+async fn well_known_contracts_exist() {
     let node = Node::native().await;
     let salt = B256::repeat_byte(7);
     for (nonce, deployer) in [(0, CREATE2_DEPLOYER), (1, SAFE_FACTORY)] {
@@ -195,9 +195,9 @@ fn bech32_to_hex() -> Bytes {
     input.into()
 }
 
-/// Contracts at 0x100 and 0x400 are there where the chain's parameters list them.
+/// There are contracts at 0x100 and 0x400 if the chain's parameters list them.
 #[tokio::test(flavor = "multi_thread")]
-async fn precompiled_contracts_are_there_by_parameter() {
+async fn precompiles_exist_if_parameters_list_them() {
     let [p256, bech32] =
         [ExtraPrecompile::P256, ExtraPrecompile::Bech32].map(|extra| extra.address());
     let plain = Genesis::native_dev(0).to_json();
@@ -233,7 +233,7 @@ async fn precompiled_contracts_are_there_by_parameter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_contract_is_deployed_called_and_heard() {
+async fn contract_is_deployed_and_called_and_emits_logs() {
     let node = Node::native().await;
     let plain = TxEip1559 {
         chain_id: CHAIN_ID,
@@ -262,7 +262,7 @@ async fn a_contract_is_deployed_called_and_heard() {
     assert_eq!(node.call("eth_getLogs", json!([filter])).await, receipt["logs"]);
     let filter = json!({ "fromBlock": number, "toBlock": number, "topics": [[one]] });
     assert_eq!(node.call("eth_getLogs", json!([filter])).await, json!([]));
-    // Half the limit of 200,000 is charged at least; the estimate tells the true need.
+    // At least half of the limit of 200,000 is charged; the estimate returns the actual use.
     assert_eq!(receipt["gasUsed"], json!("0x186a0"));
     let gas = node.call("eth_estimateGas", json!([{ "to": contract }])).await;
     assert!((U256::from(22_000)..U256::from(60_000)).contains(&quantity(&gas)), "{gas}");
@@ -274,15 +274,15 @@ async fn a_contract_is_deployed_called_and_heard() {
     let to = "0x00000000000000000000000000000000000c0de0";
     let code = "0x6308c379a060e01b5f5260206004526001602452607860f81b60445260645ffd";
     let call = json!([{ "to": to }, "latest", { to: { "code": code } }]);
-    let told = (3, "execution reverted: x".to_owned());
-    assert_eq!(node.fail("eth_call", call.clone()).await, told);
+    let expected = (3, "execution reverted: x".to_owned());
+    assert_eq!(node.fail("eth_call", call.clone()).await, expected);
     let list = node.call("eth_createAccessList", call).await;
     assert_eq!(list["error"], "execution reverted");
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_in_the_pool_is_shown() {
+async fn txpool_methods_show_pending_and_queued_transactions() {
     let node = Node::native_with(|config| config.json_rpc.api.push("debug".to_owned())).await;
     let sender = DEV_ACCOUNTS[2].address;
     let gapped = transfer(2, 1, Address::ZERO);
@@ -303,12 +303,12 @@ async fn what_waits_in_the_pool_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_sees_one_block() {
+async fn batch_uses_one_block() {
     let node = Node::native().await;
     let calls = |id: usize| json!({ "jsonrpc": "2.0", "id": id, "method": "eth_blockNumber" });
     let batch = Value::from((0..100).map(calls).collect::<Vec<_>>()).to_string();
     let mut seen = Vec::new();
-    // Until the chain has moved between two batches it could not have moved within one.
+    // The chain advances between batches, which shows that it could have advanced within one.
     while seen.len() < 3 {
         let answers = node.post(&batch).await;
         let answers = answers.as_array().unwrap();
@@ -322,14 +322,14 @@ async fn a_batch_sees_one_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addresses_are_taken_in_either_form() {
+async fn addresses_are_accepted_as_hex_and_bech32() {
     let node = Node::native().await;
     let bech32 = keys::bech32("cosmos", DEV_ACCOUNTS[0].address);
     let hex = node.call("eth_getBalance", json!([DEV_ACCOUNTS[0].address, "earliest"])).await;
     assert_eq!(node.call("eth_getBalance", json!([bech32, "earliest"])).await, hex);
     let (code, message) = node.fail("eth_getBalance", json!([format!("{bech32}q")])).await;
     assert!(code == -32602 && message.contains("checksum"), "{message}");
-    // Programs write the digits in any case.
+    // Clients write the digits in any case.
     let any_case = DEV_ACCOUNTS[0].address.to_checksum(None).replace('F', "f");
     for address in [any_case.clone(), any_case[2..].to_owned()] {
         assert_eq!(node.call("eth_getBalance", json!([address, "earliest"])).await, hex);
@@ -355,18 +355,18 @@ async fn websocket_is_served_on_both_ports() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_tells_about_itself() {
+async fn metrics_health_and_status_are_served() {
     let node = Node::native().await;
     node.call("eth_chainId", json!([])).await;
     node.fail("eth_unknown", json!([])).await;
     let (status, metrics) = node.get("/metrics").await;
     assert_eq!(status, 200);
     for sample in [
-        "rpc_call_seconds_count{method=\"eth_chainId\"} 1",
-        "rpc_errors_total{method=\"unknown\",code=\"-32601\"} 1",
-        "ring_capacity_batches{ring=\"raw\"}",
-        "stage_in_total{stage=\"commit\"}",
-        "storage_used_bytes{environment=\"index\"}",
+        "evmd_rpc_call_duration_seconds_count{method=\"eth_chainId\"} 1",
+        "evmd_rpc_errors_total{method=\"unknown\",code=\"-32601\"} 1",
+        "evmd_ring_capacity_batches{ring=\"raw\"}",
+        "evmd_stage_items_received_total{stage=\"commit\"}",
+        "evmd_storage_used_bytes{environment=\"index\"}",
     ] {
         assert!(metrics.contains(sample), "{sample}\n{metrics}");
     }

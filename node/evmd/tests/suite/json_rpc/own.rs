@@ -1,4 +1,4 @@
-//! What this node has beside Ethereum's methods: its pipeline, fees over long ranges, and the
+//! Methods of this node that Ethereum clients do not have: the pipeline, fees over long ranges, and the
 //! subscription to fees.
 
 use super::{
@@ -13,12 +13,12 @@ use alloy_primitives::{Address, U256};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// Stages of a node that makes blocks, in pipeline order.
+/// Stages of a node that produces blocks, in pipeline order.
 const STAGES: [&str; 8] =
     ["ingest", "recover", "ante", "execute", "fee", "seal", "commit", "flush"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pipeline_shows_its_stages() {
+async fn evmd_pipeline_returns_the_stages() {
     let node = Node::native().await;
     let raw = transfer(0, 0, Address::ZERO);
     let receipt = node.call("eth_sendRawTransactionSync", json!([raw, 30_000])).await;
@@ -27,7 +27,7 @@ async fn the_pipeline_shows_its_stages() {
         let stages = shown["stages"].as_array().unwrap().iter();
         stages.filter(|stage| stage["name"] == "execute").any(|stage| stage["given"] == 1)
     };
-    // Stages tell their counters a few times a second.
+    // Stages publish their counters a few times per second.
     let looking = async {
         loop {
             let shown = node.call("evmd_pipeline", json!([])).await;
@@ -64,7 +64,7 @@ async fn read(node: &Node, at: u64) -> (Value, Value) {
     (block, receipts)
 }
 
-/// All transactions of a bucket as if they were of one block: the tip each paid, by gas.
+/// The transactions of a bucket as if they were in one block: the tip of each, weighted by gas.
 fn quantiles(blocks: &[(Value, Value)], percentiles: &[f64]) -> Vec<U256> {
     let quantity = |value: &Value| value.as_str().unwrap().parse::<U256>().unwrap();
     let tips = blocks.iter().flat_map(|(block, receipts)| {
@@ -79,7 +79,7 @@ fn quantiles(blocks: &[(Value, Value)], percentiles: &[f64]) -> Vec<U256> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fee_quantiles_are_what_the_receipts_of_a_bucket_say() {
+async fn fee_quantiles_equal_the_receipts_of_a_bucket() {
     let node = Node::native().await;
     let newest = grow(&node, &mut runner(9)).await;
     let mut blocks = Vec::new();
@@ -123,7 +123,7 @@ async fn fee_quantiles_are_what_the_receipts_of_a_bucket_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fee_quantiles_refuse_what_means_nothing() {
+async fn fee_quantiles_refuse_invalid_parameters() {
     let node = Node::native().await;
     node.wait_for("eth_getBlockByNumber", json!(["0x5", false])).await;
     let many: Vec<_> = (0..101).map(|step| f64::from(step) / 2.0).collect();
@@ -154,7 +154,7 @@ async fn fee_quantiles_refuse_what_means_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_blocks_fees_are_pushed_as_the_history_has_them() {
+async fn pushed_fees_equal_the_fee_history() {
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.ws_address).await;
     let percentiles = json!([0, 12.5, 100]);

@@ -1,4 +1,4 @@
-//! `trace_`: what it says of a chain, against the chain's state and the tracers of `debug_`.
+//! `trace_`: traces of a chain, compared with its state and the tracers of `debug_`.
 
 use super::explorer::{busy, every_fork, serve, serve_with};
 use crate::{
@@ -11,25 +11,25 @@ use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Somebody who only receives.
+/// An account that only receives.
 const RECEIVER: Address = Address::repeat_byte(0xee);
-/// Adds one to its first slot and returns it.
+/// Increments its first slot and returns it.
 const COUNTER: [u8; 18] =
     [0x60, 0, 0x54, 0x60, 1, 0x01, 0x80, 0x60, 0, 0x55, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3];
-/// Calls an account without code with a megabyte of input, for ever.
+/// Calls an account without code with a megabyte of input, in an endless loop.
 const LOUD: [u8; 21] = [
     0x5b, 0x60, 0, 0x60, 0, 0x62, 0x10, 0, 0, 0x60, 0, 0x60, 0, 0x60, 0xff, 0x5a, 0xf1, 0x50, 0x60,
     0, 0x56,
 ];
-/// Has the identity contract give back half a megabyte, for ever.
+/// Calls the identity contract with half a megabyte, in an endless loop.
 const ECHO: [u8; 19] =
     [0x5b, 0x60, 0, 0x60, 0, 0x62, 0x08, 0, 0, 0x60, 0, 0x60, 4, 0x5a, 0xfa, 0x50, 0x60, 0, 0x56];
-/// Calls an account without code with a hundred kilobytes of memory for its output, for ever.
+/// Calls an account without code with a hundred kilobytes of memory for its output, in an endless loop.
 const ROOMY: [u8; 21] = [
     0x5b, 0x62, 0x01, 0x90, 0, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, 0xff, 0x5a, 0xf1, 0x50,
     0x60, 0, 0x56,
 ];
-/// Fills a hundred kilobytes of memory, and writes there for ever.
+/// Fills a hundred kilobytes of memory, and writes to it in an endless loop.
 const WIDE: [u8; 16] =
     [0x60, 0, 0x62, 0x01, 0x90, 0, 0x53, 0x5b, 0x60, 0, 0x60, 0, 0x53, 0x60, 7, 0x56];
 
@@ -58,7 +58,7 @@ async fn blocks(node: &Node) -> Vec<Value> {
     blocks
 }
 
-/// Kind and depth of every call that the call tracer saw, without those of precompiles.
+/// The type and depth of every call of the call tracer, except those of precompiles.
 fn flatten(frame: &Value, depth: usize, into: &mut Vec<(String, usize)>) {
     let kind = match frame["type"].as_str().unwrap() {
         "CREATE" | "CREATE2" => "create",
@@ -78,7 +78,7 @@ fn flatten(frame: &Value, depth: usize, into: &mut Vec<(String, usize)>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_those_of_the_call_tracer() {
+async fn traces_equal_those_of_the_call_tracer() {
     let node = every_fork().await;
     assert!(check_calls(&node).await > 0, "the chain has blocks of proof of work");
     node.stop().await;
@@ -87,7 +87,7 @@ async fn calls_are_those_of_the_call_tracer() {
     node.stop().await;
 }
 
-/// Checks what `trace_` says of each block; gives how many were rewarded.
+/// Checks the traces of each block; returns the number of blocks with a reward.
 async fn check_calls(node: &Node) -> usize {
     let (mut all, mut rewarded) = (Vec::new(), 0);
     for block in blocks(node).await {
@@ -219,10 +219,10 @@ async fn check_filters(node: &Node, all: &[Value]) {
     assert_eq!(list(&found).iter().collect::<Vec<_>>(), expected);
 }
 
-/// A value that a diff speaks of: an account's balance or nonce, or a slot.
+/// A value in a diff: the balance or nonce of an account, or a slot.
 type Field = (String, String);
 
-/// The value before, and after, as a diff has it; nothing for one that stayed.
+/// The value before and after in a diff; `None` if it did not change.
 fn change(delta: &Value) -> Option<(U256, U256)> {
     let delta = delta.as_object()?;
     let (kind, value) = delta.iter().next().unwrap();
@@ -243,7 +243,7 @@ async fn value_at(node: &Node, (address, field): &Field, block: &Value) -> U256 
     number(&value)
 }
 
-/// What a block's diffs say of every value they name: as it was, and as it became.
+/// Compares every value in the diffs of a block before and after it.
 async fn check_diffs(node: &Node, parent: &Value, block: &Value) -> usize {
     let of_block = json!([block["number"], ["stateDiff"]]);
     let of_block = node.call("trace_replayBlockTransactions", of_block).await;
@@ -273,7 +273,7 @@ async fn check_diffs(node: &Node, parent: &Value, block: &Value) -> usize {
             }
         }
     }
-    // Who is paid by the block itself is changed once more.
+    // An account that receives the block reward is changed once more.
     let paid = |address: &str| {
         let given = block["withdrawals"].as_array().into_iter().flatten();
         block["miner"] == *address || given.into_iter().any(|to| to["address"] == *address)
@@ -287,7 +287,7 @@ async fn check_diffs(node: &Node, parent: &Value, block: &Value) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn diffs_are_those_of_the_state() {
+async fn state_diffs_equal_the_state() {
     for node in [every_fork().await, busy().await.0] {
         let blocks = blocks(&node).await;
         let mut checked = 0;
@@ -299,7 +299,7 @@ async fn diffs_are_those_of_the_state() {
     }
 }
 
-/// A contract that counts, deployed.
+/// Deploys a counting contract.
 async fn counter(node: &Node) -> Address {
     let init = [&[0x60, 18, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3], &COUNTER[..]].concat();
     let create = TxEip1559 {
@@ -315,7 +315,7 @@ async fn counter(node: &Node) -> Address {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_follow_one_another() {
+async fn trace_call_many_runs_calls_in_sequence() {
     let node = native().await;
     let contract = counter(&node).await;
     let call = json!({ "from": DEV_ACCOUNTS[2].address, "to": contract });
@@ -345,7 +345,7 @@ async fn calls_follow_one_another() {
         json!({ contract.to_string(): { "stateDiff": { word(0).as_str().unwrap(): word(41) } } });
     let overridden = node.call("trace_call", json!([call, [], "latest", overrides])).await;
     assert_eq!(overridden["output"], word(42));
-    // A call that fails has a trace; one that cannot run has not.
+    // A call that fails has a trace. One that is invalid does not.
     let fails = json!({ "data": "0xfe", "gas": "0x10000" });
     let failed = node.call("trace_call", json!([fails, ["trace"]])).await;
     assert_eq!(failed["trace"][0]["error"], "Bad instruction", "{failed}");
@@ -359,7 +359,7 @@ async fn calls_follow_one_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raw_transaction_is_tried() {
+async fn raw_transaction_can_be_traced() {
     let node = native().await;
     let raw = transfer(2, 0, RECEIVER);
     let tried = json!([raw, ["trace", "stateDiff"]]);
@@ -368,7 +368,7 @@ async fn a_raw_transaction_is_tried() {
     assert_eq!(received["balance"], json!({ "+": "0x1" }), "{tried}");
     assert_eq!(tried["trace"][0]["action"]["from"], json!(DEV_ACCOUNTS[2].address));
     assert_eq!(number(&node.call("eth_getBalance", json!([RECEIVER])).await), U256::ZERO);
-    // Mined, it does the same, but for the nonce and the price of its block.
+    // The mined transaction has the same trace, except for the nonce and the gas price.
     let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
     assert_eq!(hash, json!(keccak256(&raw)));
     node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -386,7 +386,7 @@ async fn a_raw_transaction_is_tried() {
     node.stop().await;
 }
 
-/// What a tracer says when it would keep too much.
+/// The error of a tracer that would exceed its memory limit.
 const TOO_LARGE: &str = "trace exceeds 268435456 bytes";
 
 fn with(code: &[u8]) -> Value {
@@ -394,10 +394,10 @@ fn with(code: &[u8]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_trace_keeps_is_bounded() {
+async fn memory_of_a_tracer_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
-    // A quarter of a gigabyte takes a debug build long on a busy machine.
+    // A quarter of a gigabyte takes a debug build a long time on a busy machine.
     let node = serve_with(folder, home, |config| config.json_rpc.call_timeout_ms = 60_000).await;
     let call = json!({ "to": RECEIVER });
     for (code, options) in [
@@ -423,7 +423,7 @@ async fn what_a_trace_keeps_is_bounded() {
         let (code, message) = node.fail("trace_call", traced).await;
         assert!(code == -32000 && message.starts_with(TOO_LARGE), "{kind}: {message}");
     }
-    // What keeps little may run to its end.
+    // A tracer that uses little memory may run to its end.
     let gas = json!({ "to": RECEIVER, "gas": "0x30d40" });
     let short = json!([gas, "latest", { "limit": 3, "stateOverrides": with(&WIDE) }]);
     let short = node.call("debug_traceCall", short).await;
@@ -436,9 +436,9 @@ async fn what_a_trace_keeps_is_bounded() {
     node.stop().await;
 }
 
-/// The same bytes may stand in an answer again and again, and calls may be many.
+/// A response may contain the same bytes repeatedly, and there may be many calls.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_trace_says_is_bounded() {
+async fn size_of_a_trace_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node =
@@ -460,7 +460,7 @@ async fn what_a_trace_says_is_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_and_what_makes_no_sense() {
+async fn missing_items_and_invalid_requests() {
     let node = native().await;
     node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     let none = json!(B256::repeat_byte(7));

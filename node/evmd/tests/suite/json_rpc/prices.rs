@@ -1,4 +1,4 @@
-//! What wallets are told to pay on a native chain.
+//! Suggested gas prices on a native chain.
 
 use crate::{
     client::Node,
@@ -11,7 +11,7 @@ use home::Home;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A development chain with these parameters of its fee market changed.
+/// A development chain with these parameters of its fee market.
 async fn node(params: Value, block_time: Option<Duration>) -> Node {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -50,8 +50,8 @@ fn offer(from: usize, nonce: u64, cap: u128, tip: u128) -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn before_anybody_paid() {
-    // After genesis the next base fee is seven eighths of the first.
+async fn suggested_prices_without_transactions() {
+    // After genesis, the next base fee is seven eighths of the first.
     for (base_fee, elasticity, denominator, base, tip, price) in [
         ("1000000000", 2, 8, "0x342770c0", "0x684ee18", "0x3aac5ed8"),
         ("8", 2, 8, "0x7", "0x0", "0x7"),
@@ -73,9 +73,9 @@ async fn before_anybody_paid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_floor_is_never_undercut() {
+async fn suggested_price_is_never_below_the_floor() {
     let node = node(json!({ "base_fee": "9", "min_gas_price": "8.5" }), None).await;
-    // Next base fee 8.5, shown in whole wei; nine is what a transaction must pay.
+    // The next base fee is 8.5, shown in whole wei; a transaction must pay nine.
     assert_eq!(prices(&node).await, ["0x8", "0x1", "0x9"]);
     let (code, message) = node.fail("eth_sendRawTransaction", json!([offer(0, 0, 8, 8)])).await;
     assert_eq!(code, -32000);
@@ -91,7 +91,7 @@ async fn the_floor_is_never_undercut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_price_below_the_base_fee_is_refused() {
+async fn price_below_the_base_fee_is_refused() {
     let node = node(json!({}), None).await;
     let low = offer(0, 0, 874_999_999, 0);
     let (code, message) = node.fail("eth_sendRawTransaction", json!([low])).await;
@@ -102,17 +102,21 @@ async fn a_price_below_the_base_fee_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_base_fee_the_median_is_told() {
+async fn without_a_base_fee_the_median_is_suggested() {
     let params = json!({ "no_base_fee": true, "min_gas_price": "5" });
     let node = node(params, Some(Duration::from_millis(5))).await;
-    assert_eq!(prices(&node).await, ["0x5", "0x1", "0x5"], "nobody has paid: the least prices");
+    assert_eq!(
+        prices(&node).await,
+        ["0x5", "0x1", "0x5"],
+        "there are no transactions: the minimum prices"
+    );
     for (nonce, tip) in [7, 100, 9, 8, 1_000].into_iter().enumerate() {
         let raw = offer(0, nonce as u64, 2_000, tip);
         let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
         let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
         assert_eq!(receipt["effectiveGasPrice"], json!(format!("{tip:#x}")));
     }
-    // 7, 8, 9, 100, 1000: the middle one; 60 % of the gas offers nine or less.
+    // 7, 8, 9, 100, 1000: the median; 60 % of the gas has a price of nine or less.
     assert_eq!(prices(&node).await, ["0x9", "0x9", "0x9"]);
     let block = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
     assert_eq!(block["baseFeePerGas"], "0x0");
@@ -125,7 +129,7 @@ async fn without_a_base_fee_the_median_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_market_is_shown_at_any_block() {
+async fn fee_market_is_served_at_any_block() {
     let node = node(json!({}), Some(Duration::from_millis(5))).await;
     node.wait_for("eth_getBlockByNumber", json!(["0x3", false])).await;
     let genesis = node.call("evmd_feemarketParams", json!(["0x0"])).await;

@@ -1,4 +1,4 @@
-//! What one client may do to a node, and what others notice of it.
+//! Protection of the node and of other clients from one client.
 
 use crate::{
     client::{Node, PATIENCE, exchange},
@@ -33,7 +33,7 @@ fn request(host: &str, extra: &str, body: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_and_pages_of_strangers_are_refused() {
+async fn foreign_hosts_and_origins_are_refused() {
     let node = Node::native().await;
     let call = body("eth_chainId", &json!([]));
     let ask = async |host: &str, extra: &str| {
@@ -53,7 +53,7 @@ async fn names_and_pages_of_strangers_are_refused() {
     assert!(ours.contains("access-control-allow-origin: http://localhost:3000"), "{ours}");
     let strange = ask("localhost", "Origin: https://evil.example\r\n").await;
     assert!(!strange.contains("access-control-allow-origin"), "{strange}");
-    // A browser does not ask before it opens a WebSocket.
+    // A browser sends no preflight request before it opens a WebSocket.
     let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
         Connection: Upgrade\r\nOrigin: https://evil.example\r\n\
         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
@@ -81,7 +81,7 @@ async fn each_address_serves_its_namespaces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_calls_too_often_is_told_how_often_is_allowed() {
+async fn rate_limit_error_contains_the_limit() {
     let node = Node::native_with(|config| config.json_rpc.rate_per_connection = 25).await;
     let call = body("eth_chainId", &json!([]));
     let batch = format!("[{}]", vec![call.as_str(); 60].join(","));
@@ -92,7 +92,7 @@ async fn who_calls_too_often_is_told_how_often_is_allowed() {
     assert_eq!(refused[0]["error"]["code"], -32005);
     assert_eq!(refused[0]["error"]["data"]["limit"], 25);
     assert!(refused[0]["error"]["data"]["retryAfterMs"].as_u64().unwrap() > 0);
-    // A single call is refused as HTTP has it.
+    // A refused single call has an HTTP status.
     let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
     let many = request("localhost", "", &call).repeat(60)
         + &request("localhost", "Connection: close\r\n", &call);
@@ -120,7 +120,7 @@ async fn connections_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_are_told_with_the_error() {
+async fn errors_contain_the_limit() {
     let node = Node::native_with(|config| {
         config.json_rpc.max_batch = 10;
         config.json_rpc.max_response_bytes = 20_000;
@@ -137,7 +137,7 @@ async fn limits_are_told_with_the_error() {
     socket.send(&eleven).await;
     let answers = socket.receive().await;
     assert_eq!((limit(&answers[0], -32600), &answers[0]["id"]), (10, &json!(1)));
-    // Ten blocks fit nine times or so: the others are errors, and the answer stays in bounds.
+    // About nine blocks fit. The others are errors, and the response stays within its limit.
     let big = body("web3_sha3", &json!(["0x"])).replace("web3_sha3", &"m".repeat(3000));
     let ten = format!("[{}]", [big.as_str(); 10].join(","));
     let answers = node.post(&ten).await;
@@ -153,7 +153,7 @@ async fn limits_are_told_with_the_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endless_call_ends_in_time() {
+async fn endless_call_ends_at_its_timeout() {
     let node = Node::native_with(|config| {
         config.json_rpc.gas_cap = 0;
         config.json_rpc.call_timeout_ms = 200;
@@ -164,7 +164,7 @@ async fn an_endless_call_ends_in_time() {
     for method in ["eth_call", "eth_estimateGas", "eth_createAccessList"] {
         let begun = Instant::now();
         let answer = node.answer(method, endless()).await;
-        // An estimate has no more gas than a block.
+        // The gas of an estimate is limited to that of a block.
         if method != "eth_estimateGas" || !answer["error"]["data"].is_null() {
             let message = "execution aborted (timeout = 200ms)";
             assert_eq!(answer["error"]["message"], message, "{method}: {answer}");
@@ -183,14 +183,14 @@ async fn an_endless_call_ends_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_for_nobody_is_given_up() {
+async fn work_is_aborted_when_the_client_disconnects() {
     let node = Node::native_with(|config| {
         config.json_rpc.gas_cap = 0;
         config.json_rpc.call_timeout_ms = 3_600_000;
     })
     .await;
     let call = request("localhost", "", &body("eth_call", &endless()));
-    // More than there are threads for them.
+    // More than there are threads for such calls.
     let mut streams = Vec::new();
     for _ in 0..70 {
         let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
@@ -221,7 +221,7 @@ async fn silent_and_slow_clients_are_closed() {
         let mut rest = Vec::new();
         timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("closed").unwrap();
     }
-    // Calls without end, and nobody reads the answers: writing stalls, then fails.
+    // An endless series of calls without reading the responses: writing blocks, then fails.
     let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
     let call = request("localhost", "", &body("rpc_discover", &json!([])));
     let flood = async { while stream.write_all(call.as_bytes()).await.is_ok() {} };
@@ -230,7 +230,7 @@ async fn silent_and_slow_clients_are_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_of_transactions_is_submitted_together() {
+async fn batch_of_transactions_is_submitted_together() {
     let node = Node::native().await;
     let send = |nonce| body("eth_sendRawTransaction", &json!([transfer(7, nonce, Address::ZERO)]));
     let batch = |first: u64| {
@@ -253,13 +253,13 @@ async fn a_batch_of_transactions_is_submitted_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_leaves_its_turn_to_others() {
+async fn flood_of_one_client_does_not_block_others() {
     let node = Node::native_with(|config| {
         config.json_rpc.gas_cap = 0;
         config.json_rpc.call_timeout_ms = 50;
     })
     .await;
-    // One connection asks for two minutes of work at a time.
+    // One connection requests two minutes of work at a time.
     let mut flood = node.websocket(node.rpc.ws_address).await;
     for _ in 0..100 {
         flood.send(&body("eth_call", &endless())).await;

@@ -1,5 +1,5 @@
-//! A frozen file system stops every thread that writes to it. LMDB writes to `lock.mdb` when a read transaction
-//! begins or ends, so that threads which serve sockets must do neither.
+//! A frozen file system blocks every thread that writes to it. LMDB writes to `lock.mdb` when a read
+//! transaction begins or ends, so threads that serve sockets must do neither.
 
 use crate::{
     client::{Node, exchange},
@@ -8,19 +8,19 @@ use crate::{
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 
-/// Calls of each method: more than there are threads.
+/// Number of calls of each method, more than there are threads.
 const ROUNDS: usize = 20;
 
-/// What LMDB knows of the readers of both environments.
+/// The reader tables of LMDB for both environments.
 fn reader_tables(node: &Node) -> [Vec<u8>; 2] {
     ["chain", "index"].map(|name| std::fs::read(node.home().join(name).join("lock.mdb")).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_of_what_is_published_write_nothing_to_the_disk() {
+async fn reads_of_published_data_do_not_write_to_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
-    // No block is made, as when the disk does not respond.
+    // No block is produced, as if the disk did not respond.
     let node = Node::start(folder, home, producing(None)).await;
     let account = DEV_ACCOUNTS[0].address;
     let hash = format!("{:#066x}", 1);

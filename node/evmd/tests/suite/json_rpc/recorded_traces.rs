@@ -1,5 +1,5 @@
-//! What geth answered when the blocks of two chains were traced: 34 blocks by each of its tracers, and
-//! blocks of `execution-apis` by its struct logger.
+//! geth's recorded traces of the blocks of two chains: 34 blocks with each of its tracers, and blocks of
+//! `execution-apis` with its struct logger.
 
 use crate::{
     client::{Node, config},
@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders of the requests, which have one file for each block.
+/// Folders of the requests, with one file per block.
 const FOLDERS: [&str; 4] = [
     "4byte-tracer",
     "call-tracer",
@@ -23,15 +23,15 @@ const FOLDERS: [&str; 4] = [
     "prestate-tracer/diff-mode-true",
 ];
 
-/// Requests in [`FOLDERS`].
+/// Number of requests in [`FOLDERS`].
 const REQUESTS: usize = 140;
 
-/// Requests whose answers differ from geth's, with the reason.
+/// Requests whose responses differ from geth's, with the reason.
 const DIFFERENT: [(&str, &str); 0] = [];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-async fn traces_are_those_that_geth_recorded() {
+async fn traces_equal_those_of_geth() {
     let root = fixtures("besu-debug-geth-34");
     let node = serve(&root.join("chain-data")).await;
     let (mut run, mut different) = (0, BTreeSet::new());
@@ -84,10 +84,10 @@ async fn compare(node: &Node, file: &Path) -> Result<(), String> {
 const STRUCT_LOGS: [&str; 3] =
     ["debug_traceBlockByHash", "debug_traceBlockByNumber", "debug_traceTransaction"];
 
-/// Here every field counts, also where a recording says that only the schema does.
+/// Every field is compared here, even if a recording only requires the schema.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-async fn struct_logs_are_those_that_geth_recorded() {
+async fn struct_logs_equal_those_of_geth() {
     let root = fixtures("execution-apis");
     let node = imported(&root).await;
     let (mut run, mut different) = (0, Vec::new());
@@ -109,7 +109,7 @@ async fn struct_logs_are_those_that_geth_recorded() {
     assert!(different.is_empty(), "{} of {run} differ:\n{}", different.len(), different.join("\n"));
 }
 
-/// The first instruction that differs, or else the whole answers.
+/// The first instruction that differs, or the whole responses.
 fn difference(recorded: &str, answer: &Value) -> Option<String> {
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let steps = |answer: &Value| {

@@ -1,4 +1,4 @@
-//! Results against the schemas that `rpc.discover` has for them.
+//! The results of methods conform to the schemas in `rpc.discover`.
 
 use super::explorer::busy;
 use crate::{
@@ -14,10 +14,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the compiler of schemas finds the document.
+/// The URL of the document for the schema compiler.
 const URL: &str = "http://localhost/openrpc.json";
 
-/// Methods whose results need a keyring, or a chain of Ethereum's rules.
+/// Methods whose results need a keyring, or a chain that follows Ethereum's rules.
 const NOT_CALLED: [&str; 12] = [
     "eth_sendTransaction",
     "eth_sign",
@@ -33,7 +33,7 @@ const NOT_CALLED: [&str; 12] = [
     "testing_buildBlockV1",
 ];
 
-/// Checks results and remembers of which methods.
+/// Validates results and remembers their methods.
 struct Checker {
     schemas: Schemas,
     of_method: BTreeMap<String, SchemaIndex>,
@@ -42,7 +42,7 @@ struct Checker {
 }
 
 impl Checker {
-    /// By the document of a node that serves all namespaces.
+    /// Uses the document of a node that serves all namespaces.
     async fn new() -> Self {
         let node = Node::native_with(|config| {
             config.json_rpc.api = rpc::namespaces().into_iter().map(str::to_owned).collect();
@@ -72,7 +72,7 @@ impl Checker {
         }
     }
 
-    /// Checks the results in a file of recorded conversations.
+    /// Validates the results in a file of recorded conversations.
     fn check_file(&mut self, file: &Path) {
         let text = std::fs::read_to_string(file).unwrap();
         let mut method = String::new();
@@ -111,7 +111,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every kind of call about a block and a transaction in it.
+/// Calls for a block and a transaction in it, one of every kind.
 fn about(made: &Value, receipt: &Value, contract: Address) -> Vec<(&'static str, Value)> {
     let (number, block) = (&receipt["blockNumber"], &receipt["blockHash"]);
     let index = &receipt["transactionIndex"];
@@ -256,7 +256,7 @@ const PLAIN: [&str; 31] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_are_as_the_openrpc_document_says() {
+async fn results_conform_to_the_openrpc_document() {
     let mut checker = Checker::new().await;
     let mut recorded = Vec::new();
     files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rpc_io"), &mut recorded);
@@ -275,7 +275,7 @@ async fn results_are_as_the_openrpc_document_says() {
     ] {
         filters.push(checker.call(&node, method, params).await);
     }
-    // One that waits behind a gap, and two that are mined.
+    // One transaction behind a nonce gap, and two that are mined.
     let waiting = transfer(0, 9, Address::ZERO);
     checker.call(&node, "eth_sendRawTransaction", json!([waiting])).await;
     let sent = transfer(0, 0, Address::ZERO);
@@ -312,7 +312,7 @@ async fn results_are_as_the_openrpc_document_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-async fn recorded_results_are_as_the_openrpc_document_says() {
+async fn recorded_results_conform_to_the_openrpc_document() {
     let mut checker = Checker::new().await;
     let mut recorded = Vec::new();
     files(&fixtures("execution-apis").join("tests"), &mut recorded);
@@ -322,9 +322,9 @@ async fn recorded_results_are_as_the_openrpc_document_says() {
     assert!(checker.checked.contains("testing_buildBlockV1"));
 }
 
-/// A schema that accepts everything would find nothing.
+/// A schema that accepts everything would not detect errors.
 #[tokio::test(flavor = "multi_thread")]
-async fn results_of_another_form_are_found() {
+async fn schemas_reject_results_of_another_form() {
     let mut checker = Checker::new().await;
     for (method, result) in [
         ("eth_blockNumber", json!(7)),

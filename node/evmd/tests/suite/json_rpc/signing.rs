@@ -1,4 +1,4 @@
-//! Methods that sign with the node's keys: off unless enabled, and then as wallets expect.
+//! Methods that sign with the node's keys: disabled by default, and compatible with wallets if enabled.
 
 use crate::{
     client::{Node, config},
@@ -38,7 +38,7 @@ fn signer(signature: &Value, hash: alloy_primitives::B256) -> Address {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_signs_unless_enabled() {
+async fn signing_methods_are_disabled_by_default() {
     let node = Node::native().await;
     assert_eq!(node.call("eth_accounts", json!([])).await, json!([]));
     let from = DEV_ACCOUNTS[0].address;
@@ -51,7 +51,7 @@ async fn nothing_signs_unless_enabled() {
         let (code, message) = node.fail(method, params).await;
         assert!(code == -32000 && message.starts_with("the node has no keys"), "{message}");
     }
-    // Of `personal` only what needs no key is served by default.
+    // By default, only the methods of `personal` that need no key are served.
     assert_eq!(node.call("personal_listAccounts", json!([])).await, json!([]));
     for method in rpc::methods().filter(|method| method.namespace() == "personal") {
         if method.name != "personal_listAccounts" {
@@ -154,7 +154,7 @@ async fn transactions_are_filled_in_and_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accounts_are_made_locked_and_unlocked() {
+async fn accounts_are_created_locked_and_unlocked() {
     let node = signing().await;
     let made = node.call("personal_newAccount", json!([""])).await;
     let raw = format!("0x{}", "11".repeat(32));
@@ -183,10 +183,10 @@ async fn accounts_are_made_locked_and_unlocked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filled_transaction_is_the_signed_one_without_a_signature() {
+async fn filled_transaction_equals_the_signed_one() {
     let node = signing().await;
     let (alice, to) = (DEV_ACCOUNTS[0].address, Address::repeat_byte(0x77));
-    // One with a nonce of its own, so that blocks in between change nothing.
+    // A transaction with an explicit nonce, so that blocks in between do not matter.
     let fees = json!({ "maxFeePerGas": "0x174876e800", "maxPriorityFeePerGas": "0x1" });
     for (kind, prices) in [
         ("0x2", fees),

@@ -1,5 +1,5 @@
-//! `debug_storageRangeAt`, `debug_accountRange` and `debug_getModifiedAccountsBy*`, against the methods that
-//! read one account or slot.
+//! `debug_storageRangeAt`, `debug_accountRange` and `debug_getModifiedAccountsBy*`, compared with the methods
+//! that read one account or slot.
 
 use super::explorer::{every_fork, serve_with};
 use crate::{
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// The last block of the chain through every fork.
 const HEAD: u64 = 41;
 
-/// The name of that block; the node makes further ones, which are empty.
+/// The number of that block. The node produces further blocks, which are empty.
 fn head() -> String {
     format!("{HEAD:#x}")
 }
@@ -30,9 +30,9 @@ fn word(number: u64) -> B256 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn storage_is_that_before_the_transaction() {
+async fn storage_range_is_that_before_the_transaction() {
     let node = every_fork().await;
-    // Block n stores n modulo 3 in slot 0 by its first transaction; block 1 deploys the contract.
+    // The first transaction of block n stores n modulo 3 in slot 0; block 1 deploys the contract.
     let hash = keccak256(B256::ZERO);
     for block in 2..=HEAD {
         for (index, number) in [(0, block - 1), (1, block)] {
@@ -77,10 +77,10 @@ async fn storage_is_that_before_the_transaction() {
     node.stop().await;
 }
 
-/// Code that stores the number of the block in as many slots as the input says, from slot 1 on.
+/// Code that stores the block number in as many slots as the input states, starting at slot 1.
 const FILL: &str = "6000355b8015601357438155600190036003565b00";
 
-/// A native node with a contract of this code, which is deployed.
+/// A native node with a deployed contract of this code.
 async fn native_contract(code: &str) -> (Node, Address) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -110,13 +110,13 @@ async fn send(node: &Node, from: usize, nonce: u64, to: TxKind, input: Bytes) ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_storage_have_every_slot_once() {
+async fn storage_pages_contain_every_slot_once() {
     let (node, contract) = native_contract(FILL).await;
     let slots = 300_u64;
     let receipt = send(&node, 0, 1, TxKind::Call(contract), word(slots).to_vec().into()).await;
     let (block, value) = (receipt["blockNumber"].clone(), &receipt["blockNumber"]);
     let value = word(u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap());
-    // After its block there is another transaction, before which all is there.
+    // Another transaction follows in a later block, before which all slots exist.
     let next =
         send(&node, 1, 0, TxKind::Call(Address::ZERO), Bytes::new()).await["blockNumber"].clone();
     let expected: BTreeMap<String, Value> = (1..=slots)
@@ -147,13 +147,13 @@ async fn pages_of_storage_have_every_slot_once() {
             assert_eq!(pages, slots.div_ceil(limit), "pages of {limit}");
         }
     }
-    // A page of nothing says where the first begins; so does a start inside.
+    // An empty page contains the first key; so does one that starts in between.
     let page = node.call("debug_storageRangeAt", json!([next, 0, contract, "0x", 0])).await;
     let first = expected.keys().next().unwrap();
     assert_eq!(page, json!({ "storage": {}, "nextKey": first }));
     let page = node.call("debug_storageRangeAt", json!([next, 0, contract, first, 1])).await;
     assert_eq!(page["storage"].as_object().unwrap().keys().next(), Some(first));
-    // Before it was filled there was nothing.
+    // Before it was filled, there were no slots.
     let before = node.call("debug_storageRangeAt", json!([block, 0, contract, "0x", 5])).await;
     assert_eq!(before, json!({ "storage": null, "nextKey": null }));
     node.stop().await;
@@ -179,7 +179,7 @@ async fn dump(node: &Node, block: &str, limit: u64, flags: [bool; 3]) -> BTreeMa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_accounts_are_the_state() {
+async fn account_pages_contain_the_whole_state() {
     let node = every_fork().await;
     for block in ["0x0", "0x1", "0x8", &head()] {
         let accounts = dump(&node, block, 256, [false; 3]).await;
@@ -221,7 +221,7 @@ async fn pages_of_accounts_are_the_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn modified_accounts_are_those_that_differ() {
+async fn modified_accounts_are_those_that_changed() {
     let node = every_fork().await;
     let all: Vec<String> =
         dump(&node, &head(), 256, [true, true, false]).await.into_keys().collect();
@@ -274,9 +274,9 @@ async fn modified_accounts_are_those_that_differ() {
     node.stop().await;
 }
 
-/// What only passes through an account leaves no trace of it.
+/// A transfer through an account does not change it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_that_is_as_before_is_not_modified() {
+async fn account_with_the_same_content_is_not_modified() {
     let (node, contract) = native_contract(FILL).await;
     let filled = send(&node, 0, 1, TxKind::Call(contract), word(2).to_vec().into()).await;
     let raw = transfer(1, 0, Address::repeat_byte(0x77));

@@ -4,7 +4,7 @@ use crate::client::{Node, PATIENCE, Socket};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-/// Batches that are sent one after another.
+/// Number of consecutive batches.
 const ROUNDS: usize = 30;
 
 fn call(id: impl Into<Value>, method: &str, params: Value) -> Value {
@@ -15,7 +15,7 @@ async fn next(socket: &mut Socket) -> Value {
     timeout(PATIENCE, socket.receive()).await.unwrap()
 }
 
-/// Sends a batch and returns its response; notifications of other subscriptions may come before.
+/// Sends a batch and returns its response, which notifications of other subscriptions may precede.
 async fn batch(socket: &mut Socket, calls: Value, known: &[Value]) -> Vec<Value> {
     socket.send(&calls.to_string()).await;
     loop {
@@ -27,7 +27,7 @@ async fn batch(socket: &mut Socket, calls: Value, known: &[Value]) -> Vec<Value>
     }
 }
 
-/// A block is made each 5 ms, so that without an order some notifications would come first.
+/// A block is produced every 5 ms, so that some notifications would come first if the order was not enforced.
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_follow_the_response_of_the_batch() {
     let node = Node::native().await;
@@ -49,7 +49,7 @@ async fn notifications_follow_the_response_of_the_batch() {
             known.push(responses[0]["result"].clone());
             known.push(responses[2]["result"].clone());
             assert!(known.iter().all(|id| id.as_str().is_some_and(|id| id.len() == 34)));
-            // Closed in a batch too, so that few are open. What is on its way still arrives.
+            // Closed in a batch, too, so that few are open. Notifications that were already sent still arrive.
             if let [.., first, second, _, _] = &known[..] {
                 let calls = json!([
                     call(1, "eth_unsubscribe", json!([first])),
@@ -69,7 +69,7 @@ async fn notifications_follow_the_response_of_the_batch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_are_complete_from_the_batch_on() {
+async fn no_head_is_missed_after_the_batch() {
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.ws_address).await;
     let calls = json!([
@@ -80,7 +80,7 @@ async fn heads_are_complete_from_the_batch_on() {
     let hex = |value: &Value| u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap();
     let before = hex(&responses[1]["result"]);
     let first = hex(&next(&mut socket).await["params"]["result"]["number"]);
-    // The view of the batch is as new as the subscription, or older.
+    // The view of the batch is the same as that of the subscription, or older.
     assert!(first > before, "{first} {before}");
     for number in first + 1..first + 5 {
         let pushed = next(&mut socket).await;
@@ -92,7 +92,7 @@ async fn heads_are_complete_from_the_batch_on() {
 
 /// The client does not receive the id of the subscription, and could never close it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subscription_whose_id_does_not_fit_ends() {
+async fn subscription_is_closed_if_its_id_does_not_fit_into_the_response() {
     const RESPONSE_BYTES: u32 = 2_000;
     let change = |config: &mut config::Config| {
         config.json_rpc.max_response_bytes = RESPONSE_BYTES;
@@ -106,7 +106,7 @@ async fn a_subscription_whose_id_does_not_fit_ends() {
     ]);
     let responses = batch(&mut socket, calls, &[]).await;
     assert_eq!(responses[1]["error"]["code"], -32003, "{}", responses[1]);
-    // Its place becomes free. Until then there are too many.
+    // Its permit is released. Until then the limit is exceeded.
     let opened = async {
         loop {
             let answer = socket.answer("eth_subscribe", json!(["syncing"])).await;
@@ -120,9 +120,9 @@ async fn a_subscription_whose_id_does_not_fit_ends() {
     node.stop().await;
 }
 
-/// Nothing could be pushed.
+/// Notifications cannot be sent.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_over_http_cannot_subscribe() {
+async fn batch_over_http_cannot_subscribe() {
     let node = Node::native().await;
     let calls = json!([call(1, "eth_subscribe", json!(["newHeads"]))]);
     let responses = node.post(&calls.to_string()).await;

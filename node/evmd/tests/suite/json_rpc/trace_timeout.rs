@@ -20,7 +20,7 @@ fn tracers() -> Vec<Value> {
     [vec![json!({}), mux], named.to_vec()].concat()
 }
 
-/// All methods that take a tracer, with what stands before the options.
+/// All methods that accept a tracer, with the parameters before the options.
 async fn methods(node: &Node) -> Vec<(&'static str, Vec<Value>)> {
     let hash = node.call("eth_sendRawTransaction", json!([transfer(0, 0, Address::ZERO)])).await;
     let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -67,11 +67,11 @@ async fn every_method_and_tracer_has_a_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_that_runs_is_given_up() {
+async fn running_code_is_aborted() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node = serve(folder, home).await;
-    // The newest block is not genesis then, which has no transactions.
+    // The newest block is then not genesis, which has no transactions.
     methods(&node).await;
     let call = json!({ "to": LOOPER, "gas": "0x2faf080" });
     let options = json!({
@@ -86,7 +86,7 @@ async fn code_that_runs_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_of_the_node_is_the_maximum() {
+async fn timeout_of_the_node_is_the_maximum() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let change = |config: &mut config::Config| {

@@ -1,5 +1,5 @@
-//! `debug_trace*`: a block's traces are those of its transactions, under each tracer, and what tracers
-//! say beside the interpreter's.
+//! `debug_trace*`: the traces of a block are those of its transactions, with each tracer, and tracers return
+//! more than the interpreter.
 
 use super::native::CONTRACT;
 use crate::{
@@ -11,9 +11,9 @@ use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 
-/// Times three transactions are sent until one block holds them all.
+/// Number of attempts to get three transactions into one block.
 const TRIES: u64 = 200;
-/// Where the transfers go: somebody who is there before.
+/// The recipient of the transfers, an existing account.
 const RECEIVER: Address = DEV_ACCOUNTS[9].address;
 
 fn call_of(from: usize, nonce: u64, to: TxKind, input: impl Into<Bytes>) -> Bytes {
@@ -40,7 +40,7 @@ fn deploying(code: &[u8]) -> Bytes {
     [&init[..], code].concat().into()
 }
 
-/// Emits a log without content, calls each of these without input, and emits one more.
+/// Emits a log without content, calls each of these without input, and emits another log.
 fn logging_around(calls: &[Address]) -> Bytes {
     const LOG: [u8; 5] = [0x60, 0, 0x60, 0, 0xa0];
     let call = |to: &Address| {
@@ -51,12 +51,12 @@ fn logging_around(calls: &[Address]) -> Bytes {
     [&LOG[..], &calls, &LOG, &[0x00]].concat().into()
 }
 
-/// A node that traces.
+/// A node with tracing enabled.
 async fn tracing() -> Node {
     Node::native_with(|config| config.json_rpc.api.push("debug".to_owned())).await
 }
 
-/// The contract that account 1 creates.
+/// Deploys a contract from account 1.
 async fn created(node: &Node, nonce: u64, init: impl Into<Bytes>) -> (Address, Value) {
     let create = call_of(1, nonce, TxKind::Create, init);
     let hash = node.call("eth_sendRawTransaction", json!([create])).await;
@@ -64,8 +64,7 @@ async fn created(node: &Node, nonce: u64, init: impl Into<Bytes>) -> (Address, V
     (serde_json::from_value(receipt["contractAddress"].clone()).unwrap(), hash)
 }
 
-/// Sends transactions together, with one nonce after another, until a block holds them all: their
-/// receipts.
+/// Sends transactions with consecutive nonces until one block contains all of them; returns their receipts.
 async fn in_one_block<const N: usize>(node: &Node, raw: impl Fn(u64) -> [Bytes; N]) -> [Value; N] {
     for nonce in 0..TRIES {
         let calls = raw(nonce).map(|raw| {
@@ -84,8 +83,8 @@ async fn in_one_block<const N: usize>(node: &Node, raw: impl Fn(u64) -> [Bytes; 
     panic!("no block has taken {N} transactions sent together");
 }
 
-/// A node with a block of a transfer, a call that logs, and one that reverts: its receipts, in
-/// this order.
+/// A node with a block that contains a transfer, a call that emits a log, and one that reverts; with the
+/// receipts in this order.
 async fn traced() -> (Node, [Value; 3]) {
     let node = tracing().await;
     let (contract, _) = created(&node, 0, CONTRACT.to_vec()).await;
@@ -100,7 +99,7 @@ async fn traced() -> (Node, [Value; 3]) {
     (node, receipts)
 }
 
-/// The key of an account in an answer.
+/// The key of an account in a response.
 fn key(address: Address) -> String {
     json!(address).as_str().unwrap().to_owned()
 }
@@ -109,7 +108,7 @@ fn number(value: &Value) -> U256 {
     value.as_str().unwrap_or_else(|| panic!("no quantity: {value}")).parse().unwrap()
 }
 
-/// The logs of a frame and of all inside it, by index.
+/// The logs of a frame and of all frames inside it, by index.
 fn logs_of(frame: &Value) -> Vec<Value> {
     let mut logs = frame["logs"].as_array().cloned().unwrap_or_default();
     for call in frame["calls"].as_array().into_iter().flatten() {
@@ -123,10 +122,10 @@ fn positions(frame: &Value) -> Vec<&Value> {
     frame["logs"].as_array().into_iter().flatten().map(|log| &log["position"]).collect()
 }
 
-/// Looks at the traces of the transfer, the call that logs, and the one that reverts.
+/// Checks the traces of the transfer, the call that emits a log, and the one that reverts.
 type Look = fn([&Value; 3]);
 
-/// Every tracer, with what its traces must say.
+/// Every tracer, with a check of its traces.
 fn tracers() -> Vec<(Value, Look)> {
     vec![
         (json!({}), |[plain, logs, reverts]| {
@@ -217,7 +216,7 @@ fn tracers() -> Vec<(Value, Look)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blocks_traces_are_those_of_its_transactions() {
+async fn block_traces_equal_those_of_its_transactions() {
     let (node, receipts) = traced().await;
     let (number, hash) = (&receipts[0]["blockNumber"], &receipts[0]["blockHash"]);
     let rlp = node.call("debug_getRawBlock", json!([number])).await;
@@ -247,9 +246,9 @@ async fn a_blocks_traces_are_those_of_its_transactions() {
     node.stop().await;
 }
 
-/// Logs have the numbers that receipts give them, though others came to nothing and calls are not shown.
+/// The indices of logs are those in the receipts, even if other logs were reverted and calls are not shown.
 #[tokio::test(flavor = "multi_thread")]
-async fn logs_have_their_numbers_in_the_block() {
+async fn traced_logs_have_their_index_in_the_block() {
     let node = tracing().await;
     let (contract, _) = created(&node, 0, CONTRACT.to_vec()).await;
     let (loud, _) = created(&node, 1, deploying(&LOUD)).await;
@@ -271,13 +270,13 @@ async fn logs_have_their_numbers_in_the_block() {
         let with_log = json!({ "withLog": true });
         let whole = json!({ "tracer": "callTracer", "tracerConfig": with_log });
         let frame = trace(receipt, whole).await;
-        let told = logs_of(&frame);
+        let traced_logs = logs_of(&frame);
         let logs = receipt["logs"].as_array().unwrap();
-        assert_eq!(told.len(), logs.len(), "{frame}");
-        for (told, log) in told.iter().zip(logs) {
-            assert_eq!(told["index"], log["logIndex"], "{frame}");
+        assert_eq!(traced_logs.len(), logs.len(), "{frame}");
+        for (traced_logs, log) in traced_logs.iter().zip(logs) {
+            assert_eq!(traced_logs["index"], log["logIndex"], "{frame}");
             for field in ["address", "topics", "data"] {
-                assert_eq!(told[field], log[field], "{frame}");
+                assert_eq!(traced_logs[field], log[field], "{frame}");
             }
             last = last.max(number(&log["logIndex"]).to::<u64>());
         }
@@ -301,16 +300,16 @@ async fn logs_have_their_numbers_in_the_block() {
     assert_eq!(positions(&frame), ["0x0", "0x2"], "{frame}");
     assert_eq!(frame["calls"][0]["error"], "execution reverted");
     assert_eq!(positions(&frame["calls"][1]), ["0x0"]);
-    // A call is in no block.
+    // A call does not belong to a block.
     let params = json!([{ "to": contract }, receipts[0]["blockNumber"], options]);
     let frame = node.call("debug_traceCall", params).await;
     assert_eq!(logs_of(&frame)[0]["index"], "0x0", "{frame}");
     node.stop().await;
 }
 
-/// A creation: what becomes of its address, by the settings.
+/// A creation: its address in the trace depends on the options.
 #[tokio::test(flavor = "multi_thread")]
-async fn code_is_told_by_its_hash() {
+async fn prestate_tracer_can_return_code_hashes() {
     let node = tracing().await;
     let (contract, hash) = created(&node, 0, CONTRACT.to_vec()).await;
     let (code, key) = (&CONTRACT[9..], key(contract));
@@ -334,9 +333,9 @@ async fn code_is_told_by_its_hash() {
     node.stop().await;
 }
 
-/// The instruction that is there to be invalid has geth's name.
+/// The designated invalid instruction has geth's name.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_invalid_instruction_has_a_name() {
+async fn invalid_instruction_has_the_name_of_geth() {
     let node = tracing().await;
     let (call, code) = (json!({ "to": RECEIVER, "gas": "0x10000" }), json!({ "code": "0xfe" }));
     let overrides = json!({ RECEIVER.to_string(): code });
@@ -357,9 +356,9 @@ async fn the_invalid_instruction_has_a_name() {
     node.stop().await;
 }
 
-/// A call is traced before any of the transactions of its block, or after them all.
+/// A call is traced before any of the transactions of its block, or after all of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_traced_inside_a_block() {
+async fn call_can_be_traced_within_a_block() {
     let node = tracing().await;
     let transfers = |nonce| [2, 3, 4].map(|from| transfer(from, nonce, RECEIVER));
     let receipts = in_one_block(&node, transfers).await;
@@ -375,7 +374,7 @@ async fn a_call_is_traced_inside_a_block() {
     for (more, index) in (0_u64..).zip([json!("0x0"), json!("0x1"), json!("0x2"), Value::Null]) {
         assert_eq!(balance(index).await, before + U256::from(more));
     }
-    // What it sees is the block, with its overrides.
+    // It runs in the environment of the block, with the overrides.
     let code = json!({ RECEIVER.to_string(): { "code": "0x4360005260206000f3" } });
     for (overrides, seen) in
         [(json!({}), block.as_str()), (json!({ "number": "0x7777" }), "0x7777")]
@@ -394,7 +393,7 @@ async fn a_call_is_traced_inside_a_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_traced_is_refused() {
+async fn invalid_traces_are_refused() {
     let node = tracing().await;
     let block = node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     let (hash, none) = (&block["hash"], format!("0x{:064x}", 7));

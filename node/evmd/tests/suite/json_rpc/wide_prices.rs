@@ -33,7 +33,7 @@ fn item(value: impl Encodable) -> Vec<u8> {
     alloy_rlp::encode(value)
 }
 
-/// An EIP-1559 transaction of an account with any prices, which are bytes of big-endian integers.
+/// An EIP-1559 transaction with any prices, given as big-endian integers.
 fn dynamic(from: usize, nonce: u64, tip: &[u8], cap: &[u8]) -> Bytes {
     let mut items = vec![
         item(CHAIN_ID),
@@ -78,7 +78,7 @@ async fn balance(node: &Node, of: usize) -> U256 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raw_transaction_with_a_wide_price_is_refused_for_what_it_costs() {
+async fn raw_transaction_with_a_wide_price_is_refused_for_its_cost() {
     let node = Node::native().await;
     let (price, balance) = (bytes(wide()), balance(&node, 0).await);
     let cost = wide() * U256::from(GAS) + U256::ONE;
@@ -104,7 +104,7 @@ async fn a_raw_transaction_with_a_wide_price_is_refused_for_what_it_costs() {
         let refused = node.fail("eth_sendRawTransaction", json!([raw])).await;
         assert_eq!(refused, (-32000, expected.to_owned()));
     }
-    // A leading zero makes an integer malformed, however large it is.
+    // An integer with a leading zero is malformed, whatever its value is.
     let zero = [&[0][..], &price].concat();
     let (code, message) =
         node.fail("eth_sendRawTransaction", json!([dynamic(0, 0, &[1], &zero)])).await;
@@ -112,7 +112,7 @@ async fn a_raw_transaction_with_a_wide_price_is_refused_for_what_it_costs() {
     node.stop().await;
 }
 
-/// What a call object with this price, under this name, is answered by a method.
+/// The error of a method for a call object with this price in this field.
 async fn refused(node: &Node, method: &str, more: Value) -> (i64, String) {
     let mut call = json!({ "from": DEV_ACCOUNTS[0].address, "to": Address::ZERO, "gas": "0x5208" });
     call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -126,7 +126,7 @@ async fn refused(node: &Node, method: &str, more: Value) -> (i64, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_with_a_wide_price_is_refused_for_what_it_costs() {
+async fn call_with_a_wide_price_is_refused_for_its_cost() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let mut config = config();
@@ -163,11 +163,11 @@ async fn a_call_with_a_wide_price_is_refused_for_what_it_costs() {
     assert!(message.contains(funds()), "{message}");
     let (code, message) = refused(&node, "eth_fillTransaction", json!({ "gasPrice": hex })).await;
     assert!(code == -32000 && message.starts_with(funds()), "{message}");
-    // More than 256 bits are no quantity.
+    // More than 256 bits are not a valid quantity.
     let (code, message) =
         refused(&node, "eth_call", json!({ "gasPrice": format!("{most}0") })).await;
     assert!(code == -32602 && message.ends_with("hex number > 256 bits"), "{message}");
-    // Even a balance that is overridden pays for none.
+    // Even an overridden balance cannot pay for it.
     let rich = json!({ from.to_string(): { "balance": most } });
     let call = json!({ "from": from, "to": Address::ZERO, "gas": "0x5208", "gasPrice": hex });
     let (code, message) = node.fail("eth_call", json!([call, "latest", rich])).await;

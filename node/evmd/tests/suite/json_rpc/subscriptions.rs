@@ -1,4 +1,4 @@
-//! What a client hears without asking, and what it polls.
+//! Subscriptions and filters.
 
 use crate::{
     client::{Node, PATIENCE},
@@ -43,7 +43,7 @@ async fn every_new_head_is_pushed_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_not_syncing_says_so_until_the_client_has_enough() {
+async fn syncing_subscription_reports_that_the_node_is_not_syncing() {
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.address).await;
     let id = socket.call("eth_subscribe", json!(["syncing"])).await;
@@ -52,15 +52,15 @@ async fn a_node_that_is_not_syncing_says_so_until_the_client_has_enough() {
     assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(true));
     for gone in [id, json!("0x1"), json!([])] {
         let error = socket.answer("eth_unsubscribe", json!([gone])).await["error"].clone();
-        let told = json!({ "code": -32000, "message": "subscription not found" });
-        assert_eq!(error, told, "{gone}");
+        let expected = json!({ "code": -32000, "message": "subscription not found" });
+        assert_eq!(error, expected, "{gone}");
     }
     node.stop().await;
 }
 
-/// Many, for a few would be told in time by chance.
+/// Many subscriptions, because events of a few could arrive in time by chance.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_websocket_is_told_that_the_node_ends() {
+async fn every_websocket_receives_a_close_frame_at_shutdown() {
     let node = Node::native().await;
     let mut sockets = Vec::new();
     for turn in 0..60 {
@@ -75,13 +75,13 @@ async fn every_websocket_is_told_that_the_node_ends() {
     }
 }
 
-/// That it all comes in the end, whatever was kept waiting; how much is, the tests of `flow` say.
+/// All events arrive, whatever is delayed. The tests of `flow` check how many are buffered.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_much_and_reads_little_is_answered_as_it_reads() {
+async fn slow_reader_receives_all_responses() {
     const CALLS: usize = 600;
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.ws_address).await;
-    // Code that returns 50,000 bytes, which makes 100,000 of JSON: 60 MB, and nobody reads.
+    // Code that returns 50,000 bytes, or 100,000 bytes of JSON: 60 MB in total, which the client does not read.
     let code =
         json!({ "0x00000000000000000000000000000000000c0de0": { "code": "0x61c3506000f3" } });
     let to = json!({ "to": "0x00000000000000000000000000000000000c0de0" });
@@ -109,16 +109,16 @@ async fn pending_transactions_are_pushed_and_polled() {
     assert_eq!(pushed["params"]["result"], hash);
     assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([hash]));
     assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([]));
-    let told = node.call("eth_getFilterChanges", json!([whole])).await;
-    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
-    assert_eq!((&told[0]["hash"], &told[0]["blockHash"]), (&hash, &Value::Null));
+    let changes = node.call("eth_getFilterChanges", json!([whole])).await;
+    assert_eq!(changes.as_array().map(Vec::len), Some(1), "{changes}");
+    assert_eq!((&changes[0]["hash"], &changes[0]["blockHash"]), (&hash, &Value::Null));
     assert_eq!(node.call("eth_getFilterChanges", json!([whole])).await, json!([]));
     node.stop().await;
 }
 
-/// How they fall into blocks is as it happens.
+/// The distribution over blocks varies.
 #[tokio::test(flavor = "multi_thread")]
-async fn receipts_are_pushed_by_the_block() {
+async fn receipts_are_pushed_block_by_block() {
     const TRANSFERS: u64 = 40;
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.ws_address).await;
@@ -135,9 +135,9 @@ async fn receipts_are_pushed_by_the_block() {
     for raw in &raw {
         node.call("eth_sendRawTransaction", json!([raw])).await;
     }
-    let mut told: HashMap<Value, Vec<Value>> = HashMap::new();
+    let mut received: HashMap<Value, Vec<Value>> = HashMap::new();
     let wanted = [(&all, &hashes), (&of_odd, &odd), (&all_again, &hashes)];
-    while wanted.iter().any(|(id, hashes)| told.get(*id).map_or(0, Vec::len) < hashes.len()) {
+    while wanted.iter().any(|(id, hashes)| received.get(*id).map_or(0, Vec::len) < hashes.len()) {
         let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
         let (id, result) = (&pushed["params"]["subscription"], &pushed["params"]["result"]);
         let receipts = result.as_array().unwrap();
@@ -149,18 +149,18 @@ async fn receipts_are_pushed_by_the_block() {
             of_block.retain(|receipt| odd.contains(&receipt["transactionHash"]));
         }
         assert_eq!(*receipts, of_block, "the receipts of a block come together");
-        told.entry(id.clone()).or_default().extend(of_block);
+        received.entry(id.clone()).or_default().extend(of_block);
     }
-    assert_eq!(told.len(), wanted.len(), "who waits for another hears nothing");
+    assert_eq!(received.len(), wanted.len(), "a subscription to other receipts has no events");
     for (id, hashes) in wanted {
-        let heard = told[id].iter().map(|receipt| receipt["transactionHash"].clone());
-        assert_eq!(heard.collect::<Vec<_>>(), *hashes);
+        let hashes_received = received[id].iter().map(|receipt| receipt["transactionHash"].clone());
+        assert_eq!(hashes_received.collect::<Vec<_>>(), *hashes);
     }
     node.stop().await;
 }
 
-/// More than may be read and not answered, of each kind: a message that is thought not to be answered for ever would
-/// silence the connection.
+/// More unanswered messages than allowed, of each kind: a message that is considered unanswered for ever would
+/// block the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_of_any_kind_do_not_count_for_ever() {
     const EACH: usize = 10_000;
@@ -187,23 +187,23 @@ async fn messages_of_any_kind_do_not_count_for_ever() {
     node.stop().await;
 }
 
-/// Tens of megabytes for subscribers who read nothing until all are made: each is told all in its order, and what is
-/// kept meanwhile is bounded (by [`Flow`], which tests that).
+/// Tens of megabytes for subscribers that do not read until all events have been sent: each receives all events
+/// in order, and the memory in between is limited (by [`Flow`], which has its own tests).
 #[tokio::test(flavor = "multi_thread")]
-async fn who_reads_late_is_told_all_that_was_pushed() {
+async fn late_reader_receives_all_events() {
     const BLOCKS: u64 = 6;
     const SUBSCRIBERS: usize = 8;
     const BYTES: usize = 250_000;
     let node = Node::native().await;
     let mut socket = node.websocket(node.rpc.ws_address).await;
-    let mut told: HashMap<Value, Vec<Value>> = HashMap::new();
+    let mut received: HashMap<Value, Vec<Value>> = HashMap::new();
     for kind in ["transactionReceipts", "logs"] {
         for _ in 0..SUBSCRIBERS {
             let id = socket.call("eth_subscribe", json!([kind])).await;
-            told.insert(id, Vec::new());
+            received.insert(id, Vec::new());
         }
     }
-    // Logs this many bytes of memory: PUSH3 length, PUSH0 offset, LOG0.
+    // Emits a log with this many bytes of memory: PUSH3 length, PUSH0 offset, LOG0.
     let code = [&[0x62][..], &(BYTES as u32).to_be_bytes()[1..], &[0x5f, 0xa0]].concat();
     let mut hashes = Vec::new();
     for nonce in 0..BLOCKS {
@@ -221,20 +221,20 @@ async fn who_reads_late_is_told_all_that_was_pushed() {
         assert_eq!(receipt["status"], "0x1", "{receipt}");
         hashes.push(receipt["transactionHash"].clone());
     }
-    let mut left = told.len() * hashes.len();
+    let mut left = received.len() * hashes.len();
     while left > 0 {
         let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
         let (id, result) = (&pushed["params"]["subscription"], &pushed["params"]["result"]);
         let one = if result.is_array() { &result[0] } else { result };
-        told.get_mut(id).unwrap().push(one["transactionHash"].clone());
+        received.get_mut(id).unwrap().push(one["transactionHash"].clone());
         left -= 1;
     }
-    assert!(told.values().all(|heard| *heard == hashes), "{told:?}");
+    assert!(received.values().all(|hashes_received| *hashes_received == hashes), "{received:?}");
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filters_tell_what_is_new() {
+async fn filters_return_changes() {
     let node = Node::native().await;
     let blocks = node.call("eth_newBlockFilter", json!([])).await;
     let raw = transfer(5, 0, Address::ZERO);
@@ -252,7 +252,7 @@ async fn filters_tell_what_is_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_may_have_any_name_and_is_not_there() {
+async fn unknown_filter_ids_are_not_found() {
     let node = Node::native().await;
     let wide = format!("0x1{:032x}", 0);
     for id in [
@@ -267,8 +267,8 @@ async fn a_filter_may_have_any_name_and_is_not_there() {
     ] {
         assert_eq!(node.call("eth_uninstallFilter", json!([id])).await, json!(false), "{id}");
         for method in ["eth_getFilterChanges", "eth_getFilterLogs"] {
-            let told = (-32000, "filter not found".to_owned());
-            assert_eq!(node.fail(method, json!([id])).await, told, "{method} {id}");
+            let expected = (-32000, "filter not found".to_owned());
+            assert_eq!(node.fail(method, json!([id])).await, expected, "{method} {id}");
         }
     }
     for method in ["eth_uninstallFilter", "eth_getFilterChanges", "eth_getFilterLogs"] {
@@ -280,7 +280,7 @@ async fn a_filter_may_have_any_name_and_is_not_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filters_of_no_range_are_refused() {
+async fn filters_with_an_empty_range_are_refused() {
     let node = Node::native().await;
     for (filter, text) in [
         (json!({ "fromBlock": "0x2", "toBlock": "0x1" }), "invalid block range params"),
@@ -291,7 +291,7 @@ async fn filters_of_no_range_are_refused() {
         let (code, message) = node.fail("eth_newFilter", json!([filter])).await;
         assert_eq!((code, message.as_str()), (-32602, text), "{filter}");
     }
-    // Blocks to come are what a filter is for.
+    // A filter is for future blocks.
     for filter in [json!({ "fromBlock": "0xffffff" }), json!({ "fromBlock": "latest" })] {
         let id = node.call("eth_newFilter", json!([filter])).await;
         assert_eq!(node.call("eth_getFilterChanges", json!([id])).await, json!([]));
@@ -318,12 +318,12 @@ async fn bad_subscriptions_are_refused() {
     let hashes = |count: usize| json!({ "transactionHashes": vec![B256::ZERO; count] });
     socket.call("eth_subscribe", json!(["transactionReceipts", hashes(200)])).await;
     let answer = socket.answer("eth_subscribe", json!(["transactionReceipts", hashes(201)])).await;
-    let told =
+    let expected =
         "exceed max number of transaction hashes allowed per transactionReceipts subscription";
-    assert_eq!(answer["error"], json!({ "code": -32000, "message": told }));
+    assert_eq!(answer["error"], json!({ "code": -32000, "message": expected }));
     let answer = socket.answer("eth_subscribe", json!(["oldHeads"])).await;
-    let told = "no \"oldHeads\" subscription in eth namespace";
-    assert_eq!(answer["error"], json!({ "code": -32601, "message": told }));
+    let expected = "no \"oldHeads\" subscription in eth namespace";
+    assert_eq!(answer["error"], json!({ "code": -32601, "message": expected }));
     let answer = socket.answer("eth_subscribe", json!(["newFees", [50, 20]])).await;
     assert_eq!(answer["error"]["code"], -32000, "{answer}");
     let over_http = node.answer("eth_subscribe", json!(["newHeads"])).await;

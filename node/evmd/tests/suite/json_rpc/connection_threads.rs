@@ -1,4 +1,4 @@
-//! A connection goes from thread to thread, and its client does not notice.
+//! A connection moves between threads without a visible effect for its client.
 
 use crate::client::{Node, PATIENCE};
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use tokio::{
     time::timeout,
 };
 
-/// Calls of a batch whose answer is large: each has a block's bloom filter.
+/// Calls in a batch with a large response: each returns the bloom filter of a block.
 const CALLS: u64 = 150;
-/// Small answers after which a connection is where it was at the beginning.
+/// Small responses after which a connection is back on its first thread.
 const SMALL: u64 = 70;
 
 /// A node with one thread for each kind of connection.
@@ -32,7 +32,7 @@ fn request(body: &Value) -> Vec<u8> {
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// The next answer, whole.
+/// The next complete response.
 async fn answer(stream: &mut TcpStream) -> Value {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -45,16 +45,16 @@ async fn answer(stream: &mut TcpStream) -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// Waits until the connection is on this thread, of the two there are.
+/// Waits until the connection is on this thread, which is one of two.
 async fn sits(node: &Node, thread: &str) {
-    let one = format!("rpc_connections{{thread=\"{thread}\"}} 1\n");
+    let one = format!("evmd_rpc_connections{{thread=\"{thread}\"}} 1\n");
     let seated = async { while !node.get("/metrics").await.1.contains(&one) {} };
     timeout(PATIENCE, seated).await.unwrap_or_else(|_| panic!("it never came to {thread}"));
 }
 
-/// With each request comes the beginning of the next one, which is read on the thread that is left.
+/// Each request is followed by the beginning of the next one, which the old thread reads.
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_begun_before_a_move_are_answered_after_it() {
+async fn requests_that_begin_before_a_move_are_answered_after_it() {
     const BEGUN: usize = 30;
     let node = node().await;
     let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
@@ -93,14 +93,14 @@ async fn requests_begun_before_a_move_are_answered_after_it() {
     node.stop().await;
 }
 
-/// Nothing is waited for in between: the moves are wherever the server has nothing to do. Most of it was read
-/// before the first.
+/// The client does not wait in between: the connection moves whenever the server is idle. Most bytes are read
+/// before the first move.
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_in_a_row_are_answered_in_their_order() {
+async fn consecutive_requests_are_answered_in_order() {
     let node = node().await;
     let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
     let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
-    // After much at once, more is read at once.
+    // After many bytes at once, the reads are larger.
     let mut long = call(1, "eth_chainId", json!([]));
     long["long"] = json!(" ".repeat(900_000));
     stream.write_all(&request(&long)).await.unwrap();
@@ -131,10 +131,9 @@ async fn requests_in_a_row_are_answered_in_their_order() {
     node.stop().await;
 }
 
-/// A request that is refused by its head is not forgotten in the middle of its body: the rest of that is not
-/// the next request.
+/// If the head of a request is refused, the server must not treat the rest of its body as the next request.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rest_of_a_refused_body_is_not_taken_for_a_request() {
+async fn rest_of_a_refused_body_is_not_parsed_as_a_request() {
     let node = node().await;
     let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
     let large = request(&Value::from_iter((0..CALLS).map(block)));
@@ -152,7 +151,7 @@ async fn the_rest_of_a_refused_body_is_not_taken_for_a_request() {
         while !is_refused(&text) {
             assert!(stream.read_buf(&mut text).await.unwrap() > 0, "it was closed");
         }
-        // It may have been closed already.
+        // The connection may already have been closed.
         let _ = stream.write_all(&smuggled).await;
         let _ = stream.shutdown().await;
         let _ = stream.read_to_end(&mut text).await;
