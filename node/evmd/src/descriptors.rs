@@ -1,43 +1,43 @@
-//! File descriptors: the limit of the process, and how many of them connections may take.
+//! File descriptors: the limit of the process, and the share of connections.
 //!
-//! A process without free descriptors cannot accept connections, rewrite its journal or read a key. So the
-//! limits of all servers together leave a reserve for the node's own files.
+//! A process without free descriptors cannot accept connections, rewrite its journal or read a key. The limits
+//! of all servers together therefore reserve descriptors for the node's own files.
 
 use budget::MAX_METRICS_CONNECTIONS;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::listen::MAX_RESERVED;
 
-/// Descriptors for the node's own files: standard streams, the home lock, two environments with their
-/// lock files, the journal and its next file, listeners, the runtime of the servers, signals, and some
-/// files that are open for a moment, such as keyrings.
+/// Descriptors for the node's own files: standard streams, the home lock, two environments with their lock
+/// files, the journal and its next file, listeners, the runtime of the servers, signals, and files that are
+/// open for a short time, such as keyrings.
 const OWN_FILES: u64 = 64;
-/// Connections of the metrics server, which are few and are not lowered: monitors must see a node that is
-/// short of descriptors.
+/// Connections of the metrics server. They are few, and their limit is not lowered, because monitors must be
+/// able to observe a node that runs out of descriptors.
 const METRICS_CONNECTIONS: u64 = MAX_METRICS_CONNECTIONS as u64;
-/// Connections that REST, gRPC, CometBFT RPC and metrics accept above their limits, for health checks.
+/// Connections for health checks that REST, gRPC, CometBFT RPC and metrics accept above their limits.
 const RESERVED_CONNECTIONS: u64 = 4 * MAX_RESERVED as u64;
 /// Descriptors of a thread that serves JSON-RPC: its epoll instance, its wake-up, and its signals.
 const FILES_PER_THREAD: u64 = 4;
-/// The limit that is assumed if the system has none: more than all servers accept.
+/// The assumed limit if the system has none. It is more than all servers accept.
 const UNLIMITED: u64 = 1 << 30;
 
-/// Raises the limit of open files to the highest value that the system allows (as Go's runtime does), and
-/// returns it. The usual limit of 1,024 is less than the connections that servers accept.
+/// Raises the limit of open files to the highest value that the system allows, as Go's runtime does, and
+/// returns it. The usual limit of 1,024 is lower than the connection limits of the servers.
 pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files cannot be raised (ulimit -n)");
+        tracing::warn!(%error, "cannot raise the open-files limit (ulimit -n)");
     }
     getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED)
 }
 
-/// The number of descriptors that connections may use, apart from those of the metrics server, in a process that
-/// may have `open_files` descriptors and serves JSON-RPC with `threads` threads. At least 1, so that [`share`] has
-/// something to share.
+/// The number of descriptors for connections, except those of the metrics server, in a process that may have
+/// `open_files` descriptors and serves JSON-RPC with `threads` threads. It is at least 1, because [`share`]
+/// needs a positive number.
 pub fn for_connections(open_files: u64, threads: usize) -> u64 {
     let own = own_files(threads);
-    // With a very low limit the reserve is halved: the node rarely needs all of it.
+    // If the limit is very low, the reserve is halved, because the node rarely needs all of it.
     open_files.saturating_sub(own).max(open_files.saturating_sub(own / 2) / 2).max(1)
 }
 
@@ -45,8 +45,8 @@ const fn own_files(threads: usize) -> u64 {
     OWN_FILES + METRICS_CONNECTIONS + RESERVED_CONNECTIONS + FILES_PER_THREAD * threads as u64
 }
 
-/// Shares `available` connections among servers that want this many each. A server that wants little gets
-/// it; the others get the same number. Each gets at least 1.
+/// Divides `available` connections among servers with these limits. A server with a low limit gets it, and the
+/// others get equal shares. Each gets at least 1.
 pub fn share(available: u64, wanted: &[u32]) -> Vec<u32> {
     let mut by_size: Vec<_> = (0..wanted.len()).collect();
     by_size.sort_by_key(|at| wanted[*at]);
@@ -55,7 +55,7 @@ pub fn share(available: u64, wanted: &[u32]) -> Vec<u32> {
     for (done, at) in by_size.into_iter().enumerate() {
         let equal = rest / (wanted.len() - done) as u64;
         let share = u64::from(wanted[at]).min(equal).max(1);
-        shares[at] = u32::try_from(share).expect("at most what was wanted, or 1");
+        shares[at] = u32::try_from(share).expect("it is at most the wanted number, or 1");
         rest = rest.saturating_sub(share);
     }
     shares
@@ -65,11 +65,11 @@ pub fn share(available: u64, wanted: &[u32]) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// JSON-RPC, REST, gRPC, CometBFT and TCP ingest as they are by default, and a small one.
+    /// The default limits of JSON-RPC, REST, gRPC, CometBFT RPC and TCP ingest, and a low one.
     const DEFAULTS: [u32; 6] = [1000, 1000, 1000, 1000, 1024, 64];
 
     #[test]
-    fn servers_get_what_they_want_if_the_limit_allows_it() {
+    fn servers_keep_their_limits_if_the_open_files_limit_allows() {
         let all = DEFAULTS.iter().sum::<u32>().into();
         assert_eq!(share(all, &DEFAULTS), DEFAULTS);
         assert_eq!(share(UNLIMITED, &DEFAULTS), DEFAULTS);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn every_server_gets_something_whatever_the_limit() {
+    fn every_server_gets_at_least_one_connection() {
         for open_files in 0..200 {
             let available = for_connections(open_files, 2);
             assert!(share(available, &DEFAULTS).iter().all(|share| *share >= 1));

@@ -1,16 +1,16 @@
-//! Runs the contract calls of the Cosmos interfaces as JSON-RPC's.
+//! Runs the contract calls of the Cosmos interfaces in the same way as those of JSON-RPC.
 
 use config::JsonRpc;
 use cosmos_api::{EthCall, EthCallError, EthCalls};
 use evm::{CallError, CallOutcome, CallResult};
 use rpc::{Bounds, Trial, TrialError};
 
-/// Calls within the bounds of JSON-RPC's.
+/// Runs contract calls within the limits of JSON-RPC.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonRpcCalls(Bounds);
 
 impl JsonRpcCalls {
-    /// Calls with the gas cap and the time limit of these settings.
+    /// Uses the gas cap and the timeout in these settings.
     pub fn new(config: &JsonRpc) -> Self {
         Self(Bounds::of(config))
     }

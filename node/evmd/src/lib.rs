@@ -1,8 +1,8 @@
-//! The program `evmd`: the [command line](cli), and how the parts of a node are put together.
+//! The program `evmd`: the [command line](cli), and the parts of a node put together.
 //!
 //! - [`observe`]: metrics, health and status.
-//! - [`descriptors`]: how many connections the open-files limit allows.
-//! - [`eth_calls`]: runs the contract calls of the Cosmos interfaces as JSON-RPC's.
+//! - [`descriptors`]: the number of connections that the open-files limit allows.
+//! - [`eth_calls`]: runs the contract calls of the Cosmos interfaces as JSON-RPC does.
 
 pub mod cli;
 pub mod descriptors;

@@ -7,13 +7,14 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Which shell: for bash, `source <(evmd completion bash)`
+    /// Shell, as in `source <(evmd completion bash)`
     #[arg(value_enum)]
     shell: Shell,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    // Made in memory: the generator panics where it cannot write, to a pipe that closed for instance.
+    // The script is generated in memory, because the generator panics if a write fails, for example to a closed
+    // pipe.
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::command(), "evmd", &mut script);
     let mut out = crate::cli::stdout();

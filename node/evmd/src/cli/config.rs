@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// All settings in force, defaults among them
+    /// Show all settings, including defaults
     Show {
         #[command(flatten)]
         home: HomeArg,
@@ -18,7 +18,7 @@ pub(super) enum Command {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
-    /// One setting
+    /// Show one setting
     Get {
         /// Section and name: json-rpc.address
         key: String,
@@ -28,11 +28,11 @@ pub(super) enum Command {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
-    /// Change a setting in the file; a running node takes it at its next start
+    /// Change a setting in the file; a running node reads it at its next start
     Set {
         /// Section and name: json-rpc.address
         key: String,
-        /// Its value
+        /// The new value
         value: String,
         #[command(flatten)]
         home: HomeArg,
@@ -47,7 +47,10 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
             match output {
                 Output::Text => {
                     write!(out, "{}", toml::to_string_pretty(&config)?)?;
-                    writeln!(out, "\n# Values in force where 0 derives them from the memory:")?;
+                    writeln!(
+                        out,
+                        "\n# Effective values of settings that are 0 and derived from the memory of the machine:"
+                    )?;
                     for (name, value) in config.derived() {
                         writeln!(out, "# {name} = {value}")?;
                     }
@@ -79,11 +82,11 @@ fn find<'a>(settings: &'a Table, key: &str) -> anyhow::Result<&'a Value> {
     parts.try_fold(first, |value, part| value.as_table()?.get(part)).ok_or_else(unknown)
 }
 
-/// Writes the file with one setting changed, if the whole is still valid. What the file does not
-/// say stays a default.
+/// Writes the file with one setting changed, if the file is still valid. Settings that are not in the file keep
+/// their defaults.
 fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
     let folder = home.path()?;
-    // A wrong setting must not leave a folder.
+    // An invalid setting must not create a folder.
     changed(&folder, key, value)?;
     let path = folder.join(CONFIG_FILE);
     let writing = || format!("cannot write {}", path.display());
@@ -95,11 +98,11 @@ fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file's text after a change.
+/// The text of the file after the change.
 fn changed(folder: &Path, key: &str, value: &str) -> anyhow::Result<String> {
     let config = Config::load(folder)?;
     let old = find(&Table::try_from(&config)?, key)?.clone();
-    ensure!(!old.is_table(), "{key} is a section: name a setting in it");
+    ensure!(!old.is_table(), "{key} is a section, not a setting");
     let path = folder.join(CONFIG_FILE);
     let text = match std::fs::read_to_string(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -109,7 +112,7 @@ fn changed(folder: &Path, key: &str, value: &str) -> anyhow::Result<String> {
     let (section, name) = key.split_once('.').context("a setting is in a section")?;
     let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
     let section = section.as_table_mut().context("a section holds settings")?;
-    // A setting keeps its kind.
+    // A setting keeps its type.
     let new = match old {
         Value::String(_) => Value::String(value.to_owned()),
         Value::Array(_) if !value.starts_with('[') => {

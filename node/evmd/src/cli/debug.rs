@@ -16,20 +16,21 @@ use verify::{Job, Outcome, Reason, Recoverer};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Senders of raw transactions: one 0x transaction a line in, one address or error a line out. A signature
-    /// whose s is in the upper half of the order is an error (EIP-2)
+    /// Recover the senders of raw transactions: one 0x transaction per input line, one address or error per
+    /// output line. A signature whose s is in the upper half of the order is an error (EIP-2)
     Recover,
-    /// An address in its hex and Bech32 forms
+    /// Show an address in hex and Bech32
     Addr(addr::Args),
-    /// The chain's Bech32 prefixes
+    /// Show the chain's Bech32 prefixes
     Prefixes(prefixes::Args),
-    /// Address and hex of a public key
+    /// Show the address and hex of a public key
     Pubkey(pubkey::Args),
-    /// Hex of bytes given as decimal numbers
+    /// Convert bytes from decimal numbers to hex
     RawBytes(raw_bytes::Args),
-    /// Next base fees: one JSON object a line in, `{"next":..}` or `{"error":..}` a line out
+    /// Compute the next base fees: one JSON object per input line, `{"next":..}` or `{"error":..}` per output
+    /// line
     Basefee,
-    /// State root of the newest indexed block, recomputed from all accounts and compared
+    /// Compare the state root of the newest indexed block with the one recomputed from all accounts
     StateRoot(state_root::Args),
 }
 
@@ -45,7 +46,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     }
 }
 
-/// Lines recovered together: a batch that the backends like, small enough to answer early.
+/// Lines recovered together: large enough for the backends, and small enough to respond early.
 const BATCH_LINES: usize = 256;
 
 fn recover() -> anyhow::Result<()> {
@@ -79,9 +80,9 @@ fn recover_lines(
     let mut outcomes = outcomes.iter();
     for tx in decoded {
         let sender = tx.and_then(|tx| {
-            let outcome = outcomes.next().expect("one outcome a decoded transaction");
+            let outcome = outcomes.next().expect("there is one outcome per decoded transaction");
             let tx = tx.finish(outcome).map_err(|reason| reason.to_string())?;
-            // No fork that is in use takes it (EIP-2).
+            // All forks in use refuse it (EIP-2).
             if tx.high_s { Err(format!("invalid signature: {}", TxError::HighS)) } else { Ok(tx) }
         });
         match sender {

@@ -5,14 +5,14 @@ use anyhow::bail;
 use home::doctor::{self, Outcome, Report};
 use std::io::Write;
 
-/// Checks the stored data of a node that is stopped, or of a snapshot. Exit code 1 if a check fails; each
-/// failure names its remedy.
+/// Checks the stored data of a stopped node, or of a snapshot. Exit code 1 if a check fails; each failure names
+/// its remedy.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     home: HomeArg,
-    /// Read everything: checksums of all rows, blocks against their headers, and the index against the
-    /// chain. Takes about 200 bytes of memory an account
+    /// Check everything: checksums of all rows, blocks against their headers, and the index against the chain.
+    /// Uses about 200 bytes of memory per account
     #[arg(long)]
     verify: bool,
     /// Output format

@@ -15,14 +15,14 @@ use storage::ChainReader;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// File to write, gzipped if its name ends in .gz; - writes to standard output
+    /// File to write, compressed with gzip if its name ends in .gz; - is standard output
     file: PathBuf,
     #[command(flatten)]
     home: HomeArg,
     /// First block
     #[arg(long, value_name = "N", default_value_t = 1)]
     from: u64,
-    /// Last block; the head without it
+    /// Last block; by default the head
     #[arg(long, value_name = "N")]
     to: Option<u64>,
     /// Output format
@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         bail!("block {last} is above the head, {head}");
     }
     if args.from > last {
-        bail!("there is no block from {} to {last}", args.from);
+        bail!("there are no blocks from {} to {last}", args.from);
     }
     let numbers = args.from..=last;
     if args.file.as_os_str() == "-" {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes blocks one after another, and gives back where to.
+/// Writes consecutive blocks, and returns the writer.
 fn write<W: Write>(blocks: &ChainReader, numbers: RangeInclusive<u64>, to: W) -> anyhow::Result<W> {
     let mut out = BufWriter::new(to);
     for number in numbers {

@@ -1,4 +1,4 @@
-//! `evmd genesis`: genesis files before a chain is made of them.
+//! `evmd genesis`: work on genesis files before a chain is created.
 
 mod add_account;
 mod validate;

@@ -16,8 +16,8 @@ use std::{
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Files of RLP blocks, one after another, as geth exports them; gzipped if the name ends in .gz,
-    /// - reads standard input
+    /// Files of consecutive RLP blocks, as geth exports them; compressed with gzip if the name ends in .gz;
+    /// - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub(super) struct Args {
     output: Output,
 }
 
-/// Time between two looks at the progress.
+/// Interval of progress updates.
 const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
@@ -53,7 +53,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let monitor = pipeline.monitor();
     let published = pipeline.published.clone();
     let (source, committed) = (Arc::clone(&pipeline.source), Arc::clone(&pipeline.committed));
-    // After a fault the stages behind it finish what they have. Until then nothing is final.
+    // After a fault, the later stages finish their input. The result is not final until then.
     let ended = pipeline.join();
     let seconds = begun.elapsed().as_secs_f64();
     let view = published.load();
@@ -63,7 +63,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     Ok(ended?)
 }
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar on a terminal, otherwise nothing.
 fn progress_bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -18,11 +18,11 @@ pub(super) struct Args {
     moniker: String,
     #[command(flatten)]
     home: HomeArg,
-    /// A genesis.json: geth's (Ethereum rules), or one with a section `config.evmd` (native rules);
-    /// without it, the genesis.json in the home folder, or else the native development genesis
+    /// A genesis.json: geth's (Ethereum's rules), or one with a section `config.evmd` (native rules); by
+    /// default the genesis.json in the home folder, or else the native development genesis
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
-    /// Chain id of the development genesis: EIP-155's, which is the Cosmos one too
+    /// Chain id of the development genesis, for EIP-155 and for Cosmos transactions
     #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = value_parser!(u64).range(1..))]
     chain_id: Option<u64>,
     /// Output format
@@ -71,23 +71,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Warns of the contracts that blocks call and that the genesis lacks. It is no error: they may be deployed before
-/// the fork that calls them, and blocks that are invalid without them can be imported as such.
+/// Warns of contracts that blocks call but the genesis does not have. This is not an error: they may be
+/// deployed before the fork that calls them, and blocks that are invalid without them can be imported as
+/// invalid.
 pub(super) fn warn_of_missing_contracts(genesis: &Genesis) {
     for missing in genesis.missing_system_contracts() {
-        // The result of the command does not depend on whether somebody reads the error stream.
+        // The result of the command does not depend on whether standard error is read.
         drop(writeln!(std::io::stderr(), "warning: {missing}"));
     }
 }
 
-/// The same genesis for a chain with this id.
+/// The same genesis with this chain id.
 fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
     let mut file: serde_json::Value = serde_json::from_str(&genesis.to_json())?;
     file["config"]["chainId"] = id.into();
     Ok(Genesis::from_json(&file.to_string())?)
 }
 
-/// The native development genesis, dated now.
+/// The native development genesis with the current time.
 pub(super) fn dev_genesis() -> Genesis {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Genesis::native_dev(now)

@@ -1,5 +1,5 @@
-//! Log lines go to standard error through a queue and a thread of its own, so that a reader that is stuck delays no other
-//! thread. Lines for which the queue has no space are dropped, and counted.
+//! Log lines go to standard error through a queue and a separate thread, so that a blocked reader does not
+//! delay other threads. If the queue is full, lines are dropped and counted.
 
 use std::{
     collections::VecDeque,
@@ -11,37 +11,38 @@ use std::{
     time::Duration,
 };
 
-/// Maximum bytes of lines that wait to be written.
+/// Maximum bytes of queued lines.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
-/// Maximum wait for the lines that are queued when the program ends.
+/// Maximum wait for queued lines when the program ends.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
-/// The queue of this process, once logs were started.
+/// The queue of this process, after logging has been started.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// Writes logs to standard error. `RUST_LOG` chooses levels by target (`warn,rpc=debug`); if it is
-/// not set, or cannot be parsed, `default` does.
+/// Writes logs to standard error. `RUST_LOG` selects levels by target (`warn,rpc=debug`). If it is not set or
+/// invalid, `default` is used.
 pub(super) fn start(default: &str) {
     use tracing_subscriber::{Layer, layer::SubscriberExt, util::SubscriberInitExt};
     let parsed = |text: &str| text.parse::<tracing_subscriber::filter::Targets>().ok();
     let chosen = std::env::var("RUST_LOG").ok().and_then(|text| parsed(&text));
-    let filter = chosen.unwrap_or_else(|| parsed(default).expect("our own defaults are valid"));
+    let filter =
+        chosen.unwrap_or_else(|| parsed(default).expect("the built-in defaults are valid"));
     let colours = std::io::stderr().is_terminal();
-    // Not through `Stderr`, whose lock other threads would wait for. If it is closed, the lines are lost.
+    // `Stderr` has a lock that other threads would wait for. If standard error is closed, the lines are lost.
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
     let queue = QUEUE.get_or_init(|| Queue::writing_to(stderr.ok()));
     let lines = tracing_subscriber::fmt::layer().with_writer(|| queue.clone()).with_ansi(colours);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }
 
-/// Waits until the lines so far are written, if standard error takes them.
+/// Waits until the lines so far have been written, unless standard error is blocked.
 pub(super) fn flush() {
     if let Some(queue) = QUEUE.get() {
         queue.flush(FLUSH_WAIT);
     }
 }
 
-/// A queue of lines; each `write` is one, as `tracing-subscriber` writes them.
+/// A queue of lines. Each `write` is one line, as `tracing-subscriber` writes them.
 #[derive(Clone, Debug)]
 struct Queue(Arc<Shared>);
 
@@ -57,12 +58,12 @@ struct Lines {
     bytes: usize,
     /// Lines dropped since the last line that was written.
     dropped: u64,
-    /// The thread has taken lines and not written them yet.
+    /// The thread has taken lines that it has not written yet.
     writing: bool,
 }
 
 impl Queue {
-    /// Starts the thread that writes. It ends with the process.
+    /// Starts the writing thread, which ends with the process.
     fn writing_to(output: Option<impl Write + Send + 'static>) -> Self {
         let queue = Self(Arc::default());
         let Some(mut output) = output else { return queue };
@@ -70,7 +71,8 @@ impl Queue {
         let write = move || {
             loop {
                 for line in writer.take() {
-                    // Standard error may be redirected to a full disk, and a lost line must not end the program.
+                    // Standard error may be redirected to a full disk, and a lost line must not stop the
+                    // program.
                     let _ = output.write_all(&line);
                 }
             }
@@ -95,7 +97,7 @@ impl Queue {
         self.0.changed.notify_all();
     }
 
-    /// Waits for lines and takes all of them, followed by a notice of how many were dropped after these.
+    /// Waits for lines and takes all of them, with a notice if lines were dropped after these.
     fn take(&self) -> Vec<Vec<u8>> {
         let mut lines = self.lock();
         lines.writing = false;
@@ -117,7 +119,7 @@ impl Queue {
 
     fn flush(&self, wait: Duration) {
         let is_busy = |lines: &mut Lines| lines.writing || !lines.waiting.is_empty();
-        // A reader that is stuck must not keep the process from ending.
+        // A blocked reader must not keep the process from ending.
         drop(self.0.changed.wait_timeout_while(self.lock(), wait, is_busy));
     }
 }
@@ -142,15 +144,16 @@ mod tests {
     const LINES: usize = 4096;
 
     #[test]
-    fn a_reader_that_is_stuck_delays_no_thread_and_is_sent_the_number_of_dropped_lines() {
+    fn blocked_reader_delays_no_thread_and_receives_the_number_of_dropped_lines() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let queue = Queue::writing_to(Some(writer));
-        // Far more than the pipe and the queue hold: this would never end if a line waited for the reader.
+        // Far more than the pipe and the queue can hold: the loop would never end if a line waited for the
+        // reader.
         for _ in 0..LINES {
             queue.push(LINE);
         }
         queue.flush(Duration::ZERO);
-        // Nothing more is dropped: all that was written or dropped adds up.
+        // No more lines are dropped: written and dropped lines add up.
         let mut text = Vec::new();
         let mut part = [0; 4096];
         let dropped = loop {
@@ -177,7 +180,7 @@ mod tests {
         let mut line = [0; 14];
         reader.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"the last line\n");
-        // Without anything to wait for, it returns at once.
+        // Returns at once if there is nothing to wait for.
         queue.flush(Duration::from_secs(60));
     }
 }

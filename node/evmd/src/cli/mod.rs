@@ -1,5 +1,5 @@
-//! The command line: one file a command. Parsing and meaning stay apart: a command's file turns
-//! its flags into calls of the library and its results into text or JSON, and holds no logic.
+//! The command line, one file per command. A command parses its flags, calls the libraries and prints the
+//! results as text or JSON. It contains no other logic.
 
 mod completion;
 mod config;
@@ -31,13 +31,13 @@ use standard_output::{is_stdout_closed, stdout};
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Instant};
 use verify::Backend;
 
-/// An EVM indexer-node: takes signed transactions or whole blocks in, answers wallets, explorers
-/// and fee estimators.
+/// An EVM indexer node: receives signed transactions or blocks, and serves wallets, explorers and fee
+/// estimators.
 #[derive(Debug, Parser)]
 #[command(name = "evmd", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
-    /// The home folder before the command's name, where the SDK's scripts put it. Commands that have
-    /// one show it as theirs.
+    /// The home folder before the name of the command, where the SDK's scripts put it. The help of the commands
+    /// that use it shows it as their own option.
     #[arg(long, value_name = "DIR", global = true, hide = true)]
     home: Option<PathBuf>,
     #[command(subcommand)]
@@ -46,24 +46,24 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a home folder with a new chain
+    /// Create a home folder with a new chain
     Init(init::Args),
-    /// Run the node; makes a development chain if the home folder is empty
+    /// Run the node; creates a development chain if the home folder is empty
     Start(start::Args),
     /// Append blocks from RLP files, as geth exports them; the node must be stopped
     Import(import::Args),
     /// Write blocks to an RLP file, as geth exports them; the node must be stopped
     Export(export::Args),
-    /// Build the index again from the chain, all of it; the node must be stopped
+    /// Rebuild the whole index from the chain; the node must be stopped
     Reindex(reindex::Args),
     /// Check the stored data; the node must be stopped
     Doctor(doctor::Args),
-    /// Show a running node's head, endpoints and pipeline
+    /// Show the head, the endpoints and the pipeline of a running node
     Status(status::Args),
-    /// Ask a running node
+    /// Query a running node
     #[command(visible_alias = "q")]
     Query(query::Args),
-    /// Make, sign and send transactions
+    /// Create, sign and send transactions
     Tx(tx::Args),
     /// Show the version
     Version(version::Args),
@@ -75,23 +75,22 @@ enum Command {
     /// Work on genesis files
     #[command(subcommand)]
     Genesis(genesis::Command),
-    /// Look into data without a node
+    /// Examine data without a node
     #[command(subcommand)]
     Debug(debug::Command),
-    /// Remove the newest blocks of a stopped node; their transactions, and those of the mempool,
-    /// are gone
+    /// Remove the newest blocks of a stopped node; their transactions and those of the mempool are lost
     Rollback(rollback::Args),
-    /// Show and adopt versions of a native chain's consensus rules
+    /// Show and adopt versions of the consensus rules of a native chain
     #[command(subcommand)]
     Rules(rules::Command),
-    /// Copy a chain, of a running node too, and make a home folder of a copy
+    /// Copy the chain, also of a running node, and create a home folder from a copy
     #[command(subcommand)]
     Snapshot(snapshot::Command),
-    /// Print what makes a shell complete commands and flags
+    /// Print a shell script that completes commands and flags
     Completion(completion::Args),
 }
 
-/// The home folder, as every command takes it.
+/// The home folder, an option of all commands.
 #[derive(Clone, Debug, clap::Args)]
 struct HomeArg {
     /// Home folder
@@ -100,18 +99,18 @@ struct HomeArg {
 }
 
 impl HomeArg {
-    /// The folder named, or `~/.evmd`.
+    /// The given folder, or `~/.evmd`.
     fn path(&self) -> anyhow::Result<PathBuf> {
         match &self.home {
             Some(path) => Ok(path.clone()),
             None => std::env::home_dir()
                 .map(|home| home.join(".evmd"))
-                .context("no home directory: name a folder with --home"),
+                .context("there is no home directory: set a folder with --home"),
         }
     }
 }
 
-/// How a command prints its result.
+/// The format in which a command prints its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// For people
@@ -126,26 +125,26 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Parses the command line and runs the command. Exit code 1 for a failure, 2 for wrong usage.
+/// Parses the command line and runs the command. Returns exit code 1 for a failure and 2 for wrong usage.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return show_usage(&error),
     };
-    // What was written without a line break is still in the buffer.
+    // Output without a final line break is still in the buffer.
     let done = run(cli.command).and_then(|()| Ok(stdout().flush()?));
     logs::flush();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to tell if even the error stream is gone.
+            // If standard error is closed, there is nowhere to report the error.
             drop(writeln!(std::io::stderr(), "error: {}", in_one_line(&error)));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Prints a usage error, or the help or version that was asked for.
+/// Prints a usage error, or the requested help or version.
 fn show_usage(error: &clap::Error) -> ExitCode {
     let usage = u8::try_from(error.exit_code()).unwrap_or(2);
     let printed = error.print().and_then(|()| std::io::stdout().flush());
@@ -181,7 +180,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// A failure and its causes, less those that a message before them ends with.
+/// An error and its causes. A cause is left out if the message before it ends with it.
 fn in_one_line(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -189,11 +188,11 @@ fn in_one_line(error: &anyhow::Error) -> String {
             line = format!("{line}: {cause}");
         }
     }
-    // A message of another library may have lines; ours is one.
+    // The messages of other libraries may have several lines.
     line.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The recovery backend of this process, after its self-test.
+/// The backend for signature recovery of this process, after its self-test.
 fn tested_backend() -> anyhow::Result<Backend> {
     let backend = Backend::detect()?;
     let begun = Instant::now();
@@ -203,7 +202,7 @@ fn tested_backend() -> anyhow::Result<Backend> {
     Ok(backend)
 }
 
-/// What each stage did, a line each.
+/// A table of the stages, one line each.
 fn stage_table(out: &mut impl Write, stages: &[Reading]) -> std::io::Result<()> {
     writeln!(
         out,

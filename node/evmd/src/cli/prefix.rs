@@ -1,13 +1,13 @@
-//! The chain's Bech32 prefix, as far as a home folder tells it.
+//! The chain's Bech32 prefix, if a home folder has one.
 
 use super::HomeArg;
 use anyhow::Context;
 use chain::ChainSpec;
 
-/// What a genesis that names no prefix means.
+/// The prefix of a genesis that names none.
 const DEFAULT: &str = "cosmos";
 
-/// The prefix in the home folder's genesis, or the default where there is no chain yet.
+/// The prefix in the genesis of the home folder, or the default if there is no chain yet.
 pub(super) fn of_home(home: &HomeArg) -> anyhow::Result<String> {
     let Ok(folder) = home.path() else { return Ok(DEFAULT.to_owned()) };
     let path = folder.join("genesis.json");
@@ -28,7 +28,7 @@ mod tests {
     use chain::Genesis;
 
     #[test]
-    fn the_default_is_the_genesis_default() {
+    fn default_prefix_equals_that_of_genesis() {
         assert_eq!(Genesis::native_dev(0).spec.bech32_prefix, DEFAULT);
     }
 }

@@ -1,4 +1,4 @@
-//! `evmd query`: questions to a running node.
+//! `evmd query`: queries to a running node.
 
 mod auth;
 mod bank;

@@ -4,13 +4,13 @@ use super::{HomeArg, Output, start_logs};
 use home::{Home, HomeError};
 use std::io::Write;
 
-/// Removes the newest blocks, of a node that is stopped. Their transactions are gone, and so are those of
-/// the mempool; the index is built again from the blocks that stay.
+/// Removes the newest blocks of a stopped node. Their transactions and those of the mempool are lost, and the
+/// index is rebuilt from the remaining blocks.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     home: HomeArg,
-    /// The block to go back to; without it, one block is removed
+    /// The block to go back to; by default one block is removed
     #[arg(long, value_name = "NUMBER")]
     height: Option<u64>,
     /// Output format

@@ -8,14 +8,15 @@ use std::io::Write;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Show which version of the consensus rules is in force at which height; the node may be running
+    /// Show the versions of the consensus rules and the heights at which they take effect; the node may be
+    /// running
     Show(Show),
-    /// Adopt a newer version from a block above the head on; the node must be stopped. Every node of
-    /// the chain, and every home that imports its blocks, must adopt the same version at the same
-    /// height. Replaces an adoption that has not been reached
+    /// Adopt a newer version at a block above the head; the node must be stopped. Every node of the chain, and
+    /// every home folder that imports its blocks, must adopt the same version at the same height. Replaces an
+    /// adoption that has not taken effect
     #[command(disable_version_flag = true)]
     Adopt(Adopt),
-    /// Cancel an adoption that has not been reached; the node must be stopped
+    /// Cancel an adoption that has not taken effect; the node must be stopped
     Cancel(Cancel),
 }
 
@@ -31,10 +32,10 @@ pub(super) struct Show {
 #[derive(Debug, clap::Args)]
 pub(super) struct Adopt {
     /// The version
-    // Under another id than that of clap's own flag.
+    // The id differs from that of clap's own flag.
     #[arg(id = "rules-version", long = "version", value_name = "NUMBER")]
     version: u32,
-    /// The first block under its rules
+    /// The first block with these rules
     #[arg(long, value_name = "NUMBER")]
     height: u64,
     #[command(flatten)]
@@ -77,7 +78,7 @@ fn print(report: &RulesReport, output: Output) -> anyhow::Result<()> {
             let Some(schedule) = &report.schedule else {
                 writeln!(
                     out,
-                    "chain {} has Ethereum rules, which have no versions",
+                    "chain {} follows Ethereum's rules, which have no versions",
                     report.chain_id
                 )?;
                 return Ok(());
@@ -112,7 +113,7 @@ fn to_json(report: &RulesReport) -> Value {
     })
 }
 
-/// Version, height and origin of each activation.
+/// The version, height and origin of each activation.
 fn activations(
     schedule: &RulesSchedule,
 ) -> impl Iterator<Item = (RulesVersion, u64, &'static str)> {

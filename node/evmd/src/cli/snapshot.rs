@@ -9,9 +9,9 @@ use std::{
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Copy the chain of a home folder, compacted, into a new folder; the node may be running
+    /// Copy the chain of a home folder to a new folder and compact it; the node may be running
     Create(Args),
-    /// Make a home folder of a snapshot
+    /// Create a home folder from a snapshot
     Restore(Args),
 }
 

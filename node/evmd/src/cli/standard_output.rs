@@ -1,15 +1,15 @@
-//! Standard output whose reader may have gone, as in `evmd ... | head`.
+//! Standard output that may be closed by its reader, as in `evmd ... | head`.
 
 use std::{
     io::{self, ErrorKind, Write},
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Set by the first write that no reader took.
+/// Set by the first write after the reader has closed the pipe.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Standard output. If its reader has gone, the rest is discarded and no write fails: the command goes on
-/// to its end, and its error and its exit code are its own.
+/// Standard output. If its reader has closed the pipe, the rest is discarded and writes do not fail, so the
+/// command ends normally with its own error and exit code.
 #[derive(Debug)]
 pub(super) struct StandardOutput(io::Stdout);
 
@@ -18,7 +18,7 @@ pub(super) fn stdout() -> StandardOutput {
     StandardOutput(io::stdout())
 }
 
-/// Whether the reader has gone. A command that answers its input line by line ends then.
+/// Whether the reader has closed the pipe. A command that responds to its input line by line then ends.
 pub(super) fn is_stdout_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }

@@ -33,56 +33,57 @@ use verify::Backend;
 pub(super) struct Args {
     #[command(flatten)]
     home: HomeArg,
-    /// Make no blocks
+    /// Do not produce blocks
     #[arg(long)]
     no_produce: bool,
-    /// Time between blocks, such as 1s or 500ms; a chain of Ethereum rules makes none without it
+    /// Time between blocks, such as 1s or 500ms; required to produce blocks on a chain that follows Ethereum's
+    /// rules
     #[arg(long, value_name = "TIME", value_parser = duration)]
     block_time: Option<Duration>,
-    /// JSON-RPC over HTTP (and WebSocket)
+    /// Address of JSON-RPC over HTTP and WebSocket
     #[arg(long = "json-rpc.address", value_name = "HOST:PORT", value_parser = address)]
     json_rpc_address: Option<SocketAddr>,
-    /// JSON-RPC over WebSocket
+    /// Address of JSON-RPC over WebSocket only
     #[arg(long = "json-rpc.ws-address", value_name = "HOST:PORT", value_parser = address)]
     ws_address: Option<SocketAddr>,
-    /// Let clients of JSON-RPC sign with the keys of this keyring; off by default
+    /// Let JSON-RPC clients sign with the keys of this keyring; off by default
     #[arg(long = "json-rpc.keyring", value_name = "BACKEND", value_enum)]
     keyring: Option<KeyringChoice>,
-    /// Let clients sign even if JSON-RPC is served at an address that other machines can reach
+    /// Let clients sign even if other machines can reach the address of JSON-RPC
     #[arg(long = "json-rpc.allow-remote-signing")]
     allow_remote_signing: bool,
-    /// Namespaces of JSON-RPC over HTTP (and WebSocket there), separated by commas, instead of the
-    /// default eth,net,web3,rpc,txpool,evmd
+    /// Comma-separated namespaces of JSON-RPC over HTTP and WebSocket, instead of the default
+    /// eth,net,web3,rpc,txpool,evmd
     #[arg(long = "json-rpc.api", value_name = "NAMES", value_delimiter = ',')]
     api: Option<Vec<String>>,
-    /// The same for the address that serves WebSocket alone
+    /// The same for the address that only serves WebSocket
     #[arg(long = "json-rpc.ws-api", value_name = "NAMES", value_delimiter = ',')]
     ws_api: Option<Vec<String>>,
-    /// Cosmos queries over REST
+    /// Address of Cosmos queries over REST
     #[arg(long = "rest.address", value_name = "HOST:PORT", value_parser = address)]
     rest_address: Option<SocketAddr>,
-    /// Cosmos queries over gRPC
+    /// Address of Cosmos queries over gRPC
     #[arg(long = "grpc.address", value_name = "HOST:PORT", value_parser = address)]
     grpc_address: Option<SocketAddr>,
-    /// CometBFT's RPC, which Cosmos clients speak
+    /// Address of CometBFT's RPC, for Cosmos clients
     #[arg(long = "comet.address", value_name = "HOST:PORT", value_parser = address)]
     comet_address: Option<SocketAddr>,
-    /// Raw transactions over TCP
+    /// Address of raw transactions over TCP
     #[arg(long = "ingest.address", value_name = "HOST:PORT", value_parser = address)]
     ingest_address: Option<SocketAddr>,
-    /// Accept transactions although no blocks are produced here; they wait until the node is started with
+    /// Accept transactions although this node does not produce blocks; they wait until the node is started with
     /// block production
     #[arg(long = "mempool.accept-without-production")]
     accept_without_production: bool,
-    /// Minimum price of gas of transactions that enter the mempool, such as 0.5atest. It has no effect on
-    /// Ethereum transactions from London on, so on none of a native chain
+    /// Minimum gas price of transactions that enter the mempool, such as 0.5atest. It does not apply to
+    /// Ethereum transactions from London on, so it applies to none on a native chain
     #[arg(
         long = "mempool.minimum-gas-prices",
         value_name = "PRICE",
         visible_alias = "minimum-gas-prices"
     )]
     minimum_gas_prices: Option<MinimumGasPrices>,
-    /// Metrics, health and status
+    /// Address of metrics, health and status
     #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = address)]
     metrics_address: Option<SocketAddr>,
     /// Start even if the timestamp of the newest block is further ahead of the system clock than
@@ -99,8 +100,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     listen_address(found).ok_or_else(|| "no such address".to_owned())
 }
 
-/// The address of a name to listen on. If it has several, as `localhost` often has, that is the first one of IPv4: clients
-/// that try only one address, and the defaults of this program, use that.
+/// The address for a host name to listen on. If it has several, as `localhost` often has, the first IPv4
+/// address is used, because clients that try only one address and the defaults of this program use that.
 fn listen_address(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let addresses: Vec<_> = addresses.collect();
     addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()
@@ -112,7 +113,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         text if text.ends_with('s') => (&text[..text.len() - 1], 1000.0),
         _ => return Err("expected a number with its unit, such as 1s or 500ms".to_owned()),
     };
-    let number: f64 = number.parse().map_err(|_| format!("{number} is no number"))?;
+    let number: f64 = number.parse().map_err(|_| format!("{number} is not a number"))?;
     let ms = number * unit_ms;
     if !(1.0..=86_400_000.0).contains(&ms) {
         return Err("it must be between 1ms and 86400s".to_owned());
@@ -151,24 +152,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .thread_name("serve")
         .on_thread_start(|| slice::ask(slice::SOCKETS))
         .build()?;
-    // Health is answered by a thread of its own, so that no query of another server delays it.
+    // A separate runtime serves health checks, so that no query of another server delays them.
     let observing = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .thread_name("observe")
         .on_thread_start(|| slice::ask(slice::SOCKETS))
         .build()?;
-    // Before the servers start: a client may stop the node as soon as it is served, and the node must then shut
-    // down cleanly.
+    // This comes before the servers are started: a client may stop the node as soon as a server responds, and
+    // the node must then shut down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
     let servers = serve(&home, &pipeline, block_time, backend, signers, observing.handle());
     let servers = runtime.block_on(servers)?;
     if let Err(error) = banner(&home, &pipeline, &servers, block_time, backend, args.quiet) {
-        // A full disk or a closed pipe behind standard output is no reason to stop a node.
-        tracing::warn!(%error, "the summary could not be written to standard output");
+        // A full disk or a closed pipe behind standard output must not stop a node.
+        tracing::warn!(%error, "cannot write the summary to standard output");
     }
     runtime.block_on(until_over(&pipeline, interrupts));
-    tracing::info!("stopping: finishing what was accepted");
+    tracing::info!("stopping: processing the accepted transactions");
     pipeline.stop();
     let view = pipeline.published.clone();
     let ended = pipeline.join();
@@ -177,15 +178,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(ended?)
 }
 
-/// Opens the chain of a home folder. A folder that never had one gets the chain of its genesis.json, or a
-/// development chain.
+/// Opens the chain of a home folder. A new folder gets the chain of its genesis.json, or a development chain.
 fn open_home(path: &Path) -> anyhow::Result<Home> {
     if Home::exists(path) {
         return Ok(Home::open(path)?);
     }
     let genesis = match Home::genesis_for_start(path)? {
         Some(genesis) => {
-            tracing::info!(home = %path.display(), "beginning the chain of genesis.json");
+            tracing::info!(home = %path.display(), "creating the chain of genesis.json");
             genesis
         }
         None => dev_genesis(),
@@ -219,8 +219,8 @@ fn lower_connections(config: &mut Config, open_files: u64) {
     }
 }
 
-/// Time between the blocks that are made here, if any are. The blocks of a chain of Ethereum's rules
-/// come from elsewhere, unless somebody wants more.
+/// The time between blocks, if this node produces them. A chain that follows Ethereum's rules gets its blocks
+/// from elsewhere, unless the option is set.
 fn block_time(args: &Args, home: &Home) -> anyhow::Result<Option<Duration>> {
     let engine = &home.config.engine;
     let native = home.spec.rules == Rules::Native;
@@ -236,13 +236,13 @@ fn block_time(args: &Args, home: &Home) -> anyhow::Result<Option<Duration>> {
     Ok(Some(engine.block_time()))
 }
 
-/// The block after the head has no proof of work (EIP-3675).
+/// Whether the block after the head has no proof of work (EIP-3675).
 fn is_merged(home: &Home) -> anyhow::Result<bool> {
     let head = home.view()?.head.header;
     Ok(home.spec.merged_after(U256::ZERO) || head.number > 0 && head.difficulty.is_zero())
 }
 
-/// Flags override the settings file.
+/// Overrides the settings file by flags.
 fn apply(args: &Args, home: &mut Home) {
     let config = &mut home.config;
     config.engine.produce &= !args.no_produce;
@@ -279,7 +279,7 @@ fn apply(args: &Args, home: &mut Home) {
     }
 }
 
-/// A misspelt namespace must not be silently without effect.
+/// An unknown namespace is an error, because a misspelt one would have no effect.
 fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     let known = rpc::namespaces();
     let mut named = config.api.iter().chain(&config.ws_api);
@@ -287,13 +287,13 @@ fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
         None => Ok(()),
         Some(name) => {
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
-            bail!("JSON-RPC has no namespace {name:?}: there are {known}")
+            bail!("unknown JSON-RPC namespace {name:?}: the namespaces are {known}")
         }
     }
 }
 
-/// Refuses to let other machines sign with the node's keys, unless the setting allows it. Every method
-/// that signs, among them `eth_sendTransaction`, `eth_sign*` and `personal_*`, needs the keyring.
+/// Refuses to let other machines sign with the node's keys, unless the setting allows it. All methods that
+/// sign, such as `eth_sendTransaction`, `eth_sign*` and `personal_*`, need the keyring.
 fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
     if config.keyring == KeyringChoice::Off || config.allow_remote_signing {
         return Ok(());
@@ -314,7 +314,7 @@ struct Servers {
     rpc: rpc::Servers,
     rest: listen::Server,
     grpc: listen::Server,
-    /// `None` where its default address is taken.
+    /// `None` if its default address is in use.
     comet: Option<listen::Server>,
     observe: listen::Server,
 }
@@ -331,14 +331,14 @@ impl Servers {
     }
 }
 
-/// The keys to sign with for clients, if the settings say so.
+/// The keys that sign for clients, if the settings enable them.
 fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
     let Some(backend) = home.config.json_rpc.keyring.backend() else { return Ok(None) };
     let keyring = keys::unlock(backend, &home.path)?;
     let signers = Signers::new(backend, home.path.clone(), &keyring);
     tracing::warn!(
         keys = signers.accounts().len(),
-        "whoever reaches JSON-RPC can sign with the keys of the {backend} keyring"
+        "every client of JSON-RPC can sign with the keys of the {backend} keyring"
     );
     Ok(Some(Arc::new(signers)))
 }
@@ -387,15 +387,15 @@ async fn serve(
         index: home.index.clone(),
         config: config.clone(),
         backend,
-        // Without empty blocks, an old head may only say that there are no transactions.
+        // If empty blocks are disabled, an old head may only mean that there are no transactions.
         block_time: block_time.filter(|_| config.engine.empty_blocks),
     };
     let observe = observing.spawn(observe::serve(config.metrics.address, context)).await??;
     Ok(Servers { rpc, rest, grpc, comet, observe })
 }
 
-/// Serves CometBFT's RPC. Where nobody has named an address and a chain of CometBFT's has the default one,
-/// the node does without.
+/// Serves CometBFT's RPC. If its address is the default one and another process uses it, such as a chain of
+/// CometBFT, the node runs without this server.
 async fn serve_comet(
     config: &Comet,
     budget: &Arc<Budget>,
@@ -406,14 +406,16 @@ async fn serve_comet(
             if source.kind() == ErrorKind::AddrInUse
                 && config.address == Comet::default().address =>
         {
-            tracing::warn!("{what} is not served: {source}; --comet.address names another");
+            tracing::warn!(
+                "{what} is not served: {source}; set another address with --comet.address"
+            );
             Ok(None)
         }
         served => Ok(Some(served?)),
     }
 }
 
-/// The signals that end the node in order.
+/// The signals that shut down the node.
 struct Interrupts {
     /// Ctrl-C.
     interrupt: Signal,
@@ -430,7 +432,7 @@ impl Interrupts {
         Ok(Self { interrupt, terminate, hangup })
     }
 
-    /// Waits for any of them.
+    /// Waits for any of the signals.
     async fn recv(&mut self) {
         let hangup = async {
             match &mut self.hangup {
@@ -446,7 +448,7 @@ impl Interrupts {
     }
 }
 
-/// Whether the process was started so that SIGHUP does nothing, as `nohup` does. Only Linux says it.
+/// Whether the process was started with SIGHUP ignored, as `nohup` does. Only Linux reports it.
 fn is_hangup_ignored() -> bool {
     const SIGHUP_BIT: u64 = 1;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -456,7 +458,7 @@ fn is_hangup_ignored() -> bool {
         .is_some_and(|mask| mask & SIGHUP_BIT != 0)
 }
 
-/// Waits for a signal, or the end of the pipeline.
+/// Waits for a signal or the end of the pipeline.
 async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
     let mut tick = tokio::time::interval(Duration::from_millis(200));
     loop {
@@ -467,7 +469,7 @@ async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
     }
 }
 
-/// Shows the well-known accounts that the chain has, with their keys.
+/// Prints the development accounts of the chain, with their keys.
 fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyhow::Result<()> {
     let state = view.state.reader()?;
     let mut title =
@@ -485,7 +487,7 @@ fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyh
     Ok(())
 }
 
-/// The memory of the process, and the limits that follow from it.
+/// The memory of the process, and the limits derived from it.
 fn derived(config: &Config) -> String {
     let values = config.derived();
     let values = values.iter().map(|(name, value)| match *name {
@@ -510,14 +512,14 @@ fn banner(
     if home.spec.rules == Rules::Native && !quiet {
         development_accounts(&mut out, &view, &home.spec.bech32_prefix)?;
     }
-    let blocks = block_time.map_or_else(
-        || "none are made here".to_owned(),
-        |time| format!("one each {} ms, and as soon as one is full", time.as_millis()),
+    let block_time = block_time.map_or_else(
+        || "none (this node does not produce blocks)".to_owned(),
+        |time| format!("{time:?} (earlier when a block is full)"),
     );
-    let ingest = pipeline.ingest_address.context("the ingest listens")?;
+    let ingest = pipeline.ingest_address.context("the ingest socket is listening")?;
     let comet = match servers.comet {
         Some(_) => format!("http://{}", config.comet.address),
-        None => format!("not served: {} is taken (--comet.address)", config.comet.address),
+        None => format!("not served: {} is in use (--comet.address)", config.comet.address),
     };
     let replayed = home.replayed;
     if replayed.blocks > 0 {
@@ -535,7 +537,7 @@ fn banner(
 chain id         {}
 home             {}
 head             {} {}
-blocks           {blocks}
+block time       {block_time}
 recovery         {backend}, {} threads
 JSON-RPC         http://{} ws://{}
 REST             http://{} /swagger
@@ -565,7 +567,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_two_addresses_is_listened_on_at_that_of_ipv4() {
+    fn ipv4_address_of_a_host_name_is_preferred() {
         let [v6, v4] = ["[::1]:1", "127.0.0.1:1"].map(|address| address.parse().unwrap());
         for (addresses, chosen) in [(vec![v6, v4], v4), (vec![v4, v6], v4), (vec![v6], v6)] {
             assert_eq!(listen_address(addresses.into_iter()), Some(chosen));
@@ -574,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyring_signs_for_this_machine_only_unless_that_is_allowed() {
+    fn keyring_signs_only_for_this_machine_unless_allowed() {
         let config = |address: &str, ws_address: &str, keyring| JsonRpc {
             address: address.parse().unwrap(),
             ws_address: ws_address.parse().unwrap(),

@@ -17,7 +17,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let body = args.node.status()?;
     let status: Map<String, Value> =
-        serde_json::from_str(&body).context("the answer is not a status")?;
+        serde_json::from_str(&body).context("the response is not a status")?;
     let mut out = crate::cli::stdout();
     match args.output {
         Output::Json => writeln!(out, "{}", Value::Object(status))?,
@@ -26,7 +26,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One key a line, then nested values indented, then lists as tables.
+/// Prints one key per line, then nested values with indentation, then lists as tables.
 fn print_tree(out: &mut impl Write, map: &Map<String, Value>, depth: usize) -> std::io::Result<()> {
     let mut pairs: Vec<_> = map.iter().collect();
     pairs.sort_by_key(|(_, value)| (value.is_array(), value.is_object()));
@@ -46,7 +46,8 @@ fn print_tree(out: &mut impl Write, map: &Map<String, Value>, depth: usize) -> s
     Ok(())
 }
 
-/// A line a row; the columns are the first row's keys, lists left out (they are for machines).
+/// Prints one line per row. The columns are the keys of the first row, except lists, which are only in the
+/// JSON.
 fn print_table(out: &mut impl Write, rows: &[Value]) -> std::io::Result<()> {
     let Some(Value::Object(first)) = rows.first() else { return Ok(()) };
     let mut keys: Vec<_> = first.iter().filter(|(_, v)| !v.is_array()).map(|(k, _)| k).collect();

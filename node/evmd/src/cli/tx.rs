@@ -1,4 +1,4 @@
-//! `evmd tx`: transactions made, signed and sent over the node's REST interface.
+//! `evmd tx`: creates, signs and sends transactions over the node's REST interface.
 
 mod bank;
 mod evm;
@@ -30,9 +30,9 @@ enum Command {
     Broadcast(file::Broadcast),
     /// Sign a transaction from a file
     Sign(file::Sign),
-    /// Turn a transaction in JSON into base64
+    /// Convert a transaction from JSON to base64
     Encode(file::Encode),
-    /// Turn a transaction in base64 or hex into JSON
+    /// Convert a transaction from base64 or hex to JSON
     Decode(file::Decode),
 }
 

@@ -6,7 +6,7 @@ use storage::{CHAIN_FORMAT, INDEX_FORMAT};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Tell the storage formats, too
+    /// Show the storage formats, too
     #[arg(long)]
     long: bool,
     /// Output format

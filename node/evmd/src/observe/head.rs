@@ -1,5 +1,5 @@
-//! Whether the head can be read, and whether it advances. The disk is read by a thread of its own, at intervals: a disk
-//! that does not respond holds up that thread, and `/health` reports how long ago it was.
+//! Checks whether the head can be read, and whether it advances. A separate thread reads the disk periodically:
+//! a disk that does not respond only blocks that thread, and `/health` reports the age of the last check.
 
 use state::{Published, View};
 use std::{
@@ -11,15 +11,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between two checks.
+/// Interval of the checks.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
-/// Maximum age of the last check. A disk under load may take seconds; a probe waits for none of them.
+/// Maximum age of the last check. A disk under load may take seconds, and health checks do not wait for it.
 const MAX_CHECK_AGE: Duration = Duration::from_secs(10);
-/// Maximum time without a block, at least; for slow chains in block times.
+/// Minimum for the time without a block after which the head counts as stalled; on slow chains it is a number
+/// of block times.
 const MAX_HEAD_AGE: Duration = Duration::from_secs(10);
 const MAX_HEAD_AGE_BLOCKS: u32 = 10;
 
-/// The thread that checks. It ends when this is dropped, and is not waited for: it may be held up by the disk.
+/// The checking thread. It ends when this is dropped, but it is not joined, because the disk may block it.
 #[derive(Debug)]
 pub(super) struct HeadCheck {
     last: Arc<Mutex<Check>>,
@@ -34,7 +35,7 @@ struct Check {
 }
 
 impl HeadCheck {
-    /// Checks the head once, and then at intervals.
+    /// Checks the head once, and then periodically.
     pub(super) fn start(published: Published) -> std::io::Result<Self> {
         let last = Arc::new(Mutex::new(check(&published.load())));
         let (stop, stopped) = mpsc::channel();
@@ -49,7 +50,7 @@ impl HeadCheck {
         Ok(Self { last, _stop: stop })
     }
 
-    /// Whether the head could be read, of late.
+    /// Whether a recent check could read the head.
     pub(super) fn is_readable(&self) -> bool {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_readable_at(Instant::now())
@@ -68,7 +69,7 @@ fn check(view: &View) -> Check {
     Check { at, is_readable: matches!(stored, Ok(Some(hash)) if hash == view.head.hash) }
 }
 
-/// Whether a node that makes a block each `block_time` should have made one since the head, which has this age.
+/// Whether a node with this `block_time` should have produced a block since the head, which has this age.
 pub(super) fn is_stalled(block_time: Duration, age: Duration) -> bool {
     age > block_time.saturating_mul(MAX_HEAD_AGE_BLOCKS).max(MAX_HEAD_AGE)
 }
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_stalled_after_ten_block_times_and_ten_seconds() {
+    fn head_is_stalled_after_ten_block_times_and_ten_seconds() {
         let second = Duration::from_secs(1);
         for (block_time_ms, limit_s) in [(1, 10), (300, 10), (1000, 10), (1001, 10), (60_000, 600)]
         {
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_a_disk_holds_up_counts_for_ten_seconds() {
+    fn blocked_check_counts_for_ten_seconds() {
         let at = Instant::now();
         let check = |is_readable| Check { at, is_readable };
         assert!(check(true).is_readable_at(at + MAX_CHECK_AGE));

@@ -1,8 +1,8 @@
-//! What the node tells about itself over HTTP: `/metrics` for Prometheus, `/health` for balancers,
-//! `/status` for people and `evmd status`.
+//! The HTTP server for monitoring: `/metrics` for Prometheus, `/health` for load balancers, `/status` for
+//! people and `evmd status`.
 //!
-//! Reads counters and the published view; never makes a stage wait for more than one question to
-//! the mempool.
+//! It reads counters and the published view. A request causes at most one query to the mempool, and no other
+//! work for a stage.
 
 mod head;
 mod metrics;
@@ -29,19 +29,19 @@ use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
 use storage::IndexDb;
 use verify::Backend;
 
-/// Most requests answered at once: each asks the mempool, and a core is enough for that.
-const CONCURRENT_MAX: u32 = 8;
+/// Maximum number of concurrent requests. Each of them queries the mempool, and one core is enough for that.
+const MAX_CONCURRENT_REQUESTS: u32 = 8;
 /// The text format of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What there is to tell about.
+/// The sources of the data.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The chain's rules.
     pub spec: Arc<ChainSpec>,
     /// Where the current view is published.
     pub published: Published,
-    /// Asks about the mempool.
+    /// Queries the mempool.
     pub pool: PoolClient,
     /// Reads the counters of the stages.
     pub monitor: Monitor,
@@ -49,7 +49,7 @@ pub struct Context {
     pub calls: Arc<CallMeter>,
     /// The connections of JSON-RPC, by thread.
     pub seats: Seats,
-    /// What clients use.
+    /// The resources that clients share.
     pub budget: Arc<Budget>,
     /// The index environment.
     pub index: IndexDb,
@@ -57,11 +57,11 @@ pub struct Context {
     pub config: Config,
     /// The recovery backend in use.
     pub backend: Backend,
-    /// Time between blocks, if the node makes one whenever it has passed.
+    /// The time between blocks, if the node produces empty blocks.
     pub block_time: Option<Duration>,
 }
 
-/// What requests are answered from.
+/// The state that all requests share.
 #[derive(Debug)]
 struct Observed {
     context: Context,
@@ -76,10 +76,10 @@ impl Deref for Observed {
     }
 }
 
-/// Serves on `address` until [`Server::stop`].
+/// Serves `address` until [`Server::stop`].
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If the address cannot be listened on.
 pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Fault> {
     let budget = Arc::clone(&context.budget);
     let config = &context.config.metrics;
@@ -97,8 +97,8 @@ pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Faul
     let bounds = Bounds {
         address,
         connections: Arc::clone(&budget.metrics),
-        concurrent: CONCURRENT_MAX,
-        // No request has a body.
+        concurrent: MAX_CONCURRENT_REQUESTS,
+        // Requests have no body.
         body: 0,
         protocol: Protocol::Http { access, health: Some("/health") },
     };

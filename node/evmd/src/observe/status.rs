@@ -8,23 +8,23 @@ use pipeline::{Reading, RingReading};
 use rpc::CallReading;
 use serde::Serialize;
 
-/// Whether the node does its work.
+/// The health of the node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Health {
-    /// The newest block can be read, is not too old, and no stage has failed.
+    /// The head can be read and is recent enough, and no stage has failed.
     pub(super) healthy: bool,
     head: u64,
     head_readable: bool,
-    /// The node makes blocks, and has made none for much longer than the time between them.
+    /// The node produces blocks, but has not produced one for much longer than its block time.
     head_stalled: bool,
     fault: bool,
-    /// What is not as it should be, although the node does its work.
+    /// Problems of a node that still works.
     degraded: Vec<String>,
 }
 
 impl Health {
-    /// From memory: a disk that does not respond must not keep this from being answered.
+    /// From memory, because a disk that does not respond must not block this response.
     pub(super) fn take(context: &Observed) -> Self {
         let (view, age) = (context.published.load(), context.published.age());
         let head_readable = context.head.is_readable();
@@ -36,7 +36,7 @@ impl Health {
     }
 }
 
-/// What to report about a step of the system clock.
+/// The problem to report after a step of the system clock.
 fn clock_reason(step_seconds: i64) -> Option<String> {
     let direction = match step_seconds {
         0 => return None,
@@ -51,7 +51,7 @@ fn clock_reason(step_seconds: i64) -> Option<String> {
     ))
 }
 
-/// All there is to see.
+/// The response of `/status`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
@@ -61,7 +61,7 @@ pub(super) struct Status {
     backend: &'static str,
     fault: bool,
     head: HeadStatus,
-    /// `null` while it is too busy to be asked.
+    /// `null` if the pool is too busy to respond.
     pool: Option<PoolStatus>,
     endpoints: Endpoints,
     stages: Vec<Reading>,
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_of_the_clock_is_a_reason_with_its_direction() {
+    fn clock_step_is_reported_with_its_direction() {
         assert_eq!(clock_reason(0), None);
         assert!(
             clock_reason(3601).is_some_and(|text| text.contains("is 3601 s ahead of the time"))

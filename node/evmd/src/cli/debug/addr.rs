@@ -7,7 +7,7 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Address in any form: hex, or Bech32 of an account, operator or consensus key
+    /// Address in any format: hex, or Bech32 of an account, operator or consensus key
     address: String,
     #[command(flatten)]
     home: HomeArg,

@@ -1,4 +1,4 @@
-//! `evmd debug basefee`: the base-fee formula, line by line.
+//! `evmd debug basefee`: the base fee formula, for one line of input at a time.
 
 use crate::cli::is_stdout_closed;
 use feemarket::{
@@ -7,15 +7,15 @@ use feemarket::{
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufWriter, Read, Write};
 
-/// Longest line read, in bytes: seven numbers and their names take a few hundred.
+/// Maximum length of an input line in bytes. Seven numbers with their names take a few hundred.
 const MAX_LINE_BYTES: u64 = 4096;
 
-/// One question.
+/// An input line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Question {
     used: u64,
-    /// -1, or left out, for no limit.
+    /// -1, or missing, for no limit.
     max_gas: Option<i64>,
     elasticity: u32,
     denominator: u32,
@@ -24,7 +24,7 @@ struct Question {
     floor: LegacyDec,
 }
 
-/// One answer.
+/// An output line.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
@@ -39,7 +39,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line out for every line in. A bad line is answered with what is wrong with it.
+/// Writes one output line for every input line. The output line of an invalid input line describes the error.
 fn answer_lines(input: &mut impl BufRead, out: &mut impl Write) -> std::io::Result<()> {
     let mut line = Vec::new();
     loop {
@@ -80,7 +80,7 @@ fn answer(line: &[u8]) -> Result<LegacyDec, String> {
 }
 
 impl Question {
-    /// As the chain does with its parameters.
+    /// Checks the parameters as the chain does.
     fn validate(&self) -> Result<(), String> {
         let params = Params {
             base_fee_change_denominator: self.denominator,
@@ -107,7 +107,7 @@ mod tests {
     const NEXT: &str = "{\"next\":\"141093478.574956393389819303\"}\n";
 
     #[test]
-    fn answers_every_line() {
+    fn every_line_is_answered() {
         let unlimited = GOOD.replace("10000000", "-1");
         let absent = GOOD.replace(r#""max_gas":10000000,"#, "");
         let input = format!("{GOOD}\n{unlimited}\r\n{absent}\n{GOOD}");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_says_why_and_the_next_is_answered() {
+    fn invalid_line_is_an_error_and_the_next_is_answered() {
         let rows = [
             (GOOD.replace("\"denominator\":7", "\"denominator\":0"), "denominator cannot be 0"),
             (GOOD.replace("\"elasticity\":3", "\"elasticity\":0"), "elasticity multiplier cannot"),

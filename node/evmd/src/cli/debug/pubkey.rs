@@ -7,7 +7,7 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Public key in JSON, hex, base64, or any of its Bech32 forms
+    /// Public key as JSON, hex, base64, or in any of its Bech32 forms
     pubkey: String,
     #[command(flatten)]
     home: HomeArg,

@@ -7,7 +7,7 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Numbers of 0 to 255 with spaces or commas between, in brackets or not: "[10 21 13 255]"
+    /// Numbers from 0 to 255, separated by spaces or commas, with or without brackets: "[10 21 13 255]"
     bytes: String,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
@@ -19,7 +19,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let words = inside.split([' ', ',']).filter(|word| !word.is_empty());
     let read = |word: &str| {
-        word.parse::<u8>().with_context(|| format!("{word:?} is not a number of 0 to 255"))
+        word.parse::<u8>().with_context(|| format!("{word:?} is not a number from 0 to 255"))
     };
     let bytes = words.map(read).collect::<anyhow::Result<Vec<u8>>>()?;
     let (hex, mut out) = (hex::encode_upper(bytes), crate::cli::stdout());

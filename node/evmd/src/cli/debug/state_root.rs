@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         )?,
     }
     if audit.root != audit.expected {
-        bail!("the state of block {} has another root than its header", audit.number);
+        bail!("the state root of block {} differs from its header", audit.number);
     }
     Ok(())
 }

@@ -11,11 +11,11 @@ use std::{io::Write, path::PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Address in any form
+    /// Address in any format
     address: String,
     /// Balance: a number of wei, or an amount with the name of its unit: 1000000000000000000atest
     amount: String,
-    /// The file; made of the development genesis if it is not there. `evmd init --genesis` reads it
+    /// Genesis file; created from the development genesis if it does not exist. `evmd init --genesis` reads it
     #[arg(long, value_name = "FILE", default_value = "genesis.json")]
     file: PathBuf,
     /// Output format
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let key = format!("{address:#x}");
     ensure!(
         !alloc.keys().any(|known| known.trim_start_matches("0x").eq_ignore_ascii_case(&key[2..])),
-        "{} is in {} already",
+        "{} is already in {}",
         address.to_checksum(None),
         args.file.display()
     );
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Digits, and after them nothing or the name of a unit of the chain's token; in wei.
+/// Parses a number, which may be followed by the name of a unit of the chain's token. Returns wei.
 fn amount(text: &str, genesis: &Genesis) -> anyhow::Result<U256> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, denom) = text.split_at(end);
@@ -65,7 +65,7 @@ fn amount(text: &str, genesis: &Genesis) -> anyhow::Result<U256> {
     unit.to_wei(amount).with_context(|| format!("{text} exceeds 2^256 - 1 wei"))
 }
 
-/// The unit that a name stands for in genesis: the base unit, or the wei under the extended name.
+/// The unit with this name in genesis: the base unit, or the wei with its extended name.
 fn unit_named(denom: &str, spec: &ChainSpec) -> anyhow::Result<TokenUnit> {
     if spec.native().is_none() {
         bail!("an Ethereum chain has no token named {denom:?}");

@@ -6,7 +6,7 @@ use std::{io::Write, path::PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The file; that of the home folder without it
+    /// Genesis file; by default that of the home folder
     file: Option<PathBuf>,
     #[command(flatten)]
     home: HomeArg,

@@ -19,28 +19,28 @@ use zeroize::Zeroizing;
 pub(super) struct Args {
     /// Name of the key
     name: String,
-    /// Recover the key from its mnemonic, asked for
+    /// Recover the key from its mnemonic, which is read from the prompt
     #[arg(long)]
     recover: bool,
     /// Read the mnemonic from a file
     #[arg(long, value_name = "FILE", requires = "recover")]
     source: Option<PathBuf>,
-    /// Ask for a BIP-39 passphrase too
+    /// Ask for a BIP-39 passphrase, too
     #[arg(long, short)]
     interactive: bool,
     /// Do not show the new mnemonic
     #[arg(long)]
     no_backup: bool,
-    /// Show the key and keep nothing
+    /// Show the key and do not store it
     #[arg(long)]
     dry_run: bool,
-    /// Words of a new mnemonic: 12, 15, 18, 21 or 24
+    /// Number of words of a new mnemonic: 12, 15, 18, 21 or 24
     #[arg(long, value_name = "N", default_value_t = DEFAULT_WORDS)]
     words: usize,
-    /// Language of a new mnemonic; a given one is in any
+    /// Language of a new mnemonic; a given one may be in any language
     #[arg(long, value_name = "NAME", default_value = "english")]
     language: String,
-    /// Full BIP-44 path, m/44'/60'/0'/0/0 for instance
+    /// Full BIP-44 path, for example m/44'/60'/0'/0/0
     #[arg(long, value_name = "PATH", conflicts_with_all = ["coin_type", "account", "index"])]
     hd_path: Option<String>,
     /// Coin type of the path (SLIP-44)
@@ -55,10 +55,10 @@ pub(super) struct Args {
     /// Algorithm of the key
     #[arg(long, visible_alias = "key-type", value_name = "NAME", default_value = "eth_secp256k1")]
     algo: String,
-    /// Note this public key, in JSON, without a private key
+    /// Store this public key, in JSON, without a private key
     #[arg(long, value_name = "JSON", conflicts_with_all = ["recover", "pubkey_base64"])]
     pubkey: Option<String>,
-    /// Note this public key, in base64, without a private key
+    /// Store this public key, in base64, without a private key
     #[arg(long, value_name = "BASE64", conflicts_with = "recover")]
     pubkey_base64: Option<String>,
 }
@@ -90,7 +90,7 @@ pub(super) fn run(common: &Common, args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The record, and the words if they are new.
+/// The new record, and its mnemonic if that is new.
 fn make(args: &Args, prompt: &Prompt) -> anyhow::Result<(Record, Option<Zeroizing<String>>)> {
     let public_key = match (&args.pubkey, &args.pubkey_base64) {
         (Some(json), _) => Some(PublicKey::from_json(json)?),
@@ -123,7 +123,7 @@ fn make(args: &Args, prompt: &Prompt) -> anyhow::Result<(Record, Option<Zeroizin
     Ok((Record::local(args.name.clone(), key), words))
 }
 
-/// Keeps a record, asking before it replaces another.
+/// Stores a record, and asks before it replaces another one.
 pub(super) fn store(common: &Common, prompt: &Prompt, record: Record) -> anyhow::Result<()> {
     let mut keyring = common.open(Access::Write, prompt)?;
     let exists = keyring.by_name(&record.name).is_some();

@@ -7,13 +7,13 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Names, or addresses in any form
+    /// Names, or addresses in any format
     #[arg(required = true, value_name = "NAME_OR_ADDRESS")]
     keys: Vec<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Do not ask; as --yes
+    /// Do not ask for confirmation; same as --yes
     #[arg(long, short)]
     force: bool,
 }

@@ -13,25 +13,25 @@ use zeroize::Zeroizing;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Name, or address in any form
+    /// Name, or address in any format
     #[arg(value_name = "NAME_OR_ADDRESS")]
     key: String,
-    /// Write a keystore V3 file, as geth and web3 wallets read it
+    /// Write a keystore V3 file, as geth and web3 wallets use it
     #[arg(long, conflicts_with = "unarmored_hex")]
     keystore: bool,
-    /// How the keystore turns its passphrase into a key
+    /// Function that derives the key of the keystore from its passphrase
     #[arg(long, value_enum, default_value_t = Kdf::Scrypt, requires = "keystore")]
     kdf: Kdf,
     /// Print the key as plain hex; needs --unsafe
     #[arg(long)]
     unarmored_hex: bool,
-    /// Allow plain hex
+    /// Allow the export as plain hex
     #[arg(long)]
     r#unsafe: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Write to this file, readable by its owner only, instead of standard output
+    /// Write to this file, readable only by its owner, instead of standard output
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 }

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 pub(super) struct Args {
     /// Name of the key
     name: String,
-    /// Armored, keystore V3 or plain hex file; which one is seen from its text
+    /// Armored, keystore V3 or plain hex file; the format is detected
     file: PathBuf,
-    /// Allow plain hex
+    /// Allow the import of plain hex
     #[arg(long)]
     r#unsafe: bool,
     /// Algorithm of the key

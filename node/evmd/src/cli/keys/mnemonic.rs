@@ -7,15 +7,15 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use zeroize::Zeroizing;
 
-/// Characters that carry 256 bits when each is one of 64.
+/// Number of characters that carry 256 bits if each is one of 64.
 const MIN_ENTROPY_CHARS: usize = 43;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Make it from text that is asked for, not from the system's randomness
+    /// Create it from text that is read from the prompt, not from the system's randomness
     #[arg(long, conflicts_with = "words")]
     unsafe_entropy: bool,
-    /// Words: 12, 15, 18, 21 or 24
+    /// Number of words: 12, 15, 18, 21 or 24
     #[arg(long, value_name = "N", default_value_t = DEFAULT_WORDS)]
     words: usize,
     /// Language
@@ -40,7 +40,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
     let words = phrase.words();
     let mut out = crate::cli::stdout();
     if common.json() {
-        // Words have nothing that JSON escapes.
+        // Words contain no characters that JSON escapes.
         writeln!(out, "{{\"mnemonic\":\"{}\"}}", *words)?;
     } else {
         writeln!(out, "{}", *words)?;

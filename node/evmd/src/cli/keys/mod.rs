@@ -1,4 +1,4 @@
-//! `evmd keys`: named keys, their phrases and their files. One file a subcommand.
+//! `evmd keys`: named keys, mnemonics and key files. Each subcommand has its own file.
 
 mod add;
 mod delete;
@@ -30,7 +30,7 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// Times a person may type a passphrase.
+/// Number of attempts to type a passphrase.
 const ATTEMPTS: u32 = 3;
 
 #[derive(Debug, clap::Args)]
@@ -41,17 +41,17 @@ pub(super) struct Args {
     command: Command,
 }
 
-/// What every subcommand takes.
+/// The options of all subcommands.
 #[derive(Debug, clap::Args)]
 struct Common {
     /// Home folder
     #[arg(long, global = true, value_name = "DIR", env = "EVMD_HOME")]
     home: Option<PathBuf>,
-    /// Folder of the keyring; the home folder without it
+    /// Folder of the keyring; by default the home folder
     #[arg(long, global = true, value_name = "DIR")]
     keyring_dir: Option<PathBuf>,
-    /// Where keys are kept: `file` under a passphrase, `os` under a secret that the desktop's secret
-    /// service keeps, `test` in the clear, `memory` not at all
+    /// Where keys are stored: `file` encrypted with a passphrase, `os` encrypted with a secret of the desktop's
+    /// secret service, `test` not encrypted, `memory` not stored
     #[arg(
         long,
         global = true,
@@ -61,16 +61,16 @@ struct Common {
         value_parser = ["file", "test", "memory", "os", "kwallet", "pass"]
     )]
     keyring_backend: String,
-    /// Form of the result
+    /// Output format
     #[arg(long, short, global = true, value_enum, default_value_t)]
     output: Output,
 }
 
-/// Manage keys. Answers to prompts, passphrases included, are read from standard input a line each
-/// when it is no terminal, in the order they are asked.
+/// Manage keys. If standard input is not a terminal, answers to prompts, including passphrases, are read from
+/// it, one per line, in the order of the prompts.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add a new key, recover one from its mnemonic, or note a public key
+    /// Add a new key, recover one from its mnemonic, or store a public key
     Add(add::Args),
     /// Show keys, by name or address
     Show(show::Args),
@@ -78,13 +78,13 @@ enum Command {
     List(list::Args),
     /// Delete keys
     Delete(delete::Args),
-    /// Give a key another name
+    /// Rename a key
     Rename(rename::Args),
-    /// Write a private key: armored under a passphrase, as a keystore V3 file, or as plain hex
+    /// Write a private key: armored with a passphrase, as a keystore V3 file, or as plain hex
     Export(export::Args),
     /// Read a private key from an armored, keystore V3 or plain hex file
     Import(import::Args),
-    /// Make a mnemonic
+    /// Create a mnemonic
     Mnemonic(mnemonic::Args),
     /// Convert bytes between hex and Bech32
     Parse(parse::Args),
@@ -92,9 +92,9 @@ enum Command {
     UnsafeExportEthKey(unsafe_export_eth_key::Args),
     /// Read a private key from plain hex
     UnsafeImportEthKey(unsafe_import_eth_key::Args),
-    /// Rewrite the keyring in today's form, under a new salt
+    /// Rewrite the keyring in the current format, with a new salt
     Migrate,
-    /// List the algorithms of keys
+    /// List the key algorithms
     ListKeyTypes,
 }
 
@@ -138,7 +138,7 @@ impl Common {
         }
     }
 
-    /// Opens the keyring, asking for its passphrase if it has one.
+    /// Opens the keyring. Asks for its passphrase if it has one.
     fn open(&self, access: Access, prompt: &Prompt) -> anyhow::Result<Keyring> {
         self.open_with_passphrase(access, prompt).map(|(keyring, _)| keyring)
     }
@@ -156,12 +156,12 @@ impl Common {
     }
 }
 
-/// Opens a keyring for looking, asking for its passphrase if it has one.
+/// Opens a keyring for reading. Asks for its passphrase if it has one.
 pub(super) fn unlock(backend: Backend, folder: &Path) -> anyhow::Result<Keyring> {
     open(backend, folder, Access::Read, &Prompt::new()).map(|(keyring, _)| keyring)
 }
 
-/// Opens a keyring, asking for its passphrase if it has one, which is given too.
+/// Opens a keyring. Asks for its passphrase if it has one, and returns that, too.
 fn open(
     backend: Backend,
     folder: &Path,
@@ -193,13 +193,13 @@ fn open(
     }
 }
 
-/// Ends the command as wrong usage, exit code 2.
+/// Ends the command with a usage error, exit code 2.
 fn usage(message: &str) -> ! {
     let error: clap::Error = clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n"));
     error.exit()
 }
 
-/// The key of that name or address, to sign with.
+/// The signing key with this name or address.
 pub(super) fn signing_key(
     home: Option<PathBuf>,
     keyring_dir: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! How keys are printed: a YAML list for people, JSON for programs.
+//! Prints keys, as a YAML list for people or JSON for programs.
 
 use super::Common;
 use keys::{Bech32Kind, keyring::Record};
@@ -6,10 +6,10 @@ use serde::Serialize;
 use std::io::Write;
 use zeroize::Zeroizing;
 
-/// Bytes of the longest key in JSON: a name, an address, a public key and a phrase.
+/// Maximum size of a key in JSON: a name, an address, a public key and a mnemonic.
 const MAX_KEY_BYTES: usize = 8192;
 
-/// A key as it is printed.
+/// A key in the form in which it is printed.
 #[derive(Debug, Serialize)]
 pub(super) struct KeyOutput {
     name: String,
@@ -48,7 +48,7 @@ impl KeyOutput {
     }
 }
 
-/// Prints one key: an object in JSON.
+/// Prints one key, as an object in JSON.
 pub(super) fn print_one(common: &Common, key: &KeyOutput) -> anyhow::Result<()> {
     let mut out = crate::cli::stdout();
     if common.json() {
@@ -62,7 +62,7 @@ pub(super) fn print_one(common: &Common, key: &KeyOutput) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Prints keys: an array in JSON.
+/// Prints keys, as an array in JSON.
 pub(super) fn print_list(common: &Common, keys: &[KeyOutput]) -> anyhow::Result<()> {
     let mut out = crate::cli::stdout();
     if common.json() {
@@ -77,7 +77,7 @@ pub(super) fn print_list(common: &Common, keys: &[KeyOutput]) -> anyhow::Result<
     Ok(())
 }
 
-/// A YAML scalar: plain where nothing can be taken for something else, else in single quotes.
+/// A YAML scalar: plain if it is unambiguous, otherwise in single quotes.
 pub(super) fn yaml(text: &str) -> String {
     const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"];
     let plain = text.starts_with(|first: char| first.is_ascii_alphabetic())

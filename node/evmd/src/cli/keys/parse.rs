@@ -8,7 +8,7 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Hex, with or without 0x, of an address or a public key; or Bech32 of any prefix
+    /// Hex, with or without 0x, of an address or a public key; or Bech32 with any prefix
     #[arg(value_name = "HEX_OR_BECH32")]
     text: String,
 }
@@ -49,6 +49,9 @@ fn formats(bytes: &[u8], prefix: &str) -> anyhow::Result<Vec<String>> {
     match PublicKey::from_bytes(bytes) {
         Ok(key) => Ok(KINDS.iter().map(|kind| kind.public_key(prefix, &key)).collect()),
         Err(error) if bytes.len() == keys::PUBLIC_KEY_BYTES => Err(error.into()),
-        Err(_) => bail!("{} bytes are no address (20) and no public key (33)", bytes.len()),
+        Err(_) => bail!(
+            "neither an address (20 bytes) nor a public key (33 bytes): {} bytes",
+            bytes.len()
+        ),
     }
 }

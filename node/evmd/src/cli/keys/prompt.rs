@@ -1,14 +1,14 @@
-//! Questions to the person at the terminal, or to the program at the other end of standard input.
-//! Questions go to standard error; secrets are not echoed.
+//! Prompts for the person at the terminal, or for the program that writes standard input. They go to standard
+//! error, and secrets are not echoed.
 
 use anyhow::{Context, bail};
 use std::io::{BufRead, IsTerminal, Read, Write};
 use zeroize::Zeroizing;
 
-/// Bytes of the longest answer read: a phrase of 24 words is below 1 KiB.
+/// Maximum length of an answer in bytes. A mnemonic of 24 words is below 1 KiB.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-/// Asks.
+/// Reads answers.
 #[derive(Debug)]
 pub(super) struct Prompt {
     terminal: bool,
@@ -19,7 +19,7 @@ impl Prompt {
         Self { terminal: std::io::stdin().is_terminal() }
     }
 
-    /// Says whether a person answers.
+    /// Whether a person answers.
     pub(super) const fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -33,7 +33,7 @@ impl Prompt {
         Ok(Zeroizing::new(answer.context("cannot read from the terminal")?))
     }
 
-    /// A secret that is being made: a person types it twice.
+    /// A new secret, which a person types twice.
     pub(super) fn new_secret(&self, what: &str) -> anyhow::Result<Zeroizing<String>> {
         let secret = self.secret(&format!("Enter {what}:"))?;
         if self.terminal && self.secret(&format!("Re-enter {what}:"))? != secret {
@@ -42,7 +42,7 @@ impl Prompt {
         Ok(secret)
     }
 
-    /// An answer that may be seen.
+    /// An answer that is echoed.
     pub(super) fn line(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
         let mut err = std::io::stderr();
         write!(err, "{question} ")?;
@@ -54,9 +54,9 @@ impl Prompt {
             writeln!(err)?;
         }
         if read.context("standard input")? == 0 {
-            bail!("standard input ended where an answer was needed: {question}");
+            bail!("standard input ended before the answer to: {question}");
         }
-        // What is left of a longer line must not pass for the next answer.
+        // The rest of a longer line must not be read as the next answer.
         if answer.len() > MAX_ANSWER_BYTES {
             bail!("an answer is longer than {MAX_ANSWER_BYTES} bytes: {question}");
         }
@@ -65,7 +65,7 @@ impl Prompt {
         Ok(answer)
     }
 
-    /// A yes or no; anything but yes is no.
+    /// A confirmation. Every answer except yes is a no.
     pub(super) fn confirm(&self, question: &str) -> anyhow::Result<bool> {
         let answer = self.line(&format!("{question} [y/N]:"))?;
         Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))

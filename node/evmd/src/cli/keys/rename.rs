@@ -11,7 +11,7 @@ pub(super) struct Args {
     old: String,
     /// Its new name
     new: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }

@@ -16,16 +16,16 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Names, or addresses in any form
+    /// Names, or addresses in any format
     #[arg(required = true, value_name = "NAME_OR_ADDRESS")]
     keys: Vec<String>,
-    /// Bech32 form: acc, val or cons
+    /// Bech32 kind: acc, val or cons
     #[arg(long, value_name = "KIND")]
     bech: Option<Bech32Kind>,
-    /// Print the address only
+    /// Print only the address
     #[arg(long, short)]
     address: bool,
-    /// Print the public key only: in JSON, or with --bech in Bech32
+    /// Print only the public key: in JSON, or in Bech32 with --bech
     #[arg(long, short)]
     pubkey: bool,
 }
@@ -65,7 +65,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A record by name, or else by address.
+/// Finds a record by name or by address.
 pub(super) fn find<'k>(
     keyring: &'k Keyring,
     text: &str,

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Name, or address in any form
+    /// Name, or address in any format
     #[arg(value_name = "NAME_OR_ADDRESS")]
     key: String,
 }

@@ -7,36 +7,36 @@ use serde_json::{Value, json};
 pub(super) enum Command {
     /// An account
     Account {
-        /// Address in any form
+        /// Address in any format
         address: String,
         #[command(flatten)]
         rest: RestArgs,
     },
     /// All accounts, by address
     Accounts {
-        /// Most accounts to show
+        /// Maximum number of accounts to show
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: u32,
-        /// Where the answer before said to go on: its next_key
+        /// Where to continue: the next_key of the previous page
         #[arg(long, value_name = "BASE64")]
         page_key: Option<String>,
         #[command(flatten)]
         rest: RestArgs,
     },
-    /// An account of the chain itself, by its module's name
+    /// A module account, by the name of its module
     ModuleAccount {
-        /// Name of the module, gov for instance
+        /// Name of the module, for example gov
         name: String,
         #[command(flatten)]
         rest: RestArgs,
     },
-    /// All accounts of the chain itself
+    /// All module accounts
     ModuleAccounts(RestArgs),
     /// Parameters of accounts
     Params(RestArgs),
 }
 
-/// Where these queries are.
+/// The path of these queries.
 const ROOT: &str = "/cosmos/auth/v1beta1";
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
@@ -63,7 +63,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     rest.print(&answer)
 }
 
-/// An account as the reference's command line shows one: its type beside its value.
+/// An account in the format of the reference's command line: its type next to its value.
 fn typed(mut account: Value) -> Value {
     let kind = account.as_object_mut().and_then(|fields| fields.remove("@type"));
     for name in ["", "base_account"] {

@@ -6,9 +6,9 @@ use super::rest::{RestArgs, escape};
 pub(super) enum Command {
     /// Balances of an account
     Balances {
-        /// Address in any form
+        /// Address in any format
         address: String,
-        /// Of this token only
+        /// Show only this token
         #[arg(long, value_name = "NAME")]
         denom: Option<String>,
         #[command(flatten)]
@@ -16,14 +16,14 @@ pub(super) enum Command {
     },
     /// Balance of an account in one token
     Balance {
-        /// Address in any form
+        /// Address in any format
         address: String,
         /// Name of the token
         denom: String,
         #[command(flatten)]
         rest: RestArgs,
     },
-    /// All that genesis gave out
+    /// Total supply, which is fixed in genesis
     #[command(visible_alias = "total")]
     TotalSupply {
         #[command(flatten)]

@@ -4,10 +4,10 @@ use super::rest::RestArgs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Number of the block; the newest without it
+    /// Number of the block; by default the newest
     #[arg(value_name = "NUMBER", conflicts_with = "height")]
     number: Option<u64>,
-    /// What NUMBER is: as the SDK's commands name it
+    /// Meaning of NUMBER, as in the SDK's commands
     #[arg(long = "type", value_name = "TYPE", hide = true, value_parser = ["height"])]
     kind: Option<String>,
     #[command(flatten)]

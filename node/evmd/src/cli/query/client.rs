@@ -1,4 +1,4 @@
-//! A client for one question at a time, to JSON-RPC or REST, over plain HTTP.
+//! A client that sends one request at a time to JSON-RPC or REST, over plain HTTP.
 
 use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for the node.
+/// Maximum wait for the node.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes of an answer: far more than a query has.
-const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Maximum size of a response in bytes, far more than a query returns.
+const MAX_RESPONSE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// See the module.
+/// A client of one server.
 #[derive(Debug)]
 pub(in crate::cli) struct Client {
     /// `host:port`.
@@ -23,16 +23,16 @@ pub(in crate::cli) struct Client {
 }
 
 impl Client {
-    /// Reads `http://host:port/path`, or any part of it from the host on; `default_port` is that of
-    /// a URL that names none.
+    /// Parses `http://host:port/path`, where everything but the host is optional. `default_port` is used if the
+    /// URL has no port.
     pub(in crate::cli) fn new(url: &str, default_port: u16) -> anyhow::Result<Self> {
         if url.starts_with("https://") {
-            bail!("{url}: encrypted connections are not offered; use http://");
+            bail!("{url}: encrypted connections are not supported: use http://");
         }
         let rest = ["http://", "tcp://"].iter().find_map(|scheme| url.strip_prefix(scheme));
         let rest = rest.unwrap_or(url);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        ensure!(!authority.is_empty() && !rest.contains("://"), "{url:?} is no node's URL");
+        ensure!(!authority.is_empty() && !rest.contains("://"), "{url:?} is not a URL of a node");
         // A colon after the last bracket, or the only one, starts the port.
         let host_end = authority.rfind(']').map_or(0, |end| end + 1);
         let has_port = authority[host_end..].contains(':');
@@ -40,7 +40,7 @@ impl Client {
         Ok(Self { authority: format!("{authority}{port}"), path: format!("/{path}") })
     }
 
-    /// Asks, and reads the result.
+    /// Calls a method and parses the result.
     pub(in crate::cli) fn call<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -48,24 +48,25 @@ impl Client {
     ) -> anyhow::Result<T> {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let (status, body) = self.post("", &call.to_string())?;
-        ensure!(status == 200, "the answer has status {status}");
+        ensure!(status == 200, "the response has status {status}");
         let mut answer: Value =
-            serde_json::from_str(&body).context("the answer is not JSON-RPC")?;
+            serde_json::from_str(&body).context("the response is not JSON-RPC")?;
         if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
-            bail!("{}", error["message"].as_str().unwrap_or("the node gives no reason"));
+            bail!("{}", error["message"].as_str().unwrap_or("the node returned no reason"));
         }
         let result = answer.get_mut("result").map(Value::take).unwrap_or_default();
-        serde_json::from_value(result).with_context(|| format!("{method} gave another answer"))
+        serde_json::from_value(result)
+            .with_context(|| format!("{method} returned an unexpected result"))
     }
 
-    /// Gets a path; status and body.
+    /// Gets a path; returns status and body.
     pub(in crate::cli) fn get(&self, path: &str, headers: &str) -> anyhow::Result<(u16, String)> {
         let path = format!("{}{path}", self.path.trim_end_matches('/'));
         self.exchange(&format!("GET {path} HTTP/1.0\r\nHost: {}\r\n{headers}\r\n", self.authority))
-            .with_context(|| format!("no node answers at {} (--node)", self.authority))
+            .with_context(|| format!("no node responds at {} (--node)", self.authority))
     }
 
-    /// Posts JSON to a path; status and body.
+    /// Posts JSON to a path; returns status and body.
     pub(in crate::cli) fn post(&self, path: &str, body: &str) -> anyhow::Result<(u16, String)> {
         let base = if path.is_empty() { &self.path } else { self.path.trim_end_matches('/') };
         let request = format!(
@@ -75,7 +76,7 @@ impl Client {
             body.len()
         );
         self.exchange(&request)
-            .with_context(|| format!("no node answers at {} (--node)", self.authority))
+            .with_context(|| format!("no node responds at {} (--node)", self.authority))
     }
 
     /// The host, without its port.
@@ -83,27 +84,29 @@ impl Client {
         self.authority.rsplit_once(':').map_or(&self.authority, |(host, _)| host)
     }
 
-    /// Sends a request of HTTP/1.0: the answer comes unchunked and ends with the connection.
+    /// Sends an HTTP/1.0 request, so that the response is not chunked and ends with the connection.
     fn exchange(&self, request: &str) -> anyhow::Result<(u16, String)> {
         let mut stream = connect(self.authority.to_socket_addrs()?)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
-        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("not an HTTP answer")?;
+        stream.take(MAX_RESPONSE_BYTES).read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("not an HTTP response")?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Ok((status.context("not an HTTP answer")?, body.to_owned()))
+        Ok((status.context("not an HTTP response")?, body.to_owned()))
     }
 }
 
-/// Connects to the first address that accepts. `localhost` may be `::1` first, while the node listens on 127.0.0.1.
+/// Connects to the first address that accepts. `localhost` may resolve to `::1` first, while the node listens
+/// on 127.0.0.1.
 fn connect(addresses: impl Iterator<Item = SocketAddr>) -> anyhow::Result<TcpStream> {
     let mut failed: Option<anyhow::Error> = None;
     for address in addresses {
         match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => return Ok(stream),
-            // Of several addresses the error names the last; of one, the caller names it.
+            // If there are several addresses, the error names the last one. If there is one, the caller names
+            // it.
             Err(error) if failed.is_some() => {
                 failed = Some(anyhow::Error::new(error).context(address));
             }
@@ -119,10 +122,10 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn every_address_of_a_name_is_tried() {
+    fn every_address_of_a_host_name_is_tried() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let open = listener.local_addr().unwrap();
-        // Nothing listens at this port of another loopback address.
+        // No server listens on this port of another loopback address.
         let closed = SocketAddr::new("127.0.0.2".parse().unwrap(), open.port());
         let stream = connect([closed, open].into_iter()).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_read() {
+    fn urls_of_nodes_are_parsed() {
         for (url, authority, path) in [
             ("http://127.0.0.1:8545", "127.0.0.1:8545", "/"),
             ("http://node", "node:8545", "/"),

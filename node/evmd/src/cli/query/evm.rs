@@ -11,42 +11,42 @@ pub(super) enum Command {
     Params(RestArgs),
     /// Balance, code hash and nonce of an account
     Account {
-        /// Address in any form
+        /// Address in any format
         address: String,
         #[command(flatten)]
         rest: RestArgs,
     },
     /// A storage slot
     Storage {
-        /// Address in any form
+        /// Address in any format
         address: String,
-        /// The slot, in hex
+        /// Key of the slot, in hex
         key: String,
         #[command(flatten)]
         rest: RestArgs,
     },
     /// Code of an account
     Code {
-        /// Address in any form
+        /// Address in any format
         address: String,
         #[command(flatten)]
         rest: RestArgs,
     },
     /// The base fee in wei
     BaseFee(RestArgs),
-    /// The chain id, the token and the forks
+    /// The chain id, the token and the fork schedule
     Config(RestArgs),
-    /// The Bech32 form of an address; asks no node
+    /// Convert an address to Bech32, without a node
     #[command(name = "0x-to-bech32")]
     ToBech32(Convert),
-    /// The hex form of an address; asks no node
+    /// Convert an address to hex, without a node
     #[command(name = "bech32-to-0x")]
     ToHex(Convert),
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Convert {
-    /// Address in any form
+    /// Address in any format
     address: String,
     #[command(flatten)]
     home: HomeArg,
@@ -55,7 +55,7 @@ pub(super) struct Convert {
     output: Output,
 }
 
-/// Where these queries are.
+/// The path of these queries.
 const ROOT: &str = "/cosmos/evm/vm/v1";
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {

@@ -4,15 +4,15 @@ use super::rest::RestArgs;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Its parameters, the current base fee among them
+    /// Parameters of the fee market, including the current base fee
     Params(RestArgs),
     /// The current base fee, with all its decimals
     BaseFee(RestArgs),
-    /// The gas of the last block, from which the next base fee follows
+    /// Gas of the newest block, from which the next base fee is computed
     BlockGas(RestArgs),
 }
 
-/// Where these queries are.
+/// The path of these queries.
 const ROOT: &str = "/cosmos/evm/feemarket/v1";
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {

@@ -6,29 +6,29 @@ use super::rest::{RestArgs, escape};
 pub(super) enum Command {
     /// A proposal
     Proposal(OfProposal),
-    /// Proposals, the oldest first
+    /// Proposals, oldest first
     Proposals {
-        /// Of this status only, such as PROPOSAL_STATUS_VOTING_PERIOD
+        /// Show only proposals with this status, such as PROPOSAL_STATUS_VOTING_PERIOD
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
-        /// With a vote of this account only
+        /// Show only proposals with a vote of this account
         #[arg(long, value_name = "ADDRESS")]
         voter: Option<String>,
-        /// With a deposit of this account only
+        /// Show only proposals with a deposit of this account
         #[arg(long, value_name = "ADDRESS")]
         depositor: Option<String>,
         #[command(flatten)]
         rest: RestArgs,
     },
-    /// The votes on a proposal added up
+    /// The tally of a proposal
     Tally(OfProposal),
     /// The votes on a proposal
     Votes(OfProposal),
-    /// An account's vote on a proposal
+    /// The vote of an account on a proposal
     Vote(OfAccount),
-    /// The deposits for a proposal
+    /// The deposits on a proposal
     Deposits(OfProposal),
-    /// An account's deposit for a proposal
+    /// The deposit of an account on a proposal
     Deposit(OfAccount),
     /// Periods, deposits and thresholds
     Params(RestArgs),
@@ -46,13 +46,13 @@ pub(super) struct OfProposal {
 pub(super) struct OfAccount {
     /// Id of the proposal
     id: u64,
-    /// Address in any form
+    /// Address in any format
     address: String,
     #[command(flatten)]
     rest: RestArgs,
 }
 
-/// Where governance is served.
+/// The path of these queries.
 const PATH: &str = "/cosmos/gov/v1";
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {

@@ -1,6 +1,5 @@
-//! The node a command talks to. `--node` has one meaning everywhere: an HTTP address of the node,
-//! whichever: REST, JSON-RPC or metrics. What a command needs is asked at that address, and if
-//! another is served there, at the one the node names for it.
+//! The node that a command uses. `--node` has the same meaning for all commands: an HTTP address of REST,
+//! JSON-RPC or metrics. A command that needs another server finds its address through the given one.
 
 use super::client::Client;
 use anyhow::{Context, bail};
@@ -9,30 +8,30 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// Port of REST, where the URL names none.
+/// The port of REST, if the URL has no port.
 const DEFAULT_PORT: u16 = 1317;
 
-/// Where a command finds its node.
+/// The address of the node.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct NodeArg {
-    /// Where the node serves REST; its JSON-RPC and metrics addresses do as well
+    /// Address of the node's REST server; those of JSON-RPC and metrics also work
     #[arg(long, value_name = "URL", env = "EVMD_NODE", default_value = "http://127.0.0.1:1317")]
     pub(in crate::cli) node: String,
 }
 
-/// What `/status` says of addresses.
+/// The addresses in the response of `/status`.
 #[derive(Deserialize)]
 struct StatusEndpoints {
     endpoints: Endpoints,
 }
 
 impl NodeArg {
-    /// A client of the address named.
+    /// A client of the given address.
     fn named(&self) -> anyhow::Result<Client> {
         Client::new(&self.node, DEFAULT_PORT)
     }
 
-    /// Gets a path of REST; status and JSON text.
+    /// Gets a path of REST; returns status and JSON text.
     pub(in crate::cli) fn rest(&self, path: &str, headers: &str) -> anyhow::Result<(u16, String)> {
         let named = self.named()?;
         let answer = named.get(path, headers)?;
@@ -44,7 +43,7 @@ impl NodeArg {
         Ok(answer)
     }
 
-    /// What the node tells of itself.
+    /// The status of the node.
     pub(in crate::cli) fn status(&self) -> anyhow::Result<String> {
         let is_status = |answer: &(u16, String)| answer.0 == 200 && status(&answer.1).is_some();
         let mut answer = self.named()?.get("/status", "")?;
@@ -57,26 +56,26 @@ impl NodeArg {
 
     fn check(&self, good: bool, what: &str) -> anyhow::Result<()> {
         if !good {
-            bail!("{} is no address of a node that serves {what} (--node)", self.node);
+            bail!("{} is not the address of a node that serves {what} (--node)", self.node);
         }
         Ok(())
     }
 
-    /// A client of another address of the same node.
+    /// A client of another server of the same node.
     fn other(&self, wanted: impl Fn(&Endpoints) -> SocketAddr) -> anyhow::Result<Client> {
         let named = self.named()?;
         let endpoints = endpoints(&named)?;
-        let endpoints =
-            endpoints.with_context(|| format!("{} is no address of a node (--node)", self.node))?;
+        let endpoints = endpoints
+            .with_context(|| format!("{} is not the address of a node (--node)", self.node))?;
         let address = wanted(&endpoints);
-        // An address that stands for all of a machine's, or for the machine itself, is of the node's.
+        // An unspecified or loopback address refers to the machine of the node.
         let is_local = address.ip().is_unspecified() || address.ip().is_loopback();
         let host = if is_local { named.host().to_owned() } else { address.ip().to_string() };
         Client::new(&format!("http://{host}:{}", address.port()), DEFAULT_PORT)
     }
 }
 
-/// Asks a server of any kind where its node serves what.
+/// Queries any server of the node for the addresses of all servers.
 fn endpoints(named: &Client) -> anyhow::Result<Option<Endpoints>> {
     if let Ok(endpoints) = named.call("evmd_endpoints", &json!([])) {
         return Ok(Some(endpoints));
@@ -100,7 +99,7 @@ fn status(text: &str) -> Option<Endpoints> {
     serde_json::from_str::<StatusEndpoints>(text).ok().map(|status| status.endpoints)
 }
 
-/// An answer of REST is JSON, a failure with its code; what else answers there has other failures.
+/// A response of REST is JSON, and an error has a code. Other servers have other errors.
 fn is_rest((status, text): &(u16, String)) -> bool {
     let Ok(Value::Object(answer)) = serde_json::from_str(text) else { return false };
     *status == 200 && !answer.contains_key("jsonrpc")

@@ -1,5 +1,4 @@
-//! Questions that the node answers over REST: asked at a path, printed as they come in JSON, or as
-//! YAML for people.
+//! Queries over REST. The JSON of the response is printed unchanged, or as YAML for people.
 
 use super::{node::NodeArg, yaml};
 use crate::cli::Output;
@@ -8,12 +7,12 @@ use cosmos_api::grpc::HEIGHT_HEADER;
 use serde_json::Value;
 use std::io::Write;
 
-/// What every query over REST takes.
+/// The options of all REST queries.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RestArgs {
     #[command(flatten)]
     pub(super) node: NodeArg,
-    /// Block to ask about; the newest by default
+    /// Block to query; by default the newest
     #[arg(long, value_name = "NUMBER")]
     height: Option<u64>,
     /// Output format
@@ -22,23 +21,23 @@ pub(super) struct RestArgs {
 }
 
 impl RestArgs {
-    /// Asks at a path; the answer's JSON as it came.
+    /// Gets a path; returns the JSON text of the response.
     fn text(&self, path: &str) -> anyhow::Result<String> {
         let header = self.height.map(|height| format!("{HEIGHT_HEADER}: {height}\r\n"));
         let (status, body) = self.node.rest(path, header.as_deref().unwrap_or_default())?;
         if status == 200 {
             return Ok(body);
         }
-        let answer: Value = serde_json::from_str(&body).context("the answer is not JSON")?;
-        bail!("{}", answer["message"].as_str().unwrap_or("the node gives no reason"));
+        let answer: Value = serde_json::from_str(&body).context("the response is not JSON")?;
+        bail!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"));
     }
 
-    /// Asks at a path.
+    /// Gets a path; returns the parsed response.
     pub(super) fn ask(&self, path: &str) -> anyhow::Result<Value> {
-        serde_json::from_str(&self.text(path)?).context("the answer is not JSON")
+        serde_json::from_str(&self.text(path)?).context("the response is not JSON")
     }
 
-    /// Prints an answer.
+    /// Prints a response.
     pub(super) fn print(&self, answer: &Value) -> anyhow::Result<()> {
         match self.output {
             Output::Text => put(&yaml::text(answer)),
@@ -46,11 +45,11 @@ impl RestArgs {
         }
     }
 
-    /// Asks at a path and prints the answer.
+    /// Gets a path and prints the response.
     pub(super) fn show(&self, path: &str) -> anyhow::Result<()> {
         match self.output {
             Output::Text => put(&yaml::text(&self.ask(path)?)),
-            // Fields stay in the order of the definitions.
+            // The fields keep the order of the definitions.
             Output::Json => put(&format!("{}\n", self.text(path)?)),
         }
     }
@@ -63,7 +62,7 @@ fn put(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A value as a part of a path or a query string.
+/// Escapes a value for a path or a query string.
 pub(in crate::cli) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -7,13 +7,13 @@ pub(super) struct Args {
     /// Conditions, such as "message.sender='cosmos1...' AND tx.height>100"
     #[arg(long)]
     query: String,
-    /// Which page, from 1 on
+    /// Number of the page, starting at 1
     #[arg(long, default_value_t = 1)]
     page: u64,
-    /// Transactions of a page, at most 100
+    /// Transactions per page, at most 100
     #[arg(long, default_value_t = 100)]
     limit: u64,
-    /// By height
+    /// Order by height
     #[arg(long = "order_by", visible_alias = "order-by", value_enum, default_value_t = Order::Asc)]
     order: Order,
     #[command(flatten)]

@@ -1,10 +1,10 @@
-//! JSON as YAML, in the manner of the Cosmos tools: keys in order of the alphabet, texts that look
-//! like numbers in double quotes.
+//! YAML in the style of the Cosmos tools: keys in alphabetical order, and texts that look like numbers in
+//! double quotes.
 
 use serde_json::Value;
 use std::fmt::Write;
 
-/// A value as a document, with a line break at its end.
+/// A value as a document, with a final line break.
 pub(in crate::cli) fn text(value: &Value) -> String {
     let mut out = String::new();
     match value {
@@ -18,7 +18,7 @@ pub(in crate::cli) fn text(value: &Value) -> String {
     out
 }
 
-/// Writes a map or a list that is not empty, indented by `depth` steps of two.
+/// Writes a non-empty map or list, indented by `depth` steps of two spaces.
 fn block(value: &Value, depth: usize, out: &mut String) {
     let margin = "  ".repeat(depth);
     match value {
@@ -36,7 +36,7 @@ fn block(value: &Value, depth: usize, out: &mut String) {
                     let _ = writeln!(out, "{margin}- {}", inline(value));
                     continue;
                 }
-                // The first line of the item stands beside the dash.
+                // The first line of an item follows the dash.
                 let mut item = String::new();
                 block(value, depth + 1, &mut item);
                 let _ = write!(out, "{margin}- {}", &item[2 * (depth + 1)..]);
@@ -50,14 +50,14 @@ fn block(value: &Value, depth: usize, out: &mut String) {
 fn below(value: &Value, depth: usize, out: &mut String) {
     if nests(value) {
         out.push('\n');
-        // Lists stand under their key, maps a step to the right.
+        // Lists are aligned with their key, maps are indented.
         block(value, depth + usize::from(value.is_object()), out);
     } else {
         let _ = writeln!(out, " {}", inline(value));
     }
 }
 
-/// Whether a value needs lines of its own.
+/// Whether a value takes several lines.
 fn nests(value: &Value) -> bool {
     value.as_object().is_some_and(|map| !map.is_empty())
         || value.as_array().is_some_and(|list| !list.is_empty())
@@ -70,7 +70,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// A text that reads back as the same text.
+/// A text, quoted if it would not be parsed as the same text.
 fn scalar(text: &str) -> String {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let number = text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
@@ -87,7 +87,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_tree_in_lines() {
+    fn nested_values_are_printed_in_lines() {
         let value = json!({
             "b": { "x": "1", "a": null, "t": "true", "s": "it's: so" },
             "a": [{ "k": "v", "l": ["p", "7"] }, "q"],

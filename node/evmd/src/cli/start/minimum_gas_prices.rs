@@ -1,4 +1,4 @@
-//! Where the setting `mempool.minimum-gas-prices` has no effect.
+//! Warns where the setting `mempool.minimum-gas-prices` has no effect.
 
 use alloy_consensus::Header;
 use chain::{ChainSpec, Fork, Rules};
@@ -12,7 +12,7 @@ const NATIVE: &str = "mempool.minimum-gas-prices has no effect on Ethereum trans
 const ETHEREUM: &str = "mempool.minimum-gas-prices has no effect: this chain has no Cosmos transactions, and \
                         its next block follows London or a later fork";
 
-/// Warns if the setting is in use and does not apply to all transactions.
+/// Warns if the setting is in use but does not apply to all transactions.
 ///
 /// # Errors
 /// If the head cannot be read, or the price is in a token that the chain does not have.
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_native_chain_has_transactions_without_the_minimum() {
+    fn minimum_does_not_apply_to_all_transactions_of_a_native_chain() {
         let spec = Genesis::native_dev(0).spec;
         let warned = |text| warning(&spec, &Header::default(), &setting(text));
         assert_eq!(warned("0.000000000000000001atest"), Ok(Some(NATIVE)));
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ethereum_chain_has_the_minimum_up_to_london() {
+    fn minimum_applies_to_an_ethereum_chain_up_to_london() {
         let spec = testkit::london_at_block_7().spec;
         let warned = |number| {
             let head = Header { number, difficulty: U256::ONE, ..Header::default() };

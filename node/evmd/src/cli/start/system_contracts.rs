@@ -1,4 +1,4 @@
-//! Contracts that the next blocks call and that the chain lacks.
+//! System contracts that the next blocks call but the chain does not have.
 
 use alloy_primitives::KECCAK256_EMPTY;
 use anyhow::bail;
@@ -6,10 +6,10 @@ use home::Home;
 use std::time::{SystemTime, UNIX_EPOCH};
 use storage::{ReadError, StateRead};
 
-/// Warns of each contract that blocks of this chain call and that has no code.
+/// Warns of each contract that the blocks of this chain call but that has no code.
 ///
 /// # Errors
-/// If this node makes blocks, and the next one would be invalid; and if the state cannot be read.
+/// If this node produces blocks, and the next one would be invalid; or if the state cannot be read.
 pub(super) fn check(home: &Home, makes_blocks: bool) -> anyhow::Result<()> {
     let view = home.view()?;
     let state = view.state.reader()?;
@@ -23,7 +23,7 @@ pub(super) fn check(home: &Home, makes_blocks: bool) -> anyhow::Result<()> {
     for missing in missing {
         let is_fatal = missing.contract.is_required && next_fork >= missing.contract.fork;
         if makes_blocks && is_fatal {
-            bail!("block {} cannot be made: {missing}", head.number + 1);
+            bail!("cannot produce block {}: {missing}", head.number + 1);
         }
         tracing::warn!("{missing}");
     }

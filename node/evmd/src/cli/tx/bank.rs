@@ -14,9 +14,9 @@ pub(super) enum Command {
     Send {
         /// Name or address of the sender's key
         from: String,
-        /// Address in any form
+        /// Address in any format
         to: String,
-        /// How much, such as 10atest
+        /// Amount, such as 10atest
         amount: String,
         /// The same as FROM, for scripts that name the sender twice
         #[arg(long = "from", value_name = "KEY", hide = true)]

@@ -1,4 +1,4 @@
-//! `evmd tx evm`: Ethereum transactions over the same interface.
+//! `evmd tx evm`: Ethereum transactions over REST.
 
 use super::{
     flags::{BroadcastFlags, KeyFlags, NodeFlags},
@@ -12,14 +12,14 @@ use anyhow::Context;
 use keys::parse_address;
 use transactions::cosmos::{GasPrice, coin_text};
 
-/// Gas of a plain transfer.
+/// The gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Send a signed Ethereum transaction
     Raw {
-        /// Its EIP-2718 bytes in hex
+        /// EIP-2718 encoding in hex
         tx: String,
         #[command(flatten)]
         node: NodeFlags,
@@ -34,24 +34,24 @@ pub(super) enum Command {
 pub(super) struct Send {
     /// Name or address of the sender's key
     from: String,
-    /// Address in any form
+    /// Address in any format
     to: String,
-    /// How much, such as 10atest
+    /// Amount, such as 10atest
     amount: String,
     /// Gas limit
     #[arg(long, value_name = "GAS", default_value_t = TRANSFER_GAS)]
     gas: u64,
-    /// Most a gas costs, such as 1000000000atest; without it, twice the base fee, or
-    /// the least that the chain takes
+    /// Maximum price of gas, such as 1000000000atest; by default twice the base fee, or the minimum of the
+    /// chain
     #[arg(long, value_name = "PRICE")]
     gas_prices: Option<String>,
-    /// Nonce; asked of the node without it
+    /// Nonce; by default queried from the node
     #[arg(long, short, value_name = "NUMBER", visible_alias = "nonce")]
     sequence: Option<u64>,
-    /// Chain id, which must be the node's
+    /// Chain id, which must be that of the node
     #[arg(long, value_name = "ID")]
     chain_id: Option<u64>,
-    /// Nothing is asked before sending, with or without it
+    /// No effect, because the command never asks for confirmation
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -91,7 +91,7 @@ fn send(args: &Send) -> anyhow::Result<()> {
         nonce: args.sequence.map_or_else(|| node.sequence(key.address()), Ok)?,
         gas_limit: args.gas,
         max_fee_per_gas: most,
-        // What the base fee leaves to pay, on a chain that has none.
+        // The rest after the base fee, on a chain without a base fee.
         max_priority_fee_per_gas: least.saturating_sub(base_fee).min(most),
         to: TxKind::Call(to),
         value,
@@ -102,7 +102,7 @@ fn send(args: &Send) -> anyhow::Result<()> {
     node.broadcast(&tx.encoded_2718(), args.broadcast.mode, args.node.output)
 }
 
-/// A price of one gas in whole wei; a part of one counts as one, as nothing less can be offered.
+/// The gas price in whole wei. A fraction is rounded up, because nothing smaller can be offered.
 fn price_in_wei(text: &str, token: &NodeToken) -> anyhow::Result<u128> {
     let price: GasPrice = text.parse().context("--gas-prices")?;
     let wei = token.price_in_wei(&price)?;

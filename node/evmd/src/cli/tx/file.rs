@@ -34,19 +34,19 @@ pub(super) struct Sign {
     /// Name or address of the signer's key
     #[arg(long, value_name = "KEY")]
     from: String,
-    /// Chain id; asked of the node without it
+    /// Chain id; by default queried from the node
     #[arg(long, value_name = "ID")]
     chain_id: Option<u64>,
-    /// Sequence; asked of the node without it
+    /// Sequence; by default queried from the node
     #[arg(long, short, value_name = "NUMBER")]
     sequence: Option<u64>,
-    /// Account number; every account of this chain has 0
+    /// Account number; it is 0 for every account of this chain
     #[arg(long, short, value_name = "NUMBER", value_parser = account_number)]
     account_number: Option<u64>,
-    /// Ask no node
+    /// Do not query a node
     #[arg(long, requires_all = ["chain_id", "sequence"])]
     offline: bool,
-    /// What is signed
+    /// Sign mode
     #[arg(long, value_name = "MODE", default_value = "direct", value_parser = ["direct", "amino-json"])]
     sign_mode: String,
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub(super) fn decode(args: &Decode) -> anyhow::Result<()> {
         BASE64.decode(text).context("the transaction is not base64 (--hex reads hex)")?
     };
     ensure!(!bytes.is_empty(), "the transaction is empty");
-    // Under its EIP-2718 type, as blocks have it, it is the same.
+    // The bytes may have the EIP-2718 type byte, as in blocks.
     let bytes = match bytes.as_slice() {
         [transactions::cosmos::TX_TYPE, inner @ ..]
             if inner.first() == Some(&transactions::cosmos::TX_TYPE) =>

@@ -1,4 +1,4 @@
-//! The flags that commands share which send a transaction; named as the SDK's.
+//! The options of all commands that send a transaction, with the SDK's names.
 
 use super::node::Node;
 use crate::cli::{HomeArg, Output, keys, prefix};
@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use transactions::cosmos::ACCOUNT_NUMBER;
 
-/// Where a node is, and how its answers are printed.
+/// The address of the node, and the output format.
 #[derive(Clone, Debug, Args)]
 pub(super) struct NodeFlags {
-    /// Where the node serves REST
+    /// Address of the node's REST server
     #[arg(long, value_name = "URL", env = "EVMD_NODE", default_value = "http://127.0.0.1:1317")]
     pub(super) node: String,
     /// Output format
@@ -27,12 +27,12 @@ impl NodeFlags {
 /// How a transaction is sent.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct BroadcastFlags {
-    /// What the answer waits for; this node's for its checks, whatever is named
+    /// What the response waits for; this node always waits for its checks
     #[arg(short = 'b', long = "broadcast-mode", value_name = "MODE", value_enum, default_value_t)]
     pub(super) mode: BroadcastMode,
 }
 
-/// What the answer to a transaction waits for.
+/// What the response to a transaction waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum BroadcastMode {
     /// The node's checks
@@ -42,16 +42,16 @@ pub(super) enum BroadcastMode {
     Async,
 }
 
-/// Where keys are.
+/// Where keys are stored.
 #[derive(Clone, Debug, Args)]
 pub(super) struct KeyFlags {
     /// Home folder
     #[arg(long, value_name = "DIR", env = "EVMD_HOME")]
     pub(super) home: Option<PathBuf>,
-    /// Folder of the keyring; the home folder without it
+    /// Folder of the keyring; by default the home folder
     #[arg(long, value_name = "DIR")]
     pub(super) keyring_dir: Option<PathBuf>,
-    /// Where keys are kept
+    /// Where keys are stored
     #[arg(
         long,
         value_name = "BACKEND",
@@ -68,67 +68,67 @@ impl KeyFlags {
         keys::signing_key(home, folder, self.keyring_backend.clone(), name)
     }
 
-    /// The prefix of addresses, as far as the home folder tells it.
+    /// The address prefix, if the home folder has a chain.
     pub(super) fn prefix(&self) -> anyhow::Result<String> {
         prefix::of_home(&HomeArg { home: self.home.clone() })
     }
 }
 
-/// What is paid for gas, and what else a transaction says.
+/// The gas price and other fields of a transaction.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TxFlags {
     #[command(flatten)]
     pub(super) node: NodeFlags,
     #[command(flatten)]
     pub(super) keys: KeyFlags,
-    /// Chain id; asked of the node without it
+    /// Chain id; by default queried from the node
     #[arg(long, value_name = "ID")]
     pub(super) chain_id: Option<u64>,
-    /// Gas limit, or `auto` to ask the node
+    /// Gas limit, or `auto` to query the node
     #[arg(long, value_name = "GAS", default_value = "auto")]
     pub(super) gas: String,
-    /// Factor on the gas that the node tells
+    /// Factor for the gas that the node estimates
     #[arg(long, value_name = "FACTOR", default_value = "1.5")]
     pub(super) gas_adjustment: String,
-    /// Price of gas, such as 1000000000atest; without it and --fees, 1.3 times the base fee,
-    /// or the minimum that the chain and the node's mempool accept
+    /// Price of gas, such as 1000000000atest; without it and --fees, 1.3 times the base fee, or the minimum of
+    /// the chain and the node's mempool
     #[arg(long, value_name = "PRICE", conflicts_with = "fees")]
     pub(super) gas_prices: Option<String>,
     /// The fee, such as 200000000000000atest
     #[arg(long, value_name = "AMOUNT")]
     pub(super) fees: Option<String>,
-    /// A note in the transaction
+    /// Memo of the transaction
     #[arg(long, value_name = "TEXT", default_value = "", visible_alias = "memo")]
     pub(super) note: String,
-    /// Height after which it is not valid any more
+    /// Last height at which the transaction is valid
     #[arg(long, value_name = "HEIGHT", default_value_t = 0)]
     pub(super) timeout_height: u64,
-    /// Sequence; asked of the node without it
+    /// Sequence; by default queried from the node
     #[arg(long, short, value_name = "NUMBER")]
     pub(super) sequence: Option<u64>,
-    /// Account number; every account of this chain has 0
+    /// Account number; it is 0 for every account of this chain
     #[arg(long, short, value_name = "NUMBER", value_parser = account_number)]
     pub(super) account_number: Option<u64>,
-    /// What is signed
+    /// Sign mode
     #[arg(long, value_name = "MODE", default_value = "direct", value_parser = ["direct", "amino-json"])]
     pub(super) sign_mode: String,
-    /// Print the unsigned transaction and stop; the sender may be an address without a key here
+    /// Print the unsigned transaction; the sender may be an address whose key is not in the keyring
     #[arg(long)]
     pub(super) generate_only: bool,
-    /// Print the gas it would use and stop
+    /// Print the gas that the transaction would use
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Ask no node, and print the signed transaction
+    /// Do not query a node, and print the signed transaction
     #[arg(long, requires_all = ["chain_id", "sequence"])]
     pub(super) offline: bool,
     #[command(flatten)]
     pub(super) broadcast: BroadcastFlags,
-    /// Do not ask before sending
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(super) yes: bool,
 }
 
-/// Reads an account number, of which there is one.
+/// Parses an account number, which must be 0.
 pub(super) fn account_number(text: &str) -> Result<u64, String> {
     let number = text.parse().map_err(|error| format!("{error}"))?;
     if number == ACCOUNT_NUMBER {

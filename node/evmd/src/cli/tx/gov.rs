@@ -23,7 +23,7 @@ pub(super) enum Command {
     Deposit {
         /// Id of the proposal
         id: u64,
-        /// How much, such as 10atest
+        /// Amount, such as 10atest
         amount: String,
         #[command(flatten)]
         from: From,
@@ -34,17 +34,17 @@ pub(super) enum Command {
         id: u64,
         /// yes, no, no_with_veto or abstain
         option: String,
-        /// A note with the vote
+        /// Memo of the vote
         #[arg(long, value_name = "TEXT", default_value = "")]
         metadata: String,
         #[command(flatten)]
         from: From,
     },
-    /// Print a proposal of a fee market change to start from
+    /// Print a draft proposal that changes the fee market
     DraftProposal,
 }
 
-/// Whose transaction it is.
+/// The sender of the transaction.
 #[derive(Debug, clap::Args)]
 pub(super) struct From {
     /// Name or address of the sender's key
@@ -54,7 +54,7 @@ pub(super) struct From {
     flags: Box<TxFlags>,
 }
 
-/// A proposal's file.
+/// The file of a proposal.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Proposal {
@@ -153,6 +153,6 @@ fn read_option(text: &str) -> anyhow::Result<VoteOption> {
         "no" => VoteOption::No,
         "abstain" => VoteOption::Abstain,
         "no_with_veto" | "no-with-veto" | "nowithveto" => VoteOption::NoWithVeto,
-        _ => bail!("{text:?} is no vote: yes, no, no_with_veto or abstain"),
+        _ => bail!("{text:?} is not a vote: use yes, no, no_with_veto or abstain"),
     })
 }

@@ -1,4 +1,4 @@
-//! What commands ask a node over REST.
+//! Queries of commands to a node over REST.
 
 use super::flags::BroadcastMode;
 use crate::cli::{
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use std::io::Write;
 use transactions::cosmos::GasPrice;
 
-/// Port of REST where the URL names none.
+/// The port of REST, if the URL has no port.
 const DEFAULT_PORT: u16 = 1317;
 
-/// What a chain of Ethereum's rules answers to questions about its fee market: a failed precondition.
+/// The status of fee market queries on a chain that follows Ethereum's rules: a failed precondition.
 const NO_FEE_MARKET: u16 = 400;
 
 /// The token of a node's chain.
@@ -31,7 +31,7 @@ impl NodeToken {
         Token { denom: &self.denom, unit: self.unit }
     }
 
-    /// The unit that a name stands for: the base unit, or the wei under the extended name.
+    /// The unit with this name: the base unit, or the wei with its extended name.
     pub(super) fn unit_named(&self, denom: &str) -> anyhow::Result<TokenUnit> {
         let (token, extended) = (self.token(), self.token().extended_denom());
         if denom == token.denom {
@@ -55,7 +55,7 @@ impl NodeToken {
     }
 }
 
-/// A node.
+/// The node that a command queries.
 pub(super) struct Node {
     client: Client,
 }
@@ -80,15 +80,15 @@ impl Node {
         network.parse().with_context(|| format!("the node's chain id is {network:?}"))
     }
 
-    /// The prefix of addresses.
+    /// The address prefix.
     pub(super) fn prefix(&self) -> anyhow::Result<String> {
         let answer = self.get("/cosmos/auth/v1beta1/bech32")?;
         let prefix = answer["bech32_prefix"].as_str();
-        Ok(prefix.context("the node tells no Bech32 prefix")?.to_owned())
+        Ok(prefix.context("the node returned no Bech32 prefix")?.to_owned())
     }
 
-    /// The token. Its metadata say how many decimals the base unit has: that of a chain under rules version 0 is a
-    /// wei, whatever the decimals in its genesis.
+    /// The token. The decimals of the base unit are taken from its metadata: on a chain with rules version 0
+    /// the base unit is a wei, whatever decimals genesis has.
     pub(super) fn token(&self) -> anyhow::Result<NodeToken> {
         let answer = self.get("/cosmos/evm/vm/v1/params")?;
         let denom = answer["params"]["evm_denom"].as_str();
@@ -111,11 +111,14 @@ impl Node {
     /// The base fee of the newest block, in wei.
     pub(super) fn base_fee(&self) -> anyhow::Result<u128> {
         let answer = self.get("/cosmos/evm/vm/v1/base_fee")?;
-        answer["base_fee"].as_str().and_then(|fee| fee.parse().ok()).context("no base fee")
+        answer["base_fee"]
+            .as_str()
+            .and_then(|fee| fee.parse().ok())
+            .context("the node returned no base fee")
     }
 
-    /// The least whole price that every pool takes, in wei: above the chain's `min_gas_price`, which is told
-    /// without its fraction, and above nothing.
+    /// The minimum whole gas price of every mempool, in wei. It is above the chain's `min_gas_price`, whose
+    /// fraction the node does not report, and above zero.
     pub(super) fn least_price(&self) -> anyhow::Result<u128> {
         let (status, body) = self.client.get("/cosmos/evm/vm/v1/min_gas_price", "")?;
         if status == NO_FEE_MARKET {
@@ -123,10 +126,10 @@ impl Node {
         }
         let answer = read((status, body))?;
         let price = answer["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
-        Ok(price.context("no least price")?.saturating_add(1))
+        Ok(price.context("the node returned no minimum price")?.saturating_add(1))
     }
 
-    /// The least whole price that the node's own mempool takes for Cosmos transactions, in wei.
+    /// The minimum whole gas price for Cosmos transactions in the node's own mempool, in wei.
     pub(super) fn mempool_price(&self, token: &NodeToken) -> anyhow::Result<u128> {
         let answer = self.get("/cosmos/base/node/v1beta1/config")?;
         let price = answer["minimum_gas_price"].as_str().unwrap_or_default();
@@ -134,23 +137,23 @@ impl Node {
         token.price_in_wei(&price)?.context("the node's minimum_gas_price is out of range")
     }
 
-    /// The sequence of an account's next transaction: after those that wait in the mempool, none of which a
-    /// Cosmos transaction can replace.
+    /// The sequence of the account's next transaction, after its transactions in the mempool, because a Cosmos
+    /// transaction cannot replace them.
     pub(super) fn sequence(&self, account: Address) -> anyhow::Result<u64> {
         let path = format!("/evmd/mempool/v1/pending_sequence/{}", escape(&account.to_string()));
         let answer = self.get(&path)?;
         answer["sequence"].as_str().and_then(|next| next.parse().ok()).context("no sequence")
     }
 
-    /// Gas that a transaction would use.
+    /// The gas that a transaction would use.
     pub(super) fn simulate(&self, tx: &[u8]) -> anyhow::Result<u64> {
         let body = json!({ "tx_bytes": BASE64.encode(tx) });
         let answer = self.post("/cosmos/tx/v1beta1/simulate", &body)?;
         let gas = answer["gas_info"]["gas_used"].as_str();
-        gas.and_then(|gas| gas.parse().ok()).context("the node tells no gas")
+        gas.and_then(|gas| gas.parse().ok()).context("the node returned no gas")
     }
 
-    /// Sends a transaction and prints the answer. A refusal is printed too, and is an error.
+    /// Sends a transaction and prints the response. A refusal is also printed, and is an error.
     pub(super) fn broadcast(
         &self,
         tx: &[u8],
@@ -175,14 +178,14 @@ impl Node {
 
 fn read((status, body): (u16, String)) -> anyhow::Result<Value> {
     let answer: Value = serde_json::from_str(&body)
-        .with_context(|| format!("this is not REST: the answer has status {status}"))?;
+        .with_context(|| format!("this is not REST: the response has status {status}"))?;
     if status != 200 {
-        bail!("{}", answer["message"].as_str().unwrap_or("the node gives no reason"));
+        bail!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"));
     }
     Ok(answer)
 }
 
-/// Prints JSON on a line, or YAML.
+/// Prints JSON on one line, or YAML.
 pub(super) fn print(value: &Value, output: Output) -> anyhow::Result<()> {
     let text = match output {
         Output::Text => yaml::text(value),

@@ -1,4 +1,4 @@
-//! A transaction of given messages: priced, signed and sent.
+//! Sets the fee of a transaction, signs it and sends it.
 
 use super::{
     flags::TxFlags,
@@ -24,10 +24,10 @@ use proto::cosmos::{
 use std::io::{BufRead, Write};
 use transactions::cosmos::{CosmosTx, GasPrice, Signatures, coin_text};
 
-/// The price without a flag, as parts of ten of the base fee: above what three full blocks add.
+/// The default gas price, in tenths of the base fee. It covers the increase by three full blocks.
 const DEFAULT_PRICE_TENTHS: u128 = 13;
 
-/// Makes, signs and sends a transaction; `messages` gives its messages for the sender's address.
+/// Builds, signs and sends a transaction. `messages` returns its messages for the address of the sender.
 pub(super) fn send(
     flags: &TxFlags,
     from: &str,
@@ -63,7 +63,7 @@ pub(super) fn send(
             let used = asked(node.as_ref(), "--gas, a number")?.simulate(&json::raw(&tx))?;
             adjusted(used, &flags.gas_adjustment)?
         }
-        digits => digits.parse().context("--gas is a number or `auto`")?,
+        digits => digits.parse().context("--gas must be a number or `auto`")?,
     };
     if flags.dry_run {
         writeln!(std::io::stderr(), "gas estimate: {gas}")?;
@@ -91,7 +91,7 @@ pub(super) fn send(
         tx.signatures.clear();
         return print(&json::tx_json(&tx)?, Output::Json);
     }
-    let key = key.expect("all that is signed has a key");
+    let key = key.expect("every signed transaction has a key");
     let Some(node) = node else {
         sign(&mut tx, &key, flags.chain_id.context("--offline needs --chain-id")?)?;
         return print(&json::tx_json(&tx)?, Output::Json);
@@ -104,12 +104,12 @@ pub(super) fn send(
     node.broadcast(&json::raw(&tx), flags.broadcast.mode, flags.node.output)
 }
 
-/// The node, which tells what a flag would.
+/// The node, which is queried if the flag is not set.
 fn asked<'a>(node: Option<&'a Node>, flag: &str) -> anyhow::Result<&'a Node> {
-    node.with_context(|| format!("--offline asks no node: give {flag}"))
+    node.with_context(|| format!("--offline does not query a node: set {flag}"))
 }
 
-/// The chain named, which must be the node's.
+/// The given chain id, which must be that of the node.
 pub(super) fn chain_id(named: Option<u64>, found: u64) -> anyhow::Result<u64> {
     ensure!(
         named.is_none_or(|named| named == found),
@@ -119,12 +119,12 @@ pub(super) fn chain_id(named: Option<u64>, found: u64) -> anyhow::Result<u64> {
     Ok(found)
 }
 
-/// How a transaction is signed, by the name of a flag.
+/// The sign mode with this name.
 pub(super) fn mode(name: &str) -> SignMode {
     if name == "amino-json" { SignMode::LegacyAminoJson } else { SignMode::Direct }
 }
 
-/// What a transaction says of its signer, whose key may be elsewhere.
+/// The signer in a transaction, whose key may be elsewhere.
 pub(super) fn signer(key: Option<&PrivateKey>, sequence: u64, mode: SignMode) -> SignerInfo {
     let public_key = key.map(|key| PubKey { key: key.public_key().as_bytes().to_vec() });
     let single = mode_info::Single { mode: mode.into() };
@@ -136,12 +136,12 @@ pub(super) fn signer(key: Option<&PrivateKey>, sequence: u64, mode: SignMode) ->
     }
 }
 
-/// Signs.
+/// Signs a transaction.
 pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Result<()> {
     let read = CosmosTx::decode(&json::raw(tx), Signatures::Optional)?;
     ensure!(
         read.signer.address == key.address(),
-        "the key is that of {}, the messages are of {}",
+        "the key belongs to {}, but the messages to {}",
         key.address(),
         read.signer.address
     );
@@ -149,14 +149,14 @@ pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Resu
     Ok(())
 }
 
-/// A price of gas times the gas, rounded up.
+/// The gas price times the gas, rounded up.
 fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
     let GasPrice { amount, denom } = price.parse().context("--gas-prices")?;
     let fee = amount.checked_mul_int(U256::from(gas))?.ceil();
     Ok(coin_text(&format!("{fee}{denom}"))?)
 }
 
-/// Gas times a decimal factor.
+/// The gas times a decimal factor.
 fn adjusted(gas: u64, factor: &str) -> anyhow::Result<u64> {
     let factor: LegacyDec = factor.parse().context("--gas-adjustment")?;
     let gas = factor.checked_mul_int(U256::from(gas))?.truncate_u64();
