@@ -97,8 +97,8 @@ async function signedSend(client, wallet, memo) {
   check((await socket.health()) === null, "health over the socket");
   const committed = await comet.broadcastTxCommit({ tx: next });
   check(committed.height > sent.height && committed.txResult.code === 0, committed);
-  const told = await toldTx;
-  check(told.height === committed.height && toHex(told.tx) === toHex(next), told);
+  const event = await toldTx;
+  check(event.height === committed.height && toHex(event.tx) === toHex(next), event);
   const { header } = await toldBlock;
   check(header.height > sent.height && header.height <= committed.height, header);
   socket.disconnect();

@@ -1,10 +1,10 @@
-//! What a batch, or a large body, may cost the node and other clients.
+//! Limits on batches and large bodies: their cost for the node and for other clients.
 
 use crate::client::{Node, PATIENCE, exchange};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
-/// Limit of each call and of a batch, in milliseconds.
+/// Time limit of each call and of a batch, in milliseconds.
 const LIMIT_MS: u64 = 100;
 
 async fn node() -> Node {
@@ -30,9 +30,9 @@ fn endless() -> Value {
     call("eth_call", &params)
 }
 
-/// Each call may take as long as the whole batch, so only one of them has time.
+/// Each call may take as long as the whole batch, so only one of them has enough time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_has_one_deadline_for_all_its_calls() {
+async fn batch_has_one_deadline_for_all_its_calls() {
     let node = node().await;
     let mut calls = vec![endless(); 20];
     calls.push(json!(1));
@@ -53,7 +53,7 @@ async fn a_batch_has_one_deadline_for_all_its_calls() {
         assert_eq!(errors[20]["code"], -32600, "it is not a call, whatever the time");
         assert_eq!(*errors[21], late);
     }
-    // The threads are free again.
+    // The threads are available again.
     let cheap = call("eth_chainId", &json!([]));
     let answers = node.post(&json!([cheap, cheap]).to_string()).await;
     assert_eq!(
@@ -64,7 +64,7 @@ async fn a_batch_has_one_deadline_for_all_its_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_bodies_are_answered_as_small_ones() {
+async fn large_bodies_have_the_same_responses_as_small_ones() {
     let node = node().await;
     let spaces = " ".repeat(100_000);
     let mut socket = node.websocket(node.rpc.ws_address).await;
@@ -95,7 +95,7 @@ async fn large_bodies_are_answered_as_small_ones() {
     node.stop().await;
 }
 
-/// More of them than there are threads, and each is answered with an error although it is not read to
+/// There are more of these requests than threads, and each is answered with an error although it is not read to
 /// its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_items_are_refused_and_others_are_answered() {
@@ -120,7 +120,7 @@ async fn floods_of_items_are_refused_and_others_are_answered() {
         let (status, answer) = client.await.unwrap();
         assert!(status == 200 && answer.contains("batch too large"), "{status}: {answer}");
     }
-    // One that sends only a part takes no thread.
+    // An incomplete request takes no thread.
     let mut half = TcpStream::connect(node.rpc.address).await.unwrap();
     half.write_all(&flood[..flood.len() - 1]).await.unwrap();
     assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000");

@@ -1,4 +1,5 @@
-//! Blob transactions (EIP-4844) on an Ethereum chain: shown with their blobs, mined without.
+//! Blob transactions (EIP-4844) on an Ethereum chain: clients submit them with blobs, and blocks contain them
+//! without.
 
 use crate::client::{Node, config};
 use crate::common::{CHAIN_ID, FEE_CAP, export, frames::Frames, import, producing, sign};
@@ -90,7 +91,7 @@ fn wrapped(alone: &Bytes, sidecar: &Sidecar) -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blobs_are_shown_and_the_transaction_is_mined() {
+async fn blob_transaction_with_its_sidecar_is_mined() {
     let node = node(Some(Duration::from_millis(5))).await;
     for (nonce, sidecar) in [(0_u64, whole(2)), (1, cells(1))] {
         let alone = sign(0, blob_tx(nonce, &sidecar));
@@ -109,7 +110,7 @@ async fn blobs_are_shown_and_the_transaction_is_mined() {
         let raw = node.call("eth_getRawTransactionByHash", json!([hash])).await;
         assert_eq!(raw, json!(alone), "the chain has the transaction alone");
     }
-    // Two blobs where one is the target: the next block has an excess.
+    // Two blobs where the target is one, so that the next block has an excess.
     let fees = node.call("eth_feeHistory", json!(["0x400", "latest", []])).await;
     let ratios = fees["blobGasUsedRatio"].as_array().unwrap();
     let used = |ratio| ratios.iter().filter(|found| found.as_f64() == Some(ratio)).count();
@@ -118,7 +119,7 @@ async fn blobs_are_shown_and_the_transaction_is_mined() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_shown_is_not_pooled() {
+async fn blob_transaction_without_its_sidecar_is_refused() {
     let node = node(None).await;
     let sidecar = whole(1);
     let alone = sign(0, blob_tx(0, &sidecar));
@@ -148,7 +149,7 @@ async fn what_is_not_shown_is_not_pooled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_native_chain_refuses_blobs_by_name() {
+async fn native_chain_refuses_blob_transactions() {
     let node = Node::native().await;
     let sidecar = whole(1);
     let alone = sign(0, blob_tx(0, &sidecar));
@@ -159,10 +160,9 @@ async fn a_native_chain_refuses_blobs_by_name() {
     node.stop().await;
 }
 
-/// What was pooled is mined after a restart, three blocks' worth of it, and another node takes the
-/// blocks.
+/// Pooled blob transactions are mined after a restart, in three blocks, and another node imports the blocks.
 #[tokio::test(flavor = "multi_thread")]
-async fn blobs_need_not_be_shown_again_after_a_restart() {
+async fn pooled_blobs_survive_a_restart() {
     let node = node(None).await;
     let sidecar = whole(2);
     let mut hashes = Vec::new();
@@ -196,7 +196,7 @@ async fn blobs_need_not_be_shown_again_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_built_for_a_test_bundles_its_blobs() {
+async fn testing_build_block_returns_the_blobs() {
     let node = node(None).await;
     let parent = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
     let attributes = json!({

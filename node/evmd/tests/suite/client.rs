@@ -1,4 +1,4 @@
-//! A node with its servers, and the least of HTTP and WebSocket a client needs.
+//! A node with its servers, and a minimal HTTP and WebSocket client.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -23,7 +23,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Longest wait for any answer.
+/// Maximum wait for a response.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running node.
@@ -38,7 +38,7 @@ pub(crate) struct Node {
     folder: TempDir,
 }
 
-/// Settings with free ports and small limits.
+/// Settings with free ports and low limits.
 pub(crate) fn config() -> Config {
     let free: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let mut config = Config::default();
@@ -54,14 +54,14 @@ pub(crate) fn config() -> Config {
 }
 
 impl Node {
-    /// A development chain that makes a block each few milliseconds.
+    /// A development chain that produces a block every few milliseconds.
     pub(crate) async fn native() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = native_home(folder.path());
         Self::start(folder, home, producing(Some(Duration::from_millis(5)))).await
     }
 
-    /// The same by settings of its own.
+    /// The same with other settings.
     pub(crate) async fn native_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = native_home(folder.path());
@@ -76,7 +76,7 @@ impl Node {
         Self::start_with(folder, home, options, config()).await
     }
 
-    /// Serves a home folder by these settings.
+    /// Serves a home folder with these settings.
     pub(crate) async fn start_with(
         folder: TempDir,
         home: Home,
@@ -123,25 +123,25 @@ impl Node {
         Self { pipeline, rpc, rest, queries, observe, budget, _home: home, folder }
     }
 
-    /// Its home folder.
+    /// The home folder.
     pub(crate) fn home(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The whole answer to a call.
+    /// The whole response to a call.
     pub(crate) async fn answer(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.post(&call.to_string()).await
     }
 
-    /// The result of a call that must succeed.
+    /// The result of a call, which must succeed.
     pub(crate) async fn call(&self, method: &str, params: Value) -> Value {
         let answer = self.answer(method, params).await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
     }
 
-    /// Code and message of a call that must fail.
+    /// The code and message of a call, which must fail.
     pub(crate) async fn fail(&self, method: &str, params: Value) -> (i64, String) {
         let answer = self.answer(method, params).await;
         let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
@@ -161,15 +161,15 @@ impl Node {
         tokio::time::timeout(PATIENCE, looking).await.expect("something before patience ends")
     }
 
-    /// Posts a body that must be answered with JSON.
+    /// Posts a body. The response must be JSON.
     pub(crate) async fn post(&self, body: &str) -> Value {
         let (status, answer) = self.post_as("application/json", body.as_bytes()).await;
-        // 400 is for what is no JSON-RPC at all; the answer says so in JSON all the same.
+        // The status is 400 if the body is not JSON-RPC; the response is JSON, too.
         assert!([200, 400].contains(&status), "{status}: {answer}");
         serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
     }
 
-    /// Posts any body; status and body of the answer.
+    /// Posts any body; returns status and body of the response.
     pub(crate) async fn post_as(&self, content_type: &str, body: &[u8]) -> (u16, String) {
         let head = format!(
             "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
@@ -179,7 +179,7 @@ impl Node {
         exchange(self.rpc.address, &[head.as_bytes(), body].concat()).await
     }
 
-    /// Gets a page of the observer.
+    /// Gets a path of the metrics server.
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -208,7 +208,7 @@ impl Node {
         Socket { stream, pushed: VecDeque::new() }
     }
 
-    /// Ends everything in order.
+    /// Shuts down the servers and the node.
     pub(crate) async fn stop(self) -> TempDir {
         self.pipeline.stop();
         self.rpc.stop().await;
@@ -226,7 +226,7 @@ const CLOSE: u8 = 8;
 /// A WebSocket connection.
 pub(crate) struct Socket {
     stream: TcpStream,
-    /// What was pushed while an answer was waited for.
+    /// Messages that were pushed before a response.
     pushed: VecDeque<Value>,
 }
 
@@ -258,7 +258,7 @@ impl Socket {
     /// The text of the next message.
     pub(crate) async fn receive_text(&mut self) -> String {
         loop {
-            // Pings come in between.
+            // There may be pings before it.
             if let (TEXT, content) = self.frame().await {
                 return String::from_utf8(content).unwrap();
             }
@@ -277,7 +277,7 @@ impl Socket {
         serde_json::from_str(&self.receive_text().await).unwrap()
     }
 
-    /// The status code the server closes with, whatever comes before.
+    /// The status code with which the server closes the connection, after any other frames.
     pub(crate) async fn closing(&mut self) -> u16 {
         loop {
             if let (CLOSE, content) = self.frame().await {
@@ -300,7 +300,7 @@ impl Socket {
         (head[0] & 0x0f, content)
     }
 
-    /// The whole answer to a call; what is pushed meanwhile is kept.
+    /// The whole response to a call. Messages that are pushed before it are stored.
     pub(crate) async fn answer(&mut self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.send(&call.to_string()).await;
@@ -313,7 +313,7 @@ impl Socket {
         }
     }
 
-    /// The result of a call that must succeed.
+    /// The result of a call, which must succeed.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
         let answer = self.answer(method, params).await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
@@ -321,7 +321,7 @@ impl Socket {
     }
 }
 
-/// Sends bytes and reads the HTTP answer up to the end of the connection.
+/// Sends bytes and reads the HTTP response to the end of the connection.
 pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> (u16, String) {
     let (status, _, body) = exchange_with_head(address, request).await;
     (status, body)
@@ -334,7 +334,7 @@ pub(crate) async fn exchange_with_head(
 ) -> (u16, String, String) {
     let talk = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // A server that has refused already may close before it has read everything.
+        // A server that has already refused the request may close the connection before it has read everything.
         let _ = stream.write_all(request).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;

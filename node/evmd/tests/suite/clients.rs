@@ -1,5 +1,5 @@
-//! Libraries that wallets and explorers are made of, run against a node: viem, ethers, web3.py.
-//! `.ci/clients` installs them; they are found through `NODE_PATH` and `PYTHONPATH`.
+//! Client libraries of wallets and explorers against a node: viem, ethers, web3.py. `.ci/clients` installs
+//! them; they are found through `NODE_PATH` and `PYTHONPATH`.
 
 use crate::client::{Node, PATIENCE};
 use crate::common::{native_home, producing};
@@ -8,8 +8,8 @@ use chain::DEV_ACCOUNTS;
 use std::{path::Path, time::Duration};
 use tokio::process::Command;
 
-/// Slow enough for the base fee of empty blocks, and with it the suggested tip, to stay above what
-/// the pool takes for as long as a script runs.
+/// Slow enough that the base fee, which decreases with empty blocks, and the suggested tip stay above the
+/// minimum of the pool while a script runs.
 const BLOCK_TIME: Duration = Duration::from_millis(200);
 
 /// Without input: stores 1 in slot 0 and logs `Stored(42)`. With input: reverts with `nope`.

@@ -1,5 +1,5 @@
-//! The command line as people see it: recorded sessions replayed, the reference that is made from
-//! the flags, and what operators do to a home folder.
+//! The command line: recorded sessions are replayed, the reference is compared with the flags, and commands for
+//! operators are run on home folders.
 
 mod files;
 mod home;

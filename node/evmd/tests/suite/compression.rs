@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A response as it was received.
+/// A received response.
 struct Received {
     head: String,
     body: Vec<u8>,
@@ -27,7 +27,7 @@ impl Received {
         self.header("content-encoding") == Some("gzip")
     }
 
-    /// The response without its coding.
+    /// The decompressed body.
     fn text(&self) -> String {
         assert_eq!(self.header("content-length"), Some(self.body.len().to_string().as_str()));
         if !self.is_compressed() {
@@ -97,13 +97,13 @@ async fn large_json_rpc_responses_are_compressed_if_the_client_accepts_it() {
             assert!(!post(address, refusing, &body).await.is_compressed(), "{refusing}");
         }
     }
-    // Small ones are not worth it.
+    // Small responses are not compressed.
     let small = post(address, GZIP, &returning(2_000).to_string()).await;
     assert!(!small.is_compressed() && small.header("vary").is_none(), "{}", small.head);
     node.stop().await;
 }
 
-/// The connection stays in use, and each response is whole.
+/// The connection is reused, and each response is complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_clients_receive_compressed_responses_at_once() {
     let node = Node::native().await;
@@ -135,7 +135,7 @@ async fn large_responses_of_the_other_servers_are_compressed_too() {
     assert!(compressed.is_compressed(), "{}", compressed.head);
     assert!(compressed.body.len() < plain.body.len());
     assert_eq!(compressed.text(), plain.text());
-    // A file that is compressed already is sent as it is.
+    // A file that is already compressed is sent unchanged.
     let path = "/swagger/swagger-ui.css";
     let compressed = get(node.rest.address, GZIP, path).await;
     assert!(compressed.is_compressed());

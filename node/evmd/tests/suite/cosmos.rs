@@ -1,4 +1,4 @@
-//! REST, gRPC and `evmd query` as clients see them: over sockets, on a development chain.
+//! REST, gRPC and `evmd query` over sockets, on a development chain.
 
 mod answers;
 mod base_fee;

@@ -1,4 +1,4 @@
-//! `docs/costs.md` is what the tables of the program say. `EVMD_WRITE_DOCS=1` writes it anew.
+//! `docs/costs.md` agrees with the program's tables. `EVMD_WRITE_DOCS=1` writes the file.
 
 use evmd::COSTS;
 use std::{fmt::Write, path::Path};
@@ -35,7 +35,7 @@ fn document() -> String {
 }
 
 #[test]
-fn the_document_is_what_the_tables_say() {
+fn document_agrees_with_the_tables() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/costs.md");
     if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
         std::fs::write(&path, document()).unwrap();

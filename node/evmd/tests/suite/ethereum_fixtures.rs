@@ -1,14 +1,14 @@
 //! Conformance: fixtures in the format of execution-spec-tests, and whole chains.
 //!
-//! A small sample written by this project always runs. `.ci/fixtures` unpacks third-party fixtures;
-//! `cargo test -p evmd --test suite third_party_fixtures -- --ignored` then runs a part of them, and all of
-//! them if `EVMD_LONG_TESTS` is set: every state test, blockchain test, precompile test and chain
-//! (`chain.rlp` in a folder with `genesis.json`) below `EVMD_FIXTURES`.
+//! A small sample written by this project always runs. `.ci/fixtures` unpacks third-party fixtures; `cargo test
+//! -p evmd --test suite third_party_fixtures -- --ignored` then runs a part of them, or all of them if
+//! `EVMD_LONG_TESTS` is set: every state test, blockchain test, precompile test and chain (`chain.rlp` in a
+//! folder with `genesis.json`) below `EVMD_FIXTURES`.
 
 use crate::{common, fixtures};
 use std::path::Path;
 
-/// Of the files of each kind, the ordinary run takes one in this many.
+/// The default run takes one of this many files of each kind.
 const SAMPLE: usize = 25;
 
 fn check(root: &Path, every: usize) {

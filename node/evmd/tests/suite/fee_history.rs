@@ -1,5 +1,5 @@
-//! The fee history against its definition: whatever transactions a block has, every percentile is
-//! what sorting its receipts gives; however it is stored, the answer is the same.
+//! The fee history against its definition: for any transactions, every percentile is the one computed by
+//! sorting the receipts, and the result does not depend on how it is stored.
 
 use alloy_consensus::{
     Header, SignableTransaction, Transaction as _, TxEip1559, TxEip2930, TxEip7702, TxLegacy,
@@ -36,7 +36,7 @@ fn transaction((kind, above, tip, _): Mined, base_fee: u64) -> Transaction {
     }
 }
 
-/// geth's walk over the receipts: effective gas price and gas used of each.
+/// geth's algorithm on the receipts: effective gas price and gas used of each.
 fn naive(receipts: &[(u128, u64)], base_fee: u64, gas_used: u64, percentiles: &[f64]) -> Vec<u128> {
     let tips = receipts.iter().map(|(price, gas)| (price - u128::from(base_fee), *gas));
     let mut sorted: Vec<_> = tips.collect();
@@ -67,7 +67,7 @@ fn percentiles() -> impl Strategy<Value = Vec<f64>> {
 
 proptest! {
     #[test]
-    fn rewards_are_what_the_receipts_say(
+    fn rewards_equal_those_computed_from_receipts(
         blocks in prop::collection::vec(prop::collection::vec(mined(), 0..40), 1..12),
         base_fee in 0..1u64 << 40,
         percentiles in percentiles(),
@@ -103,7 +103,7 @@ proptest! {
         }
         let (a, b) = (range.0.index(blocks.len()), range.1.index(blocks.len()));
         let (first, last) = (a.min(b), a.max(b));
-        // Twice: the second answer is made of what was kept for the first.
+        // Twice, because the second response is computed from cached data of the first.
         for _ in 0..2 {
             let text = columns.answer(first as u64, last as u64, &percentiles).unwrap();
             let answer: serde_json::Value = serde_json::from_slice(&text).unwrap();

@@ -1,4 +1,4 @@
-//! A running chain of 1,000 blocks of mixed fullness: its base fee on every channel against a model
+//! A running chain of 1,000 blocks of varying fullness: its base fee on every interface, compared with a model
 //! that shares no code with the node.
 
 use crate::client::Node;
@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 use std::{path::Path, process::Command, time::Duration};
 use storage::{BlockRecord, StateChanges};
 
-/// Blocks of the chain.
+/// Number of blocks of the chain.
 const BLOCKS: u64 = 1_000;
-/// Gas of a block: twenty plain transfers.
+/// Gas limit of a block: twenty plain transfers.
 const MAX_GAS: u64 = 420_000;
-/// Units of the least digit in one.
+/// Units of the smallest digit in one.
 const ONE: u128 = 1_000_000_000_000_000_000;
-/// The base fee is kept below this, in wei, by letting blocks stay empty.
+/// The base fee is kept below this, in wei, by empty blocks.
 const CEILING: u64 = 20_000_000_000;
 
-/// Dice for the workload: Marsaglia's xorshift.
-struct Dice(u64);
+/// Random numbers for the workload: Marsaglia's xorshift.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         for (left, by) in [(true, 13), (false, 7), (true, 17)] {
             self.0 ^= if left { self.0 << by } else { self.0 >> by };
@@ -35,7 +35,7 @@ impl Dice {
     }
 }
 
-/// Four in a thousand million of a token for a start, a floor, and a third of each limit charged.
+/// A start value of 4 * 10^-9 tokens, a floor, and a minimum charge of a third of each limit.
 fn genesis() -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -47,7 +47,7 @@ fn genesis() -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// The base fee of block after block, in 128-bit integers of the least digit.
+/// The base fee block by block, in 128-bit integers of the smallest digit.
 struct Model {
     base: u128,
     block_gas: u128,
@@ -58,7 +58,7 @@ impl Model {
         Self { base: 4_000_000_000 * ONE + 1, block_gas: 0 }
     }
 
-    /// Moves to the next block, whose transactions want and use this gas.
+    /// Advances to the next block, whose transactions have this gas limit and use this gas.
     fn step(&mut self, wanted: u128, used: u128) {
         let target = u128::from(MAX_GAS) / 2;
         let distance = self.block_gas.abs_diff(target);
@@ -100,22 +100,22 @@ fn transfer(from: usize, nonce: u64, gas_limit: u64) -> Bytes {
     )
 }
 
-/// Sends bursts of transfers until the chain is long enough: from nothing to more than a block
-/// holds, between blocks that come by themselves.
+/// Sends bursts of transfers until the chain is long enough: from none to more than fit in a block, between
+/// blocks that are produced periodically.
 async fn grow(node: &Node) {
     let (client, published) = (node.pipeline.client(), &node.pipeline.published);
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut nonces = [0; DEV_ACCOUNTS.len()];
     while published.load().number() < BLOCKS {
         let view = published.load();
-        let quiet = view.head.next_base_fee > CEILING || dice.below(3) == 0;
-        let burst = if quiet { 0 } else { dice.below(40) };
-        // A burst of exact limits fills blocks to the brim; of loose ones, to the least charges.
-        let slack = if dice.below(2) == 0 { 1 } else { 30_000 };
+        let quiet = view.head.next_base_fee > CEILING || random.below(3) == 0;
+        let burst = if quiet { 0 } else { random.below(40) };
+        // Bursts with exact limits fill blocks completely; those with loose limits are charged the minimum.
+        let slack = if random.below(2) == 0 { 1 } else { 30_000 };
         let mut submitted = tokio::task::JoinSet::new();
         for _ in 0..burst {
-            let from = usize::try_from(dice.below(DEV_ACCOUNTS.len() as u64)).unwrap();
-            let raw = transfer(from, nonces[from], 21_000 + dice.below(slack));
+            let from = usize::try_from(random.below(DEV_ACCOUNTS.len() as u64)).unwrap();
+            let raw = transfer(from, nonces[from], 21_000 + random.below(slack));
             let client = client.clone();
             submitted.spawn(async move { client.submit(raw).await });
             nonces[from] += 1;
@@ -123,12 +123,12 @@ async fn grow(node: &Node) {
         for answer in submitted.join_all().await {
             answer.unwrap();
         }
-        let next = view.number() + 1 + dice.below(2);
+        let next = view.number() + 1 + random.below(2);
         crate::common::wait_until("the chain grows", || published.load().number() >= next);
     }
 }
 
-/// What `evmd query feemarket` prints.
+/// The output of `evmd query feemarket`.
 fn query(node: &Node, question: &str, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_evmd"))
         .args(["query", "feemarket", question, "--node", &format!("http://{}", node.rest.address)])
@@ -139,7 +139,7 @@ fn query(node: &Node, question: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Holds one block to the model; its fill in thousandths.
+/// Compares one block with the model; returns its fullness in thousandths.
 async fn hold(node: &Node, number: u64, model: &mut Model) -> u128 {
     let at = format!("{number:#x}");
     let block = node.call("eth_getBlockByNumber", json!([at, true])).await;
@@ -181,7 +181,7 @@ async fn hold(node: &Node, number: u64, model: &mut Model) -> u128 {
     used * 1_000 / u128::from(MAX_GAS)
 }
 
-/// Holds the whole history to what the blocks said.
+/// Compares the whole fee history with the blocks.
 async fn hold_history(node: &Node, last: u64, fees: &[String]) {
     let history = node.call("eth_feeHistory", json!([last, format!("{last:#x}"), [50]])).await;
     assert_eq!(history["oldestBlock"], "0x1");
@@ -217,7 +217,7 @@ async fn a_thousand_blocks_follow_the_model() {
         fees.push(model.wei());
     }
     assert!(fills.iter().all(|count| *count > 3), "fullness is not mixed: {fills:?}");
-    // The fee after the last row: that of the block which has been made since, or is next.
+    // The fee after the last row: that of the block produced since, or of the next one.
     model.step(0, 0);
     fees.push(model.wei());
     hold_history(&node, BLOCKS, &fees).await;
@@ -225,7 +225,7 @@ async fn a_thousand_blocks_follow_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_goes_on_after_a_restart_and_imports_elsewhere() {
+async fn chain_continues_after_a_restart_and_can_be_imported() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
     let file = folder.path().join("chain.rlp");
@@ -247,7 +247,7 @@ async fn a_chain_goes_on_after_a_restart_and_imports_elsewhere() {
     let view = home.view().unwrap();
     let last = view.number();
     export(&home, last, &file);
-    // Every base fee follows from the block before, across restarts; the import checks them all.
+    // Every base fee follows from the previous block, across restarts. The import checks all of them.
     let copy = Home::init(&second, &genesis()).unwrap();
     Pipeline::start(&copy, importing(vec![file])).unwrap().join().unwrap();
     let copied = copy.view().unwrap();
@@ -255,7 +255,7 @@ async fn a_chain_goes_on_after_a_restart_and_imports_elsewhere() {
     assert_eq!(copied.head.modules, view.head.modules);
 }
 
-/// Exports a short chain whose last header has been changed by `spoil`, and imports it.
+/// Exports a short chain, changes its last header by `spoil`, and imports it.
 fn import_spoiled(spoil: impl Fn(&mut Header)) -> Result<(), Fault> {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
@@ -280,11 +280,11 @@ fn import_spoiled(spoil: impl Fn(&mut Header)) -> Result<(), Fault> {
     ended
 }
 
-/// A part of the reason told, and what makes it.
+/// A part of the expected error, and its cause.
 type Case = (&'static str, fn(&mut Header));
 
 #[test]
-fn a_header_that_contradicts_the_market_is_refused() {
+fn header_that_contradicts_the_fee_market_is_refused() {
     import_spoiled(|_| ()).unwrap();
     let cases: [Case; 5] = [
         ("baseFeePerGas is", |header| {
@@ -302,7 +302,7 @@ fn a_header_that_contradicts_the_market_is_refused() {
 }
 
 #[test]
-fn a_genesis_that_could_halt_is_refused_by_field() {
+fn genesis_that_could_halt_is_refused_with_the_field() {
     let spoilt = |path: &[&str], value: Value| {
         let mut file: Value = serde_json::from_str(&genesis().to_json()).unwrap();
         let mut place = &mut file;
@@ -345,14 +345,14 @@ fn a_genesis_that_could_halt_is_refused_by_field() {
 }
 
 #[test]
-fn a_stored_market_that_could_halt_is_refused_at_start() {
+fn stored_fee_market_that_could_halt_is_refused_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("home");
     let home = Home::init(&path, &genesis()).unwrap();
     let view = home.view().unwrap();
     let native = home.spec.native().unwrap();
     let whole = view.head.modules.as_deref().unwrap().record(native, 1, Vec::new());
-    // The parameters emptied, which makes every divisor zero, under a root that fits.
+    // Empty parameters, which set every divisor to zero, with a matching root.
     let mut pairs = store::decode(&whole.row).unwrap();
     pairs.insert(store::key(store::PARAMS_KEY), Bytes::new());
     let zero = Record { row: store::encode(&pairs), ..Record::default() };

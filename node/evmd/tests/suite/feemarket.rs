@@ -1,5 +1,5 @@
-//! The fee market against the worked examples of its specification, third-party vectors, and
-//! models written another way.
+//! The fee market against the worked examples of its specification, third-party vectors, and independent
+//! models.
 
 mod fees;
 mod formula;

@@ -1,4 +1,5 @@
-//! A chain of an older fork: the running node admits by its rules, and mines what it admits.
+//! A chain with an older fork: the running node applies its rules to new transactions, and mines those that it
+//! accepts.
 
 use crate::client::Node;
 use crate::common::{CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, producing, sign, wait_until};
@@ -23,7 +24,7 @@ fn cancun(prague_time: Option<u64>) -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// A transaction of 1,000 bytes that are not zero: 37,000 gas, but in Prague 61,000 at least.
+/// A transaction with 1,000 non-zero bytes: 37,000 gas, but at least 61,000 in Prague.
 fn calldata(nonce: u64, gas_limit: u64) -> Bytes {
     sign(
         0,
@@ -70,7 +71,7 @@ fn cancun_chain_mines_calldata_below_the_floor_of_prague_and_refuses_set_code() 
 #[tokio::test(flavor = "multi_thread")]
 async fn estimate_at_the_last_block_before_a_fork_is_admitted() {
     let folder = tempfile::tempdir().unwrap();
-    // The head is block 0, and a block made now is one of Prague. None is made for an hour.
+    // The head is block 0, and a block produced now belongs to Prague. None is produced for an hour.
     let home = Home::init(folder.path(), &cancun(Some(GENESIS_TIME + 1_000))).unwrap();
     let node = Node::start(folder, home, producing(Some(Duration::from_secs(3_600)))).await;
     let input = Bytes::from(vec![1; 1_000]);

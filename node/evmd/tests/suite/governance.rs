@@ -1,6 +1,5 @@
-//! Governance from end to end, over the command line against a running node: a change of the fee
-//! market is proposed, voted on and seen on every channel at its block; it survives kill -9, and the
-//! chain with it can be imported elsewhere.
+//! Governance through the command line and a running node: a change of the fee market is proposed, voted on and
+//! takes effect on every interface at its block. It survives kill -9, and another node can import the chain.
 
 mod chain;
 mod evm;
@@ -9,8 +8,8 @@ use chain::{Chain, evmd, post, rest_at, succeeded, text, wait_for};
 use serde_json::json;
 use std::path::Path;
 
-/// Held by a test: between its fork and its exec a child of another has the lock file of a home that
-/// is being opened, which would then be found locked.
+/// Held by a test. Between fork and exec, a child process of another test holds a descriptor of the lock file
+/// of a home folder that is being opened, which would then be found locked.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,7 +18,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let mut chain = Chain::new();
     chain.start();
 
-    // Parameters that could halt the chain are refused before they are proposed.
+    // Parameters that could halt the chain are refused by the command.
     let refused = chain.tx(&[
         "gov",
         "submit-proposal",
@@ -32,7 +31,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     assert_eq!(refused.status.code(), Some(1));
     let reason = text(&refused.stderr);
     assert!(reason.contains("base fee change denominator cannot be 0"), "{reason}");
-    // So does a node that is sent them all the same.
+    // A node also refuses them.
     let (code, reason) = chain.forced(&chain.proposal(0));
     assert_eq!(code, Some(1));
     assert!(reason.contains("base fee change denominator cannot be 0"), "{reason}");
@@ -50,7 +49,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let gov = "bank balances cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
     assert_eq!(chain.get(gov)["balances"][0]["amount"], "10000000");
 
-    // Who is no validator has no vote; the transaction is in its block, without effect.
+    // An account that is not a validator has no vote. The transaction is in its block, without effect.
     let stranger = chain.mined(&["gov", "vote", "1", "no", "--from", "bob", "--gas", "200000"]);
     assert_eq!(
         (&stranger["codespace"], &stranger["code"]),
@@ -65,19 +64,19 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     assert_eq!(ended["status"], "PROPOSAL_STATUS_PASSED", "{ended}");
     assert_eq!(chain.query(gov).1["balances"], json!([]), "the deposit is given back");
 
-    // It holds from the block after the one in whose time the vote ended.
+    // It takes effect in the block after the one in which the voting period ended.
     let voted = voted["height"].as_str().unwrap().parse().unwrap();
     let deciding = chain.deciding(&ended, voted);
     wait_for("two more blocks", || chain.height() >= deciding + 2);
     let old = chain.block(deciding - 1).1;
-    // Whole wei are shown of a fee that has a fraction.
+    // A fee with a fraction is shown in whole wei.
     let moved = chain.block(deciding).1.abs_diff(old - old / 8);
     assert!(moved <= 1, "the deciding block has the old rules");
     assert_eq!(chain.block(deciding + 1).1, 2_000_000_000 - 2_000_000_000 / 16);
     let second = 2_000_000_000 / 16 * 15;
     assert_eq!(chain.block(deciding + 2).1, second - second / 16);
 
-    // Every channel tells them, and the old ones of the block before.
+    // Every interface returns them, and the old ones at the block before.
     let rest = |height: u64| {
         let url = format!("/cosmos/evm/feemarket/v1/params|{height}");
         rest_at(chain.ports[2], &url)
@@ -94,14 +93,14 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let rpc = post(chain.ports[0], body);
     assert!(rpc.to_string().contains("500000000.000000000000000000"), "{rpc}");
 
-    // It outlives the process, however that ends.
+    // It survives a kill of the process.
     chain.kill();
     chain.start();
     let again = chain.get("gov proposal 1")["proposal"].take();
     assert_eq!(again, ended);
     assert_eq!(chain.get("feemarket params")["params"]["base_fee_change_denominator"], 16);
 
-    // And another node comes to the same by executing the blocks.
+    // Another node has the same result after executing the blocks.
     chain.kill();
     let file = chain.folder.path().join("chain.rlp");
     let other = chain.folder.path().join("other");

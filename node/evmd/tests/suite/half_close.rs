@@ -11,13 +11,13 @@ use tokio::{
     net::TcpStream,
 };
 
-/// What a client receives that closes its sending side after `request`.
+/// All bytes that a client receives if it closes its sending side after `request`.
 async fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     let mut received = Vec::new();
-    // A connection that is given up may be reset.
+    // An abandoned connection may be reset.
     let _ = stream.read_to_end(&mut received).await;
     String::from_utf8(received).unwrap()
 }
@@ -35,14 +35,14 @@ fn got(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-/// A call of this code.
+/// A call that runs this code.
 fn call(code: &str) -> Value {
     let to = "0x00000000000000000000000000000000000c0de0";
     let params = json!([{ "to": to, "gas": "0xffffffffffff" }, "latest", { to: { "code": code } }]);
     json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": params })
 }
 
-/// The body of a response that must be complete.
+/// The body of a response, which must be complete.
 fn body(received: &str) -> &str {
     let (head, body) = received.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{received:?}"));
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
@@ -54,11 +54,11 @@ fn body(received: &str) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_response_reaches_a_client_that_has_closed_its_sending_side() {
+async fn response_is_sent_to_a_client_that_has_closed_its_sending_side() {
     let node = Node::native().await;
     let chain_id = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" });
     let long = json!({ "jsonrpc": "2.0", "id": "7".repeat(100_000), "method": "eth_chainId" });
-    // Each returns 60,000 bytes.
+    // Each call returns 60,000 bytes.
     let large = Value::Array(vec![call("0x61ea606000f3"); 20]);
     for _ in 0..20 {
         for request in [&chain_id, &call("0x00"), &json!([chain_id, call("0x00")]), &long, &large] {
@@ -75,9 +75,9 @@ async fn a_response_reaches_a_client_that_has_closed_its_sending_side() {
     node.stop().await;
 }
 
-/// A client that has gone sends nothing else.
+/// A client that disconnects closes its sending side in the same way.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_is_given_up_some_time_after_the_end_of_its_client() {
+async fn request_is_abandoned_some_time_after_a_half_close() {
     let node = Node::native_with(|config| {
         config.json_rpc.gas_cap = 0;
         config.json_rpc.call_timeout_ms = 600_000;
@@ -87,7 +87,7 @@ async fn a_request_is_given_up_some_time_after_the_end_of_its_client() {
     let received = ask(node.rpc.address, &posted(&call("0x5b600056"))).await;
     assert_eq!(received, "", "no response");
     assert!(began.elapsed() < Duration::from_secs(60));
-    // A request whose body is not complete is never answered.
+    // A request with an incomplete body never has a response.
     let part = posted(&call("0x00"));
     let received = ask(node.rpc.address, &part[..part.len() - 1]).await;
     assert!(!received.contains("result"), "{received}");

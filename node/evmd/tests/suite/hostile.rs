@@ -1,11 +1,12 @@
-//! Attackers of small means against a chain with honest users.
+//! Attackers with a small budget, on a chain with honest users.
 //!
-//! Each attacker owns one ether and tries to take one resource from others: first alone, then all at once. An honest
-//! request may only be refused if the attackers paid at least what it offered. For what is free (filters and
-//! subscriptions) the client that holds the most is refused first, so that an honest user with few of them never is.
+//! Each attacker owns one ether and tries to take one resource away from others: first alone, then all at once.
+//! An honest request may only be refused if the attackers paid at least as much as it offered. For free
+//! resources (filters and subscriptions), the client that uses the most is refused first, so an honest user
+//! with few of them is never refused.
 //!
-//! The long form makes 10,000 blocks and prints the same table:
-//! `EVMD_LONG_TESTS=1 cargo test --release -p evmd --test suite hostile -- --nocapture`
+//! The long run has 10,000 blocks and prints the same table: `EVMD_LONG_TESTS=1 cargo test --release -p evmd
+//! --test suite hostile -- --nocapture`
 
 mod account;
 mod attack;
@@ -19,15 +20,15 @@ use free::Free;
 use honest::{Honest, KINDS, Record};
 use world::{ETHER, World};
 
-/// Blocks of the long form, and of the short one.
+/// Number of blocks of the long run and of the default run.
 const LONG_BLOCKS: u64 = 10_000;
 const BLOCKS: u64 = 200;
-/// Steps that each attack has at least: some make many blocks in one.
+/// Minimum number of steps of each attack, because some attacks cause many blocks per step.
 const MIN_STEPS: u64 = 14;
-/// Blocks to wait for what attackers left in the pool, before the next attack begins.
+/// Blocks to wait before the next attack, until the transactions of the previous one have left the pool.
 const REST_BLOCKS: u64 = 3;
 
-/// What one attack, or all of them together, did.
+/// The result of one attack, or of all together.
 struct Outcome {
     name: String,
     paid: U256,
@@ -37,7 +38,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// A row of the table: what honest users were refused, and what was stored, for each ether.
+    /// A row of the table: the refusals of honest users and the stored bytes, per ether.
     fn print(&self, calm_bytes_per_step: f64) {
         let paid = self.paid.to::<u128>() as f64 / ETHER as f64;
         let refused: u64 = self.records.iter().map(|record| record.refused).sum();
@@ -59,7 +60,7 @@ impl Outcome {
     }
 }
 
-/// Everybody who takes part.
+/// All participants.
 struct Play {
     world: World,
     honest: Honest,
@@ -67,7 +68,7 @@ struct Play {
 }
 
 impl Play {
-    /// Attacks until that number of blocks is made, for at least that number of steps.
+    /// Attacks until that number of blocks has been produced, for at least that number of steps.
     async fn attack(
         &mut self,
         name: &str,
@@ -141,7 +142,7 @@ async fn honest_requests_are_refused_only_if_the_attackers_pay_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn free_resources_are_refused_to_the_client_that_holds_the_most() {
+async fn client_that_uses_most_free_resources_is_refused_first() {
     let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
     let steps = if long { 1_000 } else { 20 };
     let honest = Honest::new();
@@ -149,7 +150,7 @@ async fn free_resources_are_refused_to_the_client_that_holds_the_most() {
     let mut free = Free::default();
     let mut records = [(); 4].map(|()| Record::begin(U256::ZERO));
     for step in 1..=steps {
-        // A block for those who wait for one.
+        // A block for users who wait for one.
         play.honest.act(&play.world, step, &mut records, || U256::ZERO).await;
         free.act(&play.world).await;
     }

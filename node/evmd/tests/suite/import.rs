@@ -1,5 +1,5 @@
-//! Chains from files: they import to their last header, bad blocks are refused with a reason, and
-//! nothing of them or after them stays.
+//! Imports from files: chains are imported up to their last header, invalid blocks are refused with a reason,
+//! and neither they nor later blocks are stored.
 
 use crate::common::{exported_chain, fixtures, import, native_home};
 use alloy_primitives::{B256, Bytes, b256, keccak256};
@@ -31,14 +31,14 @@ fn encode(blocks: &[Block]) -> Vec<u8> {
 }
 
 #[test]
-fn an_exported_chain_imports_to_the_same_head() {
+fn exported_chain_imports_to_the_same_head() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     let head = exported_chain(&file, 8);
     let home = native_home(&folder.path().join("home"));
     import(&home, vec![file.clone()]).unwrap();
     assert_eq!(home.view().unwrap().head.hash, head);
-    // Known blocks are left out.
+    // Known blocks are skipped.
     import(&home, vec![file]).unwrap();
     assert_eq!(home.view().unwrap().head.hash, head);
 }
@@ -52,7 +52,7 @@ fn files_that_overlap_are_imported_by_one_command() {
     let blocks = decode(&chain);
     fs::write(&first, encode(&blocks[..6])).unwrap();
     fs::write(&second, encode(&blocks[3..])).unwrap();
-    // The pipeline may or may not have published the first blocks when the second file is read.
+    // The pipeline may have published the first blocks or not when the second file is read.
     for attempt in 0..5 {
         let home = native_home(&folder.path().join(attempt.to_string()));
         import(&home, vec![first.clone(), second.clone(), first.clone()]).unwrap();
@@ -67,7 +67,7 @@ fn files_that_overlap_are_imported_by_one_command() {
     assert!(error.contains("competing blocks are refused"), "{error}");
 }
 
-/// All that the index answers about a chain, by the view at its head.
+/// All lookups in the index of a chain, through the view at its head.
 fn lookups(home: &Home) -> Vec<String> {
     let view = home.view().unwrap();
     let blocks = view.blocks().unwrap();
@@ -92,7 +92,7 @@ fn lookups(home: &Home) -> Vec<String> {
 }
 
 #[test]
-fn an_index_built_again_answers_like_the_first() {
+fn rebuilt_index_returns_the_same_results() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     exported_chain(&file, 8);
@@ -102,18 +102,18 @@ fn an_index_built_again_answers_like_the_first() {
     let answers = lookups(&home);
     assert!(answers.iter().any(|answer| answer.contains(", 0)")), "transactions were found");
     drop(home);
-    // Of another format, or damaged: it makes no difference.
+    // With another format, or damaged, the result is the same.
     fs::write(path.join("index").join("data.mdb"), b"not an index").unwrap();
     Home::open(&path).unwrap_err();
     let home = Home::reindex(&path).unwrap();
     assert_eq!(lookups(&home), answers);
-    // Without any, an ordinary start builds it.
+    // If the index is missing, a normal start builds it.
     drop(home);
     fs::remove_dir_all(path.join("index")).unwrap();
     assert_eq!(lookups(&Home::open(&path).unwrap()), answers);
 }
 
-/// Imports the chain with its fourth block changed; gives the error and the head that is left.
+/// Imports the chain after changing its fourth block; returns the error and the remaining head.
 fn import_changed(change: impl FnOnce(&mut Block)) -> (String, u64) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
@@ -127,7 +127,7 @@ fn import_changed(change: impl FnOnce(&mut Block)) -> (String, u64) {
 }
 
 #[test]
-fn a_broken_block_is_refused_with_its_field_and_nothing_of_it_stays() {
+fn invalid_block_is_refused_with_its_field_and_not_stored() {
     type Change = fn(&mut Block);
     let cases: [(&str, Change); 7] = [
         ("stateRoot", |b| b.header.state_root = B256::repeat_byte(1)),
@@ -146,10 +146,10 @@ fn a_broken_block_is_refused_with_its_field_and_nothing_of_it_stays() {
     }
 }
 
-/// What the summary counts is in the chain: neither less, because stages were still at work, nor the block
-/// that was refused.
+/// The summary counts exactly the stored blocks: not fewer because stages were still working, and not the
+/// refused block.
 #[test]
-fn the_summary_of_a_failed_import_counts_what_was_imported() {
+fn summary_of_a_failed_import_counts_imported_blocks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     exported_chain(&file, 12);
@@ -176,7 +176,7 @@ fn the_summary_of_a_failed_import_counts_what_was_imported() {
 }
 
 #[test]
-fn a_file_that_ends_inside_a_block_keeps_the_blocks_before() {
+fn truncated_file_imports_its_complete_blocks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     exported_chain(&file, 8);
@@ -204,7 +204,7 @@ fn garbage_is_refused() {
 }
 
 #[test]
-fn a_second_process_is_refused_with_the_pid_of_the_first() {
+fn second_process_is_refused_with_the_pid_of_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let _home = native_home(folder.path());
     let Err(HomeError::Open(error)) = Home::open(folder.path()) else {
@@ -214,12 +214,12 @@ fn a_second_process_is_refused_with_the_pid_of_the_first() {
     assert!(error.contains(&std::process::id().to_string()), "{error}");
 }
 
-/// Blocks of more than 400 bytes each, all together more than the small map holds however few
-/// transactions they are committed in.
+/// Blocks of more than 400 bytes each, in total more than the small map can hold, whatever the size of the
+/// commits is.
 const SMALL_MAP_BLOCKS: u64 = 512;
 
 #[test]
-fn a_map_that_is_too_small_is_told_and_nothing_is_corrupted() {
+fn full_map_is_an_error_and_corrupts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     let head = exported_chain(&file, SMALL_MAP_BLOCKS);
@@ -240,7 +240,7 @@ fn a_map_that_is_too_small_is_told_and_nothing_is_corrupted() {
     assert_eq!(home.view().unwrap().head.hash, head);
 }
 
-/// The third-party chains end exactly at their known heads.
+/// The third-party chains end at their known heads.
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 fn third_party_chains_import_to_their_heads() {

@@ -1,4 +1,4 @@
-//! Raw transactions over TCP: everything accepted is mined exactly once, and bad input is answered.
+//! Raw transactions over TCP: every accepted one is mined exactly once, and invalid input has a response.
 
 use crate::common::{native_home, producing, transfer, wait_until};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
@@ -47,7 +47,7 @@ impl Client {
     }
 }
 
-/// How often each transaction of the chain was mined.
+/// The number of times that each transaction of the chain was mined.
 fn mined(pipeline: &Pipeline) -> HashMap<B256, u32> {
     let view = pipeline.published.load();
     let blocks = view.blocks().unwrap();
@@ -110,7 +110,7 @@ fn twenty_thousand_transfers_are_mined_exactly_once() {
 }
 
 #[test]
-fn bad_frames_are_answered_and_good_ones_still_served() {
+fn invalid_frames_are_answered_and_valid_ones_still_served() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();
@@ -127,12 +127,12 @@ fn bad_frames_are_answered_and_good_ones_still_served() {
     assert_eq!(client.answer(), Ok(keccak256(&good)));
     assert_eq!(client.answer().unwrap_err(), "already known");
 
-    // A frame too large to skip ends the connection, with a reason.
+    // A frame that is too large to skip ends the connection with a reason.
     client.0.write_all(&u32::try_from(FRAME_BYTES_MAX + 1).unwrap().to_be_bytes()).unwrap();
     assert!(client.answer().unwrap_err().contains("limit 1048576"));
     assert!(client.is_closed());
 
-    // What looks like HTTP is a frame of half a gigabyte.
+    // HTTP would be read as a frame of half a gigabyte.
     let mut http = Client::connect(pipeline.ingest_address.unwrap());
     http.0.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert!(http.answer().is_err());
@@ -142,7 +142,7 @@ fn bad_frames_are_answered_and_good_ones_still_served() {
 }
 
 #[test]
-fn a_stop_loses_nothing_accepted() {
+fn shutdown_loses_no_accepted_transaction() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();

@@ -1,5 +1,5 @@
-//! Third-party vectors of keys, phrases, addresses and key files, from the folder `keys` of
-//! `EVMD_FIXTURES`. Those of this project are next to the code.
+//! Third-party vectors of keys, mnemonics, addresses and key files, from the folder `keys` of `EVMD_FIXTURES`.
+//! Those of this project are next to the code.
 
 use crate::common::fixtures;
 use alloy_primitives::hex;
@@ -33,7 +33,7 @@ fn private_extended(seed: &[u8], path: &str) -> String {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn phrases_in_every_language() {
+fn mnemonics_in_every_language() {
     let text = text("bip39-trezor-vectors.json");
     let languages: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap();
     for (language, cases) in languages {
@@ -41,7 +41,7 @@ fn phrases_in_every_language() {
             let [entropy, words, seed, xprv] =
                 [0, 1, 2, 3].map(|place| case[place].as_str().unwrap());
             let parsed = Phrase::parse(words);
-            // Two of the lists have never become part of BIP-39.
+            // Two of the lists are not part of BIP-39.
             if matches!(language.as_str(), "russian" | "turkish") {
                 assert!(parsed.is_err(), "{language}");
                 continue;
@@ -59,7 +59,7 @@ fn phrases_in_every_language() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn phrases_and_the_keys_below_them() {
+fn mnemonics_and_their_derived_keys() {
     for case in list("ethers-mnemonics.json.gz") {
         let phrase = Phrase::parse(&hex_text(&case["phrase"])).unwrap();
         let seed = phrase.seed(&hex_text(&case["password"]));
@@ -73,7 +73,7 @@ fn phrases_and_the_keys_below_them() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn derivation_as_bip_32_says() {
+fn derivation_follows_bip_32() {
     let text = text("bip-0032.mediawiki");
     let (mut seed, mut path, mut checked) = (Vec::new(), String::new(), 0);
     for line in text.lines() {
@@ -93,14 +93,14 @@ fn derivation_as_bip_32_says() {
 fn listed<'t>(text: &'t str, after: &str) -> Vec<&'t str> {
     let lines = text.lines().skip_while(|line| !line.starts_with(after)).skip(1);
     let items = lines.skip_while(|line| line.is_empty()).take_while(|line| line.starts_with('*'));
-    // Those that are more than a string hold bytes no text has.
+    // Other forms contain bytes that a string cannot hold.
     let string = |line: &'t str| line.strip_prefix("* <tt>")?.split_once("</tt>").map(|(s, _)| s);
     items.filter_map(string).collect()
 }
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn bech32_as_bip_173_says() {
+fn bech32_follows_bip_173() {
     let bech32 = text("bip-0173.mediawiki");
     let valid = listed(&bech32, "The following strings are valid Bech32:");
     assert!(valid.len() > 4, "{valid:?}");
@@ -112,7 +112,7 @@ fn bech32_as_bip_173_says() {
         assert_eq!(decode_any(string), Err(Bech32Error::Checksum), "{string}");
     }
     for string in listed(&bech32, "The following string are not valid Bech32") {
-        // Its only fault is a length above 90, which Cosmos chains allow.
+        // Its only error is a length above 90, which Cosmos chains allow.
         if !string.starts_with("an84characters") {
             assert!(decode_any(string).is_err(), "{string}");
         }
@@ -134,7 +134,7 @@ fn addresses_of_keys_with_their_checksum() {
 fn keystores_of_other_wallets() {
     for case in list("ethers-wallets.json.gz") {
         let content = case["content"].as_str().unwrap();
-        // Wallets of the presale of 2014 have a form of their own, which nothing else ever used.
+        // Presale wallets of 2014 have a separate format.
         if case["type"] != "keystore" {
             let refused = keystore::decrypt(content, "").unwrap_err().to_string();
             assert_eq!(refused, "not a keystore file: no version");
@@ -185,7 +185,7 @@ fn keystores_of_geth() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn typed_data_as_eip_712_says() {
+fn typed_data_follows_eip_712() {
     for case in list("ethers-typed-data.json.gz") {
         let data = json!({
             "types": case["types"],

@@ -1,5 +1,5 @@
-//! `evmd keys` and `evmd debug` as people and programs see them: output to the byte, exit codes,
-//! reasons; and keys exchanged with other wallet libraries where they are installed.
+//! `evmd keys` and `evmd debug`, as used by people and programs: exact output, exit codes, errors; and keys
+//! exchanged with other wallet libraries if these are installed.
 
 use std::{
     fs,
@@ -23,13 +23,13 @@ const PUBLIC_HEX: &str = "038318535b54105d4a7aae60c08fc45f9687181b4fdfc625bd1a75
 const PUBLIC_JSON: &str = r#"{"@type":"/cosmos.evm.crypto.v1.ethsecp256k1.PubKey","key":"A4MYU1tUEF1Keq5gwI/EX5aHGBtP38YlvRp1P6c5f+11"}"#;
 const PASSPHRASE: &str = "correct horse";
 
-/// A home folder of its own, and the commands run in it.
+/// A separate home folder, and the commands that run in it.
 struct Keys {
     home: tempfile::TempDir,
     backend: &'static str,
 }
 
-/// What a command gave.
+/// The result of a command.
 struct Ran {
     code: i32,
     out: String,
@@ -41,7 +41,7 @@ impl Keys {
         Self { home: tempfile::tempdir().unwrap(), backend }
     }
 
-    /// Runs `evmd keys`, answers on standard input.
+    /// Runs `evmd keys` with these lines on standard input.
     fn run(&self, args: &[&str], answers: &[&str]) -> Ran {
         let mut all = vec!["keys"];
         all.extend_from_slice(args);
@@ -54,14 +54,14 @@ impl Keys {
         evmd(&all, answers)
     }
 
-    /// A run that succeeds; its standard output.
+    /// Runs a command, which must succeed; returns its standard output.
     fn good(&self, args: &[&str], answers: &[&str]) -> String {
         let ran = self.run(args, answers);
         assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
         ran.out
     }
 
-    /// A run that fails with exit code 1; the reason, its last line.
+    /// Runs a command, which must fail with exit code 1; returns the last line of its standard error.
     fn bad(&self, args: &[&str], answers: &[&str]) -> String {
         let ran = self.run(args, answers);
         assert_eq!(ran.code, 1, "{args:?}: {}{}", ran.out, ran.err);
@@ -93,7 +93,7 @@ fn evmd(args: &[&str], answers: &[&str]) -> Ran {
         .spawn()
         .unwrap();
     let text: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
-    // A command that asks nothing may be gone before it is answered.
+    // A command that reads no input may have ended before the input is written.
     drop(child.stdin.take().unwrap().write_all(text.as_bytes()));
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     Ran {
@@ -115,7 +115,7 @@ fn alice_json(address: &str) -> String {
 }
 
 #[test]
-fn show_and_list_print_as_documented() {
+fn show_and_list_have_the_documented_output() {
     let keys = Keys::new("test");
     assert_eq!(keys.good(&["list"], &[]), "No records were found in keyring\n");
     assert_eq!(keys.good(&["list", "-o", "json"], &[]), "[]\n");
@@ -145,14 +145,14 @@ fn show_and_list_print_as_documented() {
 }
 
 #[test]
-fn add_makes_recovers_and_notes_keys() {
+fn add_creates_recovers_and_stores_keys() {
     let keys = Keys::new("test");
     let ran = keys.run(&["add", "fresh"], &[]);
     assert!(ran.err.starts_with("\n**Important** write this mnemonic phrase in a safe place.\n"));
     let words = ran.err.lines().last().unwrap();
     assert_eq!(words.split(' ').count(), 24);
     let address = keys.good(&["show", "fresh", "-a"], &[]);
-    // The words shown give the key kept.
+    // The mnemonic that was shown recovers the stored key.
     let again = keys.good(&["add", "x", "--recover", "--dry-run"], &[words]);
     assert!(again.contains(address.trim()), "{again}");
 
@@ -190,7 +190,7 @@ fn add_makes_recovers_and_notes_keys() {
 }
 
 #[test]
-fn names_change_and_go_only_when_agreed() {
+fn rename_and_delete_need_confirmation() {
     let keys = Keys::with_alice("test", &[]);
     assert_eq!(keys.bad(&["add", "alice"], &["n"]), "aborted");
     assert_eq!(keys.bad(&["rename", "alice", "bob"], &["n"]), "aborted");
@@ -205,7 +205,7 @@ fn names_change_and_go_only_when_agreed() {
 }
 
 #[test]
-fn private_keys_leave_and_return() {
+fn private_keys_are_exported_and_imported() {
     let keys = Keys::with_alice("test", &[]);
     let upper = KEY.to_uppercase();
     assert_eq!(keys.good(&["unsafe-export-eth-key", "alice"], &[]), format!("{upper}\n"));
@@ -246,7 +246,7 @@ fn the_file_backend_keeps_its_secrets() {
     let before = fs::read(&file).unwrap();
     assert_eq!(keys.good(&["show", "alice", "-a"], &[PASSPHRASE]), format!("{ACC}\n"));
     let wrong = "incorrect keyring passphrase, or the keyring was altered";
-    for args in [&["show", "alice"][..], &["show", "nobody"], &["list"], &["migrate"]] {
+    for args in [&["show", "alice"][..], &["show", "missing"], &["list"], &["migrate"]] {
         assert_eq!(keys.bad(args, &["wrong horse"]), wrong);
     }
     assert_eq!(keys.bad(&["delete", "alice", "-y"], &["wrong horse"]), wrong);
@@ -305,15 +305,15 @@ fn parse_converts_both_ways() {
     );
     assert_eq!(
         keys.bad(&["parse", "1234"], &[]),
-        "2 bytes are no address (20) and no public key (33)"
+        "neither an address (20 bytes) nor a public key (33 bytes): 2 bytes"
     );
 }
 
 #[test]
-fn bad_input_gets_a_reason_and_an_exit_code() {
+fn invalid_input_has_an_error_and_an_exit_code() {
     let keys = Keys::with_alice("test", &[]);
     let unknown = |text: &str| keys.bad(&["show", text], &[]);
-    assert!(unknown("nobody").starts_with("nobody is not a valid name or address: "));
+    assert!(unknown("missing").starts_with("missing is not a valid name or address: "));
     assert!(unknown(&ACC.replace("jtq", "jtp")).ends_with("wrong checksum"));
     assert!(unknown(&ACC.replace("cosmos", "Cosmos")).ends_with("mixed upper and lower case"));
     assert!(unknown(&HEX.replace('F', "f")).contains("wrong EIP-55 checksum"));
@@ -351,8 +351,8 @@ fn bad_input_gets_a_reason_and_an_exit_code() {
         (&["export", "alice", "--unarmored-hex"], 2),
         (&["list", "--nonsense"], 2),
         (&["show"], 2),
-        (&["rename", "nobody", "x", "-y"], 1),
-        (&["delete", "nobody", "-y"], 1),
+        (&["rename", "missing", "x", "-y"], 1),
+        (&["delete", "missing", "-y"], 1),
     ] {
         assert_eq!(keys.run(args, &[]).code, code, "{args:?}");
     }
@@ -361,14 +361,14 @@ fn bad_input_gets_a_reason_and_an_exit_code() {
     }
     #[cfg(not(feature = "os-keyring"))]
     for args in [&["list"][..], &["show", "alice"], &["add", "alice"]] {
-        let told = Keys::new("os").bad(args, &[]);
-        assert!(told.contains("is not available") && told.ends_with("use file, test or memory"));
+        let error = Keys::new("os").bad(args, &[]);
+        assert!(error.contains("is not available") && error.ends_with("use file, test or memory"));
     }
     assert_eq!(Keys::new("cloud").run(&["list"], &[]).code, 2);
 }
 
 #[test]
-fn bad_key_files_get_a_reason() {
+fn invalid_key_files_have_an_error() {
     let keys = Keys::with_alice("test", &[]);
     let armored = keys.good(&["export", "alice"], &[PASSPHRASE]);
     let import = |text: &str, answers: &[&str]| {
@@ -393,7 +393,7 @@ fn bad_key_files_get_a_reason() {
 }
 
 #[test]
-fn debug_tells_forms_of_addresses_and_keys() {
+fn debug_shows_formats_of_addresses_and_keys() {
     let empty = tempfile::tempdir().unwrap();
     let home = empty.path().to_str().unwrap();
     let debug = |args: &[&str]| {
@@ -423,11 +423,11 @@ fn debug_tells_forms_of_addresses_and_keys() {
     assert_eq!(raw("10,21").out, "0A15\n");
     assert_eq!(
         raw("256").err,
-        "error: \"256\" is not a number of 0 to 255: number too large to fit in target type\n"
+        "error: \"256\" is not a number from 0 to 255: number too large to fit in target type\n"
     );
 }
 
-/// An interpreter that has run `probe`, which loads a wallet library.
+/// An interpreter that can run `probe`, which loads a wallet library.
 fn interpreter(program: &'static str, flag: &'static str, probe: &str) -> impl Run {
     let run = move |code: &str, args: &[&Path]| {
         let output = Command::new(program).arg(flag).arg(code).args(args).output().ok()?;
@@ -438,12 +438,12 @@ fn interpreter(program: &'static str, flag: &'static str, probe: &str) -> impl R
     run
 }
 
-/// Runs code with the names of files; what it prints.
+/// Runs code with the names of files; returns its output.
 trait Run: Fn(&str, &[&Path]) -> Option<String> {}
 impl<F: Fn(&str, &[&Path]) -> Option<String>> Run for F {}
 
-/// Keystores of ours open in another wallet, and its in ours. `read` prints the key of a file;
-/// `write` writes the key of 32 bytes 0x11 to a file.
+/// Exchanges keystores with another wallet in both directions. `read` prints the key of a file; `write` writes
+/// the key of 32 bytes 0x11 to a file.
 fn exchange(run: impl Run, read: &str, write: &str) {
     let keys = Keys::with_alice("test", &[]);
     for kdf in ["scrypt", "pbkdf2"] {
@@ -460,8 +460,8 @@ fn exchange(run: impl Run, read: &str, write: &str) {
     }
 }
 
-/// Phrases of ours give the same key in another wallet, and its in ours. `key` prints the private key
-/// of the phrase in a file; `phrase` writes a new phrase to a file.
+/// Exchanges mnemonics with another wallet in both directions. `key` prints the private key of the mnemonic in
+/// a file; `phrase` writes a new mnemonic to a file.
 fn phrases(run: &impl Run, key: &str, phrase: &str) {
     let keys = Keys::new("test");
     let file = keys.file("phrase");
@@ -483,7 +483,7 @@ fn same_key(keys: &Keys, run: &impl Run, key: &str, phrase: &Path) {
 
 #[test]
 #[ignore = "needs eth-account: run .ci/clients"]
-fn eth_account_opens_ours_and_we_its() {
+fn keystores_are_compatible_with_eth_account() {
     let python = interpreter("python3", "-c", "import eth_account");
     let start = "import json,sys\nfrom eth_account import Account\nfile=sys.argv[1]\n";
     let hd = format!("{start}Account.enable_unaudited_hdwallet_features()\n");
@@ -497,7 +497,7 @@ fn eth_account_opens_ours_and_we_its() {
 
 #[test]
 #[ignore = "needs ethers: run .ci/clients"]
-fn ethers_opens_ours_and_we_its() {
+fn keystores_are_compatible_with_ethers() {
     let node = interpreter("node", "-e", "require('ethers')");
     let start = "const {HDNodeWallet,Wallet}=require('ethers'),fs=require('fs'),\
                  file=process.argv[1];";
@@ -507,7 +507,7 @@ fn ethers_opens_ours_and_we_its() {
     phrases(&node, &format!("{start}{key}"), &format!("{start}{phrase}"));
     let read = "const text=fs.readFileSync(file,'utf8');\
                 console.log(Wallet.fromEncryptedJsonSync(text,'correct horse').privateKey)";
-    // Its one function is scrypt.
+    // It only supports scrypt.
     let write =
         "fs.writeFileSync(file,new Wallet('0x'+'11'.repeat(32)).encryptSync('correct horse'))";
     exchange(node, &format!("{start}{read}"), &format!("{start}{write}"));

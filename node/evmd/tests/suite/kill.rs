@@ -1,5 +1,5 @@
-//! kill -9 during an import, again and again: each restart continues from the last announced
-//! block, and the end is the same as without.
+//! kill -9 during an import, repeatedly: each restart continues at the last announced block, and the result is
+//! the same as without kills.
 
 use crate::common::{exported_chain, fixtures, import};
 use alloy_primitives::B256;
@@ -12,11 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Kills the import at `kills` moments, then lets it end; gives the head.
+/// Kills the import `kills` times, then lets it finish; returns the head.
 fn import_with_kills(chain: &Path, home: &Path, whole: Duration, kills: u32) -> B256 {
     let mut reached = 0;
     for round in 1..=kills {
-        // Spread over the time a whole import takes, at odd places.
+        // The kills are distributed over the duration of a whole import.
         let place = f64::from((round * 7) % kills) / f64::from(kills) + 0.013;
         let mut process = evmd(home, chain).spawn().unwrap();
         std::thread::park_timeout(whole.mul_f64(place));
@@ -37,7 +37,7 @@ fn evmd(home: &Path, chain: &Path) -> Command {
     command
 }
 
-/// Imports the chain calmly and with kills, and compares.
+/// Imports the chain with and without kills, and compares.
 fn compare(file: &Path, genesis: &Genesis, kills: u32) {
     let folder = tempfile::tempdir().unwrap();
     let calm = Home::init(&folder.path().join("calm"), genesis).unwrap();
@@ -51,7 +51,7 @@ fn compare(file: &Path, genesis: &Genesis, kills: u32) {
 }
 
 #[test]
-fn killed_imports_end_like_an_undisturbed_one() {
+fn killed_imports_have_the_result_of_an_undisturbed_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     exported_chain(&file, 60);
@@ -60,7 +60,7 @@ fn killed_imports_end_like_an_undisturbed_one() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn killed_imports_of_the_3000_block_chain_end_like_an_undisturbed_one() {
+fn killed_imports_of_the_3000_block_chain_have_the_result_of_an_undisturbed_one() {
     let chain = fixtures("chains/hive-sync-3000");
     let genesis = fs::read_to_string(chain.join("genesis.json")).unwrap();
     compare(&chain.join("chain.rlp"), &Genesis::from_json(&genesis).unwrap(), 20);

@@ -1,4 +1,4 @@
-//! Large responses arrive complete, on every interface and however slowly the client reads.
+//! Large responses arrive completely, on every interface and even if the client reads slowly.
 
 use crate::client::{Node, PATIENCE, exchange};
 use std::net::SocketAddr;
@@ -10,11 +10,11 @@ use tokio::{
 
 /// Maximum number of calls in a batch of these tests.
 const MAX_BATCH: usize = 200;
-/// Receive buffer of a client that reads slowly: the kernel's minimum is about as small.
+/// Receive buffer of a client that reads slowly, close to the kernel's minimum.
 const TINY_BUFFER: u32 = 2048;
-/// Numbers of responses around those at which hyper's buffer of 16 pieces is full, and many.
+/// Numbers of responses around those at which hyper's buffer of 16 pieces is full, and a large number.
 const COUNTS: [usize; 9] = [1, 2, 8, 9, 16, 17, 33, 64, 200];
-/// Bytes that a call returns. A result of 16 KiB or more is a piece of its own.
+/// Bytes that a call returns. A result of 16 KiB or more is a separate piece.
 const SIZES: [usize; 5] = [500, 8_150, 8_200, 16_500, 50_000];
 
 async fn node(threads: usize) -> Node {
@@ -25,7 +25,7 @@ async fn node(threads: usize) -> Node {
     .await
 }
 
-/// An `eth_call` of code that returns so many zero bytes.
+/// An `eth_call` of code that returns this many zero bytes.
 fn call(id: usize, bytes: usize) -> String {
     // PUSH3 bytes, PUSH0, RETURN.
     let code = format!("0x62{bytes:06x}5ff3");
@@ -80,13 +80,13 @@ async fn expect(stream: &mut (impl AsyncRead + Unpin), expected: &str, what: &st
     assert!(body == expected.as_bytes(), "{what}: {} of {} bytes", body.len(), expected.len());
 }
 
-/// Whether a response belongs to the request before it: a small call with an id of its own.
+/// Checks that responses still match requests, with a small call that has its own id.
 async fn in_step(stream: &mut TcpStream, id: usize, what: &str) {
     stream.write_all(&request(&call(id, 1))).await.unwrap();
     expect(stream, &answer(id, 1), what).await;
 }
 
-/// Batches of equal calls, of each number and size, on a connection of their own and on one for all.
+/// Batches of equal calls, for each number and size, on a new connection each and on a shared one.
 async fn batches_arrive(threads: usize) {
     let node = node(threads).await;
     let mut used = connect(node.rpc.address, false).await;
@@ -117,7 +117,7 @@ async fn batches_over_http_arrive_complete_with_two_threads() {
     batches_arrive(2).await;
 }
 
-/// Small, middling and large results in one batch, in an order that repeats in no multiple of 16.
+/// Small, medium and large results in one batch, in an order whose period is not a multiple of 16.
 #[tokio::test(flavor = "multi_thread")]
 async fn pipelined_batches_are_answered_in_order_to_slow_readers() {
     const BATCHES: usize = 6;
@@ -161,7 +161,7 @@ async fn batches_over_websocket_arrive_complete() {
     node.stop().await;
 }
 
-/// The description of all methods, a few hundred kilobytes.
+/// The OpenRPC document, a few hundred kilobytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_over_rest_arrive_complete() {
     const TIMES: usize = 20;

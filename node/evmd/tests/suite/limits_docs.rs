@@ -1,4 +1,4 @@
-//! `docs/limits.md` has the names and values that the program has, and no limit on clients is missing there.
+//! `docs/limits.md` has the names and values of the program's limits, and every limit on clients is documented.
 
 use config::Config;
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Folders and files whose limits clients meet: the crate, and the path in its `src`.
+/// Folders and files with limits that apply to clients: the crate, and the path in its `src`.
 const SEARCHED: [&str; 10] = [
     "budget",
     "cosmos-api",
@@ -21,7 +21,7 @@ const SEARCHED: [&str; 10] = [
     "server",
 ];
 
-/// Maxima that no client can reach, with the reason.
+/// Maxima that a client cannot reach, with the reason.
 const NOT_LIMITS: [(&str, &str, &str); 16] = [
     ("rpc/front/connection.rs", "PIECES_MAX", "pieces of a response in one system call"),
     ("rpc/front/websocket/output.rs", "MAX_SLICES", "pieces of a message in one system call"),
@@ -41,11 +41,11 @@ const NOT_LIMITS: [(&str, &str, &str); 16] = [
     ("cosmos-api/query/public_keys.rs", "MAX_CACHED_ACCOUNTS", "size of a cache"),
 ];
 
-/// Beginnings and ends of the names of settings that limit something.
+/// Prefixes and suffixes of the names of settings that limit something.
 const SETTINGS: [&str; 8] =
     ["max-", "rate-", "account-", "global-", "-cap", "-timeout-ms", "-timeout-s", "lifetime-s"];
 
-/// Constants named as maxima: file, name and value as it is written.
+/// Constants with `MAX` in their names: file, name and value.
 fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), String>) {
     if folder.is_dir() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -68,7 +68,7 @@ fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), 
     }
 }
 
-/// The first two cells of the page's rows: a constant or a setting, and its value.
+/// The first two cells of the rows in the document: a constant or a setting, and its value.
 fn rows(page: &str) -> Vec<(String, String)> {
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
@@ -141,7 +141,7 @@ fn limits_are_documented_with_their_values() {
     }
 }
 
-/// Settings with such names that limit nothing that a client does.
+/// Settings with such names that do not limit clients.
 const NOT_LIMIT_SETTINGS: [&str; 1] = ["engine.max-clock-step-s"];
 
 /// `docs/threat-model.md` names every address that a node listens on.

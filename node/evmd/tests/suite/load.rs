@@ -1,12 +1,12 @@
-//! Load on a live node: transactions of a thousand senders with random gaps, replacements,
-//! underpriced and invalid ones. Every valid one is mined exactly once, every other one is refused
-//! for the reason a naive model predicts.
+//! Load on a running node: transactions of a thousand senders with random nonce gaps, replacements, underpriced
+//! and invalid ones. Every valid one is mined exactly once, and every other one is refused for the reason that
+//! a simple model predicts.
 
 mod script;
 mod wallets;
 
 use crate::common::{GENESIS_TIME, frames::Frames, producing, wait_until};
-use crate::dice::Dice;
+use crate::random::Random;
 use alloy_primitives::{B256, U256};
 use chain::Genesis;
 use home::Home;
@@ -23,20 +23,20 @@ use std::{
 use storage::StateRead;
 use wallets::{RECIPIENT, Wallet, transfer};
 
-/// Transactions of the ordinary run and, when `EVMD_LONG_TESTS` is set, of the long one.
+/// Number of transactions of the default run and, if `EVMD_LONG_TESTS` is set, of the long one.
 const SUBMISSIONS: usize = 100_000;
 const SUBMISSIONS_LONG: usize = 500_000;
 /// Senders.
 const SENDERS: usize = 1_000;
 /// Connections, each with its share of the senders.
 const CONNECTIONS: usize = 4;
-/// Submissions written at once.
+/// Number of submissions per write.
 const BURST: usize = 64;
-/// What each sender starts with, in tokens.
+/// Initial balance of each sender, in tokens.
 const FUNDS: u64 = 90;
 
-/// The development genesis with a base fee that a hundred full blocks hardly move: the caps of the
-/// script are above it until the end, however long the run.
+/// The development genesis with a base fee that a hundred full blocks hardly change, so that the caps of the
+/// script are above it, however long the run is.
 fn genesis() -> Genesis {
     let text = Genesis::native_dev(GENESIS_TIME).to_json();
     let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -45,12 +45,12 @@ fn genesis() -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// A chain where the wallets have funds.
+/// A chain on which the wallets have funds.
 fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
     let mut home = Home::init(folder, &genesis()).unwrap();
     home.config.mempool.min_tip = MIN_TIP;
     home.config.mempool.account_queue = ACCOUNT_QUEUE;
-    // The model has no full pool.
+    // The model does not include a full pool.
     home.config.mempool.global_slots = SUBMISSIONS_LONG;
     home.config.mempool.global_queue = SUBMISSIONS_LONG;
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(20)))).unwrap();
@@ -61,7 +61,7 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
         .map(|(nonce, wallet)| {
             let gift = transfer(nonce, crate::common::FEE_CAP * 5, u128::from(MIN_TIP));
             let to = alloy_primitives::TxKind::Call(wallet.address);
-            // A thousand wallets, ten funders with 10,000 tokens each.
+            // A thousand wallets; ten funders with 10,000 tokens each.
             let (from, nonce) = ((nonce % 10) as usize, nonce / 10);
             crate::common::sign(from, alloy_consensus::TxEip1559 { to, value, nonce, ..gift })
         })
@@ -79,13 +79,13 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
     home
 }
 
-/// Scripts of all wallets, written on all cores.
+/// The scripts of all wallets, generated on all cores.
 fn scripts(wallets: &[Wallet], submissions: usize) -> Vec<Script> {
     let each = submissions / wallets.len();
     let parts = wallets.chunks(wallets.len().div_ceil(CONNECTIONS));
     thread::scope(|scope| {
         let write = |(seed, wallet): (u64, &Wallet)| {
-            script::write(wallet, &mut Dice(0x5eed ^ (seed << 20)), each)
+            script::write(wallet, &mut Random(0x5eed ^ (seed << 20)), each)
         };
         let threads: Vec<_> = parts
             .enumerate()
@@ -98,15 +98,15 @@ fn scripts(wallets: &[Wallet], submissions: usize) -> Vec<Script> {
     })
 }
 
-/// Interleaves scripts at random, each in its own order.
+/// Interleaves scripts randomly. Each keeps its own order.
 fn shuffled(scripts: &[Script], seed: u64) -> Vec<&Line> {
-    let mut dice = Dice(seed);
+    let mut random = Random(seed);
     let mut rests: Vec<_> = scripts.iter().map(|script| script.lines.iter()).collect();
     let mut lines = Vec::new();
     while !rests.is_empty() {
-        let at = dice.below(rests.len() as u64) as usize;
-        // A few in a row, as wallets do.
-        let run = 1 + dice.below(8) as usize;
+        let at = random.below(rests.len() as u64) as usize;
+        // A few consecutive ones, as wallets send them.
+        let run = 1 + random.below(8) as usize;
         lines.extend(rests[at].by_ref().take(run));
         if rests[at].len() == 0 {
             drop(rests.swap_remove(at));
@@ -115,7 +115,8 @@ fn shuffled(scripts: &[Script], seed: u64) -> Vec<&Line> {
     lines
 }
 
-/// Submits lines over one connection, and holds each answer to the model's. Counts by reason.
+/// Submits transactions over one connection, and compares each response with the model. Returns the number for
+/// each reason.
 fn submit(address: SocketAddr, lines: &[&Line]) -> BTreeMap<&'static str, usize> {
     let mut sender = Frames::connect(address);
     let mut reader = sender.twin();
@@ -139,7 +140,7 @@ fn submit(address: SocketAddr, lines: &[&Line]) -> BTreeMap<&'static str, usize>
     })
 }
 
-/// How often each transaction was mined after block `first`.
+/// The number of times that each transaction was mined after block `first`.
 fn mined(view: &View, first: u64) -> HashMap<B256, u32> {
     let blocks = view.blocks().unwrap();
     let mut mined = HashMap::new();
@@ -155,7 +156,7 @@ fn mined(view: &View, first: u64) -> HashMap<B256, u32> {
 }
 
 #[test]
-fn a_thousand_senders_are_served_as_a_naive_model_says() {
+fn load_of_a_thousand_senders_equals_the_model() {
     let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
     let submissions = if long { SUBMISSIONS_LONG } else { SUBMISSIONS };
     let wallets: Vec<_> = (0..SENDERS as u64).map(Wallet::new).collect();
@@ -191,7 +192,7 @@ fn a_thousand_senders_are_served_as_a_naive_model_says() {
     };
     wait_until("all valid ones are mined", || received() >= U256::from(expected.len()));
     assert!(mined(&pipeline.published.load(), first) == expected, "each once, and no others");
-    // Used nonces are refused, and say what is next.
+    // A used nonce is refused with an error that names the next one.
     let mut frames = Frames::connect(address);
     for (wallet, script) in wallets.iter().zip(&scripts).take(10) {
         let again = wallet.sign(transfer(0, crate::common::FEE_CAP * 6, u128::from(MIN_TIP)));

@@ -1,10 +1,10 @@
-//! kill -9 of a node under load, again and again: no block it had shown is gone, no transaction it
-//! had answered for, and every root is what the blocks give.
+//! kill -9 of a node under load, repeatedly: no published block and no accepted transaction is lost, and every
+//! state root equals the one computed from the blocks.
 
 use crate::common::{
     CHAIN_ID, FEE_CAP, export, frames::Frames, import, native_home, producing, sign, wait_until,
 };
-use crate::dice::Dice;
+use crate::random::Random;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use chain::{DEV_ACCOUNTS, block::Block};
@@ -23,17 +23,17 @@ use std::{
 };
 use storage::StateRead;
 
-/// Kills of a chain in the ordinary run.
+/// Number of kills per chain in the default run.
 const KILLS: u64 = 4;
-/// Kills of a chain when `EVMD_LONG_TESTS` is set: one for each development account.
+/// Number of kills per chain if `EVMD_LONG_TESTS` is set: one for each development account.
 const KILLS_LONG: u64 = 10;
-/// Chains of the long run: 20 kills in all.
+/// Number of chains in the long run: 20 kills in total.
 const CHAINS_LONG: u64 = 2;
-/// Nonces a sender tries to use up in one life of the process.
+/// Number of nonces that a sender tries to use between two kills.
 const NONCES: u64 = 4_000;
-/// Nonces submitted in any order: as many as may wait behind a gap.
+/// Nonces are submitted in any order within windows of this size, the maximum number behind a gap.
 const WINDOW: u64 = 32;
-/// Submissions written at once.
+/// Number of submissions per write.
 const BURST: usize = 32;
 
 /// A submission.
@@ -50,13 +50,13 @@ struct Node {
     process: Child,
     ingest: SocketAddr,
     json_rpc: SocketAddr,
-    /// From starting the process to serving.
+    /// Time from the start of the process until it serves requests.
     starting: Duration,
 }
 
 impl Node {
     fn start(home: &Path) -> Self {
-        // Free a moment ago, which is as much as can be known.
+        // The port was free a moment ago, which does not guarantee that it still is.
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let [json_rpc, ws, metrics] = [free(), free(), free()];
         let begun = Instant::now();
@@ -74,7 +74,7 @@ impl Node {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // From here on a failed assertion kills the process.
+        // From here on, a failed assertion kills the process.
         let ingest = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut node = Self { process, ingest, json_rpc, starting: Duration::ZERO };
         let banner = BufReader::new(node.process.stdout.take().unwrap());
@@ -92,7 +92,7 @@ impl Node {
         node
     }
 
-    /// Number and hash of the newest block, as JSON-RPC shows it; `None` once the node is gone.
+    /// The number and hash of the newest block over JSON-RPC; `None` if the node has ended.
     fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
         let params = json!(["latest", false]);
         let call =
@@ -115,8 +115,8 @@ impl Node {
     }
 }
 
-/// Sets a flag at the end of a scope, also if an assertion in it fails. Otherwise the thread that
-/// waits for the flag would never end, and the scope would wait for that thread.
+/// Sets a flag at the end of a scope, even if an assertion in it fails. Otherwise the thread that waits for the
+/// flag would never end, and the scope would wait for that thread.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -125,25 +125,25 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// A test that fails leaves no process behind.
+/// A failed test must not leave a process behind.
 impl Drop for Node {
     fn drop(&mut self) {
-        // Both calls fail harmlessly if the process has been killed and waited for.
+        // Both calls fail without effect if the process has been killed and waited for.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A sender's submissions: windows of nonces in any order, some replaced.
-fn lines(sender: usize, dice: &mut Dice) -> Vec<Line> {
+/// The submissions of a sender: windows of nonces in any order, some of them replaced.
+fn lines(sender: usize, random: &mut Random) -> Vec<Line> {
     let mut lines = Vec::new();
     for window in 0..NONCES / WINDOW {
         let mut nonces: Vec<u64> = (window * WINDOW..(window + 1) * WINDOW).collect();
         while !nonces.is_empty() {
-            let at = dice.below(nonces.len() as u64) as usize;
+            let at = random.below(nonces.len() as u64) as usize;
             let nonce = nonces.swap_remove(at);
-            let base_tip = 1_000_000_000 + u128::from(dice.below(1_000_000_000));
-            let times = if dice.chance(10) { 2 } else { 1 };
+            let base_tip = 1_000_000_000 + u128::from(random.below(1_000_000_000));
+            let times = if random.chance(10) { 2 } else { 1 };
             for time in 1..=times {
                 let tip = base_tip * time;
                 let tx = TxEip1559 {
@@ -164,8 +164,8 @@ fn lines(sender: usize, dice: &mut Dice) -> Vec<Line> {
     lines
 }
 
-/// Submits until the node is gone; gives what it had answered for. The node is killed after
-/// `enough` answers, once it has shown a block of this life.
+/// Submits until the node has ended; returns the accepted transactions. The node is killed after `enough`
+/// responses, once it has published a block since its start.
 fn submit(node: &mut Node, lines: &[Line], enough: usize, has_shown: &AtomicBool) -> HashSet<B256> {
     let mut sender = Frames::connect(node.ingest);
     let mut reader = sender.twin();
@@ -198,7 +198,7 @@ fn submit(node: &mut Node, lines: &[Line], enough: usize, has_shown: &AtomicBool
     })
 }
 
-/// How often each transaction of the chain was mined.
+/// The number of times that each transaction of the chain was mined.
 fn mined(home: &Home) -> HashMap<B256, u32> {
     let view = home.view().unwrap();
     let blocks = view.blocks().unwrap();
@@ -213,7 +213,7 @@ fn mined(home: &Home) -> HashMap<B256, u32> {
     mined
 }
 
-/// What a restart finds pooled.
+/// The transactions in the pool after a restart.
 fn pooled(home: &Home) -> HashSet<B256> {
     let pipeline = Pipeline::start(home, producing(None)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -223,8 +223,8 @@ fn pooled(home: &Home) -> HashSet<B256> {
     content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()
 }
 
-/// Executes all blocks of a home again from genesis, holding each to its header, and compares what
-/// the killed node kept of the state.
+/// Executes all blocks of a home again from genesis, compares each with its header, and compares the stored
+/// state of the killed node.
 fn verify_again(home: &Home) {
     let again = tempfile::tempdir().unwrap();
     let file = again.path().join("chain.rlp");
@@ -240,7 +240,8 @@ fn verify_again(home: &Home) {
     }
 }
 
-/// One life of the process, and what is left of it. Gives how many accepted ones were replaced.
+/// Runs the node until it is killed, and checks its data. Returns the number of accepted transactions that were
+/// replaced.
 fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     let mut node = Node::start(folder);
     let (json_rpc, over) = (node.json_rpc, AtomicBool::new(false));
@@ -280,7 +281,7 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     let mined = mined(&home);
     let pooled = pooled(&home);
     let kept = |hash: &B256| mined.contains_key(hash) || pooled.contains(hash);
-    // One that was replaced is kept in the one that replaced it.
+    // A transaction that was replaced counts as present if its replacement is.
     let slots: HashSet<_> =
         lines.iter().filter(|line| kept(&line.hash)).map(|line| line.slot).collect();
     let mut replaced = 0;
@@ -302,27 +303,27 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
 }
 
 #[test]
-fn a_killed_node_keeps_what_it_answered_for() {
+fn killed_node_keeps_accepted_transactions() {
     let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
     let (chains, kills) = if long { (CHAINS_LONG, KILLS_LONG) } else { (1, KILLS) };
     for chain in 0..chains {
-        kill_again_and_again(kills, Dice(9 + chain));
+        kill_again_and_again(kills, Random(9 + chain));
     }
 }
 
-fn kill_again_and_again(kills: u64, mut dice: Dice) {
+fn kill_again_and_again(kills: u64, mut random: Random) {
     let folder = tempfile::tempdir().unwrap();
     drop(native_home(folder.path()));
     let mut all = Vec::new();
     let mut replaced = 0;
     for kill in 0..kills {
-        let lines = lines(kill as usize, &mut dice);
-        let enough = 200 + dice.below(3_000) as usize;
+        let lines = lines(kill as usize, &mut random);
+        let enough = 200 + random.below(3_000) as usize;
         replaced += live_and_die(folder.path(), &lines, enough);
         all.extend(lines);
     }
     assert!(replaced > 0, "replacements are among what must be kept");
-    // Whatever can run is mined, once.
+    // Every executable transaction is mined once.
     let home = Home::open(folder.path()).unwrap();
     let kept: HashSet<_> = pooled(&home).into_iter().chain(mined(&home).into_keys()).collect();
     let slots: HashSet<_> =

@@ -1,7 +1,7 @@
-//! The integration tests of the node, in one program, because each test program links the whole node.
+//! The integration tests of the node, in one binary, because each test binary links the whole node.
 //!
-//! A module is a topic. `common`, `client`, `dice` and `fixtures` are what several of them use. Data
-//! files are in the folders next to `suite`.
+//! Each module tests one topic. `common`, `client`, `random` and `fixtures` are helpers. Data files are in the
+//! folders next to `suite`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the modules of a test share what they publish")]
 
@@ -14,7 +14,6 @@ mod common;
 mod compression;
 mod cosmos;
 mod costs_docs;
-mod dice;
 mod ethereum_fixtures;
 mod fee_history;
 mod fee_market_chain;
@@ -40,6 +39,7 @@ mod metrics_docs;
 mod native;
 mod pending;
 mod production;
+mod random;
 mod rpc_docs;
 mod rpc_io;
 mod rules_versions;

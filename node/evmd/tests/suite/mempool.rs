@@ -1,10 +1,10 @@
-//! The mempool by itself: against a model that sorts, and every reason it turns away.
+//! The mempool alone: compared with a model that sorts, and every reason for a rejection.
 
 mod forge;
 mod model;
 mod rows;
 
-use crate::dice::Dice;
+use crate::random::Random;
 use alloy_primitives::{B256, U256};
 use forge::{BLOB_GAS, Draft, address};
 use mempool::{Limits, Mempool, Room, SLOT_BYTES, Standing};
@@ -15,12 +15,12 @@ use std::{
 };
 use storage::Account;
 
-/// Operations of the comparison, as the project promises them.
+/// Number of operations of the comparison.
 const OPERATIONS: u32 = 100_000;
-/// Operations between two comparisons of the whole order.
+/// Number of operations between two comparisons of the whole order.
 const WHOLE_EVERY: u32 = 16;
 
-/// Limits so low that all of them are met all the time.
+/// Limits so low that all of them are reached frequently.
 const TIGHT: Limits = Limits {
     price_limit: 1,
     min_tip: 0,
@@ -32,14 +32,14 @@ const TIGHT: Limits = Limits {
     lifetime: Duration::from_secs(100),
 };
 
-/// The pool, its model, and what both are told.
+/// The pool and its model, which receive the same operations.
 struct Twins {
     pool: Mempool,
     model: Model,
-    dice: Dice,
+    random: Random,
     now: Instant,
     ids: u64,
-    /// How often each reason was given, by its first words.
+    /// The number of rejections for each reason, by its first words.
     reasons: BTreeMap<String, u32>,
 }
 
@@ -50,7 +50,7 @@ impl Twins {
         Self {
             pool: Mempool::new(TIGHT, 0),
             model: Model::new(TIGHT, senders),
-            dice: Dice(seed),
+            random: Random(seed),
             now: Instant::now(),
             ids: 1,
             reasons: BTreeMap::new(),
@@ -63,33 +63,34 @@ impl Twins {
     }
 
     fn some_sender(&mut self) -> u8 {
-        1 + self.dice.below(24) as u8
+        1 + self.random.below(24) as u8
     }
 
     fn some_hash(&mut self) -> Option<B256> {
         let hashes = self.model.hashes();
         let count = u64::try_from(hashes.len()).unwrap();
-        (count > 0).then(|| hashes[self.dice.below(count) as usize])
+        (count > 0).then(|| hashes[self.random.below(count) as usize])
     }
 
     fn draft(&mut self) -> Draft {
         let sender = self.some_sender();
-        let dice = &mut self.dice;
-        let nonce = self.model.senders[&sender].nonce + dice.below(9);
-        let again = dice.chance(2);
-        let id = if again { self.ids - 1 - dice.below(self.ids.min(40)) } else { self.ids };
+        let random = &mut self.random;
+        let nonce = self.model.senders[&sender].nonce + random.below(9);
+        let again = random.chance(2);
+        let id = if again { self.ids - 1 - random.below(self.ids.min(40)) } else { self.ids };
         self.ids += u64::from(!again);
         Draft {
             id,
             sender,
-            nonce: if dice.chance(3) { nonce.saturating_sub(5) } else { nonce },
-            // Few different fees, so that ties are common; a tenth is above the cap, and legacy.
-            tip: 10 * u128::from(dice.below(12)),
-            cap: 20 + 10 * u128::from(dice.below(15)),
-            gas: 21_000 * (1 + dice.below(3)),
-            bytes: if dice.chance(10) { SLOT_BYTES * 2 } else { 110 },
-            blobs: if dice.chance(20) { 1 + dice.below(3) as u8 } else { 0 },
-            blob_cap: 1 + u128::from(dice.below(8)),
+            nonce: if random.chance(3) { nonce.saturating_sub(5) } else { nonce },
+            // Few different fees, so that ties are common. A tenth of the tips is above the cap, which stands
+            // for legacy transactions.
+            tip: 10 * u128::from(random.below(12)),
+            cap: 20 + 10 * u128::from(random.below(15)),
+            gas: 21_000 * (1 + random.below(3)),
+            bytes: if random.chance(10) { SLOT_BYTES * 2 } else { 110 },
+            blobs: if random.chance(20) { 1 + random.below(3) as u8 } else { 0 },
+            blob_cap: 1 + u128::from(random.below(8)),
         }
     }
 
@@ -111,12 +112,12 @@ impl Twins {
         assert_eq!(removed, self.model.remove(hash, self.now));
     }
 
-    /// A block: some of the best are mined, somebody's balance changes, and so does the base fee.
+    /// A block: some of the best transactions are mined, a balance changes, and so does the base fee.
     fn block(&mut self) {
-        let base_fee = 10 * self.dice.below(16);
+        let base_fee = 10 * self.random.below(16);
         self.pool.set_base_fee(base_fee);
         self.model.set_base_fee(base_fee);
-        let room = Room::exact(21_000 * self.dice.below(12), usize::MAX);
+        let room = Room::exact(21_000 * self.random.below(12), usize::MAX);
         let mined = self.pool.select(Room { blob_gas: 6 * BLOB_GAS, ..room }).txs;
         let mut changed: Vec<u8> = mined.iter().map(|tx| tx.sender[0]).collect();
         changed.push(self.some_sender());
@@ -126,11 +127,11 @@ impl Twins {
         for sender in changed {
             let mut account = self.model.senders[&sender];
             account.nonce += mined.iter().filter(|tx| tx.sender == address(sender)).count() as u64;
-            if self.dice.chance(30) {
-                account.balance = U256::from(1_000_000 * self.dice.below(500));
+            if self.random.chance(30) {
+                account.balance = U256::from(1_000_000 * self.random.below(500));
             }
-            if self.dice.chance(3) {
-                account.nonce += self.dice.below(4);
+            if self.random.chance(3) {
+                account.nonce += self.random.below(4);
             }
             accounts.push((sender, account));
         }
@@ -141,8 +142,8 @@ impl Twins {
     }
 
     fn step(&mut self) {
-        self.now += Duration::from_millis(self.dice.below(600));
-        match self.dice.below(100) {
+        self.now += Duration::from_millis(self.random.below(600));
+        match self.random.below(100) {
             0..=1 => self.remove(),
             2..=4 => self.block(),
             5 => {
@@ -160,16 +161,16 @@ impl Twins {
         let room = if whole {
             Room { blob_gas: u64::MAX, ..Room::exact(u64::MAX, usize::MAX) }
         } else {
-            let gas = 21_000 * self.dice.below(8);
-            let charged = [1 << 32, 1 << 31, 0][self.dice.below(3) as usize];
+            let gas = 21_000 * self.random.below(8);
+            let charged = [1 << 32, 1 << 31, 0][self.random.below(3) as usize];
             Room {
                 gas,
                 candidates_gas: 2 * gas,
                 charged,
                 bytes: SLOT_BYTES * 3,
                 txs: usize::MAX,
-                blob_gas: BLOB_GAS * self.dice.below(5),
-                blob_base_fee: u128::from(self.dice.below(6)),
+                blob_gas: BLOB_GAS * self.random.below(5),
+                blob_base_fee: u128::from(self.random.below(6)),
             }
         };
         let chosen: Vec<_> = self.pool.select(room).txs.iter().map(|tx| tx.hash).collect();
@@ -200,7 +201,7 @@ impl Twins {
 }
 
 #[test]
-fn the_pool_is_the_sorted_list_after_100_000_random_operations() {
+fn pool_equals_the_model_after_100_000_random_operations() {
     let seeds = if std::env::var_os("EVMD_LONG_TESTS").is_some() { 10 } else { 1 };
     for seed in 0..seeds {
         eprintln!("seed {seed}");
@@ -209,8 +210,8 @@ fn the_pool_is_the_sorted_list_after_100_000_random_operations() {
             twins.step();
             twins.compare(operation % WHOLE_EVERY == 0);
         }
-        // Already known, nonce too low, no funds, bad replacement, share of the account,
-        // underpriced, future for pending, pool full.
+        // Already known, nonce too low, insufficient funds, replacement underpriced, account limit,
+        // underpriced, nonce gap when the pool is full, pool full.
         assert_eq!(twins.reasons.len(), 8, "{:?}", twins.reasons);
         assert!(twins.reasons.values().all(|times| *times > 50), "{:?}", twins.reasons);
     }

@@ -1,11 +1,11 @@
-//! Blocks of a native chain over a state in memory: charges, fees, delegations, access, and what
-//! must hold for random blocks.
+//! Blocks of a native chain on a state in memory: charges, fees, delegations, access control, and properties of
+//! random blocks.
 
 mod access;
+mod access_prediction;
 mod charges;
+mod deferred_parent_hash;
 mod delegation;
-mod early;
-mod foresight;
 mod ledger;
 mod random;
-mod short;
+mod transfer_fast_path;

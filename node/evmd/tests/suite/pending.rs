@@ -1,4 +1,4 @@
-//! The pending block: what a client sees of transactions that are in no block yet.
+//! The pending block: transactions that are not in a block yet, as clients see them.
 
 use crate::{
     client::{Node, PATIENCE},
@@ -20,15 +20,15 @@ use transactions::cosmos::TX_TYPE;
 const RECEIVER: Address = Address::repeat_byte(0x77);
 const PENDING: &str = "pending";
 
-/// A node that takes transactions and makes no block.
+/// A node that accepts transactions and does not produce blocks.
 async fn waiting() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     Node::start(folder, home, producing(None)).await
 }
 
-/// The result of a call once it is this one. A pending block is kept for a moment, so that what the pool took since is
-/// seen with the next one.
+/// Repeats a call until it has this result. A pending block is cached for a short time, so newer transactions
+/// only appear in the next one.
 async fn becomes(node: &Node, method: &str, params: Value, expected: &Value) {
     let looking = async {
         loop {
@@ -50,7 +50,7 @@ fn quantity(value: &Value) -> U256 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no quantity")).parse().unwrap()
 }
 
-/// A call of development account `from` with a tip of its own.
+/// A call of development account `from` with this tip.
 fn tipped(from: usize, nonce: u64, tip: u128, to: TxKind, input: &[u8]) -> Bytes {
     sign(
         from,
@@ -68,13 +68,13 @@ fn tipped(from: usize, nonce: u64, tip: u128, to: TxKind, input: &[u8]) -> Bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn balance_nonce_and_code_are_those_after_unmined_transactions() {
+async fn pending_state_includes_pooled_transactions() {
     let node = waiting().await;
     let sender = DEV_ACCOUNTS[0].address;
     let contract = sender.create(1);
     pool(&node, &transfer(0, 0, RECEIVER)).await;
     pool(&node, &tipped(0, 1, 1_000_000_000, TxKind::Create, &CONTRACT)).await;
-    // It needs the contract, which is in no block.
+    // It needs the contract, which is not in a block.
     pool(&node, &tipped(1, 0, 1_000, TxKind::Call(contract), &[])).await;
     let slot = json!(format!("0x{:064x}", 1));
     becomes(&node, "eth_getStorageAt", json!([contract, "0x0", PENDING]), &slot).await;
@@ -131,7 +131,7 @@ async fn calls_and_estimates_run_on_the_pending_block() {
     assert_eq!(blocks[0]["calls"][0]["error"]["code"], 3, "{blocks}");
     assert_eq!(blocks[0]["number"], "0x2", "it follows the pending block");
 
-    // NUMBER, and BASEFEE, as the call sees them; and the hash of the newest block.
+    // NUMBER and BASEFEE of the call, and the hash of the newest block.
     let head = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
     let returning = |code: &str| json!({ RECEIVER.to_string(): { "code": code } });
     let number = node
@@ -145,7 +145,7 @@ async fn calls_and_estimates_run_on_the_pending_block() {
     node.stop().await;
 }
 
-/// A pending block with these transactions, once they are in it.
+/// A pending block that contains these transactions.
 async fn block_with(node: &Node, count: usize) -> Value {
     let count = json!(format!("{count:#x}"));
     becomes(node, "eth_getBlockTransactionCountByNumber", json!([PENDING]), &count).await;
@@ -153,7 +153,7 @@ async fn block_with(node: &Node, count: usize) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
+async fn next_block_has_the_content_of_the_pending_block() {
     let node = waiting().await;
     let contract = DEV_ACCOUNTS[0].address.create(0);
     let txs = [
@@ -167,11 +167,11 @@ async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
     for raw in &txs {
         pool(&node, raw).await;
     }
-    // Of a Cosmos account, between the others.
+    // A Cosmos transaction between the others.
     let sent = signed::signed(4, 0, vec![signed::send(4, &signed::address_of(5), 7)]);
     let client = node.pipeline.client();
     client.submit([&[TX_TYPE], &sent[..]].concat().into()).await.unwrap();
-    // Behind a gap.
+    // Behind a nonce gap.
     pool(&node, &transfer(6, 1, RECEIVER)).await;
     let pending = block_with(&node, txs.len() + 1).await;
     let receipts = node.call("eth_getBlockReceipts", json!([PENDING])).await;
@@ -200,7 +200,7 @@ async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
     assert_eq!((&header["hash"], &header["number"]), (&Value::Null, &json!("0x1")));
     assert_eq!(node.call("eth_getUncleCountByBlockNumber", json!([PENDING])).await, "0x0");
 
-    // The pool comes back with the journal, and the node makes blocks now.
+    // The journal restores the pool, and the node now produces blocks.
     let folder = node.stop().await;
     let mut home = crate::common::reopened(folder.path());
     home.config.mempool.accept_without_production = true;
@@ -226,7 +226,7 @@ async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
     for field in ["gasLimit", "gasUsed"] {
         assert_eq!(made[field], pending[field], "{field}");
     }
-    // The block is the first if none was made before the pool was back.
+    // The block is the first one, if none was produced before the pool was restored.
     if made["number"] == pending["number"] {
         for field in ["baseFeePerGas", "logsBloom", "transactionsRoot", "receiptsRoot", "mixHash"] {
             assert_eq!(made[field], pending[field], "{field}");
@@ -238,7 +238,7 @@ async fn the_block_that_is_made_has_the_content_of_the_pending_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_that_cannot_be_executed_keeps_its_followers_out() {
+async fn invalid_transaction_excludes_its_followers() {
     let node = waiting().await;
     let balance =
         quantity(&node.call("eth_getBalance", json!([DEV_ACCOUNTS[0].address, "latest"])).await);
@@ -257,7 +257,7 @@ async fn a_transaction_that_cannot_be_executed_keeps_its_followers_out() {
             },
         )
     };
-    // Each alone could be paid for; the pool looks at one at a time.
+    // The account can pay for each of them, which is what the pool checks, but not for all.
     let most = balance - U256::from(3_000_000) * U256::from(FEE_CAP);
     pool(&node, &all_of(0, most)).await;
     let second = node.answer("eth_sendRawTransaction", json!([all_of(1, most)])).await;
@@ -270,7 +270,7 @@ async fn a_transaction_that_cannot_be_executed_keeps_its_followers_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pool_returns_no_more_than_a_part_of_a_block() {
+async fn pending_block_is_limited_to_a_part_of_the_gas() {
     let node = waiting().await;
     for nonce in 0..5 {
         pool(&node, &transfer(0, nonce, RECEIVER)).await;
@@ -290,7 +290,7 @@ async fn the_pool_returns_no_more_than_a_part_of_a_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_at_once_see_one_block() {
+async fn concurrent_requests_share_one_pending_block() {
     let node = waiting().await;
     pool(&node, &transfer(0, 0, RECEIVER)).await;
     block_with(&node, 1).await;
@@ -313,7 +313,7 @@ async fn many_at_once_see_one_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pending_block_follows_the_newest_one() {
+async fn pending_block_follows_the_head() {
     let node = Node::native().await;
     for nonce in 0..20 {
         let hash = pool(&node, &transfer(0, nonce, RECEIVER)).await;
@@ -331,7 +331,7 @@ async fn a_pending_block_follows_the_newest_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_makes_no_blocks_has_an_empty_pending_block() {
+async fn node_without_block_production_has_an_empty_pending_block() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     tokio::task::block_in_place(|| exported_chain(&file, 30));
@@ -354,7 +354,7 @@ async fn a_node_that_makes_no_blocks_has_an_empty_pending_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_that_are_not_accepted_are_not_pending() {
+async fn refused_transactions_are_not_pending() {
     let node = waiting().await;
     pool(&node, &transfer(0, 0, RECEIVER)).await;
     block_with(&node, 1).await;
@@ -371,7 +371,7 @@ async fn transactions_that_are_not_accepted_are_not_pending() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_block_that_is_not_made_does_not_have_is_refused() {
+async fn pending_block_has_no_hash_receipts_or_traces() {
     let node = Node::native_with(|config| {
         let more = ["debug", "trace", "ots", "evmd"].map(str::to_owned);
         config.json_rpc.api.extend(more);

@@ -1,5 +1,5 @@
-//! Making blocks on a live chain: limits of gas and bytes, blocks without transactions, timestamps,
-//! and transactions that cannot be included beside their neighbours.
+//! Block production on a running chain: limits of gas and bytes, empty blocks, timestamps, and transactions
+//! that cannot be included together with others.
 
 use crate::common::{
     CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, export, import, native_home, producing, sign,
@@ -25,7 +25,7 @@ use storage::StateRead;
 const SOMEBODY: Address = Address::repeat_byte(0x77);
 const GWEI: u128 = 1_000_000_000;
 
-/// A development chain whose blocks have this much gas.
+/// A development chain with this gas limit of blocks.
 fn home_with_gas(folder: &Path, max_gas: u64) -> Home {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -66,7 +66,7 @@ fn hashes(blocks: &[Mined]) -> Vec<B256> {
     blocks.iter().flat_map(|(_, txs)| txs).map(keccak256).collect()
 }
 
-/// Submits everything at once, so that it meets the same pool.
+/// Submits all transactions at once, so that they are checked against the same pool.
 fn submit_all(client: &PoolClient, raw: &[Bytes]) -> Vec<B256> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let submitted = raw.iter().map(|raw| {
@@ -82,13 +82,14 @@ fn balance(pipeline: &Pipeline, address: Address) -> U256 {
     state.account(address).unwrap().unwrap_or_default().balance
 }
 
-/// Pools these on a chain that makes no blocks, then runs it until all value has arrived.
+/// Adds these to the pool of a chain that does not produce blocks, then produces blocks until all value has
+/// arrived.
 fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
     let pipeline = Pipeline::start(home, producing(None)).unwrap();
     let mut sent = submit_all(&pipeline.client(), raw);
     pipeline.stop();
     pipeline.join().unwrap();
-    // What was pooled is in the journal.
+    // The journal contains the pooled transactions.
     let pipeline = Pipeline::start(home, producing(Some(block_time))).unwrap();
     let all = U256::from(raw.len());
     wait_until("all is mined", || balance(&pipeline, SOMEBODY) == all);
@@ -107,11 +108,11 @@ fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
 }
 
 #[test]
-fn a_block_keeps_to_its_gas_and_a_wide_transaction_stalls_nobody() {
+fn blocks_respect_the_gas_limit_and_skip_transactions_that_do_not_fit() {
     let folder = tempfile::tempdir().unwrap();
     let home = home_with_gas(folder.path(), 100_000);
-    // Four wide ones in a row at the highest tip: a block has room for one and, as half of its limit
-    // is charged, for two small ones beside it.
+    // Four transactions with a high gas limit and the highest tip: a block has room for one and, because half
+    // of its limit is charged, for two small ones.
     let wide = (0..4).map(|nonce| sign(0, call(nonce, 90_000, 3 * GWEI)));
     let small = (0..4).flat_map(|nonce| (1..5).map(move |from| (from, nonce)));
     let small = small.map(|(from, nonce)| sign(from, call(nonce, 21_000, GWEI)));
@@ -123,9 +124,10 @@ fn a_block_keeps_to_its_gas_and_a_wide_transaction_stalls_nobody() {
     assert_eq!(counts[4..].iter().sum::<usize>(), 8);
 }
 
-/// Whoever was paid in a block that a kill took away has still sent what he was answered for.
+/// A recipient that was paid in a block which a kill removed has still sent the transactions that were accepted
+/// from it.
 #[test]
-fn what_rests_on_a_lost_block_is_not_lost_with_it() {
+fn transactions_that_depend_on_a_lost_block_are_kept() {
     const POOR: usize = 9;
     let mut genesis: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -147,7 +149,7 @@ fn what_rests_on_a_lost_block_is_not_lost_with_it() {
     let journal = std::fs::read(before.path().join("mempool.journal")).unwrap();
     pipeline.stop();
     pipeline.join().unwrap();
-    // The same, without the blocks.
+    // The same without the blocks.
     let home = Home::init(after.path(), &genesis).unwrap();
     std::fs::write(after.path().join("mempool.journal"), journal).unwrap();
     let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
@@ -156,16 +158,16 @@ fn what_rests_on_a_lost_block_is_not_lost_with_it() {
     pipeline.join().unwrap();
 }
 
-/// What was mined before a kill is not kept to be tried again, though its sender could no longer pay for it.
+/// A transaction that was mined before a kill is not retried, even if its sender could not pay for it again.
 #[test]
-fn what_was_mined_is_not_late() {
+fn mined_transactions_are_not_retried_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let every = Duration::from_millis(5);
     let path = folder.path().join("mempool.journal");
     let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
     let empty = std::fs::read(&path).unwrap();
-    // All that the account has, but for the fee.
+    // The whole balance except for the fee.
     let all = balance(&pipeline, DEV_ACCOUNTS[0].address) - U256::from(10_u64.pow(16));
     submit_all(&pipeline.client(), &[sign(0, TxEip1559 { value: all, ..call(0, 21_000, GWEI) })]);
     wait_until("it is mined", || balance(&pipeline, SOMEBODY) == all);
@@ -181,14 +183,14 @@ fn what_was_mined_is_not_late() {
 }
 
 #[test]
-fn a_block_keeps_to_its_bytes() {
+fn blocks_respect_the_size_limit() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
-    // 120 transactions of 100 KiB; by gas a block would take them all.
+    // 120 transactions of 100 KiB, which would all fit into a block by their gas.
     let large = |from: usize, nonce| {
         let input = Bytes::from(vec![0; 100 * 1024]);
         let gas = 21_000 + 10 * 100 * 1024;
-        // Nobody's code: the value arrives.
+        // The recipient has no code, so the value arrives.
         sign(from, TxEip1559 { input, ..call(nonce, gas, GWEI) })
     };
     let raw: Vec<_> = (0..10).flat_map(|from| (0..9).map(move |n| large(from, n))).collect();
@@ -200,7 +202,7 @@ fn a_block_keeps_to_its_bytes() {
 }
 
 #[test]
-fn without_empty_blocks_a_quiet_chain_waits() {
+fn without_empty_blocks_no_block_is_produced_until_a_transaction() {
     let folder = tempfile::tempdir().unwrap();
     let mut home = native_home(folder.path());
     home.config.engine.empty_blocks = false;
@@ -220,7 +222,7 @@ fn without_empty_blocks_a_quiet_chain_waits() {
 }
 
 #[test]
-fn without_empty_blocks_the_base_fee_falls_for_what_waits() {
+fn without_empty_blocks_the_base_fee_decreases_for_waiting_transactions() {
     let folder = tempfile::tempdir().unwrap();
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -230,7 +232,8 @@ fn without_empty_blocks_the_base_fee_falls_for_what_waits() {
     let mut home = Home::init(folder.path(), &genesis).unwrap();
     home.config.engine.empty_blocks = false;
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
-    // Enough now, and behind a gap until a full block has raised the base fee from 875,000,000.
+    // The price is sufficient now, and later the transaction waits behind a full block, which raises the base
+    // fee from 875,000,000.
     let cheap = TxEip1559 { max_fee_per_gas: 900_000_000, ..call(1, 21_000, 1) };
     submit_all(&pipeline.client(), &[sign(0, cheap)]);
     submit_all(&pipeline.client(), &[sign(0, call(0, 90_000, GWEI))]);
@@ -242,7 +245,7 @@ fn without_empty_blocks_the_base_fee_falls_for_what_waits() {
     assert_eq!(counts, [1, 0, 1], "one without transactions, for the base fee to fall");
 }
 
-/// Creates a contract that keeps the hash of the block before its own in slot 0.
+/// Creates a contract that stores the hash of the parent block in slot 0.
 fn keep_parent_hash(from: usize, nonce: u64) -> Bytes {
     let input = Bytes::from_static(&hex!("600143034060005500"));
     let to = TxKind::Create;
@@ -250,9 +253,9 @@ fn keep_parent_hash(from: usize, nonce: u64) -> Bytes {
 }
 
 #[test]
-fn a_block_knows_its_parents_hash_though_it_is_begun_before() {
+fn block_hash_opcode_returns_the_deferred_parent_hash() {
     let folder = tempfile::tempdir().unwrap();
-    // Two creations to a block, so that blocks follow each other at once.
+    // Two creations per block, so that blocks follow each other immediately.
     let home = home_with_gas(folder.path(), 200_000);
     let transfers = (0..20).map(|nonce| sign(5, call(nonce, 21_000, 2 * GWEI)));
     let creations = (0..5).flat_map(|from| (0..6).map(move |nonce| keep_parent_hash(from, nonce)));
@@ -287,7 +290,7 @@ fn a_block_knows_its_parents_hash_though_it_is_begun_before() {
     assert_eq!(asked, 30);
 }
 
-/// Runs code that sends its account's whole balance to [`SOMEBODY`].
+/// Runs code that sends the whole balance of its account to [`SOMEBODY`].
 fn drain() -> Bytes {
     let code = [&hex!("5f5f5f5f4773")[..], SOMEBODY.as_slice(), &hex!("5af100")].concat();
     let length = u8::try_from(code.len()).unwrap();
@@ -295,7 +298,7 @@ fn drain() -> Bytes {
 }
 
 #[test]
-fn what_cannot_be_paid_any_more_is_left_out_alone() {
+fn only_unpayable_transactions_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(100)))).unwrap();
@@ -308,13 +311,14 @@ fn what_cannot_be_paid_any_more_is_left_out_alone() {
         modules::decorator::has_code(&state.account(address).unwrap().unwrap_or_default())
     };
     wait_until("the contract is there", || has_code(contract));
-    // Account 1 lets it be its code, so that anybody's call empties the account.
+    // Account 1 delegates to it, so that a call by any account empties it.
     let poor = DEV_ACCOUNTS[1].address;
     submit_all(&client, &[delegate(0, 1, 1, contract)]);
     wait_until("account 1 delegates", || has_code(poor));
     pipeline.stop();
     pipeline.join().unwrap();
-    // Pooled before there is a block: account 0 empties account 1, dearer than what that has pooled.
+    // Pooled before there is a block: account 0 empties account 1, at a higher price than the transactions of
+    // that account.
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();
     let empty =
         TxEip1559 { to: TxKind::Call(poor), value: U256::ZERO, ..call(2, 100_000, 9 * GWEI) };
@@ -344,7 +348,7 @@ fn what_cannot_be_paid_any_more_is_left_out_alone() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_by_name_however_it_comes() {
+fn oversized_transactions_are_refused_on_every_interface() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();
@@ -360,7 +364,7 @@ fn what_is_too_large_is_refused_by_name_however_it_comes() {
     pipeline.join().unwrap();
 }
 
-/// Ethereum's rules from the merge to the fork that starts at genesis by this name.
+/// Ethereum's rules from the merge to the fork with this name, which starts at genesis.
 fn ethereum_genesis(fork: &str) -> Genesis {
     let mut config = json!({ "chainId": CHAIN_ID, "terminalTotalDifficulty": 0 });
     let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
@@ -380,8 +384,8 @@ fn ethereum_genesis(fork: &str) -> Genesis {
     Genesis::from_json(&genesis.to_string()).unwrap()
 }
 
-/// Makes at least `more` blocks with a transfer among them if there is one; another node of the same
-/// chain takes what the first one has.
+/// Produces at least `more` blocks, with a transfer among them if there is one. Another node of the same chain
+/// imports them.
 fn make_and_import(home: &Home, genesis: &Genesis, transfer: Option<Bytes>, more: u64) {
     let begun = home.view().unwrap().number();
     let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
@@ -401,7 +405,7 @@ fn make_and_import(home: &Home, genesis: &Genesis, transfer: Option<Bytes>, more
 }
 
 #[test]
-fn blocks_of_ethereums_rules_are_those_of_their_fork() {
+fn produced_ethereum_blocks_follow_their_fork() {
     for fork in ["paris", "shanghai", "cancun"] {
         let folder = tempfile::tempdir().unwrap();
         let genesis = ethereum_genesis(fork);

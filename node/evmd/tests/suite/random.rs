@@ -1,10 +1,10 @@
-//! Random numbers from a seed, the same on every run and machine (SplitMix64).
+//! Random numbers from a seed, the same in every run and on every machine (SplitMix64).
 
-/// See the module.
+/// A random number generator.
 #[derive(Clone, Debug)]
-pub struct Dice(pub u64);
+pub struct Random(pub u64);
 
-impl Dice {
+impl Random {
     /// The next number.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -19,7 +19,7 @@ impl Dice {
         self.roll() % bound
     }
 
-    /// True this often in a hundred.
+    /// True with this probability in percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

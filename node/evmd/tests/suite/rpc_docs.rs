@@ -1,4 +1,4 @@
-//! `docs/rpc.md` is what the tables of the program say. `EVMD_WRITE_DOCS=1` writes it anew.
+//! `docs/rpc.md` agrees with the program's tables. `EVMD_WRITE_DOCS=1` writes the file.
 
 use config::Config;
 use std::{fmt::Write, path::Path};
@@ -47,7 +47,7 @@ fn document() -> String {
          time is over, or whose caller has gone, is given up, running code too: `execution aborted (timeout \
          = 5s)`. The `timeout` among the options of a tracer limits the time of each transaction that is traced, as \
          in geth (`execution timeout`), but within the time of the node, which also holds without it.\n\n\
-         `rate-per-connection` and `rate-per-ip` allow so many calls a second and as many at once; a call of \
+         `rate-per-connection` and `rate-per-ip` are the maximum calls per second, and the size of a burst; a call of \
          the short line counts for 4, of the long line for 20. A call too many has -32005 with `data: {limit, \
          retryAfterMs}`, and HTTP 429 unless it stands in a batch. A batch has one bound of bytes for all its \
          answers, errors included: those beyond it are errors and are not run. It also has one deadline, the longest of \
@@ -103,7 +103,7 @@ fn document() -> String {
 }
 
 #[test]
-fn the_document_is_what_the_tables_say() {
+fn document_agrees_with_the_tables() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rpc.md");
     if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
         std::fs::write(&path, document()).unwrap();

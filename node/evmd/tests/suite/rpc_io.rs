@@ -1,5 +1,5 @@
-//! Recorded conversations: those of the execution-apis project beside their chain, when the
-//! fixtures are there, and always those of a small chain of our own.
+//! Recorded conversations: those of the execution-apis project with their chain, if the fixtures are installed,
+//! and always those of a small chain of this project.
 
 use crate::client::{Node, config};
 use crate::common::{fixtures, import, producing};
@@ -11,14 +11,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Recorded error texts are one client's; codes are everybody's. Where the recording says that
-/// only the schema counts, the kind of answer is compared.
+/// The error texts of a recording are those of one client, but the codes are common. If a recording states that
+/// only the schema counts, the kind of response is compared.
 const SCHEMA_ONLY: &str = "speconly:";
 
-/// Namespaces the recordings use.
+/// Namespaces that the recordings use.
 const API: [&str; 7] = ["eth", "net", "web3", "txpool", "debug", "testing", "evmd"];
-/// Fields that a client may leave out of an answer of which only the kind counts: nothing here is
-/// ever deleted, so there is no strategy to tell.
+/// Fields that may be missing from a response of which only the kind is compared: this node never deletes data,
+/// so it has no deletion strategy.
 const OPTIONAL_FIELDS: [&str; 1] = ["deleteStrategy"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,7 +30,7 @@ async fn recorded_conversations() {
     assert!(wrong.is_empty(), "{right} as recorded, others:\n{}", wrong.join("\n"));
     assert!(right > 0, "no conversation was found in {}", folder.display());
 
-    // The same node a second time: only what was submitted is known already.
+    // The same node a second time: only the submitted transactions are already known.
     let (again, differing) = replay_all(&node, &folder.join("tests")).await;
     for difference in &differing {
         assert!(difference.contains("already known"), "second replay: {difference}");
@@ -39,7 +39,7 @@ async fn recorded_conversations() {
     node.stop().await;
 }
 
-/// Replays every conversation below a folder, and prints a table by method. Returns how many were as recorded,
+/// Replays every conversation below a folder, and prints a table by method. Returns the number of equal ones,
 /// and the differences of the others, each with its file.
 async fn replay_all(node: &Node, folder: &Path) -> (usize, Vec<String>) {
     let (mut table, mut wrong) = (String::new(), Vec::new());
@@ -63,14 +63,14 @@ async fn replay_all(node: &Node, folder: &Path) -> (usize, Vec<String>) {
     (right, wrong)
 }
 
-/// The chain of our own conversations, in the repository.
+/// The chain of this project's conversations, in the repository.
 const CHAIN: &str = "tests/fixtures/samples/every_fork";
-/// Our own conversations. `EVMD_WRITE_CONVERSATIONS=1` writes the answers anew.
+/// This project's conversations. `EVMD_WRITE_CONVERSATIONS=1` writes the responses.
 const CONVERSATIONS: &str = "tests/rpc_io";
 
-/// The answers of today are those of the day they were written, on a chain through every fork.
+/// The responses equal the recorded ones, on a chain through every fork.
 #[tokio::test(flavor = "multi_thread")]
-async fn our_own_conversations() {
+async fn conversations_of_this_project() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let chain = root.join(CHAIN);
     let node = imported_from(&chain.join("genesis.json"), chain.join("chain.rlp")).await;
@@ -89,7 +89,7 @@ async fn our_own_conversations() {
     node.stop().await;
 }
 
-/// Asks the questions of a file again and writes what is answered.
+/// Sends the requests of a file again and writes the responses.
 async fn record(node: &Node, file: &Path) {
     let mut out = String::new();
     for line in std::fs::read_to_string(file).unwrap().lines() {
@@ -104,7 +104,7 @@ async fn record(node: &Node, file: &Path) {
     std::fs::write(file, out).unwrap();
 }
 
-/// The entries of a folder by name.
+/// The entries of a folder, sorted by name.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -114,19 +114,19 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
 
 /// A node with the namespaces of the recordings.
 async fn serve(folder: tempfile::TempDir, mut home: Home) -> Node {
-    // Some conversations submit transactions, and this node makes no blocks.
+    // Some conversations submit transactions, and this node does not produce blocks.
     home.config.mempool.accept_without_production = true;
     let mut config = config();
     config.json_rpc.api = API.map(str::to_owned).into();
     Node::start_with(folder, home, producing(None), config).await
 }
 
-/// The chain of the recordings, served.
+/// A node with the chain of the recordings.
 pub(crate) async fn imported(folder: &Path) -> Node {
     imported_from(&folder.join("tests/genesis.json"), folder.join("tests/chain.rlp")).await
 }
 
-/// A chain from its files, served.
+/// A node with a chain that is imported from files.
 async fn imported_from(genesis: &Path, chain: PathBuf) -> Node {
     let genesis = std::fs::read_to_string(genesis).unwrap();
     let home_folder = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ async fn imported_from(genesis: &Path, chain: PathBuf) -> Node {
     serve(home_folder, home).await
 }
 
-/// Says the lines of one conversation; the first difference, if there is one.
+/// Replays one conversation; returns the first difference, if there is one.
 async fn replay(node: &Node, file: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file).unwrap();
     let schema_only = text.lines().any(|line| line.contains(SCHEMA_ONLY));
@@ -162,7 +162,7 @@ fn is_error(answer: &Value) -> bool {
     answer.get("error").is_some()
 }
 
-/// Both succeed with the same fields, or both fail with the same code.
+/// Whether both succeed with the same fields, or both fail with the same code.
 fn same_kind(recorded: &Value, answer: &Value) -> bool {
     match (recorded, answer) {
         _ if is_error(recorded) => recorded["error"]["code"] == answer["error"]["code"],
@@ -180,7 +180,7 @@ fn same_kind(recorded: &Value, answer: &Value) -> bool {
     }
 }
 
-/// Equal but for the texts of errors, and for how numbers are written.
+/// Whether both are equal except for error texts and the notation of numbers.
 fn same_value(recorded: &Value, answer: &Value) -> bool {
     match (recorded, answer) {
         _ if is_error(recorded) => {
@@ -206,7 +206,7 @@ fn number(number: &Number) -> Option<f64> {
     number.as_f64()
 }
 
-/// Where two answers differ first, as far as fields go.
+/// The first difference between the fields of two responses.
 fn difference(path: &str, recorded: &Value, answer: &Value) -> String {
     match (recorded, answer) {
         (Value::Object(recorded), Value::Object(answer)) if !recorded.contains_key("error") => {

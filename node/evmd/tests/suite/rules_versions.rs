@@ -1,5 +1,5 @@
-//! Versions of the consensus rules: adoption, export and import, snapshots, and a chain that was made
-//! before there were versions.
+//! Versions of the consensus rules: adoption, export and import, snapshots, and a chain from before there were
+//! versions.
 
 use crate::common::{
     CHAIN_ID, GENESIS_TIME, export, exported_chain, fixtures, import, producing, transfer,
@@ -18,7 +18,7 @@ use std::{
 };
 use storage::StateRead;
 
-/// The development genesis as programs without rules versions wrote it.
+/// The development genesis as written by programs without rules versions.
 fn version_0() -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -26,7 +26,7 @@ fn version_0() -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// Makes blocks with transfers until the head is at least `height`; gives the head.
+/// Produces blocks with transfers until the head is at least `height`; returns the head.
 fn grow(home: &Home, height: u64) -> u64 {
     let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
     let sender = DEV_ACCOUNTS[0].address;
@@ -37,7 +37,7 @@ fn grow(home: &Home, height: u64) -> u64 {
     for nonce in account.nonce..account.nonce + 3 {
         runtime.block_on(client.submit(transfer(0, nonce, recipient))).unwrap();
     }
-    // Transactions that are left in the journal would be sent twice.
+    // Transactions that are still in the journal would be sent twice.
     let are_mined = |view: &View| {
         let state = view.state.reader().unwrap();
         state.account(sender).unwrap().unwrap().nonce == account.nonce + 3
@@ -51,7 +51,7 @@ fn grow(home: &Home, height: u64) -> u64 {
     home.view().unwrap().number()
 }
 
-/// A chain of version 0 that adopted version 1 some blocks before its head.
+/// A chain with version 0 that adopted version 1 some blocks below its head.
 struct Adopted {
     file: PathBuf,
     head: B256,
@@ -84,7 +84,7 @@ fn adopted_chain(folder: &Path) -> Adopted {
 }
 
 #[test]
-fn chain_with_an_adoption_imports_where_the_same_is_adopted_and_nowhere_else() {
+fn chain_with_an_adoption_imports_only_with_the_same_adoption() {
     let folder = tempfile::tempdir().unwrap();
     let Adopted { file, head, height } = adopted_chain(folder.path());
     let fresh = |name: &str| Home::init(&folder.path().join(name), &version_0()).unwrap();
@@ -94,7 +94,7 @@ fn chain_with_an_adoption_imports_where_the_same_is_adopted_and_nowhere_else() {
     import(&same, vec![file.clone()]).unwrap();
     assert_eq!(same.view().unwrap().head.hash, head);
 
-    // At the first block whose version differs, the header commits to another one.
+    // The header of the first block with a different version has a different commitment.
     let cases = [("without", None), ("earlier", Some(height - 1)), ("later", Some(height + 1))];
     for (name, adopted) in cases {
         let mut home = fresh(name);
@@ -118,7 +118,7 @@ fn snapshot_and_rollback_keep_the_adoption() {
     assert_eq!(home.view().unwrap().head.hash, head);
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     drop(home);
-    // Below its height, it can be changed again.
+    // Below its height, the adoption can be changed again.
     let (mut home, _) = Home::rollback(&restored, height - 1).unwrap();
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     home.adopt_rules(1, height + 1).unwrap();
@@ -136,7 +136,8 @@ fn chain_of_version_1_imports_and_another_genesis_is_refused() {
     let same = home("same", &Genesis::native_dev(GENESIS_TIME));
     import(&same, vec![file.clone()]).unwrap();
     assert_eq!(same.view().unwrap().head.hash, head);
-    // Voters are in no module row and in no account: only the commitment tells the chains apart.
+    // Validators are neither in a module row nor in an account, so only the commitment distinguishes the
+    // chains.
     let text = Genesis::native_dev(GENESIS_TIME).to_json();
     let other = text.replace(r#""power": "1""#, r#""power": "2""#);
     assert_ne!(text, other);
@@ -159,11 +160,11 @@ fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn commands_show_adopt_and_cancel() {
+fn rules_commands_show_adopt_and_cancel() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("home");
     let home = Home::init(&path, &version_0()).unwrap();
-    // The lock keeps the commands that write out of a running node, and not the one that reads.
+    // The lock of a running node blocks commands that write, but not the one that reads.
     let (code, _, err) = evmd(&path, &["rules", "adopt", "--version", "1", "--height", "9"]);
     assert!(code == 1 && err.contains("in use"), "{err}");
     assert_eq!(evmd(&path, &["rules", "show"]).0, 0);

@@ -16,7 +16,7 @@ fn good(args: &[&str]) -> String {
     out
 }
 
-/// The reason of a failure, one line.
+/// The error of a failed command, one line.
 fn bad(args: &[&str]) -> String {
     let (code, out, err) = evmd(args);
     assert_eq!((code, out.as_str()), (1, ""), "{args:?}: {err}");
@@ -45,7 +45,7 @@ fn settings_are_shown_and_changed() {
     assert_eq!(set("engine.block-time-ms", "250").0, 0);
     assert_eq!(get("rest.address"), "127.0.0.1:1\n");
     assert!(get("engine").starts_with("block-time-ms = 250\n"), "{}", get("engine"));
-    // The file holds what was set, and nothing that would freeze a default.
+    // The file contains the changed settings, and no defaults.
     let file = fs::read_to_string(folder.path().join("config.toml")).unwrap();
     assert_eq!(file, "[engine]\nblock-time-ms = 250\n\n[rest]\naddress = \"127.0.0.1:1\"\n");
     for (key, value) in [
@@ -68,7 +68,7 @@ fn settings_are_shown_and_changed() {
     assert_eq!(fs::read_to_string(folder.path().join("config.toml")).unwrap(), file);
     let small = bad(&["config", "set", "storage.chain-map-bytes", "1", "--home", home]);
     assert!(small.starts_with("storage.chain-map-bytes must be at least 131072, "), "{small}");
-    // The least that is taken can be opened.
+    // Environments of the minimum size can be opened.
     for name in ["chain", "index"] {
         assert_eq!(set(&format!("storage.{name}-map-bytes"), "131072").0, 0);
     }
@@ -86,7 +86,7 @@ fn settings_are_shown_and_changed() {
 }
 
 #[test]
-fn genesis_files_are_made_and_checked() {
+fn genesis_files_are_created_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("genesis.json");
     let file = text(&path);
@@ -97,7 +97,7 @@ fn genesis_files_are_made_and_checked() {
     let hex = "0x1111111111111111111111111111111111111111";
     let (code, out, err) = add(hex, "7atest");
     assert_eq!((code, out), (0, format!("{hex} has 7 in {file}\n")), "{err}");
-    // In another form it is the same account; a wrong checksum is none.
+    // In another format it is the same account. A wrong checksum is an error.
     for (address, amount) in [
         (&hex[2..], "1"),
         (address, "1"),

@@ -1,5 +1,5 @@
-//! `evmd start` and the other commands where something is missing or not as it should be: the chain of a
-//! home folder, the clock, descriptors, and room for what is printed.
+//! `evmd start` and other commands if something is missing or wrong: the chain of a home folder, the clock,
+//! file descriptors, and space for output.
 
 mod home_files;
 mod system_contracts;
@@ -18,8 +18,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Held by a test that starts processes: between its fork and its exec a child has the lock file of a home
-/// that another test is opening.
+/// Held by a test that starts processes. Between fork and exec, a child process holds a descriptor of the lock
+/// file of a home folder that another test is opening.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
@@ -61,7 +61,7 @@ impl Ports {
         names.iter().zip(self.0).flat_map(|(name, at)| [flag(name), at.to_string()]).collect()
     }
 
-    /// The body of a JSON-RPC answer.
+    /// The body of a JSON-RPC response.
     fn call(&self, method: &str, params: &Value) -> Value {
         let body =
             json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
@@ -90,7 +90,7 @@ impl Running {
         Pid::from_child(&self.0)
     }
 
-    /// Waits until JSON-RPC is served.
+    /// Waits until the node serves JSON-RPC.
     fn wait_for(&mut self, ports: &Ports) {
         wait_until("the node serves JSON-RPC", || {
             let ended = self.0.try_wait().unwrap();
@@ -128,7 +128,7 @@ fn own_genesis(time: u64) -> String {
 }
 
 #[test]
-fn start_begins_the_chain_of_the_genesis_file_and_refuses_once_its_chain_is_missing() {
+fn start_creates_the_chain_of_the_genesis_file_and_refuses_if_it_is_missing_later() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let (home, text) = (folder.path(), own_genesis(GENESIS_TIME));
@@ -148,10 +148,10 @@ fn start_begins_the_chain_of_the_genesis_file_and_refuses_once_its_chain_is_miss
     assert!(node.terminate().success());
     let log: Vec<String> = log.lines().map(Result::unwrap).collect();
     let logged = |text: &str| log.iter().any(|line| line.contains(text));
-    assert!(logged("beginning the chain of genesis.json"), "{log:?}");
+    assert!(logged("creating the chain of genesis.json"), "{log:?}");
     assert!(logged("the self-test of signature recovery and Keccak-256 passed"), "{log:?}");
 
-    // As if the volume of the chain were not mounted.
+    // As if the volume of the chain was not mounted.
     fs::rename(home.join("chain"), folder.path().join("unmounted")).unwrap();
     let index = fs::read(home.join("index/data.mdb")).unwrap();
     for command in ["start", "init"] {
@@ -167,7 +167,7 @@ fn start_begins_the_chain_of_the_genesis_file_and_refuses_once_its_chain_is_miss
 }
 
 #[test]
-fn a_home_that_is_a_file_is_named_as_such() {
+fn home_that_is_a_file_is_an_error() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
@@ -183,7 +183,7 @@ fn a_home_that_is_a_file_is_named_as_such() {
 }
 
 #[test]
-fn a_head_in_the_future_is_refused_unless_a_flag_accepts_it() {
+fn head_in_the_future_is_refused_without_a_flag() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -234,13 +234,13 @@ fn start_warns_that_a_minimum_price_has_no_effect_on_ethereum_transactions() {
     assert!(log.iter().any(|line| line.contains(warning)), "{log:?}");
 }
 
-/// A terminal that is closed sends SIGHUP to what runs in it. `nohup` says that it is to go on.
+/// A closed terminal sends SIGHUP to its processes. `nohup` lets them continue.
 #[test]
-fn a_node_whose_terminal_closes_stops_in_order_and_goes_on_under_nohup() {
+fn closed_terminal_shuts_down_the_node_except_with_nohup() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let ports = Ports::free();
-    // Both states are set here, because the tests themselves may run under nohup.
+    // Both states are set here, because the tests may run with nohup.
     for (option, goes_on) in [("--default-signal=HUP", false), ("--ignore-signal=HUP", true)] {
         let mut command = Command::new("env");
         command.args([option, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet", "--home"]);
@@ -259,9 +259,9 @@ fn a_node_whose_terminal_closes_stops_in_order_and_goes_on_under_nohup() {
     }
 }
 
-/// `2>/dev/full` made the first log line a panic, and the summary may find no room either.
+/// With `2>/dev/full`, the first log line caused a panic; there may be no space for the summary either.
 #[test]
-fn a_node_lives_on_full_disks_behind_its_output() {
+fn node_survives_full_disks_behind_its_output() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let ports = Ports::free();
@@ -274,7 +274,7 @@ fn a_node_lives_on_full_disks_behind_its_output() {
 }
 
 #[test]
-fn commands_report_that_their_output_could_not_be_written() {
+fn commands_report_failed_writes_of_their_output() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
@@ -322,11 +322,11 @@ fn commands_report_that_their_output_could_not_be_written() {
     }
 }
 
-/// Descriptors that the node of the next test may have.
+/// Open-files limit of the node in the next test.
 const OPEN_FILES: usize = 200;
 
 #[test]
-fn connections_leave_descriptors_to_a_node_with_a_low_limit() {
+fn connections_leave_descriptors_for_the_node() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let ports = Ports::free();
@@ -341,7 +341,7 @@ fn connections_leave_descriptors_to_a_node_with_a_low_limit() {
     assert!(lowered.is_some_and(|line| line.contains("json-rpc.max-connections")));
     node.wait_for(&ports);
 
-    // More connections to each server than the whole process may have open.
+    // More connections to each server than the process may have open.
     let connections: Vec<TcpStream> = (0..OPEN_FILES)
         .flat_map(|_| ports.0)
         .filter_map(|at| TcpStream::connect_timeout(&at, Duration::from_secs(5)).ok())
@@ -364,7 +364,7 @@ fn connections_leave_descriptors_to_a_node_with_a_low_limit() {
     assert!(node.terminate().success());
 }
 
-/// The newest block of a running node, read from its files: no connection is needed.
+/// The newest block of a running node, read from its files, which needs no connection.
 fn ports_head(home: &Path) -> u64 {
     home::Home::rules_of(home).unwrap().head
 }

@@ -1,4 +1,4 @@
-//! Damaged, truncated and old home folders: what is served is the truth or an error, and each error names a
+//! Damaged, truncated and old home folders: every response is correct or an error, and each error names a
 //! remedy that works.
 
 use crate::{
@@ -33,13 +33,13 @@ fn home_with_blocks(folder: &Path) -> Home {
     home
 }
 
-/// Where a content is in a file.
+/// The positions of these bytes in a file.
 fn occurrences(file: &[u8], content: &[u8]) -> Vec<usize> {
-    assert!(content.len() > 8, "a content that can be told from others");
+    assert!(content.len() > 8, "the content is unique");
     (0..=file.len() - content.len()).filter(|at| file[*at..].starts_with(content)).collect()
 }
 
-/// Flips a bit of each of these bytes; what is mapped changes, too.
+/// Flips a bit of each of these bytes. Mapped memory changes, too.
 fn flip(path: &Path, offsets: &[usize]) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     for offset in offsets {
@@ -50,7 +50,7 @@ fn flip(path: &Path, offsets: &[usize]) {
     }
 }
 
-/// Contents of rows of a block, with their tables.
+/// The contents of a block's rows, with their tables.
 fn rows(home: &Home, number: u64) -> Vec<(&'static str, Vec<u8>)> {
     let blocks = home.chain.reader().unwrap();
     let senders = blocks.senders(number).unwrap().unwrap();
@@ -74,7 +74,7 @@ fn block_with_transactions(home: &Home) -> (u64, String) {
     (number, alloy_primitives::keccak256(&block.transactions[0]).to_string())
 }
 
-/// Answers to calls that read each table.
+/// The responses to calls that read each table.
 async fn answers(node: &Node, number: u64, tx: &str) -> Vec<Value> {
     let block = format!("{number:#x}");
     let calls = [
@@ -97,7 +97,7 @@ async fn answers(node: &Node, number: u64, tx: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_damaged_row_is_an_internal_error_and_never_another_answer() {
+fn damaged_row_is_an_internal_error_and_never_a_wrong_response() {
     let folder = tempfile::tempdir().unwrap();
     let home = home_with_blocks(folder.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -117,7 +117,7 @@ async fn serve_damaged_rows(folder: TempDir, home: Home) {
             .map(|start| start + content.len() / 2)
             .collect();
         assert!(!offsets.is_empty(), "{table}");
-        // The damaged answers first: nothing may come from a cache.
+        // The damaged data is read first, so that no response comes from a cache.
         flip(&path, &offsets);
         let damaged = answers(&node, number, &tx).await;
         flip(&path, &offsets);
@@ -128,7 +128,7 @@ async fn serve_damaged_rows(folder: TempDir, home: Home) {
                 assert_eq!(damaged, truth, "{table}");
                 continue;
             };
-            // Clients do not learn more; the log names table, block and remedy.
+            // Clients receive no details; the log names table, block and remedy.
             assert_eq!(error["code"], -32603, "{table}: {error}");
             found.push(*table);
         }
@@ -158,11 +158,11 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
     assert!(report.checks.iter().all(|check| check.outcome == Outcome::Passed), "{report:?}");
     let file = data(&path, "chain");
     let contents = fs::read(&file).unwrap();
-    // The rows of the fee history and the modules may have the same contents in other blocks.
+    // The rows of the fee history and the modules may have the same content in other blocks.
     for (table, content) in rows.into_iter().take(3) {
         let mut starts = occurrences(&contents, &content);
         if table == "senders" {
-            // The address of a sender is in other rows too. A row begins with its length and a checksum.
+            // The address of a sender is also in other rows. A row begins with its length and a checksum.
             let length = (content.len() as u32).to_be_bytes();
             starts.retain(|start| contents[start - 8..*start].starts_with(&length));
         }
@@ -177,7 +177,7 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
         assert!(remedy.contains(&format!("evmd rollback --height {}", number - 1)), "{remedy}");
         flip(&file, &offsets);
     }
-    // The remedy works: the damaged block is removed, and the rest is whole.
+    // The remedy works: the damaged block is removed, and the rest is intact.
     let report = doctor::run(&path, true).unwrap();
     assert_eq!(report.failed(), 0, "{report:?}");
     let (home, _) = Home::rollback(&path, number - 1).unwrap();
@@ -191,8 +191,8 @@ fn doctor_finds_damage_of_the_index_and_reindex_removes_it() {
     let home = home_with_blocks(folder.path());
     let head = home.view().unwrap().head.hash;
     let (path, file) = (home.path.clone(), data(&home.path, "index"));
-    // An address stands before its account in the flat table, and in pages of history and records of the
-    // trie, some of which nothing uses any more.
+    // An address precedes its account in the flat table, in pages of history and in records of the trie, some
+    // of which are not used any more.
     let address = chain::DEV_ACCOUNTS[0].address;
     drop(home);
     let contents = fs::read(&file).unwrap();
@@ -253,7 +253,7 @@ fn every_unusable_index_names_reindex_which_repairs_it() {
 }
 
 #[test]
-fn a_truncated_chain_names_its_sizes_and_a_snapshot() {
+fn truncated_chain_error_names_sizes_and_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let home = home_with_blocks(folder.path());
     let path = home.path.clone();
@@ -265,7 +265,7 @@ fn a_truncated_chain_names_its_sizes_and_a_snapshot() {
         fs::write(&chain, &whole[..cut as usize]).unwrap();
         let text = match Home::open(&path) {
             Err(error) => error.to_string(),
-            // The last pages of the file may be free, and then nothing is missing.
+            // The last pages of the file may be free, and then no data is missing.
             Ok(home) => {
                 drop(home);
                 assert!(cut >= length - PAGE_BYTES, "{cut} of {length} bytes were accepted");
@@ -283,7 +283,7 @@ fn a_truncated_chain_names_its_sizes_and_a_snapshot() {
     drop(Home::open(&path).unwrap());
 }
 
-/// A copy of the home folder of the archive, and the hash of its head.
+/// A copy of the archived home folder, and the hash of its head.
 fn old_home(folder: &Path) -> (PathBuf, String) {
     let archive = fixtures("native-a142d93");
     let head = fs::read_to_string(archive.join("head")).unwrap().trim().to_owned();
@@ -300,7 +300,7 @@ fn old_home(folder: &Path) -> (PathBuf, String) {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn a_home_of_format_3_is_migrated_and_answers_as_before() {
+fn home_of_format_3_is_migrated_and_returns_the_same_results() {
     let folder = tempfile::tempdir().unwrap();
     let (path, head) = old_home(folder.path());
     let snapshot = folder.path().join("snapshot");
@@ -310,14 +310,14 @@ fn a_home_of_format_3_is_migrated_and_answers_as_before() {
         fs::copy(data(&path, environment), data(&snapshot, environment)).unwrap();
     }
     fs::copy(path.join("genesis.json"), snapshot.join("genesis.json")).unwrap();
-    // What only reads names the command that migrates.
+    // A command that only reads names the command that migrates.
     let error = home::audit::state_root(&path).unwrap_err().to_string();
     assert!(error.contains("evmd start"), "{error}");
     let home = Home::open(&path).unwrap();
     home.check_genesis_file().unwrap();
     let view = home.view().unwrap();
     assert_eq!(view.head.hash.to_string(), head);
-    // Every block is what it was: an export of it imports to the same head elsewhere, and is checked there.
+    // All blocks are intact: another node can import an export of them, and checks them.
     let file = folder.path().join("exported.rlp");
     crate::common::export(&home, &file);
     let text = fs::read_to_string(path.join("genesis.json")).unwrap();
@@ -337,7 +337,7 @@ fn a_home_of_format_3_is_migrated_and_answers_as_before() {
     drop((old, new, view, home, imported));
     let report = doctor::run(&path, true).unwrap();
     assert_eq!(report.failed(), 0, "{report:?}");
-    // A snapshot of the old format is restored.
+    // A snapshot in the old format can be restored.
     let restored = folder.path().join("restored");
     let home = snapshot::restore(&snapshot, &restored).unwrap();
     assert_eq!(home.view().unwrap().head.hash.to_string(), head);

@@ -1,4 +1,4 @@
-//! Files that commands write: links, pipes, names that are not UTF-8.
+//! Files that commands write: links, pipes, and names that are not UTF-8.
 
 use crate::common::{exported_chain, import, native_home};
 use std::{
@@ -19,7 +19,7 @@ fn succeed<const N: usize>(args: [&dyn AsRef<OsStr>; N]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A home with eight blocks, and the file they came from.
+/// A home with eight blocks, and the file from which they were imported.
 fn home_with_blocks(folder: &Path) -> (PathBuf, PathBuf) {
     let (home, blocks) = (folder.join("home"), folder.join("blocks.rlp"));
     exported_chain(&blocks, 8);
@@ -28,7 +28,7 @@ fn home_with_blocks(folder: &Path) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn a_linked_settings_file_stays_a_link() {
+fn linked_settings_file_remains_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let (home, real) = (folder.path().join("home"), folder.path().join("real.toml"));
     drop(native_home(&home));
@@ -41,7 +41,7 @@ fn a_linked_settings_file_stays_a_link() {
 }
 
 #[test]
-fn an_export_to_a_pipe_is_complete_and_one_that_fails_leaves_the_old_file() {
+fn export_to_a_pipe_is_complete_and_a_failed_export_keeps_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let (home, blocks) = home_with_blocks(folder.path());
     let expected = fs::read(blocks).unwrap();

@@ -1,4 +1,4 @@
-//! What operators do to a chain: copies of a running one, going back, starting again.
+//! Commands for operators on a chain: snapshots of a running node, rollback, restart.
 
 use crate::{
     client::Node,
@@ -18,7 +18,7 @@ use std::{
 };
 use storage::{HomeLock, StateRead};
 
-/// All files in a folder, ascending.
+/// All files in a folder, in ascending order.
 fn files_in(folder: &Path) -> Vec<String> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -43,7 +43,7 @@ fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
+fn rolled_back_blocks_are_removed_and_can_be_imported_again() {
     let folder = tempfile::tempdir().unwrap();
     let (file, path) = (folder.path().join("chain.rlp"), folder.path().join("home"));
     let hash = exported_chain(&file, 40);
@@ -73,7 +73,7 @@ fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
         (1, "error: cannot roll back to block 10: the newest is 10\n")
     );
 
-    // State and index are those of block 10, and the blocks fit on again.
+    // State and index are those of block 10, and the later blocks can be imported again.
     let home = Home::open(&path).unwrap();
     assert_eq!(home.view().unwrap().head.hash, stored);
     let kept = folder.path().join("kept.rlp");
@@ -81,7 +81,7 @@ fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
     let to = kept.to_str().unwrap();
     assert_eq!(evmd(&path, &["export", to]).0, 0);
     assert!(std::fs::read(&file).unwrap().starts_with(&std::fs::read(&kept).unwrap()));
-    // The same on standard output, and compressed; both are read again, as known blocks.
+    // The same on standard output, and compressed. Both can be imported, as known blocks.
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     let output = command.arg("--home").arg(&path).args(["export", "-"]).output().unwrap();
     assert_eq!(output.stdout, std::fs::read(&kept).unwrap());
@@ -109,7 +109,7 @@ fn rolled_back_blocks_are_gone_and_can_be_imported_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_chain_is_copied_and_lives_on_elsewhere() {
+async fn snapshot_of_a_running_chain_can_be_restored_and_continued() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::native().await;
     let to = Address::repeat_byte(0x77);
@@ -146,7 +146,7 @@ async fn a_running_chain_is_copied_and_lives_on_elsewhere() {
     assert_eq!(said["height"], view.number());
     let received = view.state.reader().unwrap().account(to).unwrap().unwrap().balance;
     assert!(received >= U256::from(11), "{received}");
-    // It goes on by itself.
+    // The restored chain continues.
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(5)))).unwrap();
     let reached = view.number();
     wait_until("the copy grows", || pipeline.published.load().number() > reached + 3);
@@ -158,7 +158,7 @@ async fn a_running_chain_is_copied_and_lives_on_elsewhere() {
 }
 
 #[test]
-fn a_genesis_file_of_another_chain_is_noticed_at_start() {
+fn genesis_file_of_another_chain_is_refused_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("home");
     let home = native_home(&path);
@@ -170,7 +170,7 @@ fn a_genesis_file_of_another_chain_is_noticed_at_start() {
         home.check_genesis_file().map_err(|error| error.to_string())
     };
     assert_eq!(check(&own), Ok(()));
-    // In other words it says the same.
+    // The same content in another JSON format.
     let mut json: Value = serde_json::from_str(&own).unwrap();
     assert_eq!(check(&json.to_string()), Ok(()));
     json["config"]["osakaTime"] = json!(7);
@@ -193,9 +193,9 @@ fn a_genesis_file_of_another_chain_is_noticed_at_start() {
     Home::open(&path).unwrap().check_genesis_file().unwrap();
 }
 
-/// geth refuses such a genesis, and its blocks could never follow.
+/// geth refuses such a genesis, and it could never import the blocks.
 #[test]
-fn a_genesis_with_a_number_is_refused_and_leaves_no_home() {
+fn genesis_with_a_block_number_is_refused_and_creates_no_home() {
     let folder = tempfile::tempdir().unwrap();
     let (file, home) = (folder.path().join("genesis.json"), folder.path().join("a/home"));
     let mut json: Value =
@@ -218,7 +218,7 @@ fn a_genesis_with_a_number_is_refused_and_leaves_no_home() {
 }
 
 #[test]
-fn other_forks_are_noticed_at_start_where_block_0_does_not_commit_to_them() {
+fn changed_forks_are_refused_at_start_if_block_0_does_not_commit_to_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut json: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -231,11 +231,11 @@ fn other_forks_are_noticed_at_start_where_block_0_does_not_commit_to_them() {
     assert!(error.contains(&format!("block 0 is {hash} in both")), "{error}");
 }
 
-/// A chain of CometBFT's on the same machine has the address that ours has by default.
+/// The default address is used by another process, such as a chain of CometBFT.
 #[test]
-fn a_taken_address_is_done_without_only_where_nobody_named_it() {
+fn comet_address_in_use_is_only_ignored_if_it_is_the_default() {
     let folder = tempfile::tempdir().unwrap();
-    // Whoever has it else has it just as well.
+    // If another process already uses the address, the test has its condition.
     let _default = TcpListener::bind("127.0.0.1:26657");
     let free = "127.0.0.1:0";
     let mut args = vec!["start", "--quiet", "--json-rpc.address", free, "--rest.address", free];
@@ -253,8 +253,11 @@ fn a_taken_address_is_done_without_only_where_nobody_named_it() {
     let line = lines.map(Result::unwrap).find(|line| line.starts_with("CometBFT RPC"));
     node.kill().unwrap();
     node.wait().unwrap();
-    let told = line.expect("the banner names it");
-    assert!(told.ends_with("not served: 127.0.0.1:26657 is taken (--comet.address)"), "{told}");
+    let comet_line = line.expect("the banner names it");
+    assert!(
+        comet_line.ends_with("not served: 127.0.0.1:26657 is in use (--comet.address)"),
+        "{comet_line}"
+    );
     let taker = TcpListener::bind(free).unwrap();
     let taken = taker.local_addr().unwrap().to_string();
     let named = [&args[..], &["--comet.address", &taken]].concat();

@@ -1,4 +1,4 @@
-//! A command killed at any moment leaves the keyring as it was, or as it was to be.
+//! A command that is killed at any time leaves the keyring unchanged or completely changed.
 
 use std::{
     collections::BTreeSet,
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// Commands killed.
+/// Number of killed commands.
 const ROUNDS: u32 = 40;
 
 fn keys(home: &Path, args: &[&str]) -> Command {
@@ -24,10 +24,10 @@ fn names(home: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_killed_command_leaves_a_whole_keyring() {
+fn killed_command_leaves_a_valid_keyring() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    // How long the command takes, to spread the kills over it.
+    // The duration of the command, over which the kills are distributed.
     let begun = std::time::Instant::now();
     assert!(keys(home, &["add", "first"]).status().unwrap().success());
     let whole = begun.elapsed();
@@ -47,7 +47,7 @@ fn a_killed_command_leaves_a_whole_keyring() {
         before = after;
     }
     println!("{kept} of {ROUNDS} killed commands had kept their key");
-    // The next change sweeps up.
+    // The next change removes temporary files.
     assert!(keys(home, &["add", "last"]).status().unwrap().success());
     let files = std::fs::read_dir(home.join("keyring-test")).unwrap();
     assert_eq!(files.count(), 2, "the keyring and its lock");

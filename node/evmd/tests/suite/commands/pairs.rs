@@ -1,5 +1,5 @@
-//! Every pair of commands that write to a home or to a file, run at the same time: each ends with a correct result
-//! or with a refusal that names the other process, and nothing is destroyed.
+//! Every pair of commands that write to a home folder or a file, run concurrently: each succeeds or fails with
+//! an error that names the other process, and no data is lost.
 
 use crate::common::{GENESIS_TIME, exported_chain_of, native_home};
 use chain::{DEV_ACCOUNTS, Genesis};
@@ -11,28 +11,28 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-/// A command and what must hold once it has succeeded.
+/// A command and the condition that holds after it has succeeded.
 struct Writer {
     name: &'static str,
-    /// Arguments; the number tells the two commands of a pair apart.
+    /// Arguments. The number distinguishes the two commands of a pair.
     args: fn(&Place, usize) -> Vec<String>,
     /// Checks the effect.
     check: fn(&Place, usize),
-    /// Why it may be refused if the other command has finished before.
+    /// Part of the error if the other command has already finished.
     too_late: &'static str,
 }
 
-/// For commands that can follow any other one.
+/// For commands that can follow any other command.
 const NEVER: &str = "(never)";
 
-/// Where a pair runs.
+/// The folder of a pair of commands.
 struct Place {
     home: PathBuf,
     /// Blocks 1 to 8 of the chain of the home, which has blocks 1 to 4.
     blocks: PathBuf,
     /// A snapshot of the home.
     snapshot: PathBuf,
-    /// What the commands write outside the home.
+    /// The output of the commands outside the home folder.
     out: PathBuf,
 }
 
@@ -48,7 +48,7 @@ fn words(args: &[&str]) -> Vec<String> {
 
 fn nothing(_: &Place, _: usize) {}
 
-/// Writers to a home with a chain.
+/// Commands that write to a home folder with a chain.
 const ON_A_CHAIN: [Writer; 9] = [
     Writer {
         name: "import",
@@ -89,7 +89,7 @@ const ON_A_CHAIN: [Writer; 9] = [
         name: "export",
         args: |place, _| words(&["export", &Place::text(&place.out.join("chain.rlp"))]),
         check: |place, _| {
-            // Complete, of whatever height the chain had.
+            // The export is complete, up to any of the heights of the chain.
             let exported = fs::read(place.out.join("chain.rlp")).unwrap();
             assert!(
                 fs::read(&place.blocks).unwrap().starts_with(&exported) && !exported.is_empty()
@@ -131,7 +131,7 @@ const ON_A_CHAIN: [Writer; 9] = [
     },
 ];
 
-/// Writers to an empty folder.
+/// Commands that write to an empty folder.
 const ON_NOTHING: [Writer; 2] = [
     Writer {
         name: "init",
@@ -162,7 +162,7 @@ fn start(place: &Place, args: &[String]) -> Child {
         .unwrap()
 }
 
-/// Runs two commands at once and checks each. Returns which of them succeeded.
+/// Runs two commands concurrently and checks both. Returns which of them succeeded.
 fn run(place: &Place, pair: [&Writer; 2]) -> [bool; 2] {
     let children = [0, 1].map(|number| start(place, &(pair[number].args)(place, number)));
     let outputs: [Output; 2] = children.map(|child| child.wait_with_output().unwrap());
@@ -195,11 +195,11 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn pairs_of_commands_on_a_home_leave_it_whole() {
+fn concurrent_commands_on_a_home_leave_it_intact() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let blocks = at("blocks.rlp");
-    // With rules that a newer version can replace.
+    // With rules of an older version, which can be replaced.
     let mut genesis: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
     genesis["config"]["evmd"]["rules"] = json!([{ "version": 0, "height": 0 }]);
@@ -228,7 +228,7 @@ fn pairs_of_commands_on_a_home_leave_it_whole() {
 }
 
 #[test]
-fn pairs_of_commands_on_an_empty_folder_make_one_chain() {
+fn concurrent_commands_on_an_empty_folder_create_one_chain() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     drop(native_home(&at("template")));

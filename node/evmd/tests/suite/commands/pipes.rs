@@ -1,4 +1,5 @@
-//! Commands whose reader has gone, as in `evmd ... | true`: their errors and exit codes are their own.
+//! Commands whose standard output was closed by the reader, as in `evmd ... | true`, end with their own errors
+//! and exit codes.
 
 use crate::common::native_home;
 use std::{
@@ -23,7 +24,7 @@ fn unread(home: &Path, args: &[&str]) -> (ExitStatus, String) {
 }
 
 #[test]
-fn an_error_after_unread_output_is_reported() {
+fn error_after_a_closed_output_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     drop(native_home(&home));
@@ -42,7 +43,7 @@ fn an_error_after_unread_output_is_reported() {
 }
 
 #[test]
-fn a_command_that_succeeds_ends_with_0_unread_too() {
+fn successful_command_ends_with_0_after_a_closed_output() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     for args in [&["init"][..], &["config", "show"], &["import", "/dev/null"], &["export", "-"]] {
@@ -53,9 +54,9 @@ fn a_command_that_succeeds_ends_with_0_unread_too() {
     }
 }
 
-/// What reads lines until there are no more would never end behind `head`.
+/// A command that reads lines until the end of its input would never end in a pipe to `head`.
 #[test]
-fn a_command_that_answers_lines_ends_when_its_reader_has_gone() {
+fn line_command_ends_when_its_output_is_closed() {
     for (command, line) in [("recover", "0x02\n"), ("basefee", "{}\n")] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
             .args(["debug", command])
@@ -66,7 +67,7 @@ fn a_command_that_answers_lines_ends_when_its_reader_has_gone() {
             .unwrap();
         drop(child.stdout.take());
         let mut input = child.stdin.take().unwrap();
-        // The pipe breaks when the process has ended.
+        // The pipe is closed when the process has ended.
         let lines = line.repeat(1_000);
         while input.write_all(lines.as_bytes()).is_ok() {}
         let output = child.wait_with_output().unwrap();

@@ -1,4 +1,4 @@
-//! `docs/cli.md` is what the program says of its commands. `EVMD_WRITE_DOCS=1` writes it anew.
+//! `docs/cli.md` agrees with the program's commands. `EVMD_WRITE_DOCS=1` writes the file.
 
 use clap::{Arg, ArgAction, Command};
 use std::{fmt::Write, path::Path};
@@ -17,7 +17,7 @@ fn document() -> String {
     out
 }
 
-/// A section a command, those below it after it.
+/// Writes a section for a command, followed by those of its subcommands.
 fn describe(command: &Command, name: &str, out: &mut String) {
     let parts: Vec<_> =
         command.get_subcommands().filter(|part| part.get_name() != "help").collect();
@@ -80,7 +80,7 @@ fn meaning(arg: &Arg) -> String {
 }
 
 #[test]
-fn the_reference_is_what_the_program_says() {
+fn reference_agrees_with_the_program() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
         std::fs::write(&path, document()).unwrap();
@@ -90,7 +90,7 @@ fn the_reference_is_what_the_program_says() {
 }
 
 #[test]
-fn every_shell_gets_its_completions() {
+fn completions_exist_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let mut evmd = std::process::Command::new(env!("CARGO_BIN_EXE_evmd"));
         let output = evmd.args(["completion", shell]).output().unwrap();

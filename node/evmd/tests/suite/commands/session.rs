@@ -1,18 +1,19 @@
-//! Replays a recorded session. A line of a recording is one of:
+//! Replays recorded sessions. A line of a recording is one of:
 //!
-//! - `$ evmd ...`: a command; words are as a shell takes them, with quotes, `> FILE` at the end to keep
-//!   the standard output in a file, and `&` at the end for a node, which is asked to stop as soon as
-//!   its banner is there; but no more than that;
-//! - `~ evmd ...`: the same, repeated until it says what is recorded: what it shows takes a block;
-//! - `< text`: a line of its standard input;
-//! - `! text`: a line of its standard error;
-//! - `? number`: its exit code, where that is not 0;
-//! - `# text` and empty lines between commands: for the reader;
-//! - anything else: a line of its standard output.
+//! - `$ evmd ...`: a command; words are split as by a shell, with quotes, `> FILE` at the end to write standard
+//!   output to a file, and `&` at the end for a node, which is stopped after it has printed its banner; other
+//!   shell syntax is not supported;
+//! - `~ evmd ...`: the same, but the command is repeated until its output is the recorded one, for output that
+//!   needs a block;
+//! - `< text`: a line of standard input;
+//! - `! text`: a line of standard error;
+//! - `? number`: the exit code, if it is not 0;
+//! - `# text` and empty lines between commands: comments;
+//! - anything else: a line of standard output.
 //!
-//! `[..]` in an expected line stands for any text: hashes and times of blocks differ from run to run.
-//! A last line `[...]` stands for any lines. `FOLDER` is the folder that the session works in.
-//! `EVMD_WRITE_DOCS=1` writes what was really said into the recording, where it does not fit.
+//! `[..]` in an expected line matches any text: hashes and times of blocks differ between runs. A last line
+//! `[...]` matches any number of lines. `FOLDER` is the working directory of the session. With
+//! `EVMD_WRITE_DOCS=1`, the actual output is written to the recording if it differs.
 
 use std::{
     fs,
@@ -22,35 +23,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Any text within a line.
+/// Matches any text within a line.
 const ANY: &str = "[..]";
 
-/// Any lines, at the end of what a command said.
+/// Matches any lines at the end of the output.
 const ANY_LINES: &str = "[...]";
 
-/// Longest wait for what takes a block.
+/// Maximum wait for output that needs a block.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often such a command is repeated.
+/// Interval at which such a command is repeated.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What the last line of a node's banner begins with.
+/// The beginning of the last line of a node's banner.
 const BANNER_END: &str = "metrics ";
 
-/// Where commands run, and what they find there.
+/// The environment in which commands run.
 pub(crate) struct Session<'a> {
     /// Working directory.
     pub(crate) folder: &'a Path,
-    /// Environment variables; the test's own are hidden.
+    /// Environment variables. Those of the test process are removed.
     pub(crate) variables: Vec<(&'static str, String)>,
 }
 
-/// A command of a recording, with the lines before it that are for the reader.
+/// A command of a recording, with the comments before it.
 #[derive(Default)]
 struct Step {
     before: Vec<String>,
     command: String,
-    /// It is repeated until it fits.
+    /// The command is repeated until its output is the recorded one.
     waits: bool,
     input: Vec<String>,
     said: Vec<String>,
@@ -74,7 +75,7 @@ fn read(text: &str) -> (Vec<Step>, Vec<String>) {
     (steps, before)
 }
 
-/// Words of a command line.
+/// Splits a command line into words.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -91,7 +92,7 @@ fn words(command: &str) -> Vec<String> {
 }
 
 impl Session<'_> {
-    /// Replays the recording of this name.
+    /// Replays the recording with this name.
     pub(crate) fn replay(&self, name: &str) {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(name);
         let (steps, end) = read(&fs::read_to_string(&path).unwrap());
@@ -120,13 +121,13 @@ impl Session<'_> {
         }
     }
 
-    /// What a command says, in the end.
+    /// The final output of a command.
     fn said(&self, step: &Step) -> Vec<String> {
         let begun = Instant::now();
         loop {
             let said = self.run(step);
             let done = if step.said.is_empty() {
-                // Nothing is recorded yet.
+                // There is no recorded output yet.
                 said.iter().all(|line| !line.starts_with("? "))
             } else {
                 all_fit(&step.said, &said)
@@ -138,7 +139,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs a command; what it said, as a recording has it.
+    /// Runs a command and returns its output in the format of a recording.
     fn run(&self, step: &Step) -> Vec<String> {
         let mut words = words(&step.command);
         assert_eq!(words.remove(0), "evmd", "{}", step.command);
@@ -161,7 +162,7 @@ impl Session<'_> {
             .spawn()
             .unwrap();
         let input: String = step.input.iter().map(|line| format!("{line}\n")).collect();
-        // A command that asks nothing may be gone before it is answered.
+        // A command that reads no input may have ended before the input is written.
         drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
         let output = if node { stopped(child) } else { child.wait_with_output().unwrap() };
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -171,19 +172,19 @@ impl Session<'_> {
         }
         let mut said: Vec<_> = out.lines().map(str::to_owned).collect();
         let code = output.status.code().unwrap();
-        // A node that ends well has told its log only.
+        // The log of a node that ends without an error is not recorded.
         let err = if node && code == 0 { "" } else { &err };
         said.extend(err.lines().map(|line| format!("! {line}").trim_end().to_owned()));
         said.extend((code != 0).then(|| format!("? {code}")));
         let folder = self.folder.to_str().unwrap();
         said.iter_mut().for_each(|line| *line = line.replace(folder, "FOLDER"));
-        // Empty lines are for the reader.
+        // Empty lines are comments.
         said.retain(|line| !line.is_empty());
         said
     }
 }
 
-/// Waits for a node's banner, asks the node to stop, and waits for its end.
+/// Waits for a node's banner, stops the node, and waits for its end.
 fn stopped(mut child: Child) -> Output {
     let mut out = Vec::new();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -196,12 +197,12 @@ fn stopped(mut child: Child) -> Output {
         out.extend_from_slice(line.as_bytes());
     }
     let pid = rustix::process::Pid::from_child(&child);
-    // One that could not start is gone.
+    // A node that could not start has already ended.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     Output { stdout: out, ..child.wait_with_output().unwrap() }
 }
 
-/// Whether lines are as recorded.
+/// Whether lines match the recording.
 pub(crate) fn all_fit(expected: &[String], said: &[String]) -> bool {
     let (expected, open) = match expected.split_last() {
         Some((last, before)) if last == ANY_LINES => (before, true),
@@ -211,7 +212,7 @@ pub(crate) fn all_fit(expected: &[String], said: &[String]) -> bool {
     enough && expected.iter().zip(said).all(|(expected, said)| fits(expected, said))
 }
 
-/// Whether a line is as recorded.
+/// Whether a line matches the recording.
 pub(crate) fn fits(expected: &str, said: &str) -> bool {
     let mut parts = expected.split(ANY);
     let Some(mut rest) = said.strip_prefix(parts.next().unwrap_or_default()) else { return false };
@@ -232,7 +233,7 @@ pub(crate) fn fits(expected: &str, said: &str) -> bool {
 }
 
 #[test]
-fn recordings_are_compared_with_their_gaps() {
+fn placeholders_in_recordings_match_any_text() {
     for (expected, said, fit) in [
         ("a", "a", true),
         ("a", "ab", false),

@@ -1,4 +1,4 @@
-//! The recorded sessions: without a node, and against one that runs.
+//! The recorded sessions, without a node and with a running one.
 
 use super::session::Session;
 use crate::{
@@ -16,11 +16,11 @@ use std::{
     time::Duration,
 };
 
-/// A keystore of the format's own description, whose passphrase is `testpassword`.
+/// The example keystore of the format's specification, whose passphrase is `testpassword`.
 const KEYSTORE: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"6087dab2f9fdbbfaddc31a909735c1e6"},"ciphertext":"5318b4d5bcd28de64ee5559e671353e16f075ecae9f99c7a79a38af5f869aa46","kdf":"pbkdf2","kdfparams":{"c":262144,"dklen":32,"prf":"hmac-sha256","salt":"ae3cd4e7013836a3df6bd7241b12db061dbe2c6785853cce422d148a624ce0bd"},"mac":"517ead924a9d0dc3124507e3393d175ce3ff7c1e96529c6c555ce9e51205e9b2"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
 
 #[test]
-fn without_a_node() {
+fn sessions_without_a_node() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -37,7 +37,7 @@ fn without_a_node() {
     }
 }
 
-/// The home folder is `home` in a session's folder, and its keyring in the clear.
+/// The home folder is `home` in the folder of the session, and its keyring is not encrypted.
 fn offline(folder: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("EVMD_HOME", folder.join("home").to_str().unwrap().to_owned()),
@@ -45,8 +45,8 @@ fn offline(folder: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A node that makes a block for each transaction and no others, so that heights, base fees and the
-/// hashes of transactions are the same in every run. Votes last for days.
+/// A node that only produces a block when there is a transaction, so that heights, base fees and transaction
+/// hashes are the same in every run. Voting periods last for days.
 async fn quiet_node() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let mut genesis: Value =
@@ -60,7 +60,7 @@ async fn quiet_node() -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_and_governance() {
+async fn sessions_with_transactions_and_governance() {
     for name in ["tx.txt", "gov.txt"] {
         let node = quiet_node().await;
         let folder = tempfile::tempdir().unwrap();
@@ -72,7 +72,7 @@ async fn transactions_and_governance() {
     }
 }
 
-/// Files of proposals, most of them wrong.
+/// Proposal files, most of them invalid.
 fn proposals(folder: &Path) {
     let message = |denominator: u32| {
         json!({
@@ -108,7 +108,7 @@ fn proposals(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_in_a_file() {
+async fn session_with_a_chain_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -147,7 +147,7 @@ async fn a_chain_in_a_file() {
     Session { folder: folder.path(), variables: offline(folder.path()) }.replay("chain.txt");
 }
 
-/// A chain of Ethereum's rules up to London, and `more`.
+/// A chain that follows Ethereum's rules up to London, and `more`.
 fn ethereum_genesis(more: &str) -> String {
     let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
     let later = ["petersburg", "istanbul", "berlin", "london"];
@@ -159,17 +159,17 @@ fn ethereum_genesis(more: &str) -> String {
     )
 }
 
-/// An address that nothing listens on.
+/// An unused address.
 fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_node() {
+async fn sessions_with_a_node() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let mut config = config();
-    // What the node tells of its addresses is to be true.
+    // The addresses that the node reports must be correct.
     config.json_rpc.address = free();
     config.rest.address = free();
     config.metrics.address = free();
@@ -177,7 +177,7 @@ async fn with_a_node() {
     let node = Node::start_with(folder, home, options, config).await;
     // The recordings show block 1 empty.
     node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
-    // Something to ask about: account 1 has sent one transaction, account 2 none.
+    // Data to query: account 1 has sent one transaction, account 2 none.
     let raw = transfer(1, 0, Address::repeat_byte(0x77));
     let hash = node.call("eth_sendRawTransaction", json!([hex::encode_prefixed(&raw)])).await;
     node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -187,7 +187,7 @@ async fn with_a_node() {
         Session { folder: folder.path(), variables: at(address) }.replay(name);
     };
     replay(node.rest.address, "query.txt");
-    // Whichever address of the node is named, the answers are the same.
+    // The output is the same for each address of the node.
     replay(node.rpc.address, "query.txt");
     replay(node.observe.address, "any-address.txt");
     node.stop().await;

@@ -1,4 +1,4 @@
-//! A client of the frame protocol of the TCP ingest.
+//! A client for the frame protocol of the TCP ingest.
 
 use alloy_primitives::B256;
 use std::{
@@ -12,7 +12,7 @@ use std::{
 pub struct Frames(TcpStream);
 
 impl Frames {
-    /// Connects to an ingest.
+    /// Connects to an ingest socket.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -20,7 +20,7 @@ impl Frames {
         Self(stream)
     }
 
-    /// The same connection, for reading answers beside the sending.
+    /// The same connection, for reading responses concurrently with sending.
     pub fn twin(&self) -> Self {
         Self(self.0.try_clone().unwrap())
     }
@@ -35,7 +35,7 @@ impl Frames {
         self.0.write_all(&bytes)
     }
 
-    /// The next answer: a hash, or why not.
+    /// The next response: a hash or an error.
     pub fn answer(&mut self) -> io::Result<Result<B256, String>> {
         let mut status = [0];
         self.0.read_exact(&mut status)?;

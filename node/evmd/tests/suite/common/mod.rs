@@ -1,5 +1,5 @@
-//! What the integration tests share: signed transactions of the development accounts, and nodes in
-//! temporary folders.
+//! Helpers of the integration tests: transactions signed by the development accounts, and nodes in temporary
+//! folders.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod frames;
@@ -26,7 +26,7 @@ use verify::Backend;
 pub const CHAIN_ID: u64 = 262_144;
 /// Timestamp of the test chains' genesis, in seconds.
 pub const GENESIS_TIME: u64 = 1_700_000_000;
-/// Price that stays above the base fee in every test.
+/// A fee cap above the base fee in every test.
 pub const FEE_CAP: u128 = 100_000_000_000;
 
 /// A transfer of 1 wei of development account `from`.
@@ -65,8 +65,8 @@ pub fn signature(from: usize, hash: B256) -> Signature {
     Signature::from_bytes_and_parity(&compact, id == RecoveryId::One)
 }
 
-/// A transaction of account `from` by which account `authority`, at its first nonce, lets `target` be
-/// its code (EIP-7702).
+/// A transaction of account `from` that delegates account `authority`, with nonce 0, to the code of `target`
+/// (EIP-7702).
 pub fn delegate(from: usize, nonce: u64, authority: usize, target: Address) -> Bytes {
     let allowed = Authorization { chain_id: U256::from(CHAIN_ID), address: target, nonce: 0 };
     let allowed_by = signature(authority, allowed.signature_hash());
@@ -83,7 +83,7 @@ pub fn delegate(from: usize, nonce: u64, authority: usize, target: Address) -> B
     TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
 }
 
-/// A native development chain in a fresh folder, which takes transactions even if it makes no blocks.
+/// A native development chain in a new folder, which accepts transactions even if it does not produce blocks.
 pub fn native_home(folder: &Path) -> Home {
     let mut home = Home::init(folder, &Genesis::native_dev(GENESIS_TIME)).unwrap();
     home.config.mempool.accept_without_production = true;
@@ -101,7 +101,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
     }
 }
 
-/// Options that take transactions and make a block each `block_time`.
+/// Options that accept transactions and produce a block every `block_time`.
 pub fn producing(block_time: Option<Duration>) -> Options {
     Options {
         transactions: Some("127.0.0.1:0".parse().unwrap()),
@@ -112,13 +112,13 @@ pub fn producing(block_time: Option<Duration>) -> Options {
     }
 }
 
-/// A native chain of at least `length` blocks with transfers, exported to `file`; gives its head's hash.
+/// A native chain of at least `length` blocks with transfers, exported to `file`; returns the hash of its head.
 pub fn exported_chain(file: &Path, length: u64) -> B256 {
     let folder = tempfile::tempdir().unwrap();
     exported_chain_of(&native_home(folder.path()), file, length)
 }
 
-/// As [`exported_chain`], with the blocks that are made in `home`.
+/// Same as [`exported_chain`], with blocks that are produced in `home`.
 pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
     let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
     let client = pipeline.client();
@@ -133,7 +133,7 @@ pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
     export(home, file)
 }
 
-/// Writes all blocks of a home to a file, as an import reads them; gives the head's hash.
+/// Writes all blocks of a home to a file in the format of an import; returns the hash of the head.
 pub fn export(home: &Home, file: &Path) -> B256 {
     let view = home.view().unwrap();
     let blocks = view.blocks().unwrap();
@@ -151,8 +151,8 @@ pub fn import(home: &Home, files: Vec<PathBuf>) -> Result<(), pipeline::Fault> {
     Pipeline::start(home, importing(files)).unwrap().join()
 }
 
-/// Opens the home of a node that has stopped in this process. A thread that answered the last request may hold its view
-/// a moment longer, and LMDB opens an environment only once in a process.
+/// Opens the home folder of a node that has stopped in this process. A thread that handled the last request may
+/// still hold a view for a short time, and LMDB allows an environment to be opened only once per process.
 pub fn reopened(folder: &Path) -> Home {
     let mut opened = None;
     wait_until("the last view is dropped", || {
@@ -165,7 +165,7 @@ pub fn reopened(folder: &Path) -> Home {
     opened.expect("it is open")
 }
 
-/// Looks again and again until `done`, and fails after a minute.
+/// Repeats `done` until it returns true, and fails after a minute.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -174,7 +174,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A folder of third-party data. Tests that call this are ignored unless they are asked for.
+/// A folder of third-party data. Tests that call this are ignored by default.
 pub fn fixtures(name: &str) -> PathBuf {
     let root =
         std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES names a folder: run .ci/fixtures");

@@ -22,7 +22,7 @@ pub const GAS: u64 = 400_000;
 /// `SIGN_MODE_DIRECT`.
 const DIRECT: i32 = 1;
 
-/// A message that names its type.
+/// A message in an `Any`.
 pub fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
@@ -32,7 +32,7 @@ pub fn address_of(account: usize) -> String {
     bech32("cosmos", DEV_ACCOUNTS[account].address)
 }
 
-/// Some of the token.
+/// Coins of the chain's token.
 pub fn coins(amount: u64) -> Vec<Coin> {
     vec![Coin { denom: "atest".to_owned(), amount: amount.to_string() }]
 }
@@ -46,7 +46,7 @@ pub fn send(from: usize, to: &str, amount: u64) -> Any {
     })
 }
 
-/// A proposal of development account 0 for a fee market that moves half as fast from this base fee, an
+/// A proposal of development account 0 that halves the speed of the fee market and sets this base fee, an
 /// integer of 10^-18 wei.
 pub fn slower_market(base_fee: &str) -> MsgSubmitProposal {
     let change = MsgUpdateParams {
@@ -70,8 +70,8 @@ pub fn slower_market(base_fee: &str) -> MsgSubmitProposal {
     }
 }
 
-/// A `TxRaw` of development account `from`, paying `price` wei for gas. Its public key is left for
-/// the signature to tell unless `tells_key`.
+/// A `TxRaw` of development account `from` with this gas price in wei. Its public key is included if
+/// `tells_key`, otherwise it is recovered from the signature.
 pub fn signed_at(
     price: u64,
     tells_key: bool,
@@ -83,7 +83,7 @@ pub fn signed_at(
     signed_by(&key, price, tells_key, sequence, messages)
 }
 
-/// The same of the account of any key.
+/// The same, signed with any key.
 pub fn signed_by(
     key: &PrivateKey,
     price: u64,
@@ -115,7 +115,7 @@ pub fn signed_by(
     raw(key.sign(&unsigned.digest(CHAIN_ID))[..64].to_vec())
 }
 
-/// The same at a price above every base fee of the tests.
+/// The same with a gas price above every base fee of the tests.
 pub fn signed(from: usize, sequence: u64, messages: Vec<Any>) -> Vec<u8> {
     signed_at(100_000_000_000, true, from, sequence, messages)
 }

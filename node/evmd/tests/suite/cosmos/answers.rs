@@ -1,5 +1,4 @@
-//! What the messages of a Cosmos transaction are answered, when it is mined and when it is tried; and how
-//! it is told that one fails.
+//! The responses to the messages of a Cosmos transaction, mined or simulated, and the errors of failed ones.
 
 use super::served::Served;
 use crate::common::signed::{address_of, any, coins, send, signed, slower_market};
@@ -16,18 +15,18 @@ use proto::cosmos::{
 };
 use serde_json::{Value, json};
 
-/// `TxMsgData` of one `MsgSend`, as the SDK has it.
+/// `TxMsgData` of one `MsgSend`, in the SDK's encoding.
 const SENT: &str =
     "12260A242F636F736D6F732E62616E6B2E763162657461312E4D736753656E64526573706F6E7365";
-/// More than any account has.
+/// More than the balance of any account.
 const TOO_MUCH: &str = "999999999999999999999999999999";
 
-/// Some of the token of account 0 for account 1.
+/// A transfer from account 0 to account 1.
 fn sending() -> Any {
     send(0, &address_of(1), 7)
 }
 
-/// More of it than there is.
+/// A transfer of more than the balance.
 fn overdrawing() -> Any {
     let amount = vec![Coin { denom: "atest".to_owned(), amount: TOO_MUCH.to_owned() }];
     any(&MsgSend { from_address: address_of(0), to_address: address_of(1), amount })
@@ -38,14 +37,14 @@ fn voting() -> Any {
     any(&MsgVote { proposal_id: 1, voter: address_of(0), option: 1, ..MsgVote::default() })
 }
 
-/// Status and answer of trying the messages at a sequence of account 0.
+/// Status and response of a simulation of the messages, with this sequence of account 0.
 async fn tried(served: &Served, sequence: u64, messages: Vec<Any>) -> (u16, Value) {
     let body = json!({ "tx_bytes": BASE64.encode(signed(0, sequence, messages)) });
     served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_are_answered_as_the_sdk_answers_them() {
+async fn responses_to_messages_equal_those_of_the_sdk() {
     let served = Served::start().await;
     let sent = served.mined(&signed(0, 0, vec![sending(), sending()])).await;
     assert_eq!(sent["data"], json!([SENT, SENT].concat()), "{sent}");
@@ -53,7 +52,7 @@ async fn messages_are_answered_as_the_sdk_answers_them() {
     let found = served.comet("tx", json!({ "hash": hash })).await;
     let bytes = BASE64.encode(hex::decode([SENT, SENT].concat()).unwrap());
     assert_eq!(found["tx_result"]["data"], json!(bytes));
-    // Each message has its own answer; a proposal's has its number.
+    // Each message has its own response. That of a proposal contains the id.
     let proposal = any(&slower_market("1000000000000000000000000000"));
     let depositor = address_of(0);
     let deposit = any(&MsgDeposit { proposal_id: 1, depositor, amount: coins(1) });
@@ -67,7 +66,7 @@ async fn messages_are_answered_as_the_sdk_answers_them() {
         any(&MsgVoteResponse {}),
     ];
     assert_eq!(answers, expected);
-    // Trying says the same.
+    // A simulation returns the same.
     let proposal = any(&slower_market("1000000000000000000000000000"));
     let (status, answer) = tried(&served, 2, vec![sending(), proposal]).await;
     assert_eq!(status, 200, "{answer}");
@@ -82,22 +81,22 @@ async fn messages_are_answered_as_the_sdk_answers_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_fails_is_told_as_the_sdk_tells_it() {
+async fn errors_of_messages_equal_those_of_the_sdk() {
     const PLACE: &str = "failed to execute message; message index: 1: ";
     let served = Served::start().await;
     let failed = served.mined(&signed(0, 0, vec![sending(), voting()])).await;
     assert_eq!((&failed["code"], &failed["codespace"]), (&json!(3), &json!("gov")));
     assert_eq!(failed["data"], "");
     assert_eq!(failed["raw_log"], json!(format!("{PLACE}1: inactive proposal")));
-    // Trying fails with the same words, and the gas. The pool would not take this one.
+    // A simulation fails with the same error text and the gas used. The pool would refuse this transaction.
     let (status, answer) = tried(&served, 1, vec![sending(), overdrawing()]).await;
     assert_eq!((status, &answer["code"]), (500, &json!(2)), "{answer}");
-    let told = answer["message"].as_str().unwrap();
+    let message = answer["message"].as_str().unwrap();
     let beginning = format!("rpc error: code = Unknown desc = {PLACE}spendable balance ");
     let reason = format!("atest is smaller than {TOO_MUCH}atest: insufficient funds");
-    assert!(told.starts_with(&beginning), "{told}");
-    assert!(told.contains(&format!("{reason} with gas used: '")), "{told}");
-    // So it does at a sequence that has been used, but not at one that others will come before.
+    assert!(message.starts_with(&beginning), "{message}");
+    assert!(message.contains(&format!("{reason} with gas used: '")), "{message}");
+    // So does one with a used sequence, but not one whose sequence is above the next.
     let (status, answer) = tried(&served, 0, vec![sending()]).await;
     assert_eq!((status, &answer["code"]), (500, &json!(2)), "{answer}");
     let wrong = "rpc error: code = Unknown desc = account sequence mismatch, expected 1, got 0: \
@@ -105,16 +104,16 @@ async fn a_message_that_fails_is_told_as_the_sdk_tells_it() {
     assert!(answer["message"].as_str().unwrap().starts_with(wrong), "{answer}");
     let (status, answer) = tried(&served, 5, vec![sending()]).await;
     assert_eq!(status, 200, "{answer}");
-    // What is no transaction uses no gas.
+    // A body that is not a transaction uses no gas.
     let body = json!({ "tx_bytes": BASE64.encode([0x0a_u8]) }).to_string();
     let (status, answer) = served.post("/cosmos/tx/v1beta1/simulate", &body).await;
-    let told = answer["message"].as_str().unwrap();
-    assert!(status == 500 && told.ends_with("tx parse error with gas used: '0'"), "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(status == 500 && message.ends_with("tx parse error with gas used: '0'"), "{answer}");
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parameters_of_governance_are_told_by_kind() {
+async fn governance_parameters_are_returned_by_kind() {
     const PATH: &str = "/cosmos/gov/v1/params";
     let served = Served::start().await;
     let all = served.get(PATH).await;

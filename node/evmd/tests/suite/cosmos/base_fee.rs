@@ -1,4 +1,4 @@
-//! The base fee of Cosmos transactions has a fraction of a wei, in the pool, in blocks and in what is shown of them.
+//! The base fee of Cosmos transactions has a fraction of a wei: in the pool, in blocks and in responses.
 
 use super::served::{FORKING, Served};
 use crate::common::{
@@ -34,7 +34,7 @@ fn genesis(versions: bool) -> Genesis {
     Genesis::from_json(&genesis.to_string()).unwrap()
 }
 
-/// A payment of account 0 with this fee, and no tip if it says so.
+/// A payment of account 0 with this fee, and without a tip if `without_tip`.
 fn payment(sequence: u64, fee: u64, without_tip: bool) -> Vec<u8> {
     let key = PrivateKey::from_bytes(DEV_ACCOUNTS[0].private_key.as_slice()).unwrap();
     let single = mode_info::Single { mode: 1 };

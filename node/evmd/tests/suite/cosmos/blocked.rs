@@ -1,4 +1,4 @@
-//! Module accounts and precompiles have no keys: what they would receive is refused, whichever way it comes.
+//! Module accounts and precompiles have no keys, so transfers to them are refused in every kind of transaction.
 
 use super::served::Served;
 use crate::common::{
@@ -11,13 +11,13 @@ use chain::DEV_ACCOUNTS;
 use keys::{MODULE_ACCOUNTS, bech32, module_address};
 use serde_json::{Value, json};
 
-/// Creation code that sends its ether on to an address, and leaves a contract of one byte: whether that succeeded.
+/// Init code that forwards its ether to an address, and deploys one byte: whether that succeeded.
 fn forwards(to: Address) -> Bytes {
     let code = format!("600060006000600034 73{to:x} 5af1 600053 60016000f3").replace(' ', "");
     hex::decode(code.replace("0x", "")).unwrap().into()
 }
 
-/// Creation code that destroys its contract in favour of an address.
+/// Init code that destroys its contract in favour of an address.
 fn destroys_itself(to: Address) -> Bytes {
     hex::decode(format!("73{to:x}ff").replace("0x", "")).unwrap().into()
 }
@@ -91,7 +91,7 @@ async fn ether_does_not_reach_module_accounts() {
     let receipt = mined(&served, 4, TxKind::Create, 7, destroys_itself(gov)).await;
     assert_eq!(receipt["status"], "0x0");
     assert_eq!(balance(&served, gov).await, "0x0");
-    // Others receive it, and a contract may destroy itself.
+    // Other addresses can receive ether, and a contract may destroy itself.
     let other = Address::repeat_byte(0x77);
     let receipt = mined(&served, 5, TxKind::Create, 7, forwards(other)).await;
     let contract = receipt["contractAddress"].clone();

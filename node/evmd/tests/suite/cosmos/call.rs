@@ -1,4 +1,4 @@
-//! Calls and estimates over REST, beside those of JSON-RPC.
+//! Calls and estimates over REST, compared with those of JSON-RPC.
 
 use super::served::Served;
 use crate::{
@@ -11,16 +11,16 @@ use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Copies its input.
+/// Returns its input.
 const IDENTITY: &str = "0x0000000000000000000000000000000000000004";
-/// Keeps hashes of blocks; reverts for an input that names none.
+/// Stores block hashes; reverts if the input does not name a stored one.
 const HISTORY: &str = "0x0000F90827F1C53a10cb7A02335B175320002935";
 /// Runs until its gas is used up.
 const ENDLESS: &str = "0x5b600056";
 /// Returns the proposer of the block.
 const PROPOSER: &str = "0x4160005260206000f3";
 
-/// Status and answer of a method for these arguments.
+/// Status and response of a method with these arguments.
 async fn ask(served: &Served, method: &str, args: &Value, rest: &str) -> (u16, Value) {
     let args = BASE64.encode(args.to_string());
     let args = args.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
@@ -28,7 +28,7 @@ async fn ask(served: &Served, method: &str, args: &Value, rest: &str) -> (u16, V
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_give_what_json_rpc_gives() {
+async fn calls_return_the_same_as_json_rpc() {
     let served = Served::start().await;
     let args = json!({ "to": IDENTITY, "data": "0x123456" });
     let (status, answer) = ask(&served, "eth_call", &args, "").await;
@@ -43,7 +43,7 @@ async fn calls_give_what_json_rpc_gives() {
         let gas = u64::from_str_radix(&gas.as_str().unwrap()[2..], 16).unwrap();
         assert_eq!(answer["gas"], gas.to_string(), "{args}");
     }
-    // A failure is an answer, and told as one.
+    // A failed call is a response, not an error.
     for (method, args) in
         [("eth_call", json!({ "to": HISTORY, "data": "0x01" })), ("estimate_gas", transfer)]
     {
@@ -56,7 +56,7 @@ async fn calls_give_what_json_rpc_gives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_block_of_a_call_can_have_another_proposer() {
+async fn call_can_override_the_proposer() {
     let served = Served::start().await;
     let proposer = DEV_ACCOUNTS[1].address;
     let bytes = BASE64.encode(proposer).replace('+', "%2B").replace('/', "%2F");
@@ -68,7 +68,7 @@ async fn the_block_of_a_call_can_have_another_proposer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_refused() {
+async fn invalid_calls_are_refused() {
     let served = Served::start().await;
     let call = json!({ "to": IDENTITY });
     let poor = json!({ "from": IDENTITY, "to": HISTORY, "value": "0x1" });
@@ -93,7 +93,7 @@ async fn what_makes_no_sense_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_without_end_is_given_up() {
+async fn endless_call_is_aborted() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let mut settings = config();

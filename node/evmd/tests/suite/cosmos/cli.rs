@@ -1,4 +1,4 @@
-//! Golden output of `evmd query` over REST.
+//! Recorded output of `evmd query` over REST.
 
 use super::served::{FORKING, Served};
 use crate::common::transfer;
@@ -26,7 +26,7 @@ async fn query(served: &Served, args: &str) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Output of a query that succeeds.
+/// Output of a query, which must succeed.
 async fn good(served: &Served, args: &str) -> String {
     let (code, out, err) = query(served, args).await;
     assert_eq!(code, 0, "{args}: {err}");
@@ -34,7 +34,7 @@ async fn good(served: &Served, args: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_print_as_documented() {
+async fn query_output_equals_the_recorded_one() {
     let served = Served::start().await;
     served.node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     let account = format!(
@@ -84,7 +84,7 @@ async fn queries_print_as_documented() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_and_what_is_not_there() {
+async fn transaction_query_and_missing_items() {
     let served = Served::start().await;
     let raw = transfer(0, 0, Address::repeat_byte(0x77));
     let hash =
@@ -114,7 +114,7 @@ async fn a_transaction_and_what_is_not_there() {
 
 #[test]
 fn addresses_are_converted_without_a_node() {
-    // Both processes are short: nothing is opened until they have ended.
+    // Both processes are short, and no home folder is opened until they have ended.
     let _starting = FORKING.blocking_lock();
     let home = tempfile::tempdir().unwrap();
     for (name, from, to) in [("0x-to-bech32", ALICE_HEX, ALICE), ("bech32-to-0x", ALICE, ALICE_HEX)]

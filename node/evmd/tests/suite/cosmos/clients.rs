@@ -1,5 +1,5 @@
-//! What clients of the SDK look for in answers: errors of CometBFT's mempool, modes of a broadcast, names of heights
-//! and of tokens.
+//! Details of responses on which clients of the SDK depend: errors of CometBFT's mempool, broadcast modes,
+//! height headers and names of tokens.
 
 use super::served::{FORKING, Served};
 use crate::{
@@ -13,7 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_transaction_twice_is_an_error_of_cometbft() {
+async fn repeated_transaction_has_the_error_of_cometbft() {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
     let home = native_home(folder.path());
@@ -35,7 +35,7 @@ async fn the_same_transaction_twice_is_an_error_of_cometbft() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broadcast_states_a_mode_that_the_sdk_has() {
+async fn broadcast_mode_must_be_supported_by_the_sdk() {
     let served = Served::start().await;
     let tx = BASE64.encode(signed(0, 0, vec![send(0, &address_of(9), 7)]));
     let block = json!({ "tx_bytes": tx, "mode": "BROADCAST_MODE_BLOCK" });
@@ -55,7 +55,7 @@ async fn a_broadcast_states_a_mode_that_the_sdk_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_name_their_height_and_the_display_unit() {
+async fn responses_have_height_and_display_unit() {
     let served = Served::start().await;
     let path = format!("/cosmos/bank/v1beta1/balances/{}", address_of(0));
     for (query, denom) in [("", "atest"), ("?resolve_denom=true", "test")] {

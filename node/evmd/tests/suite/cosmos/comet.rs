@@ -1,4 +1,4 @@
-//! CometBFT's RPC: blocks and the node against what REST and JSON-RPC say of the same, and wrong calls.
+//! CometBFT's RPC: blocks and the node, compared with REST and JSON-RPC, and invalid calls.
 
 use super::served::Served;
 use crate::{
@@ -15,21 +15,21 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use keys::bech32;
 use serde_json::{Value, json};
 
-/// Where coins and ether go.
+/// The recipient of coins and ether.
 pub(crate) const RECEIVER: Address = Address::repeat_byte(0x77);
 
-/// A hash in base64 as CometBFT shows it.
+/// A base64 hash in CometBFT's format.
 fn upper(base64: &Value) -> Value {
     json!(hex::encode_upper(BASE64.decode(base64.as_str().unwrap()).unwrap()))
 }
 
-/// What a `MsgSend` of account 0 says.
+/// A `MsgSend` of account 0.
 pub(crate) fn coins(sequence: u64) -> Vec<u8> {
     signed(0, sequence, vec![send(0, &bech32("cosmos", RECEIVER), 7)])
 }
 
 impl Served {
-    /// Status and JSON of any body.
+    /// Status and JSON of the response to any body.
     async fn comet_post(&self, body: &str) -> (u16, Value) {
         let head = format!(
             "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
@@ -39,7 +39,7 @@ impl Served {
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    /// Status and JSON of a URI.
+    /// Status and JSON of the response to a URI.
     pub(crate) async fn comet_get(&self, path: &str) -> (u16, Value) {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -47,7 +47,7 @@ impl Served {
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    /// The whole answer to a call.
+    /// The whole response to a call.
     pub(crate) async fn comet_answer(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
         let (status, answer) = self.comet_post(&call.to_string()).await;
@@ -55,21 +55,21 @@ impl Served {
         answer
     }
 
-    /// The result of a call that must succeed.
+    /// The result of a call, which must succeed.
     pub(crate) async fn comet(&self, method: &str, params: Value) -> Value {
         let mut answer = self.comet_answer(method, params).await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].take()
     }
 
-    /// Code and reason of a call that must fail.
+    /// The code and error text of a call, which must fail.
     pub(crate) async fn comet_fails(&self, method: &str, params: Value) -> (i64, String) {
         let answer = self.comet_answer(method, params).await;
         let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
         (error["code"].as_i64().unwrap(), error["data"].as_str().unwrap().to_owned())
     }
 
-    /// An Ethereum transfer that is mined; its hash and block.
+    /// Mines an Ethereum transfer; returns its hash and block.
     pub(crate) async fn ether_moved(&self, nonce: u64) -> (String, u64) {
         let raw = transfer(1, nonce, RECEIVER);
         let hash = self.node.call("eth_sendRawTransaction", json!([raw])).await;
@@ -81,9 +81,9 @@ impl Served {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_has_the_event_of_its_bloom() {
+async fn block_has_a_bloom_event() {
     let served = Served::start().await;
-    // Logs nothing but a topic: `log1(0, 0, 7)`, as the creation itself.
+    // Init code that emits a log with one topic and no data: `log1(0, 0, 7)`.
     let input = vec![0x60, 7, 0x60, 0, 0x60, 0, 0xa1];
     let logging = TxEip1559 {
         chain_id: CHAIN_ID,
@@ -96,7 +96,7 @@ async fn a_block_has_the_event_of_its_bloom() {
     let hash = served.node.call("eth_sendRawTransaction", json!([sign(2, logging)])).await;
     let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     let number = u64::from_str_radix(&receipt["blockNumber"].as_str().unwrap()[2..], 16).unwrap();
-    // The block before it may have none.
+    // The previous block may be empty.
     for number in [number, number - 1] {
         let hex = format!("{number:#x}");
         let block = served.node.call("eth_getBlockByNumber", json!([hex, false])).await;
@@ -111,7 +111,7 @@ async fn a_block_has_the_event_of_its_bloom() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_are_those_of_rest() {
+async fn blocks_equal_those_of_rest() {
     let served = Served::start().await;
     let raw = coins(0);
     let mined = served.mined(&raw).await;
@@ -134,7 +134,7 @@ async fn blocks_are_those_of_rest() {
     assert_eq!(block["block"]["last_commit"]["block_id"], header["last_block_id"]);
     assert_eq!(block["block"]["last_commit"]["height"], rest["block"]["last_commit"]["height"]);
     assert_eq!(block["block"]["last_commit"]["signatures"], json!([]));
-    // The same by other ways.
+    // The same through other methods.
     let bytes = hex::decode(hash.as_str().unwrap()).unwrap();
     let by_hash = json!({ "hash": BASE64.encode(bytes) });
     assert_eq!(served.comet("block_by_hash", by_hash).await, block);
@@ -167,12 +167,12 @@ async fn blocks_are_those_of_rest() {
     let eth = served.node.call("eth_getBlockByNumber", json!([number, false])).await;
     let gas = params["consensus_params"]["block"]["max_gas"].as_str().unwrap().parse::<u64>();
     assert_eq!(format!("0x{:x}", gas.unwrap()), eth["gasLimit"].as_str().unwrap());
-    // A span is in seconds there.
+    // A duration is in seconds there.
     let mut same = params["consensus_params"].clone();
     same["evidence"]["max_age_duration"] = json!("0s");
     let (_, answer) = served.ask_at("/cosmos/consensus/v1/params", height.as_str()).await;
     assert_eq!(answer, json!({ "params": same }));
-    // URIs say the same.
+    // URIs return the same.
     let height = height.as_str().unwrap();
     let (status, answer) = served.comet_get(&format!("/block?height={height}")).await;
     assert_eq!((status, &answer["id"], &answer["result"]), (200, &json!(-1), &block));
@@ -183,7 +183,7 @@ async fn blocks_are_those_of_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_tells_of_itself() {
+async fn status_and_info_describe_the_node() {
     let served = Served::start().await;
     let status = served.comet("status", json!({})).await;
     let (info, sync) = (&status["node_info"], &status["sync_info"]);
@@ -209,7 +209,7 @@ async fn the_node_tells_of_itself() {
     let root = zero["stateRoot"].as_str().unwrap()[2..].to_uppercase();
     assert_eq!((&genesis["app_hash"], &genesis["chain_id"]), (&json!(root), &info["network"]));
     assert_eq!(genesis["app_state"]["evmd"]["config"]["chainId"], CHAIN_ID);
-    // The newest twenty at most.
+    // At most the newest twenty.
     served.node.wait_for("eth_getBlockByNumber", json!(["0x16", false])).await;
     let list = served.comet("blockchain", json!({ "minHeight": "1" })).await;
     let metas = list["block_metas"].as_array().unwrap();
@@ -221,7 +221,7 @@ async fn the_node_tells_of_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_calls_are_refused() {
+async fn malformed_calls_are_refused() {
     let served = Served::start().await;
     for (method, params, code, said) in [
         ("nothing", json!({}), -32601, "no method \"nothing\""),
@@ -273,7 +273,7 @@ async fn bodies_and_batches_are_bounded() {
     assert_eq!((status, answers.len(), &answers[19]["id"]), (200, 20, &json!(19)));
     let (status, answer) = served.comet_post(&batch(21)).await;
     assert_eq!((status, &answer["error"]["code"]), (500, &json!(-32600)), "{answer}");
-    // One that fails does not touch the others, and a notification is not answered.
+    // A call that fails does not affect the others, and a notification has no response.
     let mixed = json!([call(json!("a")), { "id": 1, "method": "no" }, { "method": "health" }, 7]);
     let (_, answers) = served.comet_post(&mixed.to_string()).await;
     let codes: Vec<_> = (0..3).map(|at| answers[at]["error"]["code"].as_i64()).collect();
@@ -287,7 +287,7 @@ async fn bodies_and_batches_are_bounded() {
     }
     let (status, _) = served.comet_post(&" ".repeat(200_000)).await;
     assert_eq!(status, 413);
-    // However many are asked for, a page has a hundred.
+    // A page has at most a hundred items.
     served.ether_moved(0).await;
     let query = json!({ "query": "tx.height>0", "per_page": "100000" });
     assert_eq!(served.comet("tx_search", query).await["total_count"], "1");

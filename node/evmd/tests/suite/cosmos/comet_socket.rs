@@ -1,5 +1,5 @@
-//! CometBFT's RPC over a WebSocket: calls, and what subscribers are told, against what calls say of the
-//! same blocks.
+//! CometBFT's RPC over a WebSocket: calls, and the events of subscriptions, compared with calls for the same
+//! blocks.
 
 use super::{
     comet::{RECEIVER, coins},
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpStream;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
 
-/// A connection.
+/// A WebSocket connection.
 struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Socket {
@@ -28,7 +28,7 @@ impl Socket {
         self.0.send(Message::text(text)).await.unwrap();
     }
 
-    /// The next message with JSON.
+    /// The next JSON message.
     async fn next(&mut self) -> Value {
         let next = async {
             loop {
@@ -40,7 +40,7 @@ impl Socket {
         tokio::time::timeout(PATIENCE, next).await.expect("a message")
     }
 
-    /// Sends a call; its answer comes among what is told of blocks.
+    /// Sends a call. Its response may be preceded by events.
     async fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.send(&call.to_string()).await;
@@ -57,8 +57,8 @@ impl Socket {
         assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
     }
 
-    /// What is told next of the subscription `id`.
-    async fn told(&mut self, id: u64) -> Value {
+    /// The next event of the subscription `id`.
+    async fn next_event(&mut self, id: u64) -> Value {
         loop {
             let mut message = self.next().await;
             if message["id"] == json!(id) {
@@ -68,9 +68,10 @@ impl Socket {
     }
 }
 
-/// A client must not take the end of the node for one that it asked for: it would not connect again.
+/// A client must not mistake the shutdown of the node for a close that it requested, because it would not
+/// reconnect.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_sends_a_close_frame() {
+async fn stopping_node_sends_a_close_frame() {
     let served = Served::start().await;
     let mut idle = Socket::open(&served).await;
     let mut subscribed = Socket::open(&served).await;
@@ -90,7 +91,7 @@ async fn a_node_that_stops_sends_a_close_frame() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_are_told_of() {
+async fn subscribers_receive_block_events() {
     let served = Served::start().await;
     let mut socket = Socket::open(&served).await;
     socket.subscribe(1, "tm.event='NewBlock'").await;
@@ -100,26 +101,26 @@ async fn blocks_are_told_of() {
     socket.subscribe(3, events).await;
     served.mined(&coins(0)).await;
     let mut heights = Vec::new();
-    let told = loop {
-        let told = socket.told(1).await;
-        let block = &told["data"]["value"]["block"];
+    let event = loop {
+        let event = socket.next_event(1).await;
+        let block = &event["data"]["value"]["block"];
         heights.push(block["header"]["height"].as_str().unwrap().parse::<u64>().unwrap());
         if block["data"]["txs"] == json!([BASE64.encode(coins(0))]) {
-            break told;
+            break event;
         }
     };
     assert!(heights.is_sorted_by(|before, after| before + 1 == *after), "{heights:?}");
-    let height = &told["data"]["value"]["block"]["header"]["height"];
-    assert_eq!(told["query"], "tm.event='NewBlock'");
-    assert_eq!(told["data"]["type"], "tendermint/event/NewBlock");
-    assert_eq!(told["events"]["tm.event"], json!(["NewBlock"]));
-    assert_eq!(told["events"]["block_gas.height"], json!([height]));
+    let height = &event["data"]["value"]["block"]["header"]["height"];
+    assert_eq!(event["query"], "tm.event='NewBlock'");
+    assert_eq!(event["data"]["type"], "tendermint/event/NewBlock");
+    assert_eq!(event["events"]["tm.event"], json!(["NewBlock"]));
+    assert_eq!(event["events"]["block_gas.height"], json!([height]));
     let asked = served.comet("block", json!({ "height": height })).await;
-    let value = &told["data"]["value"];
+    let value = &event["data"]["value"];
     assert_eq!((&value["block"], &value["block_id"]), (&asked["block"], &asked["block_id"]));
     let results = served.comet("block_results", json!({ "height": height })).await;
     assert_eq!(value["result_finalize_block"]["events"], results["finalize_block_events"]);
-    // The same block's header and events come after it, in this order.
+    // The header and the events of the same block follow it, in this order.
     let header = socket.next().await;
     let of_header = &header["result"]["data"];
     assert_eq!(
@@ -139,7 +140,7 @@ async fn blocks_are_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_are_told_of() {
+async fn subscribers_receive_transaction_events() {
     let served = Served::start().await;
     let mut socket = Socket::open(&served).await;
     let raw = [coins(0), coins(1)];
@@ -147,7 +148,7 @@ async fn transactions_are_told_of() {
     let to = bech32("cosmos", RECEIVER);
     socket.subscribe(1, &format!("tm.event='Tx' AND tx.hash='{}'", hash(&raw[1]))).await;
     socket.subscribe(2, &format!("tm.event='Tx' AND transfer.recipient='{to}'")).await;
-    // Never: it is of another kind, and of nobody.
+    // Never matches, because there is no such event.
     socket.subscribe(3, &format!("tm.event='NewBlock' AND transfer.recipient='{to}'")).await;
     socket.subscribe(4, "message.sender='cosmos1nobody'").await;
     for raw in &raw {
@@ -158,7 +159,7 @@ async fn transactions_are_told_of() {
         (&first["id"], &first["result"]["events"]["tx.hash"]),
         (&json!(2), &json!([hash(&raw[0])]))
     );
-    // Both queries match the second.
+    // Both queries match the second transaction.
     let mut second = [socket.next().await, socket.next().await];
     second.sort_by_key(|message| message["id"].as_u64());
     assert_eq!([&second[0]["id"], &second[1]["id"]], [1, 2]);
@@ -167,9 +168,9 @@ async fn transactions_are_told_of() {
     let asked = served.comet("tx", by_hash).await;
     let data = &second[0]["result"]["data"];
     assert_eq!(data["type"], "tendermint/event/Tx");
-    let told = &data["value"]["TxResult"];
+    let event = &data["value"]["TxResult"];
     assert_eq!(
-        (&told["height"], &told["tx"], &told["result"]),
+        (&event["height"], &event["tx"], &event["result"]),
         (&asked["height"], &asked["tx"], &asked["tx_result"])
     );
     let events = &second[0]["result"]["events"];
@@ -178,21 +179,21 @@ async fn transactions_are_told_of() {
         (&events["tm.event"], &events["tx.height"]),
         (&json!(["Tx"]), &json!([asked["height"]]))
     );
-    // An Ethereum one, by the hash that its receipt has.
+    // An Ethereum transaction, by the hash in its receipt.
     let (_, number) = served.ether_moved(0).await;
     let query = format!("tx.height>{number} AND message.txType EXISTS AND tx.fee EXISTS");
     socket.subscribe(5, &query).await;
     let (moved, _) = served.ether_moved(1).await;
-    let told = socket.told(5).await;
-    assert_eq!(told["events"]["tx.hash"], json!([moved]));
-    // The events of its checks and of its message both name the hash.
+    let event = socket.next_event(5).await;
+    assert_eq!(event["events"]["tx.hash"], json!([moved]));
+    // The events of its checks and of its message both contain the hash.
     let hash = format!("0x{}", moved.to_lowercase());
-    assert_eq!(told["events"]["ethereum_tx.ethereumTxHash"], json!([hash, hash]));
+    assert_eq!(event["events"]["ethereum_tx.ethereumTxHash"], json!([hash, hash]));
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_answered_and_wrong_ones_refused() {
+async fn websocket_calls_are_answered_and_malformed_ones_refused() {
     const QUERY: &str = "tm.event='NewBlock'";
     let served = Served::start().await;
     let mut socket = Socket::open(&served).await;
@@ -225,7 +226,7 @@ async fn calls_are_answered_and_wrong_ones_refused() {
     }
     let (_, text) = refused(socket.call(20, "subscribe", json!(["tx.height=5"])).await);
     assert!(text.contains("5 subscriptions on this connection"), "{text}");
-    // Once its end is answered, nothing more is told of a subscription.
+    // After the response to `unsubscribe` there are no further events of a subscription.
     let ended = socket.call(21, "unsubscribe", json!([QUERY])).await;
     assert_eq!(ended["result"], json!({}));
     served.mined(&coins(0)).await;

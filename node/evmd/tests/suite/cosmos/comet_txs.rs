@@ -1,5 +1,4 @@
-//! Transactions over CometBFT's RPC: sent, waited for, found, and counted while they wait; and queries of
-//! the modules.
+//! Transactions over CometBFT's RPC: broadcasts, searches and unconfirmed transactions; and ABCI queries.
 
 use super::{
     comet::{RECEIVER, coins},
@@ -37,7 +36,7 @@ async fn transactions_are_sent_and_found() {
         (&committed["hash"], &committed["tx_result"]["code"]),
         (&json!(hash(&third)), &json!(0))
     );
-    // All are mined now, and are what REST shows.
+    // All of them are mined now, and equal those of REST.
     let by_hash = json!({ "hash": BASE64.encode(Sha256::digest(&third)), "prove": true });
     let found = served.comet("tx", by_hash).await;
     let rest = served.get(&format!("/cosmos/tx/v1beta1/txs/{}", hash(&third))).await;
@@ -61,18 +60,22 @@ async fn transactions_are_sent_and_found() {
     assert_eq!(list["txs"].as_array().unwrap().len(), 2);
     let list = search(json!({ "page": 2, "per_page": 2 })).await;
     assert_eq!(list["txs"], json!([found]));
-    // A used sequence is refused, whoever waits.
+    // A used sequence is refused, whichever method is used.
     for method in ["broadcast_tx_sync", "broadcast_tx_commit"] {
         let refused = served.comet(method, json!({ "tx": BASE64.encode(&raw) })).await;
-        let told = refused.get("check_tx").unwrap_or(&refused);
-        assert_eq!((&told["code"], &told["codespace"]), (&json!(32), &json!("sdk")), "{refused}");
+        let checked = refused.get("check_tx").unwrap_or(&refused);
+        assert_eq!(
+            (&checked["code"], &checked["codespace"]),
+            (&json!(32), &json!("sdk")),
+            "{refused}"
+        );
         assert_eq!(refused["hash"], json!(hash(&raw)));
     }
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ethereum_transaction_comes_in_its_envelope() {
+async fn ethereum_transaction_is_returned_in_its_envelope() {
     let served = Served::start().await;
     let (hash, number) = served.ether_moved(0).await;
     let bytes = BASE64.encode(hex::decode(&hash).unwrap());
@@ -84,7 +87,7 @@ async fn an_ethereum_transaction_comes_in_its_envelope() {
     let (_, decoded) = served.post("/cosmos/tx/v1beta1/decode", &decoding).await;
     let rest = served.get(&format!("/cosmos/tx/v1beta1/txs/{hash}")).await;
     assert_eq!(decoded["tx"], rest["tx"]);
-    // Either form is broadcast, and is known by now.
+    // Both forms can be broadcast, and are known now.
     for tx in [found["tx"].clone(), json!(BASE64.encode(transfer(1, 0, RECEIVER)))] {
         let again = served.comet("broadcast_tx_sync", json!({ "tx": tx })).await;
         assert_ne!(again["code"], 0, "{again}");
@@ -96,7 +99,7 @@ async fn an_ethereum_transaction_comes_in_its_envelope() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn modules_are_asked_through_abci() {
+async fn abci_queries_return_the_responses_of_modules() {
     const PATH: &str = "/cosmos.bank.v1beta1.Query/Balance";
     let served = Served::start().await;
     let mined = served.mined(&coins(0)).await;
@@ -119,18 +122,18 @@ async fn modules_are_asked_through_abci() {
             format!("/abci_query?path=%22{PATH}%22&data=0x{data}&height={height}&prove=false");
         assert_eq!(served.comet_get(&uri).await.1["result"]["response"], response);
     }
-    // The newest block, and exactly what gRPC answers.
+    // The newest block, and exactly the response of gRPC.
     let response = ask(json!({ "path": PATH, "data": data })).await["response"].take();
     assert!(response["height"].as_str().unwrap().parse::<i64>().unwrap() >= height);
     let mut grpc = Client::connect(&served).await;
-    let told = grpc.bytes(&PATH[1..], request.encode_to_vec()).await.unwrap();
-    assert_eq!(response["value"], json!(BASE64.encode(told)));
+    let message = grpc.bytes(&PATH[1..], request.encode_to_vec()).await.unwrap();
+    assert_eq!(response["value"], json!(BASE64.encode(message)));
     let missing = "/cosmos.auth.v1beta1.Query/Account";
-    let nobody = QueryBalanceRequest { address: address_of(0).replace('1', "2"), ..request };
+    let unknown = QueryBalanceRequest { address: address_of(0).replace('1', "2"), ..request };
     let unused = hex::encode([&[0x0a, 42][..], format!("0x{:040x}", 0xaa).as_bytes()].concat());
     for (path, data, height, code, log) in [
         (missing, unused.as_str(), 0, 22, "rpc error: code = NotFound desc = account cosmos1"),
-        (PATH, &*hex::encode(nobody.encode_to_vec()), 0, 18, "rpc error: code = InvalidArgument"),
+        (PATH, &*hex::encode(unknown.encode_to_vec()), 0, 18, "rpc error: code = InvalidArgument"),
         ("/store/bank/key", "", 0, 6, "unknown query path: unknown request"),
         ("no path", "", 0, 6, "unknown query path: unknown request"),
         ("", "", 0, 6, "unknown query path: unknown request"),
@@ -140,16 +143,16 @@ async fn modules_are_asked_through_abci() {
         let given = json!({ "path": path, "data": data, "height": height });
         let response = ask(given).await["response"].take();
         assert_eq!((&response["code"], &response["codespace"]), (&json!(code), &json!("sdk")));
-        let told = response["log"].as_str().unwrap();
-        assert!(told.starts_with(log), "{response}");
-        assert_eq!(told.matches("key not found").count(), usize::from(code == 22), "{told}");
+        let text = response["log"].as_str().unwrap();
+        assert!(text.starts_with(log), "{response}");
+        assert_eq!(text.matches("key not found").count(), usize::from(code == 22), "{text}");
         assert_eq!(response["value"], Value::Null);
     }
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_counted_and_listed() {
+async fn unconfirmed_transactions_are_counted_and_listed() {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
     let home = native_home(folder.path());
@@ -161,7 +164,7 @@ async fn what_waits_is_counted_and_listed() {
         assert_eq!(sent["code"], 0, "{sent}");
     }
     let waiting = served.comet("num_unconfirmed_txs", json!({})).await;
-    // In the pool a Cosmos transaction has its type before it.
+    // In the pool, a Cosmos transaction has its type byte.
     let bytes = (raw.len() + 1 + ether.len()).to_string();
     assert_eq!((&waiting["total"], &waiting["total_bytes"]), (&json!("2"), &json!(bytes)));
     let listed = served.comet("unconfirmed_txs", json!({ "limit": "1000" })).await;
@@ -171,16 +174,16 @@ async fn what_waits_is_counted_and_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_so_many_wait_for_a_block() {
+async fn waiting_broadcast_commits_are_limited() {
     let served = Arc::new(Served::start().await);
-    // Behind a gap of nonces no block takes them.
+    // Transactions behind a nonce gap are not included in a block.
     let mut waiting = JoinSet::new();
     for nonce in 5..21 {
         let served = Arc::clone(&served);
         let params = json!([BASE64.encode(transfer(1, nonce, RECEIVER))]);
         waiting.spawn(async move { served.comet("broadcast_tx_commit", params).await });
     }
-    // Until all places are taken it is the missing transaction that is complained of.
+    // Until all permits are in use, the error is about the missing transaction.
     let refusing = async {
         loop {
             let (_, said) = served.comet_fails("broadcast_tx_commit", json!({})).await;
@@ -191,11 +194,11 @@ async fn only_so_many_wait_for_a_block() {
     };
     let said = tokio::time::timeout(PATIENCE, refusing).await.expect("a refusal");
     assert!(said.starts_with("16 calls are waiting for a block: "), "{said}");
-    // Others are answered meanwhile; who goes leaves its place.
+    // Other calls are answered in the meantime, and a client that disconnects releases its permit.
     served.comet("status", json!({})).await;
     waiting.shutdown().await;
     let missing =
         async { while served.comet_fails("broadcast_tx_commit", json!({})).await.1 == said {} };
     tokio::time::timeout(PATIENCE, missing).await.expect("a place");
-    Arc::into_inner(served).expect("nobody else has it").stop().await;
+    Arc::into_inner(served).expect("unknown else has it").stop().await;
 }

@@ -1,5 +1,5 @@
-//! cosmjs, which wallets of Cosmos chains are made of, against a node. `.ci/clients` installs it; it is
-//! found through `NODE_PATH`.
+//! cosmjs, a client library of Cosmos wallets, against a node. `.ci/clients` installs it; it is found through
+//! `NODE_PATH`.
 
 use super::served::Served;
 use crate::client::PATIENCE;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use std::{net::SocketAddr, path::Path};
 use tokio::process::Command;
 
-/// The account that sends.
+/// The account of the sender.
 const SENDER: usize = 3;
-/// Who receives.
+/// The recipient.
 const RECEIVER: &str = "cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn";
 
-/// Runs a script against an address; the first line it prints.
+/// Runs a script against an address; returns the first line of its output.
 async fn run(script: &str, address: SocketAddr) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let child = Command::new("node")
@@ -32,10 +32,10 @@ async fn run(script: &str, address: SocketAddr) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs cosmjs: run .ci/clients"]
-async fn cosmjs_speaks_to_comet() {
+async fn cosmjs_works_with_the_comet_rpc() {
     let served = Served::start().await;
-    let told = run("comet.cjs", served.comet.address).await;
-    for hash in told["hashes"].as_array().unwrap() {
+    let output = run("comet.cjs", served.comet.address).await;
+    for hash in output["hashes"].as_array().unwrap() {
         let found = served.get(&format!("/cosmos/tx/v1beta1/txs/{}", hash.as_str().unwrap())).await;
         assert_eq!(
             (&found["tx_response"]["txhash"], &found["tx_response"]["code"]),
@@ -50,12 +50,12 @@ async fn cosmjs_speaks_to_comet() {
 async fn cosmjs_sends_and_nonces_agree() {
     let served = Served::start().await;
     let account = &DEV_ACCOUNTS[SENDER];
-    let told = run("cosmjs.cjs", served.node.rest.address).await;
+    let output = run("cosmjs.cjs", served.node.rest.address).await;
     let nonce =
         served.node.call("eth_getTransactionCount", json!([account.address, "latest"])).await;
-    assert_eq!((told["sequence"].as_str(), nonce.as_str()), (Some("2"), Some("0x2")));
-    // JSON-RPC finds it by either hash, and shows it whole.
-    for hash in told["hashes"].as_array().unwrap() {
+    assert_eq!((output["sequence"].as_str(), nonce.as_str()), (Some("2"), Some("0x2")));
+    // JSON-RPC finds it by both hashes, and returns all fields.
+    for hash in output["hashes"].as_array().unwrap() {
         let hash = format!("0x{}", hash.as_str().unwrap().to_lowercase());
         let tx = served.node.call("eth_getTransactionByHash", json!([hash])).await;
         assert_eq!((&tx["type"], &tx["value"]), (&json!("0xa"), &json!("0x7")), "{tx}");

@@ -1,5 +1,5 @@
-//! Chains whose token has 6, 8 or 18 decimals, through every interface: accounts hold wei, Cosmos transactions
-//! and queries count in the token's base unit.
+//! Chains whose token has 6, 8 or 18 decimals, through every interface: balances are stored in wei, and Cosmos
+//! transactions and queries use the base unit of the token.
 
 use super::served::{FORKING, Served, evmd};
 use crate::{
@@ -38,30 +38,30 @@ use transactions::cosmos::{CosmosTx, Signatures};
 const GAS: u64 = 400_000;
 /// Balance of a development account, in wei: 10,000 tokens.
 const BALANCE: &str = "10000000000000000000000";
-/// An account whose balance is 5 units of 6 decimals and a part of one.
+/// An account whose balance is 5 units of 6 decimals and a fraction.
 const FRACTIONAL: Address = Address::repeat_byte(0xf1);
 /// An account with less than one unit of 6 or of 8 decimals.
 const DUST: Address = Address::repeat_byte(0xd0);
 
-/// A token, and the price of gas on its chain, which never moves.
+/// A token, and the constant gas price on its chain.
 #[derive(Clone, Copy)]
 struct Chain {
     denom: &'static str,
     extended: &'static str,
     decimals: u8,
-    /// The base fee and the minimum, in the base unit.
+    /// The base fee and the minimum price, in the base unit.
     price: &'static str,
-    /// The least fee for [`GAS`], in the base unit.
+    /// The minimum fee for [`GAS`], in the base unit.
     least_fee: u64,
 }
 
-/// The price is 10^10 wei, of which a base unit has 10^12.
+/// The price is 10^10 wei; a base unit is 10^12 wei.
 const SIX: Chain =
     Chain { denom: "utest", extended: "atest", decimals: 6, price: "0.01", least_fee: 4_000 };
-/// The price is 10^10 wei, which is a base unit.
+/// The price is 10^10 wei; a base unit is 10^10 wei.
 const EIGHT: Chain =
     Chain { denom: "sat", extended: "asat", decimals: 8, price: "1", least_fee: 400_000 };
-/// The price is 10^10 wei, and a base unit is a wei.
+/// The price is 10^10 wei; a base unit is one wei.
 const EIGHTEEN: Chain = Chain {
     denom: "atest",
     extended: "atest",
@@ -69,7 +69,7 @@ const EIGHTEEN: Chain = Chain {
     price: "10000000000",
     least_fee: 4_000_000_000_000_000,
 };
-/// Wei per gas on all of them.
+/// The gas price of all of them in wei.
 const PRICE_WEI: u128 = 10_000_000_000;
 
 impl Chain {
@@ -93,7 +93,7 @@ impl Chain {
         Genesis::from_json(&file.to_string()).unwrap()
     }
 
-    /// A node that makes a block for each transaction and no others.
+    /// A node that only produces a block when there is a transaction.
     async fn serve(&self, rules: &Value) -> Served {
         let folder = tempfile::tempdir().unwrap();
         let opening = FORKING.lock().await;
@@ -115,7 +115,7 @@ impl Chain {
         })
     }
 
-    /// A transaction of account 0 that pays this fee, in the base unit.
+    /// A transaction of account 0 with this fee, in the base unit.
     fn signed(&self, sequence: u64, fee: u64, message: Any) -> Vec<u8> {
         let unsigned = self.with_signature(sequence, fee, message.clone(), Vec::new());
         let digest = CosmosTx::decode(&unsigned, Signatures::Optional).unwrap().digest(CHAIN_ID);
@@ -156,7 +156,7 @@ async fn wei(served: &Served, address: Address) -> U256 {
     balance.as_str().unwrap().parse().unwrap()
 }
 
-/// Balance over REST, by a name.
+/// The balance over REST, by the name of a unit.
 async fn balance(served: &Served, address: Address, denom: &str) -> String {
     let path = format!("/cosmos/bank/v1beta1/balances/{address}/by_denom?denom={denom}");
     let answer = served.get(&path).await;
@@ -164,7 +164,7 @@ async fn balance(served: &Served, address: Address, denom: &str) -> String {
     answer["balance"]["amount"].as_str().unwrap().to_owned()
 }
 
-/// The values of an attribute of a transaction's events.
+/// The values of an attribute in the events of a transaction.
 fn values(response: &Value, kind: &str, key: &str) -> Vec<String> {
     let events = response["events"].as_array().unwrap().iter();
     let events = events.filter(|event| event["type"] == kind);
@@ -173,7 +173,7 @@ fn values(response: &Value, kind: &str, key: &str) -> Vec<String> {
     found.map(|attribute| attribute["value"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Asks a method of gRPC.
+/// Calls a gRPC method.
 async fn grpc<Q, A>(served: &Served, path: &'static str, request: Q) -> A
 where
     Q: Message + Send + Sync + 'static,
@@ -251,13 +251,13 @@ async fn queries_show_whole_base_units() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transfers_and_fees_count_in_base_units() {
+async fn transfers_and_fees_use_base_units() {
     for chain in [SIX, EIGHT, EIGHTEEN] {
         let served = chain.serve(&newest_rules()).await;
         let (alice, bob, factor) =
             (DEV_ACCOUNTS[0].address, Address::repeat_byte(0xb0), chain.factor());
         let before = wei(&served, alice).await;
-        // One below the minimum, and the minimum itself.
+        // One below the minimum fee, and the minimum itself.
         let low = chain.signed(0, chain.least_fee - 1, chain.send(bob, 7));
         let (code, log) = served.broadcast(&low).await;
         let text = format!(
@@ -276,7 +276,7 @@ async fn transfers_and_fees_count_in_base_units() {
         assert_eq!(wei(&served, alice).await, before - sent - fee);
         assert_eq!(wei(&served, chain::FEE_COLLECTOR).await, fee);
         assert_eq!(balance(&served, bob, chain.denom).await, "7");
-        // Events, over REST and over CometBFT's RPC.
+        // Events over REST and CometBFT's RPC.
         let fee_text = format!("{}{}", chain.least_fee, chain.denom);
         let sent_text = format!("7{}", chain.denom);
         let both = [fee_text.clone(), sent_text];
@@ -293,7 +293,7 @@ async fn transfers_and_fees_count_in_base_units() {
         let tx = &block["transactions"][0];
         let shown = |field: &str| tx[field].as_str().unwrap().parse::<U256>().unwrap();
         assert_eq!((shown("value"), shown("maxFeePerGas")), (sent, U256::from(PRICE_WEI)));
-        // A part of a unit comes and goes by Ethereum transactions, and is not shown in units.
+        // Ethereum transactions can transfer fractions of a unit, which are not shown in units.
         let part = TxEip1559 {
             chain_id: CHAIN_ID,
             nonce: 0,
@@ -309,19 +309,19 @@ async fn transfers_and_fees_count_in_base_units() {
         let held = sent + factor - U256::ONE;
         assert_eq!(wei(&served, bob).await, held);
         assert_eq!(balance(&served, bob, chain.denom).await, (held / factor).to_string());
-        // Its envelope counts in wei.
+        // Its envelope uses wei.
         let tx = served.get(&format!("/cosmos/tx/v1beta1/txs/{}", hash.as_str().unwrap())).await;
         let fee = &tx["tx"]["auth_info"]["fee"]["amount"][0];
         let most = U256::from(FEE_CAP) * U256::from(21_000);
         assert_eq!(*fee, json!({ "denom": chain.extended, "amount": most.to_string() }));
-        // So does the event of its fee, which is at the base fee.
+        // So does the event of its fee, which uses the base fee.
         let paid = format!("{}{}", PRICE_WEI * 21_000, chain.extended);
         assert_eq!(values(&tx["tx_response"], "tx", "fee"), [paid]);
         served.stop().await;
     }
 }
 
-/// An answer of CometBFT's RPC.
+/// A response of CometBFT's RPC.
 async fn comet(served: &Served, path: &str) -> (u16, Value) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let (status, text) = client::exchange(served.comet.address, request.as_bytes()).await;
@@ -336,7 +336,7 @@ async fn amounts_at_the_boundaries() {
     let nothing = chain.with_signature(0, 4_000, chain.send(bob, 0), vec![1; 64]);
     let (code, log) = served.broadcast(&nothing).await;
     assert_eq!((code, log.as_str()), (10, "0utest: invalid coins"));
-    // 256 bits of units are more than 256 bits of wei, which no account has.
+    // 256 bits of units exceed 256 bits of wei, which no account has.
     let huge = U256::MAX / chain.factor();
     for amount in [huge, huge + U256::ONE, U256::MAX >> 1] {
         let tx = chain.signed(0, 4_000, chain.send(bob, amount));
@@ -345,7 +345,7 @@ async fn amounts_at_the_boundaries() {
         let text = format!("spendable balance 10000000000utest is smaller than {amount}utest");
         assert!(tried["message"].as_str().unwrap().contains(&text), "{tried}");
     }
-    // All whole units, for which there is a fee to pay besides.
+    // The whole balance in units, without enough for the fee.
     let all: U256 = BALANCE.parse::<U256>().unwrap() / chain.factor();
     let rest = all - U256::from(8_000);
     let mined = served.mined(&chain.signed(0, 4_000, chain.send(bob, rest + U256::ONE))).await;
@@ -358,7 +358,7 @@ async fn amounts_at_the_boundaries() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deposits_count_in_base_units() {
+async fn deposits_use_base_units() {
     let chain = SIX;
     let served = chain.serve(&newest_rules()).await;
     let gov = transactions::cosmos::gov_address();
@@ -380,9 +380,9 @@ async fn deposits_count_in_base_units() {
     served.stop().await;
 }
 
-/// Under version 0 Cosmos transactions move wei whatever the decimals are, and queries say so.
+/// With version 0 of the rules, Cosmos transactions and queries use wei, whatever the decimals are.
 #[tokio::test(flavor = "multi_thread")]
-async fn version_0_counts_in_wei() {
+async fn rules_version_0_uses_wei() {
     let chain = SIX;
     let served = chain.serve(&json!([{ "version": 0, "height": 0 }])).await;
     let (alice, bob) = (DEV_ACCOUNTS[0].address, Address::repeat_byte(0xb0));
@@ -401,9 +401,10 @@ async fn version_0_counts_in_wei() {
     served.stop().await;
 }
 
-/// The unit changes at the height from which version 1 is in force, and the chain imports to the same head.
+/// The unit changes at the height at which version 1 takes effect, and an import of the chain has the same
+/// head.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_adopting_chain_changes_its_unit_at_the_height() {
+async fn adopting_chain_changes_its_unit_at_the_height() {
     let chain = SIX;
     let rules = json!([{ "version": 0, "height": 0 }, { "version": 1, "height": 3 }]);
     let folder = tempfile::tempdir().unwrap();
@@ -414,10 +415,10 @@ async fn an_adopting_chain_changes_its_unit_at_the_height() {
     let served = Served::on(folder, home, producing(Some(Duration::from_millis(5)))).await;
     let bob = Address::repeat_byte(0xb0);
     let wei_fee = 4_000_000_000_000_000;
-    // This one waits for the four before it, and counts in wei.
+    // This transaction waits for the four before it, and uses wei.
     let waiting = chain.signed(4, wei_fee, chain.send(bob, 7));
     assert_eq!(served.broadcast(&waiting).await, (0, String::new()));
-    // Each is in a block of its own.
+    // Each is in a separate block.
     for (sequence, fee) in [(0, wei_fee), (1, wei_fee), (2, 4_000), (3, 4_000)] {
         let mined = served.mined(&chain.signed(sequence, fee, chain.send(bob, 7))).await;
         assert_eq!(
@@ -428,20 +429,21 @@ async fn an_adopting_chain_changes_its_unit_at_the_height() {
     }
     let (old, new) = (U256::from(14), chain.factor() * U256::from(14));
     assert_eq!(wei(&served, bob).await, old + new);
-    // The same balance at heights before and after, each in the unit of its block.
+    // The same balance at heights before and after, in the unit of the block.
     for (height, amount) in [("2", "14".to_owned()), ("3", "7".to_owned()), ("4", "14".to_owned())]
     {
         let path = format!("/cosmos/bank/v1beta1/balances/{bob}/by_denom?denom=utest");
         let (_, answer) = served.ask_at(&path, Some(height)).await;
         assert_eq!(answer["balance"]["amount"], amount, "{height}");
     }
-    // Mined transactions keep the amounts that they had.
+    // Mined transactions keep their amounts.
     let block = |number: &str| served.node.call("eth_getBlockByNumber", json!([number, true]));
     let value = |block: Value| block["transactions"][0]["value"].as_str().unwrap().to_owned();
     assert_eq!(value(block("0x2").await), "0x7");
     let units = chain.factor() * U256::from(7);
     assert_eq!(value(block("0x3").await), format!("{units:#x}"));
-    // What waited was accepted in the old unit: it is dropped when its turn comes, and has no effect.
+    // The pending transaction was accepted in the old unit. It is dropped when it is executed, and has no
+    // effect.
     let dropping = async {
         let empty = json!({ "pending": "0x0", "queued": "0x0" });
         while served.node.call("txpool_status", json!([])).await != empty {}
@@ -476,7 +478,7 @@ async fn an_adopting_chain_changes_its_unit_at_the_height() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_minimum_price_of_the_mempool_is_in_base_units() {
+async fn minimum_price_of_the_mempool_is_in_base_units() {
     let chain = SIX;
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
@@ -498,7 +500,7 @@ async fn the_minimum_price_of_the_mempool_is_in_base_units() {
     }
     let config = served.get("/cosmos/base/node/v1beta1/config").await;
     assert_eq!(config["minimum_gas_price"], "0.020000000000000000utest");
-    // The price that a command chooses reaches the minimum.
+    // The price that a command chooses is at least the minimum.
     let keys = tempfile::tempdir().unwrap();
     let key = hex::encode(DEV_ACCOUNTS[0].private_key);
     evmd(keys.path(), format!("keys unsafe-import-eth-key alice {key}")).await;
@@ -510,7 +512,7 @@ async fn the_minimum_price_of_the_mempool_is_in_base_units() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_line_counts_in_base_units() {
+async fn command_line_uses_base_units() {
     let chain = SIX;
     let served = chain.serve(&newest_rules()).await;
     let home = tempfile::tempdir().unwrap();
@@ -518,7 +520,7 @@ async fn the_command_line_counts_in_base_units() {
     evmd(home.path(), format!("keys unsafe-import-eth-key alice {key}")).await;
     let (bob, node) = (Address::repeat_byte(0xb0), format!("http://{}", served.node.rest.address));
     let sends = [
-        // The fee is a price of the node's choice.
+        // The fee uses the default price.
         format!("tx bank send alice {bob} 7utest -y --node {node}"),
         format!("tx bank send alice {bob} 7utest --gas-prices 0.01utest -y --node {node}"),
         format!("tx evm send alice {bob} 7utest -y --node {node}"),
@@ -534,7 +536,7 @@ async fn the_command_line_counts_in_base_units() {
     let shown = evmd(home.path(), format!("query bank balances {bob} --node {node}")).await;
     assert!(shown.starts_with("balances:\n- amount: \"21\"\n  denom: utest\n"), "{shown}");
     served.stop().await;
-    // Genesis takes both units, and a number of wei.
+    // Genesis accepts both units, and a number of wei.
     let file = home.path().join("genesis.json");
     std::fs::write(&file, chain.genesis(&newest_rules()).to_json()).unwrap();
     for (byte, amount, expected) in

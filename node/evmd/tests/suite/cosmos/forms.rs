@@ -1,4 +1,4 @@
-//! What a signature covers, and which forms of a transaction each version of the rules accepts.
+//! What a signature covers, and the encodings of a transaction that each version of the rules accepts.
 
 use super::served::{FORKING, Served};
 use crate::common::{
@@ -51,12 +51,12 @@ fn alice() -> PrivateKey {
     PrivateKey::from_bytes(DEV_ACCOUNTS[0].private_key.as_slice()).unwrap()
 }
 
-/// A transaction of account 0, to be changed before or after it is signed.
+/// A transaction of account 0 that can be changed before or after it is signed.
 #[derive(Clone)]
 struct Draft {
     body: TxBody,
     auth: AuthInfo,
-    /// Stated default values, after body and `AuthInfo`.
+    /// Explicit default values, appended to body and `AuthInfo`.
     defaults: [Vec<u8>; 2],
     signature: Vec<u8>,
 }
@@ -88,7 +88,7 @@ impl Draft {
         self
     }
 
-    /// The timeout height 0 in the body.
+    /// An explicit timeout height of 0 in the body.
     fn with_defaults(mut self) -> Self {
         self.defaults[0] = vec![0x18, 0];
         self
@@ -124,13 +124,13 @@ impl Draft {
         changed
     }
 
-    /// The transaction under its EIP-2718 type, which nothing rewrites.
+    /// The transaction with its EIP-2718 type byte, in which form it is not rewritten.
     fn envelope(&self) -> String {
         hex::encode_prefixed([&[0x0a][..], &self.raw()].concat())
     }
 }
 
-/// Sends a transaction as it is; whether the pool takes it.
+/// Sends a transaction without changes; returns whether the pool accepts it.
 async fn is_taken(served: &Served, draft: &Draft) -> bool {
     let answer = served.node.answer("eth_sendRawTransaction", json!([draft.envelope()])).await;
     answer.get("result").is_some()
@@ -146,13 +146,13 @@ async fn fee_payer_is_part_of_the_amino_document() {
     let absent = String::from_utf8(Draft::payment(AMINO, 0).read().sign_bytes(CHAIN_ID)).unwrap();
     assert!(!absent.contains("payer"), "{absent}");
     assert_eq!(served.broadcast(&stated.signed().raw()).await, (0, String::new()));
-    // Nobody else can add it to, or take it from, what was signed.
+    // A third party can neither add it to the signed content nor remove it.
     let signed = Draft::payment(AMINO, 1).signed();
     assert_eq!(served.broadcast(&signed.clone().with_payer().raw()).await.0, 4);
     let stated = Draft::payment(AMINO, 1).with_payer().signed();
     let removed = stated.changed(|draft| draft.auth.fee.as_mut().unwrap().payer.clear());
     assert_eq!(served.broadcast(&removed.raw()).await.0, 4);
-    // The renderings of wallets have no place for it.
+    // The EIP-712 formats of wallets do not contain it.
     for digest in Draft::payment(AMINO, 1).read().wallet_digests(CHAIN_ID) {
         let rendered = Draft::payment(AMINO, 1).signed_over(digest);
         assert_eq!(served.broadcast(&rendered.clone().with_payer().raw()).await.0, 4);
@@ -161,7 +161,7 @@ async fn fee_payer_is_part_of_the_amino_document() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_can_be_changed_that_is_not_signed() {
+async fn unsigned_content_cannot_be_changed() {
     let served = served(true, None).await;
     let mut sequence = 0;
     for rendering in [None, Some(0), Some(1)] {
@@ -195,12 +195,12 @@ async fn nothing_can_be_changed_that_is_not_signed() {
         assert!(is_taken(&served, &signed).await, "{rendering:?}");
         sequence += 1;
     }
-    // In SIGN_MODE_DIRECT only the signature is outside what is signed.
+    // In SIGN_MODE_DIRECT only the signature itself is not covered.
     let signed = Draft::payment(DIRECT, sequence).signed();
     let longer = signed.changed(|draft| draft.signature.push(1));
     assert!(!is_taken(&served, &longer).await);
     assert!(!is_taken(&served, &signed.clone().with_defaults()).await);
-    // What wallets send is rewritten before it is hashed.
+    // Transactions of wallets are normalised before they are hashed.
     let (code, _) = served.broadcast(&longer.raw()).await;
     assert_eq!(code, 0);
     assert!(!is_taken(&served, &signed).await, "it is known");
@@ -208,18 +208,18 @@ async fn nothing_can_be_changed_that_is_not_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn default_values_may_be_stated() {
+async fn explicit_default_values_are_accepted() {
     let served = served(true, Some(Duration::from_millis(5))).await;
-    // Signed with them: they stay, and so does the hash.
+    // The signature covers them, so they stay, and the hash does, too.
     let direct = Draft::payment(DIRECT, 0).with_defaults().signed();
     let mined = served.mined(&direct.raw()).await;
     let hash = |draft: &Draft| hex::encode_upper(Sha256::digest(draft.raw()));
     assert_eq!((&mined["code"], &mined["txhash"]), (&json!(0), &json!(hash(&direct))));
-    // Not covered by the signature: the hash is that of the transaction without them.
+    // The signature does not cover them, so the hash is that of the transaction without them.
     let plain = Draft::payment(AMINO, 1).signed();
     let mined = served.mined(&plain.clone().with_defaults().raw()).await;
     assert_eq!((&mined["code"], &mined["txhash"]), (&json!(0), &json!(hash(&plain))));
-    // In a message, an empty note, and in AuthInfo, an empty payer and granter.
+    // An empty memo in a message, and an empty payer and granter in AuthInfo.
     let vote =
         v1::MsgVote { proposal_id: 9, voter: address_of(0), option: 1, ..Default::default() };
     let mut message = any(&vote);
@@ -269,7 +269,7 @@ async fn former_messages_of_governance_have_the_same_effect() {
     assert_eq!(found["total_deposit"][0]["amount"], "10000001");
     let votes = served.get("/cosmos/gov/v1/proposals/1/votes").await;
     assert_eq!(votes["votes"][0]["options"][0]["option"], "VOTE_OPTION_NO", "{votes}");
-    // A content with an effect of its own is none that this chain has.
+    // This chain does not support any other content.
     let other = Any {
         type_url: "/cosmos.params.v1beta1.ParameterChangeProposal".to_owned(),
         value: vec![],
@@ -282,7 +282,7 @@ async fn former_messages_of_governance_have_the_same_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn version_0_of_the_rules_stays_as_it_was() {
+async fn rules_version_0_is_unchanged() {
     let served = served(false, None).await;
     let vote = MsgVote { proposal_id: 1, voter: address_of(0), option: 1 };
     let refused = [
@@ -307,7 +307,7 @@ async fn version_0_of_the_rules_stays_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn simulation_counts_the_signature_and_the_key() {
+async fn simulation_includes_signature_and_key() {
     let served = Served::start().await;
     let signed = Draft::payment(DIRECT, 0).signed();
     let simulate = async |raw: Vec<u8>| {

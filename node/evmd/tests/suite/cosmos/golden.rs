@@ -1,6 +1,6 @@
-//! Golden answers of every REST path, in all families, and of every gRPC method, which are called by
-//! what reflection says of them. Recorded in `tests/transcripts`; `EVMD_WRITE_DOCS=1` writes anew what
-//! differs.
+//! Recorded responses of every REST path in all families, and of every gRPC method, which are called through
+//! reflection. The recordings are in `tests/transcripts`; with `EVMD_WRITE_DOCS=1`, responses that differ are
+//! recorded again.
 
 use super::{
     grpc::{Client, definitions, services},
@@ -21,7 +21,7 @@ use proto::cosmos::gov::v1::MsgVote;
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf, time::Duration};
 
-/// Fields that differ from run to run: they follow from the time at which blocks were made.
+/// Fields that differ between runs, because they depend on the times of blocks.
 const MASKED: [&str; 9] = [
     "hash",
     "block_hash",
@@ -34,7 +34,7 @@ const MASKED: [&str; 9] = [
     "voting_end_time",
 ];
 
-/// Text with the values of [`MASKED`] fields taken out.
+/// Text without the values of [`MASKED`] fields.
 fn masked(text: &str) -> String {
     let mut text = text.to_owned();
     for name in MASKED {
@@ -49,8 +49,8 @@ fn masked(text: &str) -> String {
     text
 }
 
-/// A chain of four blocks, and no more unless somebody sends something: a transfer of account 1, a
-/// `MsgSend` of account 0, its proposal, and its vote on that.
+/// A chain of four blocks, which only grows with further transactions: a transfer of account 1, a `MsgSend` of
+/// account 0, its proposal, and its vote.
 pub(super) async fn scene() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let mut genesis: Value =
@@ -69,22 +69,23 @@ pub(super) async fn scene() -> Served {
     let proposal = slower_market("1000000000000000000000000000");
     let vote =
         MsgVote { proposal_id: 1, voter: address_of(0), option: 1, metadata: "why not".to_owned() };
-    let nobody = "cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn";
-    let messages = [send(0, nobody, 7), any(&proposal), any(&vote)];
+    let recipient = "cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn";
+    let messages = [send(0, recipient, 7), any(&proposal), any(&vote)];
     for (sequence, message) in (0..).zip(messages) {
         served.mined(&signed(0, sequence, vec![message])).await;
     }
     served
 }
 
-/// A recorded question and its answer.
+/// A recorded request and its response.
 struct Entry {
     before: Vec<String>,
     question: String,
     answer: String,
 }
 
-/// A recording: a question a line, its answer below; `#` and empty lines are for the reader.
+/// A recording: one request per line, followed by its response. Lines starting with `#` and empty lines are
+/// comments.
 pub(super) struct Recording {
     path: PathBuf,
     entries: Vec<Entry>,
@@ -121,7 +122,7 @@ impl Recording {
         }
     }
 
-    /// Holds the recording to what was said, or writes that.
+    /// Compares the recording with the responses, or writes it.
     fn end(&self) {
         if std::env::var_os("EVMD_WRITE_DOCS").is_none() {
             assert!(
@@ -133,14 +134,14 @@ impl Recording {
             return;
         }
         let lines = self.entries.iter().flat_map(|entry| {
-            let told = [format!("> {}", entry.question), entry.answer.clone()];
-            entry.before.iter().cloned().chain(told)
+            let answered = [format!("> {}", entry.question), entry.answer.clone()];
+            entry.before.iter().cloned().chain(answered)
         });
         fs::write(&self.path, lines.map(|line| line + "\n").collect::<String>()).unwrap();
     }
 }
 
-/// Whether a path is one of a template such as `/a/{b}`.
+/// Whether a path matches a template such as `/a/{b}`.
 pub(super) fn is_of(path: &str, template: &str) -> bool {
     let (path, template) = (path.split('/'), template.split('/'));
     path.clone().count() == template.clone().count()
@@ -148,7 +149,7 @@ pub(super) fn is_of(path: &str, template: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_path_of_rest() {
+async fn rest_responses_equal_the_recording() {
     let served = scene().await;
     let mut recording = Recording::read("rest.txt");
     for (at, question) in recording.questions().iter().enumerate() {
@@ -167,7 +168,7 @@ async fn every_path_of_rest() {
         recording.said(at, &format!("{status} {text}"));
     }
     recording.end();
-    // Nothing that is offered is left out.
+    // Every documented operation is in the recording.
     let description = served.get("/openapi.json").await;
     let asked: Vec<_> = recording
         .entries
@@ -176,7 +177,7 @@ async fn every_path_of_rest() {
         .map(|entry| entry.question.split(' ').nth(1).unwrap().split('?').next().unwrap())
         .collect();
     for (template, item) in description["paths"].as_object().unwrap() {
-        // Files, and paths that are not served, have nothing to record.
+        // Files, and paths that are not served, are not recorded.
         let tags = item.as_object().unwrap().values().map(|operation| &operation["tags"]);
         if tags
             .into_iter()
@@ -189,7 +190,7 @@ async fn every_path_of_rest() {
     served.stop().await;
 }
 
-/// What messages inside an `Any` are defined around; nothing imports these.
+/// Messages that are only used inside an `Any`, so that no other definition imports them.
 const INSIDE: [&str; 5] = [
     "cosmos.bank.v1beta1.MsgSend",
     "cosmos.evm.crypto.v1.ethsecp256k1.PubKey",
@@ -198,7 +199,7 @@ const INSIDE: [&str; 5] = [
     "cosmos.gov.v1.MsgSubmitProposal",
 ];
 
-/// A method by the path it is called at.
+/// The method at a path.
 fn method(pool: &DescriptorPool, path: &str) -> MethodDescriptor {
     let (service, name) = path.split_once('/').unwrap();
     let service = pool.get_service_by_name(service).unwrap();
@@ -206,7 +207,7 @@ fn method(pool: &DescriptorPool, path: &str) -> MethodDescriptor {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_method_of_grpc() {
+async fn grpc_responses_equal_the_recording() {
     let served = scene().await;
     let mut client = Client::connect(&served).await;
     let listed = services(&mut client).await;
@@ -239,7 +240,7 @@ async fn every_method_of_grpc() {
     }
     recording.end();
     let questions = recording.questions();
-    // Reflection answers in streams, and is what the calls were made of.
+    // Reflection is a streaming service, and the calls above used it.
     for name in listed.iter().filter(|name| !name.starts_with("grpc.")) {
         for method in pool.get_service_by_name(name).unwrap().methods() {
             let path = format!("{name}/{} ", method.name());
@@ -251,9 +252,9 @@ async fn every_method_of_grpc() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_shown_in_a_cosmos_transaction_only_is_known() {
+async fn public_key_in_a_cosmos_transaction_is_found() {
     let served = scene().await;
-    // Account 2's transaction says its key, account 3's leaves it to the signature.
+    // Account 2's transaction contains its key; account 3's key is recovered from the signature.
     for (account, tells_key) in [(2, true), (3, false)] {
         let path = format!("/cosmos/auth/v1beta1/accounts/{}", address_of(account));
         assert_eq!(served.get(&path).await["account"]["pub_key"], Value::Null);

@@ -1,5 +1,5 @@
-//! The rules of governance, block by block, without a node: what is voted through and what is not, and
-//! who has the deposits then.
+//! The governance rules, block by block, without a node: which proposals pass, and what happens to the
+//! deposits.
 
 use crate::common::signed::{address_of, any, coins, signed};
 use alloy_primitives::{Address, U256};
@@ -17,18 +17,18 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, convert::Infallible};
 use transactions::cosmos::{CosmosTx, Message, Refusal, Signatures};
 
-/// When proposals are submitted, in seconds.
+/// Submission time of proposals, in seconds.
 const START: u64 = 1_000;
-/// Seconds of a vote.
+/// Voting period in seconds.
 const VOTING: u64 = 100;
-/// Seconds to gather a deposit.
+/// Deposit period in seconds.
 const GATHERING: u64 = 50;
-/// The least deposit.
+/// The minimum deposit.
 const DEPOSIT: u64 = 10_000_000;
-/// What each account has.
+/// The balance of each account.
 const RICHES: u64 = 1_000_000_000;
 
-/// Balances in memory; `None` is nobody's.
+/// Balances in memory; `None` is the governance account.
 #[derive(Default)]
 struct Purse(BTreeMap<Option<Address>, U256>);
 
@@ -45,7 +45,7 @@ impl Purse {
 impl Bank for Purse {
     type Error = Infallible;
 
-    /// Accounts begin with [`RICHES`], which are not in the map: what they give wraps below zero.
+    /// The initial balances of [`RICHES`] are not in the map, so that expenses wrap below zero.
     fn transfer(
         &mut self,
         from: Address,
@@ -60,7 +60,7 @@ impl Bank for Purse {
     }
 }
 
-/// A chain of governance alone.
+/// A chain with only the governance module.
 struct Chain {
     genesis: Genesis,
     modules: Modules,
@@ -69,7 +69,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// Development accounts 0 to 3 weigh 40, 30, 20 and 10; these parameters replace the SDK's.
+    /// Development accounts 0 to 3 have the weights 40, 30, 20 and 10. These parameters override the SDK's.
     fn new(params: &Value) -> Self {
         let mut genesis: Value = serde_json::from_str(&Genesis::native_dev(0).to_json()).unwrap();
         let gov = &mut genesis["config"]["evmd"]["gov"];
@@ -90,8 +90,8 @@ impl Chain {
         Self { genesis, modules, purse: Purse::default(), height: 0 }
     }
 
-    /// A block at this time with these messages, each by its account; what it leaves behind, and what
-    /// became of each message.
+    /// Executes a block at this time with these messages, each with its account; returns the outcome of the
+    /// block and of each message.
     fn block(&mut self, time: u64, txs: Vec<(usize, Any)>) -> (Ended, Vec<Result<(), Refusal>>) {
         self.height += 1;
         let params = &self.genesis.spec.native().unwrap().gov;
@@ -134,7 +134,7 @@ impl Chain {
         self.proposal(id).unwrap().status()
     }
 
-    /// In the account of governance.
+    /// The balance of the governance account.
     fn kept(&self) -> U256 {
         self.purse.held(Some(module_address("gov")))
     }
@@ -167,13 +167,13 @@ fn deposit(account: usize, amount: u64) -> (usize, Any) {
 
 use VoteOption::{Abstain, No, NoWithVeto, Yes};
 
-/// Who votes for what; what that comes to, and whether it burns the deposit.
+/// Votes, the expected status, and whether the deposit is burned.
 type Row<'a> = (&'a [(usize, VoteOption)], ProposalStatus, bool);
 
 #[test]
-fn votes_are_weighed_as_the_sdk_weighs_them() {
+fn tally_equals_that_of_the_sdk() {
     use ProposalStatus::{Passed, Rejected};
-    // Quorum 0.334, threshold 0.5, veto 0.334: at the borders, and past them.
+    // Quorum 0.334, threshold 0.5, veto 0.334: at the limits, and beyond them.
     let rows: &[Row<'_>] = &[
         (&[], Rejected, false),
         (&[(1, Yes)], Rejected, false),
@@ -210,7 +210,7 @@ fn votes_are_weighed_as_the_sdk_weighs_them() {
         assert_eq!(chain.purse.of(5), U256::from(RICHES - burned));
         let state = chain.gov().state().to_message();
         assert!(state.votes.is_empty() && state.deposits.is_empty());
-        // It is over: nothing is added to it, and nothing happens again.
+        // The vote has ended: later votes are refused, and nothing is executed twice.
         let (ended, done) = chain.block(START + 500, vec![vote(0, Yes), deposit(5, 1)]);
         assert!(
             done.iter().all(|done| done.as_ref().is_err_and(|refusal| refusal.code.number == 3))
@@ -220,13 +220,13 @@ fn votes_are_weighed_as_the_sdk_weighs_them() {
 }
 
 #[test]
-fn a_missed_quorum_burns_where_genesis_says_so() {
+fn missed_quorum_burns_deposits_if_configured() {
     let mut chain = Chain::new(&json!({ "burn_vote_quorum": true, "burn_vote_veto": false }));
     chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(1, Yes)]);
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Rejected);
     assert_eq!(chain.burned(), U256::from(DEPOSIT));
-    // And a veto does not.
+    // With this setting a veto does not burn the deposit.
     let mut chain = Chain::new(&json!({ "burn_vote_veto": false }));
     chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(0, NoWithVeto)]);
     chain.block(START + VOTING, Vec::new());
@@ -235,13 +235,13 @@ fn a_missed_quorum_burns_where_genesis_says_so() {
 }
 
 #[test]
-fn a_deposit_that_does_not_suffice_in_time_is_given_back_or_burned() {
+fn insufficient_deposit_is_returned_or_burned() {
     for burns in [false, true] {
         let mut chain = Chain::new(&json!({ "burn_proposal_deposit_prevote": burns }));
         let small = DEPOSIT - 2;
         chain.block(START, vec![(5, submission(small, false)), deposit(6, 1)]);
         assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
-        // Votes are not taken before the vote is open.
+        // Votes are refused before the voting period starts.
         let (_, done) = chain.block(START + GATHERING - 1, vec![vote(0, Yes)]);
         assert_eq!(done[0].as_ref().unwrap_err().code.number, 3);
         assert_eq!(chain.kept(), U256::from(small + 1));
@@ -259,7 +259,7 @@ fn a_deposit_that_does_not_suffice_in_time_is_given_back_or_burned() {
 }
 
 #[test]
-fn the_last_deposit_opens_the_vote_and_all_are_given_back() {
+fn sufficient_deposit_starts_the_vote_and_is_returned() {
     let mut chain = Chain::new(&json!({}));
     chain.block(START, vec![(5, submission(0, false)), deposit(6, DEPOSIT - 1)]);
     assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
@@ -276,8 +276,8 @@ fn the_last_deposit_opens_the_vote_and_all_are_given_back() {
 }
 
 #[test]
-fn an_urgent_proposal_that_fails_goes_on_as_an_ordinary_one() {
-    // 60 of 100 are above the ordinary threshold and below the urgent one of 0.667.
+fn failed_expedited_proposal_becomes_a_regular_one() {
+    // 60 of 100 are above the ordinary threshold and below the expedited one of 0.667.
     let votes = || vec![vote(0, Yes), vote(2, Yes), vote(1, No), vote(3, No)];
     let mut chain = Chain::new(&json!({}));
     chain.block(START, vec![(5, submission(5 * DEPOSIT, true))]);
@@ -289,7 +289,7 @@ fn an_urgent_proposal_that_fails_goes_on_as_an_ordinary_one() {
     assert_eq!(chain.kept(), U256::from(5 * DEPOSIT));
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Passed);
-    // With one vote more it passes at once; with the ordinary deposit it does not open.
+    // With one more vote it passes at once. The ordinary deposit does not start an expedited vote.
     let mut chain = Chain::new(&json!({}));
     chain.block(START, vec![(5, submission(DEPOSIT, true))]);
     assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
@@ -302,7 +302,7 @@ fn an_urgent_proposal_that_fails_goes_on_as_an_ordinary_one() {
 }
 
 #[test]
-fn who_is_no_validator_has_no_vote() {
+fn only_validators_can_vote() {
     let mut chain = Chain::new(&json!({}));
     let (_, done) = chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(5, Yes)]);
     let refusal = done[1].as_ref().unwrap_err();

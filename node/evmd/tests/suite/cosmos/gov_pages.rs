@@ -1,4 +1,4 @@
-//! Pages of proposals, deposits and votes while the lists change: nothing is shown twice, and nothing is left out.
+//! Pages of proposals, deposits and votes while the lists change: no item is repeated or skipped.
 
 use super::served::Served;
 use crate::common::signed::{address_of, any, coins, signed};
@@ -25,7 +25,7 @@ async fn mined(served: &Served, from: usize, sequence: u64, messages: Vec<Any>) 
     assert_eq!(done["code"], 0, "{done}");
 }
 
-/// What a list shows of its items, and the key of the next page, encoded for a query.
+/// The items of a list, and the key of the next page, escaped for a query.
 fn page(answer: &Value, list: &str, field: &str) -> (Vec<String>, String) {
     let shown = |item: &Value| item[field].as_str().unwrap().to_owned();
     let items = answer[list].as_array().unwrap().iter().map(shown).collect();
@@ -34,7 +34,7 @@ fn page(answer: &Value, list: &str, field: &str) -> (Vec<String>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_proposals_go_on_where_they_ended() {
+async fn proposal_pages_continue_at_their_key() {
     let served = Served::start().await;
     mined(&served, 1, 0, (0..3).map(|_| proposal(1)).collect()).await;
     mined(&served, 1, 1, (0..2).map(|_| proposal(1)).collect()).await;
@@ -51,7 +51,7 @@ async fn pages_of_proposals_go_on_where_they_ended() {
     let waiting = served.get(&format!("{path}&proposal_status=1")).await;
     let (first, waiting_key) = page(&waiting, "proposals", "id");
     assert_eq!(first, ["1", "2"]);
-    // One is added before the next page of the first list, and one leaves the second list.
+    // One item is added before the next page of the first list, and one is removed from the second list.
     mined(&served, 1, 2, vec![proposal(1), deposit(1, 1, 10_000_000)]).await;
     let next = served.get(&format!("{path}&pagination.reverse=true&pagination.key={key}")).await;
     assert_eq!(page(&next, "proposals", "id").0, ["3", "2"]);
@@ -63,7 +63,7 @@ async fn pages_of_proposals_go_on_where_they_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_deposits_go_on_where_they_ended() {
+async fn deposit_pages_continue_at_their_key() {
     let served = Served::start().await;
     mined(&served, 0, 0, vec![proposal(0), deposit(0, 1, 7)]).await;
     for from in 1..5 {
@@ -71,7 +71,7 @@ async fn pages_of_deposits_go_on_where_they_ended() {
     }
     let path = "/cosmos/gov/v1/proposals/1/deposits?pagination.limit=2";
     let (mut all, mut key) = page(&served.get(path).await, "deposits", "depositor");
-    // New ones have their places before and after the key.
+    // New items are added before and after the key.
     for from in 5..10 {
         mined(&served, from, 0, vec![deposit(from, 1, 7)]).await;
     }

@@ -1,4 +1,4 @@
-//! Golden answers of gRPC, to a client that knows nothing but reflection.
+//! Recorded responses of gRPC, for a client that only uses reflection.
 
 use super::served::Served;
 use crate::common::{
@@ -34,7 +34,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 
 pub(crate) struct Client(Grpc<Channel>);
 
-/// Messages as bytes, for a caller that encodes them itself.
+/// Messages as bytes, for callers that encode them themselves.
 struct Bytes;
 
 impl Codec for Bytes {
@@ -120,7 +120,7 @@ impl Client {
     }
 }
 
-/// Names of the services that version 1 of reflection lists.
+/// The names of the services that reflection v1 lists.
 pub(crate) async fn services(client: &mut Client) -> BTreeSet<String> {
     let request = v1::ServerReflectionRequest {
         host: String::new(),
@@ -138,7 +138,7 @@ pub(crate) async fn services(client: &mut Client) -> BTreeSet<String> {
     }
 }
 
-/// The definitions around a symbol, as version 1alpha of reflection gives them, file by file.
+/// The definitions of a symbol from reflection v1alpha, file by file.
 pub(crate) async fn definitions(client: &mut Client, symbol: &str) -> DescriptorPool {
     use v1alpha::{
         ServerReflectionRequest, ServerReflectionResponse,
@@ -170,7 +170,7 @@ pub(crate) async fn definitions(client: &mut Client, symbol: &str) -> Descriptor
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_finds_its_way_by_reflection() {
+async fn client_can_use_reflection_alone() {
     let served = Served::start().await;
     let mut client = Client::connect(&served).await;
     let listed = services(&mut client).await;
@@ -189,7 +189,7 @@ async fn a_client_finds_its_way_by_reflection() {
     ] {
         assert!(listed.contains(service), "{service}: {listed:?}");
     }
-    // A call made of nothing but what reflection says, as grpcurl makes it.
+    // A call that only uses reflection, as grpcurl does.
     let pool = definitions(&mut client, "cosmos.evm.vm.v1.Query").await;
     let service = pool.get_service_by_name("cosmos.evm.vm.v1.Query").unwrap();
     let method = service.methods().find(|method| method.name() == "Account").unwrap();
@@ -209,7 +209,7 @@ async fn a_client_finds_its_way_by_reflection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_and_a_transaction() {
+async fn grpc_queries_and_a_broadcast() {
     let served = Served::start().await;
     let mut client = Client::connect(&served).await;
     const ACCOUNT: &str = "/cosmos.auth.v1beta1.Query/Account";
@@ -247,7 +247,7 @@ async fn queries_and_a_transaction() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[allow(deprecated, reason = "cosmpy only sets this field")]
-async fn a_transaction_is_tried_by_its_fields_too() {
+async fn decoded_transaction_can_be_simulated() {
     let served = Served::start().await;
     let mut client = Client::connect(&served).await;
     let tx_bytes = signed(0, 0, vec![send(0, &address_of(1), 7)]);
@@ -267,7 +267,7 @@ async fn a_transaction_is_tried_by_its_fields_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fee_market_under_its_three_names() {
+async fn fee_market_is_served_under_three_names() {
     let served = Served::start().await;
     served.node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     let mut client = Client::connect(&served).await;
@@ -280,12 +280,12 @@ async fn the_fee_market_under_its_three_names() {
         request.metadata_mut().insert("x-cosmos-block-height", 1.into());
         let answer: Response<QueryParamsResponse> = client.call(path, request).await.unwrap();
         let params = answer.into_inner().params.unwrap();
-        // Scaled on the wire.
+        // The encoded message contains scaled decimals.
         assert_eq!(params.base_fee, "875000000000000000000000000");
         assert_eq!(params.min_gas_multiplier, "500000000000000000");
         assert_eq!((params.base_fee_change_denominator, params.elasticity_multiplier), (8, 2));
     }
-    // Reflection shows the messages of the version's own package.
+    // Reflection returns the messages in the package of each version.
     for name in ["feemarket.Query", "feemarket.v1.Query"] {
         let pool = definitions(&mut client, name).await;
         let service = pool.get_service_by_name(name).unwrap();
@@ -298,7 +298,7 @@ async fn the_fee_market_under_its_three_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_have_codes() {
+async fn grpc_errors_have_codes() {
     let served = Served::start().await;
     let mut client = Client::connect(&served).await;
     for (address, code) in [
@@ -324,9 +324,9 @@ async fn failures_have_codes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_responses_arrive_complete() {
-    /// Copies its input.
+    /// Returns its input.
     const IDENTITY: &str = "0x0000000000000000000000000000000000000004";
-    /// Calls at once: more would be refused.
+    /// Number of concurrent calls; more would be refused.
     const CALLS: usize = 4;
     let served = Served::start().await;
     let client = Client::connect(&served).await;

@@ -1,4 +1,5 @@
-//! What waits in the pool for a lower base fee is there after a restart too, of either kind.
+//! Transactions that wait in the pool for a lower base fee are still there after a restart, Ethereum and Cosmos
+//! ones.
 
 use super::served::FORKING;
 use crate::{
@@ -15,10 +16,10 @@ use home::Home;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Above the base fee of block 1, 875,000,000 wei, and below that of a block after a full one.
+/// Above the base fee of block 1, 875,000,000 wei, and below that of the block after a full one.
 const PRICE: u64 = 900_000_000;
 
-/// A transfer of account `from` with this gas limit, all of which it is charged here.
+/// A transfer of account `from` with this gas limit, all of which is charged on this chain.
 fn transfer(from: usize, nonce: u64, gas_limit: u64, cap: u128) -> String {
     hex::encode_prefixed(sign(
         from,
@@ -40,7 +41,7 @@ async fn serve(home: Home) -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_below_the_base_fee_wait_over_a_restart() {
+async fn transactions_below_the_base_fee_survive_a_restart() {
     let mut genesis: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
     genesis["config"]["evmd"]["feemarket"]["params"]["min_gas_multiplier"] = json!("1.0");
@@ -51,7 +52,7 @@ async fn transactions_below_the_base_fee_wait_over_a_restart() {
     home.config.engine.empty_blocks = false;
     let node = serve(home).await;
     drop(opening);
-    // One of each kind, behind a gap so that no block takes them, at a price that suffices now.
+    // One of each kind, behind a nonce gap so that they are not included, with a sufficient price.
     let cosmos = signed_at(PRICE, true, 2, 1, vec![send(2, &address_of(0), 1)]);
     let queries = node.queries.clone();
     let answer = queries.broadcast_tx(cosmos).await.unwrap().tx_response.unwrap();

@@ -1,4 +1,5 @@
-//! The setting `mempool.minimum-gas-prices`: which transactions it keeps out of the pool, and which it does not.
+//! The setting `mempool.minimum-gas-prices`: the transactions that the pool refuses because of it, and those to
+//! which it does not apply.
 
 use super::served::{FORKING, Served};
 use crate::{
@@ -22,12 +23,12 @@ use std::time::Duration;
 const PRICE: u64 = 2_000_000_000;
 const RECEIVER: Address = Address::repeat_byte(0x77);
 
-/// A transfer of coins from a development account at a price.
+/// A Cosmos transfer from a development account at this price.
 fn coins(price: u64, from: usize, sequence: u64) -> Vec<u8> {
     signed_at(price, true, from, sequence, vec![send(from, &address_of(9), 7)])
 }
 
-/// A development chain whose node has a minimum price.
+/// A development chain on a node with a minimum price.
 async fn serve() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
@@ -49,7 +50,7 @@ async fn cosmos_transactions_below_the_minimum_price_are_refused() {
     for (sequence, price) in [(0, PRICE), (1, PRICE + 1)] {
         assert_eq!(served.mined(&coins(price, 0, sequence)).await["code"], 0, "{price}");
     }
-    // A transaction that is only tried has no price to reach.
+    // The minimum price does not apply to a simulated transaction.
     let body = json!({ "tx_bytes": BASE64.encode(coins(1, 0, 2)) });
     let (status, tried) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
     assert_eq!(status, 200, "{tried}");
@@ -59,7 +60,7 @@ async fn cosmos_transactions_below_the_minimum_price_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ethereum_transactions_of_a_native_chain_have_no_minimum_price() {
+async fn minimum_price_does_not_apply_to_ethereum_transactions_of_a_native_chain() {
     let served = serve().await;
     let price = u128::from(PRICE) - 1;
     let tx = TxLegacy {
@@ -132,7 +133,7 @@ async fn journalled_transactions_below_a_raised_minimum_are_dropped() {
 }
 
 #[test]
-fn a_price_in_a_token_that_the_chain_does_not_have_stops_the_start() {
+fn minimum_price_in_an_unknown_token_is_refused_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.blocking_lock();
     let mut home = native_home(folder.path());
@@ -142,7 +143,7 @@ fn a_price_in_a_token_that_the_chain_does_not_have_stops_the_start() {
     assert!(matches!(refused, StartError::Home(HomeError::MinimumGasPrices(_))), "{refused}");
 }
 
-/// The accounts of the development genesis on an Ethereum chain that stays with Berlin.
+/// The accounts of the development genesis on an Ethereum chain whose last fork is Berlin.
 fn berlin() -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -160,7 +161,7 @@ fn berlin() -> Genesis {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ethereum_transactions_before_london_have_the_minimum_price() {
+async fn minimum_price_applies_to_ethereum_transactions_before_london() {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
     let mut home = Home::init(folder.path(), &berlin()).unwrap();

@@ -1,4 +1,4 @@
-//! A node that makes no blocks refuses transactions on every interface, keeps those of its journal, and
+//! A node that does not produce blocks refuses transactions on every interface, keeps those in its journal, and
 //! still answers calls and estimates.
 
 use super::{
@@ -64,7 +64,7 @@ async fn every_interface_refuses_transactions_without_block_production() {
     let answer = served.comet("broadcast_tx_sync", json!([tx])).await;
     assert_eq!((&answer["codespace"], &answer["code"]), (&json!("sdk"), &json!(37)), "{answer}");
 
-    // What needs no block still works.
+    // Requests that need no block still work.
     let transfer = json!({"from": DEV_ACCOUNTS[0].address, "to": RECEIVER, "value": "0x1"});
     assert_eq!(node.call("eth_estimateGas", json!([transfer])).await, "0x5208");
     assert_eq!(node.call("eth_call", json!([transfer])).await, "0x");

@@ -1,4 +1,4 @@
-//! Responses of every operation, good and bad ones, are what the OpenAPI document says.
+//! The responses of every operation, successful or not, conform to the OpenAPI document.
 
 mod document;
 
@@ -11,7 +11,7 @@ use document::{Checker, Operation};
 use std::{path::Path, time::Duration};
 use tokio::process::Command;
 
-/// Values of parameters that are well-formed. Nothing on the chain has those that could be missing.
+/// Valid values of parameters. None of them exists on the chain, for those that name an item.
 const MISSING: [(&str, &str); 9] = [
     ("address", "0x00000000000000000000000000000000000000bb"),
     ("address_string", "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq"),
@@ -24,15 +24,15 @@ const MISSING: [(&str, &str); 9] = [
     ("voter", "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq"),
 ];
 
-/// Statuses that a client can provoke in a test of a healthy node. Each operation that documents one of them must
-/// respond with it.
+/// Statuses that a client can cause on a healthy node. Each operation that documents one of them must respond
+/// with it.
 const PROVOKED: [u16; 9] = [200, 308, 400, 403, 404, 413, 414, 431, 501];
 
-/// Time within which the validator must end. It checks each schema against the schema of schemas, which takes a few
-/// seconds of an idle core.
+/// Maximum time for the validator. It checks each schema against the meta-schema, which takes a few seconds on
+/// an idle core.
 const VALIDATOR_TIME: Duration = Duration::from_secs(300);
 
-/// A request without its `Host`.
+/// A request without the header `Host`.
 struct Request {
     verb: String,
     target: String,
@@ -58,7 +58,7 @@ impl Request {
         self
     }
 
-    /// A question of a recording.
+    /// A request from a recording.
     fn recorded(question: &str) -> Self {
         let mut words = question.splitn(3, ' ');
         let (verb, target) = (words.next().unwrap(), words.next().unwrap());
@@ -103,7 +103,7 @@ impl Session {
         status
     }
 
-    /// Sends a request that cannot succeed.
+    /// Sends a request, which must fail.
     async fn send_bad(&mut self, operation: &Operation, request: &Request) {
         let status = self.send(operation, request).await;
         let Request { verb, target, body, .. } = request;
@@ -125,7 +125,7 @@ impl Session {
         }
     }
 
-    /// What can be wrong with a request to any operation.
+    /// Invalid requests, for any operation.
     async fn send_refused(&mut self, operation: &Operation) {
         let target = operation.filled(&MISSING);
         let request = Request::new(&operation.verb, &target);
@@ -146,7 +146,7 @@ impl Session {
     }
 
     async fn send_bad_bodies(&mut self, operation: &Operation, target: &str) {
-        // Bytes that are no transaction: a simulation of them fails with 500, as with the SDK.
+        // Bytes that are not a transaction: a simulation fails with 500, as in the SDK.
         let junk = Request::new("POST", target).with_body("{\"tx_bytes\":\"AQ==\"}");
         self.send(operation, &junk).await;
         let mut bodies = vec![String::new(), "{".into(), "[]".into(), "{\"unknown\":1}".into()];
@@ -165,7 +165,7 @@ impl Session {
         self.send_bad(operation, &Request::new("GET", format!("{target}?unknown=1"))).await;
         for parameter in operation.parameters("query") {
             let name = parameter["name"].as_str().unwrap();
-            // Any text is a text.
+            // A string accepts any text.
             let is_text = parameter["schema"] == serde_json::json!({ "type": "string" });
             if !is_text && parameter["schema"]["type"] != "array" {
                 self.send_bad(operation, &Request::new("GET", format!("{target}?{name}=!"))).await;
@@ -190,7 +190,7 @@ impl Session {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn responses_of_every_operation_are_as_documented() {
+async fn responses_conform_to_the_openapi_document() {
     let served = scene().await;
     let mut session = Session::new(served).await;
     session.send_recorded().await;
@@ -215,9 +215,9 @@ async fn responses_of_every_operation_are_as_documented() {
     served.stop().await;
 }
 
-/// Such a chain has neither a fee market nor governance, and no accounts but those of genesis.
+/// A chain that follows Ethereum's rules has no fee market and no governance, and only the accounts of genesis.
 #[tokio::test(flavor = "multi_thread")]
-async fn responses_of_a_chain_with_ethereum_rules_are_as_documented() {
+async fn responses_of_an_ethereum_chain_conform_to_the_openapi_document() {
     let served = Served::with_ethereum_rules().await;
     let mut session = Session::new(served).await;
     session.send_recorded().await;

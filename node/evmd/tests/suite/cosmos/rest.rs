@@ -1,4 +1,4 @@
-//! Golden answers of REST.
+//! Recorded responses of REST.
 
 use super::served::Served;
 use crate::common::{
@@ -21,8 +21,8 @@ use sha2::{Digest, Sha256};
 const ALICE: &str = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
 const ALICE_HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const BALANCE: &str = "10000000000000000000000";
-/// Never used by anybody.
-const NOBODY: &str = "0x00000000000000000000000000000000000000aa";
+/// An address that is never used.
+const UNUSED: &str = "0x00000000000000000000000000000000000000aa";
 
 fn error(code: u32, message: &str) -> Value {
     json!({ "code": code, "message": message, "details": [] })
@@ -110,7 +110,7 @@ async fn accounts_are_listed_page_by_page() {
     let (skipped, _) = list("pagination.offset=3&pagination.limit=2".to_owned()).await;
     assert_eq!(skipped, all[3..5]);
     assert_eq!(list("pagination.limit=1001".to_owned()).await, (all.clone(), String::new()));
-    // By the names of JSON, and any word of Go for yes.
+    // With JSON names, and any of Go's spellings of true.
     let named = "/cosmos/auth/v1beta1/accounts?pagination.limit=4&pagination.countTotal=1";
     assert_eq!(served.get(named).await, served.get(counted).await);
     for query in ["limit=1", "pagination.total=1", "pagination.reverse=true", "pagination.key=AA"] {
@@ -137,7 +137,7 @@ async fn balances_and_the_evm() {
         let answer = served.get(&format!("{path}/by_denom?denom=other")).await;
         assert_eq!(answer["balance"]["amount"], "0");
     }
-    let empty = served.get(&format!("/cosmos/bank/v1beta1/balances/{NOBODY}")).await;
+    let empty = served.get(&format!("/cosmos/bank/v1beta1/balances/{UNUSED}")).await;
     assert_eq!(empty["balances"], json!([]));
     let hash = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
     let answer = served.get(&format!("/cosmos/evm/vm/v1/account/{ALICE_HEX}")).await;
@@ -171,7 +171,7 @@ async fn balances_and_the_evm() {
     served.stop().await;
 }
 
-/// The SDK writes decimals with their point and 64-bit integers as strings.
+/// The SDK writes decimals with a decimal point and 64-bit integers as strings.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fee_market_under_cosmos_has_the_shape_of_the_sdk() {
     let served = Served::start().await;
@@ -187,7 +187,7 @@ async fn the_fee_market_under_cosmos_has_the_shape_of_the_sdk() {
     assert_eq!(answer, json!({ "base_fee": "875000000.000000000000000000" }));
     let (_, answer) = served.ask_at(&at("block_gas"), Some("1")).await;
     assert_eq!(answer, json!({ "gas": "0" }));
-    // The same words in the same order as JSON-RPC's, which the command line prints.
+    // The error text is the one of JSON-RPC, which the command line prints.
     let head = format!("GET {} HTTP/1.1\r\nx-cosmos-block-height: 1\r\n", at("params"));
     let (_, text) = served.raw(&head, "").await;
     assert!(text.starts_with("{\"params\":{\"no_base_fee\":false,"), "{text}");
@@ -255,13 +255,13 @@ async fn transactions_and_blocks() {
     let junk = json!({ "tx_bytes": "AQ==", "mode": "BROADCAST_MODE_SYNC" });
     let (_, junk) = served.post("/cosmos/tx/v1beta1/txs", &junk.to_string()).await;
     assert_eq!(junk["tx_response"]["code"], 2, "{junk}");
-    // Half a body is none, however whole it looks.
+    // An incomplete body is refused, even if the part is valid.
     let head = "POST /cosmos/tx/v1beta1/txs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n";
     let (status, broken) =
         served.raw(head, &format!("{:x}\r\n{body}\r\nno size\r\n", body.to_string().len())).await;
     assert!(status == 400 && broken.contains("cannot read the request body"), "{status} {broken}");
 
-    // The state before and after, by the block's number.
+    // The state before and after, by block number.
     let path = format!("/cosmos/auth/v1beta1/accounts/{ALICE}");
     let (_, before) = served.ask_at(&path, Some(&(height - 1).to_string())).await;
     let (_, after) = served.ask_at(&path, Some(&height.to_string())).await;
@@ -275,7 +275,7 @@ async fn transactions_and_blocks() {
     let block = served.get(&format!("/cosmos/base/tendermint/v1beta1/blocks/{height}")).await;
     assert_eq!(block["block"]["header"]["height"], height.to_string());
     assert_eq!(block["block"]["header"]["chain_id"], "262144");
-    // A TxRaw around the transaction, as everything in a block of the SDK's is.
+    // A TxRaw around the transaction, as for every transaction in an SDK block.
     let carried = BASE64.decode(block["block"]["data"]["txs"][0].as_str().unwrap()).unwrap();
     let decoded = json!({ "tx_bytes": BASE64.encode(&carried) }).to_string();
     let (_, decoded) = served.post("/cosmos/tx/v1beta1/decode", &decoded).await;
@@ -315,7 +315,7 @@ async fn transactions_and_blocks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_a_block_is_decoded_and_encoded_again() {
+async fn transactions_in_blocks_are_decoded_and_encoded_to_the_same_bytes() {
     let served = Served::start().await;
     let raw = hex::encode_prefixed(transfer(1, 0, Address::repeat_byte(0x77)));
     let hash = served.node.call("eth_sendRawTransaction", json!([raw])).await;
@@ -346,9 +346,9 @@ async fn what_is_in_a_block_is_decoded_and_encoded_again() {
     served.stop().await;
 }
 
-/// What only a native chain has is refused by name, and the rest is answered.
+/// Queries that only a native chain supports are refused with their name, and the others are answered.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_of_ethereum_s_rules_has_no_supply() {
+async fn ethereum_chain_has_no_supply() {
     let served = Served::with_ethereum_rules().await;
     for path in ["bank/v1beta1/supply", "bank/v1beta1/supply/by_denom", "evm/vm/v1/min_gas_price"] {
         let (status, answer) = served.ask(&format!("/cosmos/{path}")).await;
@@ -365,7 +365,7 @@ async fn a_chain_of_ethereum_s_rules_has_no_supply() {
     served.stop().await;
 }
 
-/// An Ethereum transaction of account 0 in the SDK's envelope, whose fee is this.
+/// An Ethereum transaction of account 0 in the SDK's envelope, with this fee.
 fn enveloped(raw: &[u8], fee: u64, memo: &str) -> String {
     let message = MsgEthereumTx { from: DEV_ACCOUNTS[0].address.to_vec(), raw: raw.to_vec() };
     let body = TxBody {
@@ -385,7 +385,7 @@ fn enveloped(raw: &[u8], fee: u64, memo: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ethereum_transaction_in_its_envelope_is_the_same_transaction() {
+async fn enveloped_ethereum_transaction_keeps_its_hash() {
     let served = Served::start().await;
     let raw = transfer(0, 0, Address::repeat_byte(0x77));
     let fee = 21_000 * u64::try_from(FEE_CAP).unwrap();
@@ -398,7 +398,7 @@ async fn an_ethereum_transaction_in_its_envelope_is_the_same_transaction() {
         let response = &answer["tx_response"];
         assert_eq!((&response["codespace"], &response["code"]), (&json!("sdk"), &json!(code)));
         assert_ne!(response["raw_log"], "", "{answer}");
-        // What was sent has a name, as with the SDK.
+        // The fields of the broadcast response have the SDK's names.
         let sent: Value = serde_json::from_str(&body).unwrap();
         let sent = BASE64.decode(sent["tx_bytes"].as_str().unwrap()).unwrap();
         assert_eq!(response["txhash"], hex::encode_upper(Sha256::digest(sent)));
@@ -407,7 +407,7 @@ async fn an_ethereum_transaction_in_its_envelope_is_the_same_transaction() {
     let (status, answer) = served.post("/cosmos/tx/v1beta1/txs", &body).await;
     let response = &answer["tx_response"];
     assert_eq!((status, &response["code"]), (200, &json!(0)), "{answer}");
-    // Its hash is Ethereum's, and JSON-RPC knows it by that.
+    // Its hash is that of Ethereum, which JSON-RPC finds.
     let hash = hex::encode_prefixed(alloy_primitives::keccak256(&raw));
     assert_eq!(response["txhash"], hash);
     let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -418,12 +418,12 @@ async fn an_ethereum_transaction_in_its_envelope_is_the_same_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_requests_get_a_reason() {
+async fn invalid_requests_have_an_error_text() {
     let served = Served::start().await;
-    let nobody = bech32("cosmos", NOBODY.parse().unwrap());
+    let unused = bech32("cosmos", UNUSED.parse().unwrap());
     let missing =
-        format!("rpc error: code = NotFound desc = account {nobody} not found: key not found");
-    let (status, answer) = served.ask(&format!("/cosmos/auth/v1beta1/accounts/{NOBODY}")).await;
+        format!("rpc error: code = NotFound desc = account {unused} not found: key not found");
+    let (status, answer) = served.ask(&format!("/cosmos/auth/v1beta1/accounts/{UNUSED}")).await;
     assert_eq!((status, answer), (404, error(5, &missing)));
     for (path, status, code) in [
         ("/cosmos/auth/v1beta1/accounts/cosmos1xyz", 400, 3),
@@ -468,7 +468,7 @@ async fn bad_requests_get_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_description_names_every_path() {
+async fn document_names_every_path() {
     let served = Served::start().await;
     let description = served.get("/openapi.json").await;
     assert_eq!(description["openapi"], "3.1.0");

@@ -1,4 +1,4 @@
-//! Transactions by their events: what a query finds is what holds of all that was sent.
+//! Search by events: a query finds exactly the sent transactions that match.
 
 use super::served::{FORKING, Served};
 use crate::common::{
@@ -18,18 +18,18 @@ use proto::cosmos::{
 };
 use serde_json::{Value, json};
 
-/// Rounds of transactions.
+/// Number of rounds of transactions.
 const ROUNDS: u64 = 5;
-/// Where they go.
+/// The recipient of all transfers.
 const RECEIVER: Address = Address::repeat_byte(0x99);
-/// Logs four bytes with a topic: `log1(0, 4, 7)`.
+/// Init code that emits a log with one topic and four bytes: `log1(0, 4, 7)`.
 const LOGGING: [u8; 8] = [0x60, 7, 0x60, 4, 0x60, 0, 0xa1, 0x00];
 
 fn name(address: Address) -> String {
     bech32("cosmos", address)
 }
 
-/// Some of the token of account 0.
+/// A transfer of coins by account 0.
 fn send_coins() -> prost_types::Any {
     signed::send(0, &name(RECEIVER), 7)
 }
@@ -43,7 +43,7 @@ fn escape(query: &str) -> String {
 }
 
 impl Served {
-    /// Hashes of the transactions a query finds, with the rest of the request.
+    /// The hashes of the transactions that a query finds; `rest` are the other parameters.
     async fn find(&self, query: &str, rest: &str) -> (Vec<String>, Value) {
         let path = format!("/cosmos/tx/v1beta1/txs?query={}{rest}", escape(query));
         let answer = self.get(&path).await;
@@ -54,8 +54,8 @@ impl Served {
     }
 }
 
-/// A node on which account 0 sent coins, account 1 ether, and account 2 called a contract that logs;
-/// the hashes of each, oldest first.
+/// A node on which account 0 sent coins, account 1 sent ether, and account 2 called a contract that emits a
+/// log; with the hashes of each, oldest first.
 async fn sent() -> (Served, [Vec<String>; 3]) {
     let served = Served::start().await;
     let mut hashes = [Vec::new(), Vec::new(), Vec::new()];
@@ -93,7 +93,7 @@ async fn transactions_are_found_by_their_events() {
     let contract = carol.create(0);
     let by = |key: &str, address: Address| format!("{key}='{}'", name(address));
     for (query, expected) in [
-        // In either form of an address, whichever the event has.
+        // In both formats of an address, whichever the event has.
         (by("message.sender", alice), &coins),
         (format!("message.sender='{alice}'"), &coins),
         (by("message.sender", bob), &ether),
@@ -117,7 +117,7 @@ async fn transactions_are_found_by_their_events() {
             format!("tx.height>0 AND tx.hash CONTAINS '{}'", &coins[1][..50]),
             &vec![coins[1].clone()],
         ),
-        // Everybody pays it, so it is no way to find anybody.
+        // Every transaction pays it, so it cannot be used to find candidates.
         (format!("transfer.recipient='{FEE_COLLECTOR}' AND tx.height>0"), &coins),
         (
             format!("transfer.recipient='{FEE_COLLECTOR}' AND {}", by("message.sender", alice)),
@@ -131,7 +131,7 @@ async fn transactions_are_found_by_their_events() {
         found.reverse();
         assert_eq!(&found, expected, "{query}, newest first");
     }
-    // Pages, and heights.
+    // Pages and heights.
     let query = by("message.sender", alice);
     let (found, answer) = served.find(&query, "&page=2&limit=2").await;
     assert_eq!((&found[..], &answer["total"]), (&coins[2..4], &json!("5")));
@@ -140,7 +140,7 @@ async fn transactions_are_found_by_their_events() {
     assert_eq!(found, coins[..2]);
     let (found, _) = served.find(&format!("tx.height={height}"), "").await;
     assert_eq!(found, coins[2..3]);
-    // As older clients ask.
+    // The parameters of older clients.
     let path = format!("/cosmos/tx/v1beta1/txs?events={}&events=tx.height%3E0", escape(&query));
     assert_eq!(served.get(&path).await["total"], "5");
     let older = "&pagination.limit=2&pagination.offset=1&pagination.reverse=true";
@@ -177,8 +177,8 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// Type and attributes of each event.
-fn told(response: &Value) -> Vec<(&str, Vec<(&str, &str)>)> {
+/// The type and attributes of each event.
+fn events_of(response: &Value) -> Vec<(&str, Vec<(&str, &str)>)> {
     let events = response["events"].as_array().unwrap().iter();
     let events = events.map(|event| {
         let attributes = event["attributes"].as_array().unwrap().iter();
@@ -189,12 +189,12 @@ fn told(response: &Value) -> Vec<(&str, Vec<(&str, &str)>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cosmos_transaction_has_the_events_of_the_sdk() {
+async fn cosmos_transaction_has_the_events_of_the_sdk() {
     let served = Served::start().await;
     let (alice, receiver) = (name(DEV_ACCOUNTS[0].address), name(RECEIVER));
     let tx = signed(0, 0, vec![send_coins(), send_coins()]);
     let mined = served.mined(&tx).await;
-    let events = told(&mined);
+    let events = events_of(&mined);
     let kinds: Vec<_> = events.iter().map(|(kind, _)| *kind).collect();
     let bank = ["coin_spent", "coin_received", "transfer", "message"];
     let of_message = [&["message"][..], &bank].concat();
@@ -206,26 +206,27 @@ async fn a_cosmos_transaction_has_the_events_of_the_sdk() {
     let moved = [("recipient", &*receiver), ("sender", &alice), ("amount", "7atest")];
     assert_eq!(events[10].1[..3], moved);
     assert_eq!(events[15].1[3], ("msg_index", "1"));
-    // One that fails has those of its fee only.
+    // A failed transaction only has the events of its fee.
     let vote = MsgVote { proposal_id: 77, voter: alice.clone(), option: 1, ..MsgVote::default() };
     let failed = served.mined(&signed(0, 1, vec![any(&vote)])).await;
     assert_ne!(failed["code"], 0, "{failed}");
-    let kinds: Vec<_> = told(&failed).iter().map(|(kind, _)| *kind).collect();
+    let kinds: Vec<_> = events_of(&failed).iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [&bank[..], &["tx"; 3]].concat());
-    // Trying it tells what its messages would leave.
+    // A simulation returns the events of its messages.
     let tx = signed(0, 2, vec![send_coins()]);
     let body = json!({ "tx_bytes": BASE64.encode(tx) });
     let (_, tried) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
-    let kinds: Vec<_> = told(&tried["result"]).iter().map(|(kind, _)| *kind).collect();
+    let kinds: Vec<_> = events_of(&tried["result"]).iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, of_message, "{tried}");
-    // So it does of its fields alone, as cosmpy has it.
+    // So does one of the decoded transaction, as cosmpy sends it.
     let (_, decoded) = served.post("/cosmos/tx/v1beta1/decode", &body.to_string()).await;
     let fields = json!({ "tx": decoded["tx"] });
     let (_, again) = served.post("/cosmos/tx/v1beta1/simulate", &fields.to_string()).await;
     assert_eq!(again["result"], tried["result"], "{again}");
     let (status, none) = served.post("/cosmos/tx/v1beta1/simulate", "{\"tx\":{}}").await;
     assert_eq!((status, &none["code"]), (400, &json!(3)), "{none}");
-    // So it does of a signer whose key is of another kind there, as cosmjs has it; nobody signs so.
+    // So does one with a key type that this chain does not use, as cosmjs sends it; no transaction is signed
+    // with it.
     let foreign = of_another_key(&signed(0, 2, vec![send_coins()]));
     let body = json!({ "tx_bytes": BASE64.encode(&foreign) });
     let (_, again) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
@@ -236,7 +237,7 @@ async fn a_cosmos_transaction_has_the_events_of_the_sdk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ethereum_transaction_has_the_events_of_cosmos_evm() {
+async fn ethereum_transaction_has_the_events_of_cosmos_evm() {
     let served = Served::start().await;
     // A transfer with more gas than it uses, and a creation that reverts: `revert(0, 0)`.
     let tx = |nonce, to, input: Vec<u8>| TxEip1559 {
@@ -257,10 +258,10 @@ async fn an_ethereum_transaction_has_the_events_of_cosmos_evm() {
         let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
         let hash = hash.as_str().unwrap();
         let mined = served.get(&format!("/cosmos/tx/v1beta1/txs/{hash}")).await;
-        let events = told(&mined["tx_response"]);
+        let events = events_of(&mined["tx_response"]);
         let kinds: Vec<_> = events.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, ["tx", "ethereum_tx", "ethereum_tx", "message"]);
-        // The fee is that of the whole gas limit, taken before the transaction runs.
+        // The fee is that of the whole gas limit, deducted before the transaction runs.
         let price = text(&receipt["effectiveGasPrice"]);
         let price = u64::from_str_radix(&price[2..], 16).unwrap();
         let fee = format!("{}atest", price * 70_000);
@@ -275,7 +276,7 @@ async fn an_ethereum_transaction_has_the_events_of_cosmos_evm() {
     served.stop().await;
 }
 
-/// A transaction whose signer says to have a key of the SDK's usual kind.
+/// A transaction with a public key of the SDK's default type.
 fn of_another_key(raw: &[u8]) -> Vec<u8> {
     let mut raw = TxRaw::decode(raw).unwrap();
     let mut auth = AuthInfo::decode(raw.auth_info_bytes.as_slice()).unwrap();

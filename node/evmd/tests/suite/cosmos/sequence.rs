@@ -1,5 +1,5 @@
-//! A Cosmos transaction that was answered with code 0 waits for a block, whatever comes after it with its
-//! sequence.
+//! A Cosmos transaction that was accepted with code 0 stays in the pool, whichever transactions with its
+//! sequence follow.
 
 use super::served::{FORKING, Served, evmd};
 use crate::common::{
@@ -14,7 +14,7 @@ use serde_json::json;
 /// Above every base fee of these tests.
 const PRICE: u64 = 100_000_000_000;
 
-/// A node that makes no blocks, so that everything stays in its pool.
+/// A node that does not produce blocks, so that all transactions stay in its pool.
 async fn waiting() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
@@ -24,8 +24,8 @@ async fn waiting() -> Served {
     served
 }
 
-/// An Ethereum transaction at ten times the price of the Cosmos ones.
-fn dear(from: usize, nonce: u64) -> Bytes {
+/// An Ethereum transaction at ten times the price of the Cosmos transactions.
+fn expensive(from: usize, nonce: u64) -> Bytes {
     sign(
         from,
         TxEip1559 {
@@ -50,7 +50,7 @@ async fn pooled(served: &Served) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn price_replaces_no_cosmos_transaction() {
+async fn higher_price_does_not_replace_a_cosmos_transaction() {
     let served = waiting().await;
     let mismatch = |expected: u64, got: u64| {
         let text = format!("account sequence mismatch, expected {expected}, got {got}");
@@ -60,21 +60,21 @@ async fn price_replaces_no_cosmos_transaction() {
     for times in [1, 2, 100] {
         assert_eq!(served.broadcast(&payment(0, 0, times, 200)).await, mismatch(1, 0));
     }
-    // Behind a gap as well: the sequence that is expected is the one that closes the gap.
+    // The same behind a nonce gap: the expected sequence is the one that closes the gap.
     assert_eq!(served.broadcast(&payment(0, 3, 1, 100)).await.0, 0);
     assert_eq!(served.broadcast(&payment(0, 3, 2, 200)).await, mismatch(1, 3));
-    // The expected sequence is taken.
+    // The expected sequence is accepted.
     assert_eq!(served.broadcast(&payment(0, 1, 1, 200)).await.0, 0);
     assert_eq!(served.broadcast(&payment(0, 0, 2, 300)).await, mismatch(2, 0));
-    // Nor does an Ethereum transaction replace one, or one replace an Ethereum transaction.
-    let raw = hex::encode_prefixed(dear(0, 0));
+    // An Ethereum transaction does not replace a Cosmos transaction, and vice versa.
+    let raw = hex::encode_prefixed(expensive(0, 0));
     let (code, text) = served.node.fail("eth_sendRawTransaction", json!([raw])).await;
     assert_eq!(code, -32000);
     assert!(text.starts_with("nonce too low: a pooled Cosmos transaction"), "{text}");
-    let raw = hex::encode_prefixed(dear(1, 0));
+    let raw = hex::encode_prefixed(expensive(1, 0));
     served.node.call("eth_sendRawTransaction", json!([raw])).await;
     assert_eq!(served.broadcast(&payment(1, 0, 100, 1)).await, mismatch(1, 0));
-    // The same transaction is known, and nothing has left the pool.
+    // The same transaction is already known, and all transactions are still in the pool.
     assert_eq!(served.broadcast(&payment(0, 0, 1, 100)).await.0, 19);
     assert_eq!(pooled(&served).await, json!({ "pending": "0x3", "queued": "0x1" }));
     served.stop().await;
@@ -100,7 +100,7 @@ async fn ethereum_transactions_are_still_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_use_the_sequence_after_what_waits() {
+async fn commands_use_the_sequence_after_pending_transactions() {
     let served = waiting().await;
     let home = tempfile::tempdir().unwrap();
     let key = hex::encode(DEV_ACCOUNTS[0].private_key);
@@ -114,7 +114,7 @@ async fn commands_use_the_sequence_after_what_waits() {
     let path = |address: &str| format!("/evmd/mempool/v1/pending_sequence/{address}");
     let alice = served.get(&path(&address_of(0))).await;
     assert_eq!(alice, json!({ "sequence": "4" }));
-    // What waits behind a gap does not count, and the committed sequence is as before.
+    // Transactions behind a gap do not count, and the committed sequence is unchanged.
     assert_eq!(served.broadcast(&signed(0, 6, vec![send(0, &bob, 1)])).await.0, 0);
     assert_eq!(served.get(&path(&address_of(0))).await, alice);
     let account = format!("/cosmos/auth/v1beta1/account_info/{}", address_of(0));

@@ -19,8 +19,8 @@ use std::{
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-/// Held while a home is opened, and while a process is started: between its fork and its exec a child
-/// has the lock file of a home that is being opened, which would then be found locked.
+/// Held while a home folder is opened and while a process is started. Between fork and exec, a child process
+/// holds a descriptor of the lock file of a home folder that is being opened, which would then be found locked.
 pub(crate) static FORKING: Mutex<()> = Mutex::const_new(());
 
 /// A node and its servers.
@@ -35,7 +35,7 @@ impl Served {
         let opening = FORKING.lock().await;
         let node = Node::native().await;
         drop(opening);
-        // As a height, 0 is the newest block: what is mined has one before it that can be named.
+        // Height 0 is the newest block, so a mined transaction needs a block before it that can be named.
         node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
         Self::with(node).await
     }
@@ -57,7 +57,7 @@ impl Served {
         Self::with(Node::start(folder, home, options).await).await
     }
 
-    /// Serves the rest of a node.
+    /// Starts the other servers of a node.
     pub(crate) async fn with(node: Node) -> Self {
         let grpc = Grpc { address: "127.0.0.1:0".parse().unwrap(), ..Grpc::default() };
         let grpc = grpc::serve(&grpc, &node.budget, node.queries.clone()).await.unwrap();
@@ -70,7 +70,7 @@ impl Served {
         Self { node, grpc, comet }
     }
 
-    /// Status and JSON of a path.
+    /// Status and JSON of the response for a path.
     pub(crate) async fn ask(&self, path: &str) -> (u16, Value) {
         self.ask_at(path, None).await
     }
@@ -82,7 +82,7 @@ impl Served {
         self.send(&format!("GET {path} HTTP/1.1\r\n{height}"), "").await
     }
 
-    /// The JSON of a path that is there.
+    /// The JSON of a successful response.
     pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, answer) = self.ask(path).await;
         assert_eq!(status, 200, "{path}: {answer}");
@@ -98,7 +98,7 @@ impl Served {
         self.send(&head, body).await
     }
 
-    /// Code and log of the answer to a Cosmos transaction.
+    /// Code and log of the response to a Cosmos transaction.
     pub(crate) async fn broadcast(&self, tx: &[u8]) -> (u64, String) {
         let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
         let (_, sent) = self.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
@@ -106,7 +106,7 @@ impl Served {
         (response["code"].as_u64().unwrap(), response["raw_log"].as_str().unwrap().to_owned())
     }
 
-    /// Broadcasts a Cosmos transaction and waits for its block; gives what became of it.
+    /// Broadcasts a Cosmos transaction and waits for its block; returns its result.
     pub(crate) async fn mined(&self, tx: &[u8]) -> Value {
         let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
         let (_, sent) = self.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
@@ -130,7 +130,7 @@ impl Served {
         (status, json)
     }
 
-    /// Status and text of the answer to any request.
+    /// Status and text of the response to any request.
     pub(crate) async fn raw(&self, head: &str, body: &str) -> (u16, String) {
         let request = format!("{head}Host: localhost\r\nConnection: close\r\n\r\n{body}");
         exchange(self.node.rest.address, request.as_bytes()).await
@@ -143,7 +143,7 @@ impl Served {
     }
 }
 
-/// Runs `evmd`; its standard output. It must succeed.
+/// Runs `evmd`, which must succeed; returns its standard output.
 pub(crate) async fn evmd(home: &Path, args: String) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     command.args(args.split(' ')).env("EVMD_HOME", home).env("EVMD_KEYRING_BACKEND", "test");

@@ -1,4 +1,4 @@
-//! Cosmos transactions as bytes: what is read, what is signed, and that nothing read ever panics.
+//! Cosmos transactions as bytes: parsing and signing, and no input causes a panic.
 
 use alloy_primitives::{B256, Bytes, U256, b256};
 use chain::DEV_ACCOUNTS;
@@ -42,7 +42,7 @@ fn alice() -> PrivateKey {
     PrivateKey::from_bytes(DEV_ACCOUNTS[0].private_key.as_slice()).unwrap()
 }
 
-/// Parts of a transaction, to be changed before it is put together.
+/// The parts of a transaction, which can be changed before it is assembled.
 struct Parts {
     body: TxBody,
     auth: AuthInfo,
@@ -77,7 +77,7 @@ impl Parts {
         CosmosTx::decode(&self.raw(&[1; 64]), Signatures::Required).unwrap()
     }
 
-    /// Codespace and code of the refusal.
+    /// Codespace and code of the error.
     fn refused(&self) -> (&'static str, u32) {
         let refusal = CosmosTx::decode(&self.raw(&[1; 64]), Signatures::Required).unwrap_err();
         (refusal.code.space, refusal.code.number)
@@ -94,10 +94,10 @@ fn recover(raw: &Bytes, chain_id: u64) -> Result<Arc<RecoveredTx>, RecoverError>
     senders.recover(std::slice::from_ref(raw)).next().unwrap()
 }
 
-/// The digests that @tharsis/eip712 0.0 with @metamask/eth-sig-util, and ethers 6, give for the same
-/// transaction in the two renderings.
+/// The digests that @tharsis/eip712 0.0 with @metamask/eth-sig-util, and ethers 6, compute for the same
+/// transaction in the two EIP-712 formats.
 #[test]
-fn wallets_sign_what_other_libraries_render() {
+fn signed_documents_equal_those_of_other_libraries() {
     let tx = parts(vec![send()], 127).read();
     let known = [
         b256!("d1b82f44f481e03a3dbd61e233bed90fdb685e96bc9e3a58ea5862913d06e7aa"),
@@ -115,7 +115,7 @@ fn wallets_sign_what_other_libraries_render() {
 }
 
 #[test]
-fn every_way_of_signing_is_recovered() {
+fn signer_is_recovered_in_every_sign_mode() {
     for mode in MODES {
         let parts = parts(vec![send()], mode);
         let tx = parts.read();
@@ -132,7 +132,7 @@ fn every_way_of_signing_is_recovered() {
 }
 
 #[test]
-fn a_stranger_s_signature_is_refused_and_a_missing_key_is_found() {
+fn wrong_signer_is_refused_and_missing_key_is_recovered() {
     let mut parts = parts(vec![send()], 1);
     let digest = parts.read().digest(CHAIN_ID);
     let stranger = PrivateKey::from_bytes(DEV_ACCOUNTS[1].private_key.as_slice()).unwrap();
@@ -140,7 +140,7 @@ fn a_stranger_s_signature_is_refused_and_a_missing_key_is_found() {
     let raw: Bytes = [&[TX_TYPE], parts.raw(&signature[..64]).as_slice()].concat().into();
     let Err(RecoverError::Cosmos(refusal)) = recover(&raw, CHAIN_ID) else { panic!("refused") };
     assert_eq!((refusal.code.space, refusal.code.number), ("sdk", 4));
-    // Its twin with a high s is another transaction with another hash, and refused.
+    // The same signature with a high s is another transaction with another hash, and is refused.
     let own = alice().sign(&digest);
     let order = U256::from_str_radix(
         "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141",
@@ -150,7 +150,7 @@ fn a_stranger_s_signature_is_refused_and_a_missing_key_is_found() {
     let twin = [&own[..32], &twin.to_be_bytes::<32>()].concat();
     let raw: Bytes = [&[TX_TYPE], parts.raw(&twin).as_slice()].concat().into();
     assert!(matches!(recover(&raw, CHAIN_ID), Err(RecoverError::Cosmos(_))));
-    // Another key is named than the one that signed.
+    // The transaction names a key that did not sign it.
     parts.auth.signer_infos[0].public_key =
         Some(any(&PubKey { key: stranger.public_key().as_bytes().to_vec() }));
     let raw = parts.signed(parts.read().digest(CHAIN_ID));
@@ -161,7 +161,7 @@ fn a_stranger_s_signature_is_refused_and_a_missing_key_is_found() {
 }
 
 #[test]
-fn what_is_not_valid_in_itself_has_the_sdk_s_code() {
+fn stateless_checks_have_the_codes_of_the_sdk() {
     let with = |change: &dyn Fn(&mut Parts)| {
         let mut parts = parts(vec![send()], 1);
         change(&mut parts);
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_transactions_never_panic_nor_pass(
+    fn mutated_transactions_neither_panic_nor_pass(
         place in 0..10_000_usize,
         bits in 1..=255_u8,
         cut in 0..10_000_usize,

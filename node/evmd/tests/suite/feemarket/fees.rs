@@ -1,4 +1,4 @@
-//! What a transaction pays and what a block reports.
+//! The fee of a transaction and the gas that a block reports.
 
 use super::dec;
 use alloy_primitives::U256;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const BASE_FEE: u128 = 875_000_000;
 
-/// A transaction, its charge and the fees that follow, as section 2.4 tells them.
+/// A transaction, its charge and the resulting fees, as in section 2.4.
 struct Example {
     price: Price,
     gas: (u64, u64),
@@ -173,7 +173,7 @@ fn gas_past_63_bits_is_refused_and_changes_nothing() {
 }
 
 proptest! {
-    /// Never below the gas used, never above the greater of gas used and limit, exact in between.
+    /// Never below the gas used, never above the maximum of gas used and limit, exact in between.
     #[test]
     fn charges_are_bounded(limit: u64, used: u64, parts in 0..=1_000_u32) {
         let multiplier = LegacyDec::from(u64::from(parts)).quo_int(U256::from(1_000)).unwrap();

@@ -134,8 +134,8 @@ fn gas_limits_and_targets() {
     assert_eq!(gas_target(7, 0), None);
 }
 
-/// A vector of Hyperledger Besu. They follow a draft of EIP-1559 in which the falling branch rounds
-/// away from zero, to at least one wei and at most an eighth; the final one truncates and may rest.
+/// A vector of Hyperledger Besu. They follow a draft of EIP-1559 in which a decrease is rounded away from zero,
+/// to at least one wei and at most an eighth. The final version truncates, and the fee may stay the same.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DraftVector {
@@ -146,12 +146,12 @@ struct DraftVector {
 }
 
 impl DraftVector {
-    /// Gas used: no block uses more than its limit, which is twice the target.
+    /// Gas used. No block uses more than its limit, which is twice the target.
     fn gas_used(&self) -> u64 {
         self.parent_gas_used.min(self.parent_target_gas_used * 2)
     }
 
-    /// Whether the draft gives one wei less than the final rule.
+    /// Whether the draft results in one wei less than the final rule.
     fn falls_further(&self) -> bool {
         let (used, target) = (self.gas_used(), self.parent_target_gas_used);
         let Some(distance) = target.checked_sub(used) else { return false };
@@ -176,7 +176,7 @@ fn ethereum_vectors() {
         let parent = Header { gas_limit, gas_used, base_fee_per_gas, ..Header::default() };
         let expected = vector.expected_base_fee + u64::from(vector.falls_further());
         assert_eq!(chain::next_base_fee(&parent), expected, "vector {index}");
-        // The native formula is the same, without rounding to whole wei.
+        // The native formula is the same, but is not rounded to whole wei.
         let native = next_base_fee(&Inputs {
             used: gas_used,
             target: vector.parent_target_gas_used,
@@ -190,7 +190,7 @@ fn ethereum_vectors() {
     }
 }
 
-/// The formula on raw integers, as its specification writes it.
+/// The formula on raw integers, as in its specification.
 fn model(used: u64, target: u64, den: u64, base: U512, unit: U512, floor: U512) -> U512 {
     if used == target {
         return base;
@@ -218,7 +218,7 @@ prop_compose! {
         decimals in 1..=18_u8,
         floor in any::<u64>(),
     ) -> Inputs {
-        // Half of the cases near each other, so that every branch is taken.
+        // Half of the cases are close to each other, so that every branch is taken.
         let (used, target) = if small { (gas.0 % 50, gas.1 % 50) } else { gas };
         let raw = |value: u128| {
             LegacyDec::from_raw(I512::from_raw(U512::from(value))).unwrap()
@@ -246,7 +246,7 @@ proptest! {
     /// An empty block lowers the fee by at most one part in the denominator; a block of `e` times
     /// the target raises it by at most `(e - 1) / denominator`, or by the unit.
     #[test]
-    fn stays_within_its_bounds(mut inputs in inputs(), elasticity in 1..=32_u64) {
+    fn base_fee_change_is_bounded(mut inputs in inputs(), elasticity in 1..=32_u64) {
         inputs.target = inputs.target.max(1) / elasticity + 1;
         inputs.used %= inputs.target.saturating_mul(elasticity).saturating_add(1);
         let next = next_base_fee(&inputs).unwrap();
@@ -263,9 +263,9 @@ proptest! {
         }
     }
 
-    /// More gas used never means a lower fee, floors aside.
+    /// More gas used never results in a lower fee, apart from floors.
     #[test]
-    fn rises_with_the_gas(inputs in inputs(), more in any::<u64>()) {
+    fn base_fee_increases_with_gas_used(inputs in inputs(), more in any::<u64>()) {
         let inputs = Inputs { floor: LegacyDec::ZERO, target: inputs.target.max(1), ..inputs };
         let fuller = Inputs { used: inputs.used.saturating_add(more), ..inputs };
         prop_assert!(next_base_fee(&fuller).unwrap() >= next_base_fee(&inputs).unwrap());

@@ -1,4 +1,4 @@
-//! The market from block to block, and what is kept of it.
+//! The fee market from block to block, and the data that is stored.
 
 use super::{dec, params::any_params};
 use alloy_primitives::Bytes;
@@ -14,7 +14,7 @@ fn market(params: Params) -> Market {
     Market::new(Genesis { params, block_gas: 0 }, TokenDecimals::EVM).unwrap()
 }
 
-/// Runs blocks that use this gas; the base fee in each, in wei.
+/// Executes blocks that use this gas; returns the base fee of each, in wei.
 fn run(market: &mut Market, first: u64, limit: u64, used: &[u64]) -> Vec<u64> {
     let block = |(height, used): (u64, &u64)| {
         market.begin_block(height, limit);
@@ -26,13 +26,13 @@ fn run(market: &mut Market, first: u64, limit: u64, used: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn block_1_moves_the_genesis_fee() {
+fn block_1_changes_the_base_fee_of_genesis() {
     let fees = run(&mut market(Params::default()), 1, LIMIT, &[0, LIMIT, LIMIT / 2, 0]);
     assert_eq!(fees, [875_000_000, 765_625_000, 861_328_125, 861_328_125]);
 }
 
 #[test]
-fn the_fee_rests_until_its_height() {
+fn base_fee_is_constant_until_the_enable_height() {
     let at = |enable_height| Params { enable_height, ..Params::default() };
     let fees = run(&mut market(at(1)), 1, LIMIT, &[0, 0]);
     assert_eq!(fees, [1_000_000_000, 875_000_000]);
@@ -44,7 +44,7 @@ fn the_fee_rests_until_its_height() {
 }
 
 #[test]
-fn events_tell_the_fee_and_the_gas() {
+fn events_contain_base_fee_and_gas() {
     let mut market = market(Params::default());
     let began = market.begin_block(1, LIMIT).unwrap();
     assert_eq!(began.kind(), "fee_market");
@@ -60,7 +60,7 @@ fn events_tell_the_fee_and_the_gas() {
 }
 
 #[test]
-fn without_a_base_fee_nothing_moves_but_the_gas() {
+fn without_a_base_fee_only_the_gas_is_updated() {
     let mut market = market(Params { no_base_fee: true, ..Params::default() });
     assert_eq!(market.begin_block(5, LIMIT), None);
     assert_eq!((market.base_fee(), market.base_fee_wei()), (None, 0));
@@ -72,7 +72,7 @@ fn without_a_base_fee_nothing_moves_but_the_gas() {
 }
 
 #[test]
-fn without_a_gas_limit_the_fee_decays_to_dust() {
+fn without_a_gas_limit_the_base_fee_decays() {
     let mut market = market(Params::default());
     for height in 1..=156 {
         market.begin_block(height, u64::MAX);
@@ -87,14 +87,14 @@ fn without_a_gas_limit_the_fee_decays_to_dust() {
 }
 
 #[test]
-fn the_floor_always_holds() {
+fn base_fee_is_never_below_the_floor() {
     let floor = |floor: &str| Params { min_gas_price: dec(floor), ..Params::default() };
     let mut lifted = market(floor("2000000000"));
     assert_eq!(lifted.base_fee_wei(), 2_000_000_000, "lifted in genesis");
     assert_eq!(run(&mut lifted, 1, LIMIT, &[0, 0]), [2_000_000_000, 2_000_000_000]);
     lifted.update(floor("3000000000")).unwrap();
     assert_eq!(lifted.base_fee_wei(), 3_000_000_000, "lifted by an update");
-    // A gas target of zero: the formula alone would forget the floor.
+    // A gas target of zero, for which the formula alone would ignore the floor.
     let params = Params { elasticity_multiplier: u32::MAX, ..floor("5") };
     let mut targetless = market(params);
     targetless.end_block(1, 1).unwrap();
@@ -103,7 +103,7 @@ fn the_floor_always_holds() {
 }
 
 #[test]
-fn a_refused_update_changes_nothing() {
+fn refused_update_changes_nothing() {
     let mut market = market(Params::default());
     let before = market.clone();
     let zero = Params { elasticity_multiplier: 0, ..Params::default() };
@@ -118,7 +118,7 @@ fn a_refused_update_changes_nothing() {
 }
 
 #[test]
-fn the_fee_never_outgrows_a_header() {
+fn base_fee_always_fits_into_a_header() {
     let base_fee = dec("18446744073709551000");
     let params = Params { base_fee, base_fee_change_denominator: 1, ..Params::default() };
     let mut market = market(params);
@@ -127,7 +127,7 @@ fn the_fee_never_outgrows_a_header() {
 }
 
 #[test]
-fn keys_are_the_requirement_s() {
+fn genesis_keys_equal_those_of_the_specification() {
     let mut market = market(Params::default());
     market.end_block(0, 0x0102).unwrap();
     let pairs = store::pairs(&market);
@@ -168,9 +168,9 @@ fn alloy_rlp_list(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
 }
 
 proptest! {
-    /// Whatever the parameters: refused, or a market that never halts and keeps its promises.
+    /// All parameters are either refused or result in a market that never halts and satisfies its guarantees.
     #[test]
-    fn no_parameters_halt_a_chain(
+    fn valid_parameters_never_halt_a_chain(
         params in any_params(),
         decimals in 1..=18_u8,
         limit in prop_oneof![0..100_u64, any::<u64>()],
@@ -197,13 +197,13 @@ proptest! {
     }
 
     #[test]
-    fn no_record_panics(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+    fn arbitrary_records_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
         drop(Record::from_bytes(&bytes));
         drop(store::decode(&bytes));
     }
 
     #[test]
-    fn no_damage_to_a_record_panics(at in 0..200_usize, byte: u8) {
+    fn damaged_records_do_not_panic(at in 0..200_usize, byte: u8) {
         let row = store::encode(&store::pairs(&market(Params::default())));
         let record = Record { row, events: Vec::new(), gov: None };
         let mut bytes = record.to_bytes().to_vec();

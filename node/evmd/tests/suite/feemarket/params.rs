@@ -1,4 +1,4 @@
-//! Parameters in all their encodings, good and bad.
+//! Parameters in all encodings, valid and invalid.
 
 use super::dec;
 use alloy_primitives::hex;
@@ -50,7 +50,7 @@ fn encodings_of_the_defaults() {
 }
 
 #[test]
-fn texts_of_the_command_line() {
+fn parameters_are_formatted_for_the_command_line() {
     let params = Params { base_fee: dec("875000000"), ..Params::default() };
     let market = Market::new(Genesis { params, block_gas: 21_000 }, TokenDecimals::EVM).unwrap();
     let text = "params:
@@ -76,7 +76,7 @@ fn texts_of_the_command_line() {
 }
 
 #[test]
-fn both_forms_are_read_everywhere() {
+fn both_encodings_are_accepted_everywhere() {
     let expected = Params {
         enable_height: 7,
         min_gas_price: dec("0.000000000000000001"),
@@ -96,7 +96,7 @@ fn both_forms_are_read_everywhere() {
 }
 
 #[test]
-fn refusals_in_their_order() {
+fn errors_are_reported_in_the_order_of_the_reference() {
     let rows = [
         (with("base_fee_change_denominator", json!(0)), "base fee change denominator cannot be 0"),
         (with("elasticity_multiplier", json!(0)), "elasticity multiplier cannot be zero: 0"),
@@ -129,7 +129,7 @@ fn refusals_in_their_order() {
         let error = serde_json::from_value::<Params>(json.clone()).unwrap_err().to_string();
         assert!(error.contains(reason), "{json}: {error}");
     }
-    // The first in the reference's order wins.
+    // The first one in the reference's order takes precedence.
     let mut all = with("base_fee_change_denominator", json!(0));
     for (field, value, reason) in [
         ("base_fee_change_denominator", json!(8), "denominator"),
@@ -158,7 +158,7 @@ fn refusals_in_their_order() {
 }
 
 #[test]
-fn prices_no_header_carries_are_refused() {
+fn prices_that_do_not_fit_into_a_header_are_refused() {
     let most = dec("18446744073709551615");
     for (field, reason) in [("base_fee", "base_fee"), ("min_gas_price", "min_gas_price")] {
         let params: Params =
@@ -169,14 +169,14 @@ fn prices_no_header_carries_are_refused() {
     }
     let params = Params { base_fee: most, ..Params::default() };
     assert!(Market::new(Genesis { params, block_gas: 0 }, TokenDecimals::EVM).is_ok());
-    // Six decimals: the same number of tokens is a million million times as many wei.
+    // Six decimals: the same number of tokens is 10^12 times as many wei.
     let six = TokenDecimals::new(6).unwrap();
     let params = Params { base_fee: most, ..Params::default() };
     assert!(Market::new(Genesis { params, block_gas: 0 }, six).is_err());
 }
 
 prop_compose! {
-    /// Any parameters at all, valid or not.
+    /// Any parameters, valid or invalid.
     pub(crate) fn any_params()(
         no_base_fee: bool,
         base_fee_change_denominator in prop_oneof![0..4_u32, any::<u32>()],
@@ -204,7 +204,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_valid_survives_every_encoding(params in any_params()) {
+    fn valid_parameters_survive_every_encoding(params in any_params()) {
         if params.validate().is_err() {
             prop_assert!(Params::from_proto(&params.to_proto()).is_err());
             return Ok(());
@@ -215,13 +215,13 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
         drop(Params::from_proto(&bytes));
         drop(serde_json::from_slice::<Genesis>(&bytes));
     }
 
     #[test]
-    fn no_mutation_panics(at in 0..57_usize, byte: u8, cut in 0..=57_usize) {
+    fn mutated_bytes_do_not_panic(at in 0..57_usize, byte: u8, cut in 0..=57_usize) {
         let mut proto = DEFAULT_PROTO;
         proto[at] = byte;
         drop(Params::from_proto(&proto));

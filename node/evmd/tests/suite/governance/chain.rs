@@ -1,4 +1,4 @@
-//! A chain on which votes take seconds, over the command line.
+//! A chain with a voting period of seconds, used through the command line.
 
 use chain::{DEV_ACCOUNTS, Genesis};
 use proto::cosmos::evm::feemarket::v1::{QueryParamsRequest, QueryParamsResponse};
@@ -13,11 +13,11 @@ use std::{
 use tonic::{Request, client::Grpc, transport::Endpoint};
 use tonic_prost::ProstCodec;
 
-/// Seconds to vote on the test chain.
+/// Voting period of the test chain in seconds.
 const VOTING_SECONDS: u64 = 4;
-/// The account of governance.
+/// The governance account.
 pub(crate) const GOV: &str = "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
-/// Longest wait for anything.
+/// Maximum wait for any condition.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A home folder and the node on it.
@@ -49,8 +49,8 @@ pub(crate) fn succeeded(output: &Output, what: &str) -> String {
 }
 
 impl Chain {
-    /// A chain whose votes take seconds; the first development account is its validator, and the
-    /// first two have keys.
+    /// A chain with a short voting period. The first development account is its validator, and the first two
+    /// have keys.
     pub(crate) fn new() -> Self {
         let mut genesis: Value =
             serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
@@ -105,13 +105,13 @@ impl Chain {
 
     pub(crate) fn kill(&mut self) {
         if let Some(mut node) = self.node.take() {
-            // It may have ended by itself, which the test has seen then.
+            // The node may have ended already, which the test has checked.
             drop(node.kill());
             drop(node.wait());
         }
     }
 
-    /// Runs `evmd query`; whether it succeeds, and its JSON.
+    /// Runs `evmd query`; returns whether it succeeds, and its JSON.
     pub(crate) fn query(&self, args: &str) -> (bool, Value) {
         let port = self.ports[2];
         let mut command = evmd();
@@ -136,7 +136,7 @@ impl Chain {
         command.stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Sends a proposal that the command line would not sign; exit code and reason.
+    /// Sends a proposal that the command would refuse to sign; returns exit code and error.
     pub(crate) fn forced(&self, proposal: &str) -> (Option<i32>, String) {
         let unsigned = self.tx(&[
             "gov",
@@ -159,7 +159,7 @@ impl Chain {
         (output.status.code(), text(&output.stderr))
     }
 
-    /// Runs `evmd tx` and waits for the block; gives the result.
+    /// Runs `evmd tx` and waits for the block; returns the result.
     pub(crate) fn mined(&self, args: &[&str]) -> Value {
         let out = succeeded(&self.tx(args), &args.join(" "));
         let sent: Value = serde_json::from_str(&out).unwrap();
@@ -173,7 +173,7 @@ impl Chain {
         found["tx_response"].take()
     }
 
-    /// A file with a proposal of this denominator.
+    /// A file with a proposal of this base fee change denominator.
     pub(crate) fn proposal(&self, denominator: u32) -> String {
         let message = json!({
             "@type": "/cosmos.evm.feemarket.v1.MsgUpdateParams",
@@ -191,7 +191,7 @@ impl Chain {
         self.proposal_of(&format!("proposal-{denominator}.json"), &message)
     }
 
-    /// A file with a proposal of one message.
+    /// A file with a proposal that contains one message.
     pub(crate) fn proposal_of(&self, name: &str, message: &Value) -> String {
         let file = self.folder.path().join(name);
         let proposal = json!({
@@ -205,7 +205,7 @@ impl Chain {
         file.to_str().unwrap().to_owned()
     }
 
-    /// Waits for the end of the vote on a proposal; gives it as it is then.
+    /// Waits for the end of the voting period; returns the proposal.
     pub(crate) fn decided(&self, id: u64) -> Value {
         let mut ended = Value::Null;
         wait_for("the end of the vote", || {
@@ -215,7 +215,7 @@ impl Chain {
         ended
     }
 
-    /// The block that ended the vote on a proposal, which is not below `from`.
+    /// The block in which the voting period of a proposal ended. It is not below `from`.
     pub(crate) fn deciding(&self, proposal: &Value, from: u64) -> u64 {
         let end = unix(proposal["voting_end_time"].as_str().unwrap());
         (from..).find(|number| self.block(*number).0 >= end).unwrap()
@@ -273,7 +273,7 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A path, `|` and a height, over REST.
+/// Gets a path over REST; `url` is the path, `|` and a height.
 pub(crate) fn rest_at(port: u16, url: &str) -> Value {
     use std::io::{Read, Write};
     let (path, height) = url.split_once('|').unwrap();
@@ -287,7 +287,7 @@ pub(crate) fn rest_at(port: u16, url: &str) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// Seconds of an RFC 3339 time of this century, as the node writes it, as a Unix time.
+/// The Unix time of an RFC 3339 time of this century, in the format of the node.
 fn unix(time: &str) -> u64 {
     let time: prost_types::Timestamp = time.parse().unwrap();
     time.seconds.unsigned_abs()

@@ -1,4 +1,4 @@
-//! Parameters of the EVM are voted on, take effect, and are those of the height after `evmd rollback`.
+//! EVM parameters can be changed by a vote, take effect, and are those of the height after `evmd rollback`.
 
 use super::{
     TURN,
@@ -9,7 +9,7 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::{Bytes, TxKind, hex};
 use serde_json::{Value, json};
 
-/// A change that lets nobody create contracts any more.
+/// A change that forbids all accounts to create contracts.
 fn restricted(extra_eips: &Value) -> Value {
     json!({
         "@type": "/cosmos.evm.vm.v1.MsgUpdateParams",
@@ -45,7 +45,7 @@ fn creation(nonce: u64) -> String {
 }
 
 impl Chain {
-    /// Who may create contracts, as of a height; 0 is the newest.
+    /// The accounts that may create contracts, at a height; 0 is the newest.
     fn creators(&self, height: u64) -> Value {
         let answer = self.get(&format!("evm params --height {height}"));
         answer["params"]["access_control"]["create"]["access_type"].clone()
@@ -57,7 +57,7 @@ impl Chain {
         succeeded(&command.output().unwrap(), "rollback");
     }
 
-    /// Sends a creation; code and codespace of the pool's answer.
+    /// Sends a creation; returns code and codespace of the pool's response.
     fn create(&self, nonce: u64) -> (Value, Value) {
         let mut command = evmd();
         command.args(["tx", "evm", "raw", &creation(nonce), "-o", "json", "--node"]);
@@ -74,7 +74,7 @@ async fn parameters_of_the_evm_change_and_are_rolled_back() {
     chain.start();
     let (open, closed) = (json!("ACCESS_TYPE_PERMISSIONLESS"), json!("ACCESS_TYPE_RESTRICTED"));
 
-    // What this node does not offer is refused when it is proposed.
+    // A proposal with features that this node does not support is refused.
     let (code, reason) = chain.forced(&chain.proposal_of("wrong.json", &restricted(&json!(["1"]))));
     assert_eq!(code, Some(1));
     assert!(reason.contains("extra_eips must be empty") && reason.contains("(gov 12)"), "{reason}");
@@ -95,9 +95,9 @@ async fn parameters_of_the_evm_change_and_are_rolled_back() {
         (chain.creators(deciding - 1), chain.creators(deciding)),
         (open.clone(), closed.clone())
     );
-    assert_eq!(chain.create(1), (json!("evm"), json!(5)), "nobody creates any more");
+    assert_eq!(chain.create(1), (json!("evm"), json!(5)), "no account may create contracts");
 
-    // Before the decision the parameters are the old ones, and the vote is still on.
+    // Before the decision, the parameters are the old ones and the vote is open.
     chain.kill();
     chain.roll_back(deciding - 1);
     chain.start_with(&["--no-produce", "--mempool.accept-without-production"]);
@@ -109,14 +109,14 @@ async fn parameters_of_the_evm_change_and_are_rolled_back() {
     assert_eq!(chain.get(&gov)["balances"][0]["amount"], "10000000");
     assert_eq!(chain.create(1), (json!(""), json!(0)));
 
-    // The same is decided again.
+    // The decision is the same again.
     chain.kill();
     chain.start();
     let again = chain.decided(1);
     assert_eq!(again["status"], "PROPOSAL_STATUS_PASSED", "{again}");
     assert_eq!(chain.creators(0), closed);
 
-    // Before the submission nobody has proposed anything.
+    // Before the submission there is no proposal.
     chain.kill();
     chain.roll_back(submitted - 1);
     chain.start_with(&["--no-produce"]);

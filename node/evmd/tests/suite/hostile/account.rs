@@ -1,4 +1,4 @@
-//! Accounts that only this test has, and what they sign.
+//! Accounts of this test, and their transactions.
 
 use crate::common::signed::signed_by;
 use alloy_consensus::{SignableTransaction, Signed, TxEnvelope};
@@ -15,7 +15,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// The account of this name.
+    /// The account with this name.
     pub(super) fn new(name: &str) -> Self {
         let key = PrivateKey::from_bytes(keccak256(name).as_slice()).unwrap();
         let address = key.address();
@@ -37,7 +37,7 @@ impl Account {
         TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
     }
 
-    /// A Cosmos transaction of this account, as the pool takes it. `price` is in wei per gas.
+    /// A Cosmos transaction of this account. `price` is in wei per gas.
     pub(super) fn cosmos(&self, sequence: u64, price: u128, messages: Vec<Any>) -> Bytes {
         let price = u64::try_from(price).unwrap();
         let raw = signed_by(&self.key, price, true, sequence, messages);

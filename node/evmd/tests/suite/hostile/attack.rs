@@ -1,4 +1,4 @@
-//! What attackers do, each with the money of one account or of a few.
+//! The attacks, each with the money of one or a few accounts.
 
 use super::{
     account::Account,
@@ -12,24 +12,24 @@ use alloy_consensus::{TxEip1559, TxEip4844};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
 use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal, MsgVote};
 
-/// What an attacker owns, in wei.
+/// The balance of an attacker, in wei.
 const MEANS: u128 = ETHER;
-/// Accounts among which the attacker with deposits divides its money: more than a proposal has depositors.
+/// Number of accounts of the attack with deposits: more than the maximum number of depositors of a proposal.
 const ACCOMPLICES: usize = 110;
-/// Proposals without a deposit in one transaction, as many as its gas is enough for, and such transactions in a step.
+/// Proposals without a deposit per transaction, limited by its gas, and such transactions per step.
 const PROPOSALS: usize = 3;
 const PROPOSAL_TXS: u64 = 4;
-/// Replacements of one transaction in a step.
+/// Replacements of one transaction per step.
 const REPLACEMENTS: usize = 10;
-/// Init code that sets a hundred slots: a loop from 100 down to 1 over SSTORE.
+/// Init code that stores to a hundred slots: a loop from 100 down to 1 with SSTORE.
 const STORING: [u8; 16] = hex!("60645b80805560019003806002570000");
-/// Gas for it.
+/// The gas that it needs.
 const STORING_GAS: u64 = 2_600_000;
-/// More gas than other transactions of a block leave, so that it waits.
+/// More gas than the other transactions leave in a block, so that the transaction waits.
 const WIDE_GAS: u64 = 20_000_000;
 const GWEI: u128 = 1_000_000_000;
 
-/// A way to be a nuisance.
+/// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attack {
     Proposals,
@@ -54,7 +54,7 @@ impl Attack {
         Self::Blobs,
     ];
 
-    /// What the attack takes from others.
+    /// The resource that the attack takes away from others.
     pub(super) const fn resource(self) -> &'static str {
         match self {
             Self::Proposals => "proposal slots",
@@ -73,7 +73,7 @@ impl Attack {
 pub(super) struct Attacker {
     attack: Attack,
     accounts: Vec<Account>,
-    /// Accomplices that have not yet paid into the newest proposal.
+    /// Accounts that have not deposited on the newest proposal yet.
     fresh: usize,
     target: u64,
 }
@@ -85,15 +85,15 @@ impl Attacker {
         Self { attack, accounts: accounts.collect(), fresh: 0, target: 0 }
     }
 
-    /// Its accounts, with what each owns.
+    /// Its accounts, with their balances.
     pub(super) fn accounts(&self) -> impl Iterator<Item = (&Account, u128)> {
-        // To divide the money is to multiply the fees, so that many accounts need twice as much.
+        // The balance is divided among the accounts, and each pays fees, which is why many accounts need twice as much.
         let each =
             if self.accounts.len() == 1 { MEANS } else { 2 * MEANS / self.accounts.len() as u128 };
         self.accounts.iter().map(move |account| (account, each))
     }
 
-    /// What it has paid so far, in wei. What it has put down and may get back counts as paid.
+    /// The amount spent so far, in wei. Deposits that may be returned count as spent.
     pub(super) fn spent(&self, world: &World) -> U256 {
         let spent =
             |(account, owned): (&Account, u128)| U256::from(owned) - world.balance(account.address);
@@ -130,7 +130,7 @@ impl Attacker {
             Attack::Votes => {}
             Attack::Tips => send(world, account.ethereum(transfer(nonce, 1_000 * GWEI))).await,
             Attack::Replacements => {
-                // Behind a gap, so that none of them is ever paid.
+                // Behind a nonce gap, so that none of them is ever mined.
                 for step in 0..REPLACEMENTS {
                     let price = price * 11_u128.pow(step as u32) / 10_u128.pow(step as u32) + 1;
                     send(world, account.ethereum(transfer(nonce + 1, price))).await;
@@ -170,7 +170,7 @@ impl Attacker {
         }
     }
 
-    /// Pays the smallest deposit from every account into each new proposal.
+    /// Deposits the minimum from every account on each new proposal.
     async fn pay_into(&mut self, world: &World, target: u64, price: u128) {
         if target > self.target {
             (self.target, self.fresh) = (target, self.accounts.len());
@@ -186,12 +186,12 @@ impl Attacker {
     }
 }
 
-/// Submits a transaction of an attacker. Whether it is taken is of no importance.
+/// Submits a transaction of an attacker. It does not matter whether it is accepted.
 async fn send(world: &World, raw: Bytes) {
     drop(world.client.submit(raw).await);
 }
 
-/// A transfer whose whole price goes to the maker of the block.
+/// A transfer whose whole price is paid to the block producer.
 pub(super) fn transfer(nonce: u64, price: u128) -> TxEip1559 {
     TxEip1559 {
         chain_id: CHAIN_ID,

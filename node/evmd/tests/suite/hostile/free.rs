@@ -1,4 +1,4 @@
-//! What costs nothing: filters and subscriptions. A client that takes all of them loses them first.
+//! Free resources: filters and subscriptions. If a client takes all of them, its own are evicted first.
 
 use super::world::{SHARED_PLACES, World};
 use serde_json::{Value, json};
@@ -11,26 +11,26 @@ use tokio::{
 
 /// The attacker's address. The honest user is 127.0.0.1.
 const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// What the attacker takes in a step.
+/// Number of resources that the attacker takes per step.
 const TAKEN: usize = 4;
-/// Filters of the honest user: few, as a wallet has.
+/// Filters of the honest user, as few as a wallet has.
 const HONEST_FILTERS: usize = 4;
 
-/// What an attacker and an honest user have.
+/// The resources of an attacker and an honest user.
 #[derive(Default)]
 pub(super) struct Free {
-    /// Connections of the attacker, each with a subscription. It reads nothing.
+    /// Connections of the attacker, each with a subscription. It does not read them.
     hoard: Vec<TcpStream>,
     filters: Vec<Value>,
     pub(super) asked: u64,
     pub(super) refused: u64,
-    /// Filters and subscriptions that the attacker got, and was refused.
+    /// Number of filters and subscriptions that the attacker was granted and refused.
     pub(super) taken: u64,
     pub(super) denied: u64,
 }
 
 impl Free {
-    /// One step: the attacker takes what it can get, then the honest user asks.
+    /// One step: the attacker takes as much as possible, then the honest user sends requests.
     pub(super) async fn act(&mut self, world: &World) {
         let (http, socket) = (world.node.rpc.address, world.node.rpc.ws_address);
         for _ in 0..TAKEN {
@@ -39,7 +39,7 @@ impl Free {
             self.count(subscribed.is_some());
             self.hoard.extend(subscribed);
         }
-        // The node has closed some of them, and more are of no use to the attacker.
+        // The node has closed some of them, and the attacker does not need more.
         let excess = self.hoard.len().saturating_sub(2 * SHARED_PLACES);
         self.hoard.drain(..excess);
         let honest = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -106,7 +106,7 @@ async fn subscribe_from(source: IpAddr, to: SocketAddr) -> Option<TcpStream> {
         // A final text frame with a mask of zeros (RFC 6455).
         let frame = [&[0x81, 0x80 | call.len() as u8, 0, 0, 0, 0], &call[..]].concat();
         stream.write_all(&frame).await.ok()?;
-        // The answer is the first message, because a head is only sent to a subscriber.
+        // The response is the first message, because events are only sent to a subscriber.
         let mut length = [0; 2];
         stream.read_exact(&mut length).await.ok()?;
         let mut message = vec![0; usize::from(length[1])];

@@ -1,4 +1,4 @@
-//! Honest users, and the rule that only a user who pays less than the attackers is refused.
+//! Honest users, and the rule that a user is only refused if it pays less than the attackers.
 
 use super::{
     account::Account,
@@ -9,28 +9,28 @@ use crate::common::signed::{GAS, any, coins, slower_market};
 use alloy_primitives::{B256, Bytes, U256};
 use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal};
 
-/// What each honest user owns, in wei.
+/// The balance of each honest user, in wei.
 const MEANS: u128 = 100_000 * ETHER;
-/// Steps after which a new proposal is made, and steps for which one of two waits for the rest of its deposit.
+/// Steps between new proposals, and steps after which the second half of a deposit is paid for every other one.
 const PROPOSAL_STEPS: u64 = 6;
 const DEPOSIT_STEPS: u64 = 3;
-/// Steps, within those of a proposal, at which the three users of governance act.
+/// The steps, within those of a proposal, at which the three users of governance act.
 const PROPOSE: u64 = 1;
 const PAY_HALF: u64 = 2;
 const PAY_REST: u64 = PAY_HALF + DEPOSIT_STEPS;
 
-/// What became of the requests of one kind.
+/// The results of the requests of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) asked: u64,
     pub(super) refused: u64,
-    /// What the attackers had paid when a request of this kind succeeded last.
+    /// The amount that the attackers had paid at the last success of this kind.
     paid_before: U256,
-    /// The largest offer that has been refused since.
+    /// The highest offer that has been refused since.
     refused_offer: Option<U256>,
-    /// Why the last one was refused.
+    /// The reason of the last refusal.
     reason: String,
-    /// Refusals for which the attackers paid less than was offered.
+    /// Refusals while the attackers paid less than the offer.
     pub(super) violations: Vec<String>,
 }
 
@@ -39,8 +39,8 @@ impl Record {
         Self { paid_before: paid, ..Self::default() }
     }
 
-    /// Notes a request. `offer` is what the user was ready to pay and to put down, and `paid` what the attackers have
-    /// paid in all, both in wei.
+    /// Records a request. `offer` is the amount that the user offered in fees and deposits, and `paid` the
+    /// total that the attackers have paid, both in wei.
     fn note(&mut self, result: Result<(), String>, offer: U256, paid: U256) {
         self.asked += 1;
         match result {
@@ -56,8 +56,8 @@ impl Record {
         }
     }
 
-    /// Compares what was refused since the last success with what the attackers have paid since then: attackers that
-    /// only hold a place, and never pay for it, are found as soon as they leave it or the test ends.
+    /// Compares the refusals since the last success with the amount that the attackers have paid since then.
+    /// Attackers who only hold a slot without ever paying are detected when they release it or the test ends.
     pub(super) fn judge(&mut self, paid: U256) {
         let paid = paid - self.paid_before;
         if let Some(offer) = self.refused_offer.filter(|offer| paid < *offer) {
@@ -72,17 +72,17 @@ impl Record {
 /// The honest users, one for each kind of request.
 pub(super) struct Honest {
     transfers: Account,
-    /// Submits a transaction before the one that it follows.
+    /// Submits a transaction before the one with the preceding nonce.
     early: Account,
     proposer: Account,
-    /// Makes proposals whose deposit comes in two halves.
+    /// Submits proposals whose deposit is paid in two halves.
     saver: Account,
     half_paid: Option<u64>,
     /// The newest proposal.
     newest: u64,
 }
 
-/// Names of the kinds of requests.
+/// The kinds of requests.
 pub(super) const KINDS: [&str; 4] = ["transfer", "early transfer", "proposal", "deposit"];
 
 impl Honest {
@@ -97,12 +97,12 @@ impl Honest {
             .map(|one| (one, MEANS))
     }
 
-    /// The proposal that is worth attacking: one that waits for its deposit, or else the newest.
+    /// The proposal to attack: one in its deposit period, or else the newest.
     pub(super) fn target(&self) -> u64 {
         self.half_paid.unwrap_or(self.newest)
     }
 
-    /// One step: the requests of all users. `paid` returns what the attackers have paid.
+    /// One step: the requests of all users. `paid` returns the amount that the attackers have paid.
     pub(super) async fn act(
         &mut self,
         world: &World,
@@ -156,14 +156,14 @@ impl Honest {
                 world.succeeds(hash).await
             }
             Err(reject) => {
-                // So that the account goes on without a gap; the request was refused.
+                // So that the account continues without a nonce gap; the request itself was refused.
                 drop(taken(world, second).await);
                 Err(reject.to_string())
             }
         }
     }
 
-    /// Makes a proposal; returns its number, or why it was refused.
+    /// Submits a proposal; returns its id, or the reason of the refusal.
     async fn propose(
         &self,
         world: &World,
@@ -193,7 +193,7 @@ impl Honest {
     }
 }
 
-/// Waits until a transaction comes into the pool and then into a block, and succeeds there; the error says why not.
+/// Waits until a transaction is accepted by the pool and succeeds in a block; the error describes the failure.
 async fn taken(world: &World, raw: Bytes) -> Result<(), String> {
     let submitted: Result<B256, _> = world.client.submit(raw).await;
     let hash = submitted.map_err(|reject| reject.to_string())?;

@@ -1,4 +1,4 @@
-//! The chain that is attacked.
+//! The attacked chain.
 
 use super::account::Account;
 use crate::{
@@ -14,27 +14,27 @@ use state::View;
 use std::{fs, sync::Arc, time::Duration};
 use storage::{ReceiptOutcome, StateRead};
 
-/// Wei.
+/// One ether in wei.
 pub(super) const ETHER: u128 = 1_000_000_000_000_000_000;
-/// Deposit that opens a vote, in wei: what an attacker of small means owns in all.
+/// Minimum deposit for a vote, in wei: the whole balance of an attacker.
 pub(super) const MIN_DEPOSIT: u64 = 1_000_000_000_000_000_000;
-/// The price of gas below which the chain takes nothing, in wei.
+/// The minimum gas price of the chain, in wei.
 const MIN_GAS_PRICE: &str = "1000000000.000000000000000000";
-/// Slots of the pool, of each kind: few enough that one attacker could fill them.
+/// Slots of the pool, of each kind, so few that one attacker could fill them.
 pub(super) const POOL_SLOTS: usize = 64;
-/// Filters, and connections of JSON-RPC, that all clients share.
+/// Limit of filters and of JSON-RPC connections that all clients share.
 pub(super) const SHARED_PLACES: usize = 32;
-/// Time between two looks for a transaction that may have been dropped from the pool.
+/// Interval of checks whether a transaction has been dropped from the pool.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A running node whose blocks are made as soon as there are transactions.
+/// A running node that produces a block as soon as there are transactions.
 pub(super) struct World {
     pub(super) node: Node,
     pub(super) client: PoolClient,
 }
 
 impl World {
-    /// A chain on which these accounts have so much money, in wei.
+    /// A chain on which these accounts have these balances, in wei.
     pub(super) async fn new<'a>(accounts: impl Iterator<Item = (&'a Account, u128)>) -> Self {
         let mut genesis: Value =
             serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -43,12 +43,12 @@ impl World {
                 json!({ "balance": format!("{money:#x}") });
         }
         let coins = |amount: u64| json!([{ "denom": "atest", "amount": amount.to_string() }]);
-        // Otherwise the fees of a chain that is not busy fall to nothing.
+        // Otherwise the base fee of a chain with low load would decrease to zero.
         genesis["config"]["evmd"]["feemarket"]["params"]["min_gas_price"] = json!(MIN_GAS_PRICE);
         let params = &mut genesis["config"]["evmd"]["gov"]["params"];
         params["min_deposit"] = coins(MIN_DEPOSIT);
         params["expedited_min_deposit"] = coins(2 * MIN_DEPOSIT);
-        // What is not paid for stays longer than the test takes; what is paid for does not.
+        // Unpaid proposals stay for longer than the test runs; paid ones do not.
         params["max_deposit_period"] = json!("172800s");
         params["voting_period"] = json!("2s");
         params["expedited_voting_period"] = json!("1s");
@@ -76,20 +76,19 @@ impl World {
         state.account(address).unwrap().unwrap_or_default().balance
     }
 
-    /// The nonce after what the account has in blocks and in the pool.
+    /// The next nonce of the account, after its transactions in blocks and in the pool.
     pub(super) async fn nonce(&self, account: &Account) -> u64 {
         self.client.nonce(account.address).await.unwrap().unwrap()
     }
 
-    /// The fee cap that wallets offer, in wei per gas.
+    /// The fee cap that wallets suggest, in wei per gas.
     pub(super) async fn price(&self) -> u128 {
         let price = self.node.call("eth_gasPrice", json!([])).await;
         let digits = price.as_str().unwrap().trim_start_matches("0x");
         2 * u128::from_str_radix(digits, 16).unwrap()
     }
 
-    /// Waits until a transaction that the pool took comes into a block. The error says why it does not, or does not
-    /// succeed there.
+    /// Waits until an accepted transaction succeeds in a block. The error describes why it does not.
     pub(super) async fn succeeds(&self, hash: B256) -> Result<(), String> {
         let mut heads = self.node.pipeline.published.heads();
         loop {
@@ -111,7 +110,7 @@ impl World {
         }
     }
 
-    /// The proposal that a successful Cosmos transaction opened.
+    /// The proposal that a successful Cosmos transaction submitted.
     pub(super) async fn proposal_of(&self, raw: &Bytes) -> u64 {
         let hash = transactions::cosmos::cosmos_hash(raw);
         let request = format!(
@@ -127,7 +126,7 @@ impl World {
         ids.next().unwrap()["value"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Bytes of the chain and of the pool's journal on disk.
+    /// Size of the chain and of the pool's journal on disk, in bytes.
     pub(super) fn stored_bytes(&self) -> u64 {
         let journal = fs::metadata(self.node.home().join("mempool.journal"));
         self.view().chain.stats().used_bytes + journal.map_or(0, |journal| journal.len())

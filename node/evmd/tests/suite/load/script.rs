@@ -1,33 +1,33 @@
-//! What a sender submits, in order, and what a naive model of the pool says to each: of random
-//! gaps, replacements, underpriced and invalid ones. Nothing in it depends on when blocks are made:
-//! replacements aim behind a gap that is still open, where nothing can be mined.
+//! The submissions of a sender, in order, and the predictions of a simple model of the pool: with random nonce
+//! gaps, replacements, underpriced and invalid ones. The predictions do not depend on the times of blocks:
+//! replacements are for nonces behind an open gap, which cannot be mined yet.
 
 use super::wallets::{Wallet, transfer};
-use crate::dice::Dice;
+use crate::random::Random;
 use alloy_consensus::TxEip1559;
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use std::collections::BTreeMap;
 
-/// Least tip this node takes, in wei per gas: set so that the model knows what is underpriced.
+/// Minimum tip of the node, in wei per gas, so that the model knows which transactions are underpriced.
 pub const MIN_TIP: u64 = 2_000_000_000;
-/// Caps above every base fee of the test, in wei per gas.
+/// Fee caps above every base fee of the test, in wei per gas.
 const CAP: u128 = 500_000_000_000;
-/// Transactions that may wait behind a gap, for one sender.
+/// Maximum number of transactions behind a nonce gap, for one sender.
 pub const ACCOUNT_QUEUE: usize = 24;
 
 /// One submission.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// EIP-2718 bytes, or what should have been.
+    /// EIP-2718 bytes, or invalid ones.
     pub raw: Bytes,
-    /// The start of the reason to refuse it; `None` when it is to be accepted.
+    /// The beginning of the expected error; `None` if the transaction is to be accepted.
     pub refused: Option<&'static str>,
 }
 
-/// A sender's submissions, and what of them is to be mined.
+/// The submissions of a sender, and those of them that are to be mined.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// In order.
+    /// In submission order.
     pub lines: Vec<Line>,
     /// By nonce.
     pub mined: BTreeMap<u64, B256>,
@@ -35,18 +35,18 @@ pub struct Script {
 
 struct Writer<'a> {
     wallet: &'a Wallet,
-    dice: &'a mut Dice,
+    random: &'a mut Random,
     script: Script,
-    /// Fees of what waits behind the open gap, by nonce.
+    /// The fees of transactions behind the open gap, by nonce.
     waiting: BTreeMap<u64, (u128, u128)>,
-    /// Nonce after the last one that can run.
+    /// The nonce after the last executable one.
     next: u64,
 }
 
-/// Writes about `lines` submissions of a wallet.
-pub fn write(wallet: &Wallet, dice: &mut Dice, lines: usize) -> Script {
+/// Generates about `lines` submissions of a wallet.
+pub fn write(wallet: &Wallet, random: &mut Random, lines: usize) -> Script {
     let (script, waiting) = (Script::default(), BTreeMap::new());
-    let mut writer = Writer { wallet, dice, script, waiting, next: 0 };
+    let mut writer = Writer { wallet, random, script, waiting, next: 0 };
     while writer.script.lines.len() < lines {
         writer.round();
     }
@@ -54,24 +54,24 @@ pub fn write(wallet: &Wallet, dice: &mut Dice, lines: usize) -> Script {
 }
 
 impl Writer<'_> {
-    /// Some transactions behind a gap, in any order and some replaced; then what closes the gap.
+    /// Submits transactions behind a gap, in any order and some of them replaced; then closes the gap.
     fn round(&mut self) {
         let gap = self.next;
-        let mut ahead: Vec<u64> = (1..=self.dice.below(20)).map(|n| gap + n).collect();
+        let mut ahead: Vec<u64> = (1..=self.random.below(20)).map(|n| gap + n).collect();
         while !ahead.is_empty() {
-            let at = self.dice.below(ahead.len() as u64) as usize;
+            let at = self.random.below(ahead.len() as u64) as usize;
             let nonce = ahead.swap_remove(at);
             let fees = self.fees();
             self.waiting.insert(nonce, fees);
             self.accepted(nonce, fees);
-            if self.dice.chance(15) {
+            if self.random.chance(15) {
                 self.nonsense();
             }
-            if self.dice.chance(15) {
+            if self.random.chance(15) {
                 self.replacement();
             }
         }
-        if self.dice.chance(10) {
+        if self.random.chance(10) {
             self.flood(gap);
         }
         let fees = self.fees();
@@ -80,9 +80,9 @@ impl Writer<'_> {
         self.waiting.clear();
     }
 
-    /// A cap and a tip, in wei per gas.
+    /// A fee cap and a tip cap, in wei per gas.
     fn fees(&mut self) -> (u128, u128) {
-        let above = 1_000_000_000 * u128::from(self.dice.below(30));
+        let above = 1_000_000_000 * u128::from(self.random.below(30));
         (CAP + above, u128::from(MIN_TIP) + above)
     }
 
@@ -98,23 +98,23 @@ impl Writer<'_> {
         self.script.mined.insert(nonce, hash);
     }
 
-    /// Another transaction for a waiting nonce: enough dearer, or not.
+    /// Another transaction with the nonce of a queued one, with a sufficient price bump or not.
     fn replacement(&mut self) {
-        let at = self.dice.below(self.waiting.len() as u64) as usize;
+        let at = self.random.below(self.waiting.len() as u64) as usize;
         let (nonce, (cap, tip)) = self.waiting.iter().nth(at).map(|(n, f)| (*n, *f)).unwrap();
         let least = |fee: u128| fee * 110 / 100;
-        if self.dice.chance(50) {
+        if self.random.chance(50) {
             let fees = (least(cap), least(tip));
             self.waiting.insert(nonce, fees);
             self.accepted(nonce, fees);
         } else {
             let (cap, tip) =
-                if self.dice.chance(50) { (least(cap) - 1, least(tip)) } else { (cap, tip + 1) };
+                if self.random.chance(50) { (least(cap) - 1, least(tip)) } else { (cap, tip + 1) };
             self.submit(transfer(nonce, cap, tip), Some("replacement transaction underpriced"));
         }
     }
 
-    /// More behind the gap than one account may have there.
+    /// More transactions behind the gap than one account may have.
     fn flood(&mut self, gap: u64) {
         let room = ACCOUNT_QUEUE - self.waiting.len();
         let last = gap + self.waiting.len() as u64;
@@ -128,11 +128,11 @@ impl Writer<'_> {
         self.submit(transfer(over, cap, tip), Some("account limit exceeded: pooled "));
     }
 
-    /// Something that no pool takes.
+    /// A transaction that every pool refuses.
     fn nonsense(&mut self) {
-        let nonce = self.next + self.dice.below(50);
+        let nonce = self.next + self.random.below(50);
         let plain = transfer(nonce, CAP, u128::from(MIN_TIP));
-        let (tx, refused) = match self.dice.below(9) {
+        let (tx, refused) = match self.random.below(9) {
             0 => (
                 TxEip1559 { max_priority_fee_per_gas: u128::from(MIN_TIP) - 1, ..plain },
                 "transaction gas price below minimum: gas tip cap 1999999999, minimum needed",
@@ -165,7 +165,7 @@ impl Writer<'_> {
         self.submit(tx, Some(refused));
     }
 
-    /// One that waits already.
+    /// A transaction that is already in the pool.
     fn again(&mut self) {
         let Some(nonce) = self.waiting.keys().next_back() else { return };
         let hash = self.script.mined[nonce];

@@ -1,4 +1,4 @@
-//! A thousand senders with keys of their own.
+//! A thousand senders with their own keys.
 
 use crate::common::CHAIN_ID;
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
@@ -9,10 +9,10 @@ use secp256k1::{
     ecdsa::{RecoverableSignature, RecoveryId},
 };
 
-/// Where all value goes.
+/// The recipient of all transfers.
 pub const RECIPIENT: Address = Address::repeat_byte(0x77);
 
-/// The key of a sender.
+/// A sender and its key.
 #[derive(Clone, Debug)]
 pub struct Wallet {
     key: SecretKey,
@@ -21,7 +21,7 @@ pub struct Wallet {
 }
 
 impl Wallet {
-    /// The wallet of a number.
+    /// The wallet with this number.
     pub fn new(number: u64) -> Self {
         let secret = keccak256(number.to_be_bytes());
         let key = SecretKey::from_secret_bytes(secret.0).unwrap();

@@ -1,20 +1,20 @@
-//! Transactions that nobody signed, for a pool that does not look.
+//! Unsigned transactions, because the pool does not check signatures.
 
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEip4844, TxEip7702, TxLegacy};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use std::sync::{Arc, OnceLock};
 use transactions::{RecoveredTx, Transaction};
 
-/// What of a transaction matters to the pool.
+/// The parts of a transaction that matter to the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft {
-    /// Its hash is made of this: equal ids are the same transaction.
+    /// The hash is derived from the id: transactions with equal ids are the same.
     pub id: u64,
-    /// Sender's number.
+    /// Number of the sender.
     pub sender: u8,
     /// Its nonce.
     pub nonce: u64,
-    /// Tip cap, in wei per gas; above `cap` for a legacy transaction.
+    /// Tip cap, in wei per gas. If it is above `cap`, the transaction is a legacy one.
     pub tip: u128,
     /// Fee cap, in wei per gas.
     pub cap: u128,
@@ -22,16 +22,16 @@ pub struct Draft {
     pub gas: u64,
     /// Bytes of the raw transaction.
     pub bytes: usize,
-    /// Blobs; a transaction with some is never a legacy one.
+    /// Number of blobs. A transaction with blobs is never a legacy one.
     pub blobs: u8,
-    /// Cap of the price of blob gas, in wei.
+    /// Cap of the blob gas price, in wei.
     pub blob_cap: u128,
 }
 
-/// Most bytes of a raw transaction here.
+/// Maximum size of a raw transaction in bytes.
 pub const BYTES_MAX: usize = 128 * 1024;
 
-/// A plain transfer of sender 1 at fees of 100.
+/// A plain transfer of sender 1 with fees of 100.
 pub const PLAIN: Draft = Draft {
     id: 0,
     sender: 1,
@@ -58,7 +58,7 @@ impl Draft {
         B256::left_padding_from(&self.id.to_be_bytes())
     }
 
-    /// Most it costs, in wei: these transactions carry no value.
+    /// The maximum cost in wei, without a value.
     pub fn cost(&self) -> U256 {
         U256::from(self.gas) * U256::from(self.cap)
             + U256::from(self.blob_gas()) * U256::from(self.blob_cap)
@@ -103,7 +103,7 @@ impl Draft {
         self.wrap(tx)
     }
 
-    /// The same as a set-code transaction; its authorities are told the pool beside it.
+    /// The same as a set-code transaction. Its authorities are passed to the pool separately.
     pub fn set_code(&self) -> Arc<RecoveredTx> {
         let body = TxEip7702 {
             nonce: self.nonce,

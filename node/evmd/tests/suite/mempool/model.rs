@@ -1,4 +1,4 @@
-//! The pool as a plain list: every answer is computed from scratch, by sorting.
+//! A pool as a plain list: every result is computed from scratch, by sorting.
 
 use super::forge::{Draft, address};
 use alloy_primitives::{B256, U256};
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A sender as the chain has it.
+/// The account of a sender on the chain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sender {
     /// Next nonce.
@@ -18,13 +18,12 @@ pub struct Sender {
     pub balance: U256,
 }
 
-/// Fees that several transactions in a row offer at least, and the arrival of the last that
-/// lowered them.
+/// The minimum fees of several consecutive transactions, and the arrival of the last one that lowered them.
 type Floor = (u128, u128, u64);
-/// What sorts offers: the greatest is the best.
+/// The sort key of an offer. The highest is the best.
 type Rank = (bool, u128, Reverse<u64>);
 
-/// See the module.
+/// The model of the pool.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub limits: Limits,
@@ -56,7 +55,7 @@ impl Model {
         }
     }
 
-    /// A sender's transactions by nonce: those that can run, and those behind a gap.
+    /// A sender's transactions by nonce: executable ones, and those behind a gap.
     pub fn rows(&self, sender: u8) -> [Vec<(u64, Draft)>; 2] {
         let mut all: Vec<_> = self.txs.iter().filter(|(_, tx)| tx.sender == sender).collect();
         all.sort_by_key(|(_, tx)| tx.nonce);
@@ -100,7 +99,7 @@ impl Model {
         (covers, fee, Reverse(arrival))
     }
 
-    /// Puts a transaction in, or says why not; `error` is the text of the pool's rejection.
+    /// Inserts a transaction or returns the error text of the pool.
     pub fn insert(&mut self, draft: Draft, now: Instant) -> Result<bool, String> {
         let error = |text: &str| Err(text.to_owned());
         let Sender { nonce, balance } = self.senders[&draft.sender];
@@ -161,13 +160,14 @@ impl Model {
         Ok(!is_queued)
     }
 
-    /// The sender of the row whose end is worth least, the floor, and whether the row is spare.
+    /// The sender whose sequence of transactions has the lowest value at its end, the minimum fees, and whether
+    /// it exceeds the guaranteed slots.
     fn worst(&self, queued: bool) -> Option<(bool, Rank, u8)> {
         let rows = self.senders.keys().filter_map(|sender| {
             let row = &self.rows(*sender)[usize::from(queued)];
             let held: usize = row.iter().map(|(_, tx)| slots(tx)).sum();
             let spare = held > self.limits.account_slots;
-            // `false` sorts first: spare rows give way first.
+            // `false` sorts first: transactions above the guaranteed slots are dropped first.
             Self::floor(row).map(|floor| (!spare, self.rank(floor), *sender))
         });
         rows.min()
@@ -247,7 +247,7 @@ impl Model {
         Err(text.to_owned())
     }
 
-    /// Takes a transaction out.
+    /// Removes a transaction.
     pub fn remove(&mut self, hash: B256, now: Instant) -> bool {
         let Some(at) = self.txs.iter().position(|(_, tx)| tx.hash() == hash) else { return false };
         let (_, gone) = self.txs[at];
@@ -260,7 +260,7 @@ impl Model {
         true
     }
 
-    /// A block left these senders like this.
+    /// A block has left the senders with these accounts.
     pub fn advance(&mut self, accounts: &[(u8, Sender)], now: Instant) {
         for (sender, account) in accounts {
             self.advance_one(*sender, *account, now);
@@ -291,13 +291,13 @@ impl Model {
         }
     }
 
-    /// The next block has this base fee.
+    /// Sets the base fee of the next block.
     pub fn set_base_fee(&mut self, base_fee: u64) {
         self.base_fee = base_fee.into();
         self.churn = 0;
     }
 
-    /// Drops queues that nothing has moved for longer than the lifetime.
+    /// Drops queued transactions that have not changed for longer than the lifetime.
     pub fn expire(&mut self, now: Instant) {
         let lifetime: Duration = self.limits.lifetime;
         for sender in self.senders.keys().copied().collect::<Vec<_>>() {
@@ -310,7 +310,7 @@ impl Model {
         }
     }
 
-    /// Hashes in block order, as far as a block has room.
+    /// The hashes in block order that fit into a block.
     pub fn select(&self, mut room: Room) -> Vec<B256> {
         let mut rows: Vec<_> =
             self.senders.keys().map(|sender| self.rows(*sender)[0].clone()).collect();
@@ -332,7 +332,7 @@ impl Model {
                 rows[n].clear();
                 continue;
             }
-            // Charged all, half, or nothing of the limit, but never less than a transfer.
+            // The charge is all, half, or none of the limit, but at least that of a transfer.
             let charge = match room.charged {
                 0 => 21_000,
                 part => (tx.gas / ((1 << 32) / part)).max(21_000),
@@ -346,7 +346,7 @@ impl Model {
         chosen
     }
 
-    /// Every sender's address, for lookups.
+    /// The addresses of all senders, for lookups.
     pub fn addresses(&self) -> impl Iterator<Item = (u8, alloy_primitives::Address)> {
         self.senders.keys().map(|sender| (*sender, address(*sender)))
     }

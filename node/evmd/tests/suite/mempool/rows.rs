@@ -1,4 +1,4 @@
-//! Every reason to turn a transaction away, with its text, as the reference's table has it.
+//! Every reason for a rejection with its error text, as in the reference's table.
 
 use super::forge::{BLOB_GAS, BYTES_MAX, Draft, PLAIN, address};
 use crate::common::{CHAIN_ID, FEE_CAP, native_home, producing, sign};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use storage::Account;
 use transactions::Transaction;
 
-/// A pool with limits of its own.
+/// A pool with its own limits.
 struct Pool {
     pool: Mempool,
     now: Instant,
@@ -33,13 +33,13 @@ impl Pool {
         self.pool.insert(tx, |_| Box::default(), &self.account, self.now)
     }
 
-    /// Puts in a transaction of this sender, `ahead` of its account, at this price.
+    /// Inserts a transaction of this sender at this price, `ahead` nonces after that of its account.
     fn put(&mut self, sender: u8, ahead: u64, price: u128) -> Result<Standing, Reject> {
         let nonce = self.account.nonce + ahead;
         self.insert(Draft { sender, nonce, tip: price, cap: price, ..PLAIN })
     }
 
-    /// Codespace, code and text of the refusal of a transaction.
+    /// Codespace, code and text of the rejection of a transaction.
     fn refused(&mut self, draft: Draft) -> String {
         let before = self.pool.level();
         let reject = self.insert(draft).unwrap_err();
@@ -80,7 +80,7 @@ fn nonces() {
 }
 
 #[test]
-fn prices_below_this_nodes() {
+fn prices_below_the_minimum_are_refused() {
     let mut pool = Pool::new(default());
     let free = Draft { nonce: 5, tip: 0, cap: 0, ..PLAIN };
     let text = "sdk 13: transaction gas price below minimum: gas tip cap 0, minimum needed 1";
@@ -104,13 +104,13 @@ fn funds() {
     let text = "sdk 5: insufficient funds for gas * price + value: balance 4199999, queued cost 2100000, \
                 tx cost 2100000, overshot 1";
     assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
-    // A replacement pays instead of the old one, not beside it.
+    // The sender pays for the replacement instead of the old transaction, not for both.
     assert_eq!(pool.put(1, 0, 110), Ok(Standing::Pending));
 }
 
 #[test]
 fn replacements() {
-    // Old price, least that replaces it.
+    // The old price, and the minimum price of a replacement.
     let table = [(1, 2), (5, 6), (9, 10), (10, 11), (100, 110), (1001, 1101)];
     for ahead in [0, 1] {
         for (old, least) in table {
@@ -125,7 +125,7 @@ fn replacements() {
             assert_eq!(pool.pool.len(), 1);
         }
     }
-    // Both fields count.
+    // Both fields must be raised.
     let mut pool = Pool::new(default());
     let old = Draft { nonce: 5, tip: 0, cap: 1000, ..PLAIN };
     pool.insert(old).unwrap();
@@ -151,7 +151,7 @@ fn replacing_a_blob_transaction_doubles_all_three_prices() {
 }
 
 #[test]
-fn no_more_are_chosen_than_are_wanted() {
+fn selection_respects_the_maximum() {
     let mut pool = Pool::new(default());
     for nonce in 5..9 {
         pool.insert(Draft { sender: 1, nonce, ..PLAIN }).unwrap();
@@ -167,7 +167,7 @@ fn no_more_are_chosen_than_are_wanted() {
 }
 
 #[test]
-fn blobs_wait_for_room_and_for_their_price() {
+fn blobs_wait_for_space_and_for_their_price() {
     let mut pool = Pool::new(default());
     for (sender, blobs, blob_cap) in [(1, 3, 10), (2, 4, 20), (3, 2, 5), (4, 1, 20), (5, 0, 0)] {
         let price = 200 - u128::from(sender);
@@ -181,14 +181,14 @@ fn blobs_wait_for_room_and_for_their_price() {
         let txs = pool.pool.select(room).txs;
         txs.iter().map(|tx| (tx.sender[0], tx.tx.nonce())).collect::<Vec<_>>()
     };
-    // Four blobs have no room behind three; what follows them in their lane waits too.
+    // Four blobs do not fit after three. The transactions after them of the same sender wait, too.
     assert_eq!(chosen(6, 1), [1, 1, 3, 3, 4, 4, 5, 5].map(two_nonces(&mut 0)));
     assert_eq!(chosen(6, 6), [1, 1, 4, 4, 5, 5].map(two_nonces(&mut 0)));
     assert_eq!(chosen(6, 20), [2, 2, 4, 4, 5, 5].map(two_nonces(&mut 0)));
     assert_eq!(chosen(0, 1), [5, 5].map(two_nonces(&mut 0)));
 }
 
-/// Gives senders that come in pairs their nonces: 5, then 6.
+/// Assigns nonces to senders that come in pairs: 5, then 6.
 fn two_nonces(calls: &mut u64) -> impl FnMut(u8) -> (u8, u64) {
     move |sender| {
         *calls += 1;
@@ -197,7 +197,7 @@ fn two_nonces(calls: &mut u64) -> impl FnMut(u8) -> (u8, u64) {
 }
 
 #[test]
-fn an_accounts_share_of_the_queue() {
+fn account_queue_is_limited() {
     let mut pool = Pool::new(small());
     pool.put(1, 0, 100).unwrap();
     pool.put(1, 2, 100).unwrap();
@@ -209,7 +209,7 @@ fn an_accounts_share_of_the_queue() {
 }
 
 #[test]
-fn a_full_pool_takes_only_dearer_ones() {
+fn full_pool_accepts_only_higher_prices() {
     let mut pool = Pool::new(small());
     for sender in 1..=8 {
         pool.put(sender, 0, 100 + u128::from(sender)).unwrap();
@@ -220,15 +220,15 @@ fn a_full_pool_takes_only_dearer_ones() {
     let dearer = Draft { tip: 102, cap: 102, ..newcomer };
     assert_eq!(pool.insert(dearer), Ok(Standing::Pending));
     assert_eq!(pool.pool.lane(address(1)).unwrap().pending().len(), 1, "the cheapest end went");
-    // Not worth more at this base fee, however high its cap.
+    // The value at this base fee is not higher, whatever the cap is.
     let capped = Draft { sender: 21, tip: 1, cap: 10_000, ..newcomer };
     assert_eq!(pool.refused(capped), "sdk 13: transaction underpriced");
-    // More than its guaranteed slots: the dearest goes first.
+    // Above its guaranteed slots, the most expensive transaction is dropped first.
     assert!(pool.put(8, 2, 1_000_000).is_err());
 }
 
 #[test]
-fn guaranteed_slots_push_out_what_is_beyond_them() {
+fn guaranteed_slots_evict_transactions_above_the_guarantee() {
     let mut pool = Pool::new(small());
     for ahead in 0..16 {
         pool.put(1, ahead, 1_000_000).unwrap();
@@ -238,12 +238,12 @@ fn guaranteed_slots_push_out_what_is_beyond_them() {
     let large = Draft { sender: 3, nonce: 5, bytes: BYTES_MAX, ..PLAIN };
     assert!(large.bytes > SLOT_BYTES * 3);
     pool.put(2, 1, 51).unwrap();
-    // Four slots are more than a guarantee of two, and cheaper than all others beyond theirs.
+    // Four slots exceed the guarantee of two, and are cheaper than all others above their guarantees.
     assert_eq!(pool.refused(large), "sdk 13: transaction underpriced");
 }
 
 #[test]
-fn a_pool_turns_over_by_a_quarter_a_block_at_most() {
+fn pool_replaces_at_most_a_quarter_per_block() {
     let mut pool = Pool::new(small());
     for sender in 1..=8 {
         pool.put(sender, 0, 100).unwrap();
@@ -260,7 +260,7 @@ fn a_pool_turns_over_by_a_quarter_a_block_at_most() {
 }
 
 #[test]
-fn a_full_queue_does_not_push_out_what_can_run() {
+fn full_queue_does_not_evict_pending_transactions() {
     let mut pool = Pool::new(small());
     pool.put(1, 0, 60).unwrap();
     for sender in 2..=5 {
@@ -274,7 +274,7 @@ fn a_full_queue_does_not_push_out_what_can_run() {
 }
 
 #[test]
-fn delegated_accounts_have_one_in_flight() {
+fn delegated_accounts_have_one_pending_transaction() {
     let mut pool = Pool::new(default());
     pool.account.code_hash = alloy_primitives::keccak256("a delegation");
     let text = "sdk 32: gapped-nonce tx from delegated accounts";
@@ -293,14 +293,14 @@ fn pending_delegations_reserve_their_authorities() {
         let draft = Draft { id: pool.ids, sender, nonce: 5, ..PLAIN };
         pool.pool.insert(draft.set_code(), |_| Box::new([authority]), &RICH, pool.now)
     };
-    // One of its own may be there; two may not.
+    // It may have one pending transaction, but not two.
     pool.put(7, 0, 100).unwrap();
     assert_eq!(set_code(&mut pool, 1, address(7)), Ok(Standing::Pending));
     pool.put(8, 0, 100).unwrap();
     pool.put(8, 1, 100).unwrap();
     let reserved = set_code(&mut pool, 2, address(8)).unwrap_err();
     assert_eq!(said(&reserved), "sdk 18: authority already reserved");
-    // The authority is now treated as delegated, until that transaction is gone.
+    // The authority is treated as delegated until that transaction is gone.
     assert_eq!(pool.put(7, 1, 100), Err(Reject::DelegatedInFlight));
     let used = Account { nonce: 6, ..RICH };
     pool.pool.advance(std::iter::once((address(1), used)), pool.now);
@@ -308,7 +308,7 @@ fn pending_delegations_reserve_their_authorities() {
 }
 
 #[test]
-fn a_gap_waits_no_longer_than_the_lifetime() {
+fn queued_transactions_expire_after_the_lifetime() {
     let mut pool = Pool::new(default());
     pool.put(1, 0, 100).unwrap();
     pool.put(1, 2, 100).unwrap();
@@ -321,7 +321,7 @@ fn a_gap_waits_no_longer_than_the_lifetime() {
 }
 
 #[test]
-fn a_failed_transaction_leaves_its_neighbours() {
+fn rejected_transaction_does_not_affect_others() {
     let mut pool = Pool::new(default());
     for ahead in 0..3 {
         pool.put(1, ahead, 100).unwrap();
@@ -335,7 +335,7 @@ fn a_failed_transaction_leaves_its_neighbours() {
     assert_eq!(pool.pool.level().queued, 0);
 }
 
-/// Rows that are decided on the way to the pool, by the stages before it.
+/// Rows of the table that the stages before the pool check.
 #[test]
 fn rows_before_the_pool() {
     let folder = tempfile::tempdir().unwrap();
@@ -361,7 +361,7 @@ fn rows_before_the_pool() {
     let text = "sdk 13: max fee per gas less than block base fee (1 < ";
     assert!(answer(sign(0, fee)).starts_with(text));
 
-    // A valid signature has a twin with the other half of s, which EIP-2 refuses.
+    // A valid signature has a counterpart with the other value of s, which EIP-2 refuses.
     let half = U256::from_be_slice(&secp256k1::constants::CURVE_ORDER);
     let signed = TxEnvelope::decode_2718(&mut sign(0, plain.clone()).as_ref()).unwrap();
     let old = signed.signature();

@@ -1,4 +1,4 @@
-//! Access control inside the EVM, where every caller is known.
+//! Access control inside the EVM, which knows every caller.
 
 use super::ledger::{Chain, STORE, call, dev, from};
 use alloy_consensus::TxEip1559;
@@ -14,7 +14,7 @@ fn chain(create: &Value, call: &Value) -> Chain {
     let control = json!({ "create": create, "call": call });
     let mut chain = Chain::with(json!({ "evm": { "params": { "access_control": control } } }));
     chain.ledger.put(TARGET, U256::ZERO, STORE);
-    // Calls the target with all its gas and stores in slot 0 what CALL gave, and 1.
+    // Calls the target with all its gas and stores in slot 0 the result of CALL plus 1.
     let forward =
         [&hex!("5f5f5f5f5f73")[..], TARGET.as_slice(), &hex!("5af1600a015f5500")].concat();
     chain.ledger.put(CALLER, U256::ZERO, &forward);
@@ -51,7 +51,7 @@ fn blocked_accounts_fail_and_pay() {
 }
 
 #[test]
-fn a_blocked_contract_cannot_call_on() {
+fn blocked_contract_cannot_call() {
     let open = rule("PERMISSIONLESS", &[]);
     let mut free = chain(&open, &open);
     free.block(&[from(dev(0), call(0, CALLER, 200_000))]);
@@ -63,7 +63,7 @@ fn a_blocked_contract_cannot_call_on() {
 }
 
 #[test]
-fn only_the_permitted_create() {
+fn only_permitted_accounts_create_contracts() {
     let mut chain = chain(&rule("PERMISSIONED", &[dev(1)]), &rule("PERMISSIONLESS", &[]));
     let built =
         chain.block(&[from(dev(0), create(0)), from(dev(1), create(0)), from(dev(0), create(1))]);
@@ -74,7 +74,7 @@ fn only_the_permitted_create() {
 }
 
 #[test]
-fn restricted_is_refused_before_it_runs() {
+fn restricted_call_is_refused_before_it_runs() {
     let mut chain = chain(&rule("RESTRICTED", &[]), &rule("RESTRICTED", &[]));
     let built = chain.block(&[from(dev(0), create(0)), from(dev(0), call(0, TARGET, 100_000))]);
     let rejected = |reject| Err(TxError::Rejected(reject));

@@ -1,5 +1,5 @@
-//! Slots foreseen against slots read when they are asked for: the same random blocks, all they give
-//! compared.
+//! Predicted slots compared with slots that are read on demand: the same random blocks must have the same
+//! results.
 
 use super::ledger::{Ledger, call, dev, from};
 use alloy_consensus::{Header, TxEip1559};
@@ -12,9 +12,9 @@ use std::{cell::Cell, convert::Infallible};
 use storage::{Account, StateChanges, StateRead};
 use transactions::RecoveredTx;
 
-/// Counts its calls in a mapping by sender, adds the second argument to the entry of the first, counts
-/// in a mapping of mappings by first argument and sender, and keeps two hashes of other bytes. Reverts
-/// if it has a third argument.
+/// Counts its calls in a mapping by sender, adds the second argument to the entry of the first, counts in a
+/// nested mapping by first argument and sender, and computes two hashes of other bytes. Reverts if it has a
+/// third argument.
 const CODE: &[u8] = &hex!(
     "33 5f 52 60 03 60 20 52 60 40 5f 20 80 54 60 01 01 90 55"
     "60 04 35 5f 52 60 40 5f 20 80 54 60 24 35 01 90 55"
@@ -22,10 +22,10 @@ const CODE: &[u8] = &hex!(
     "60 40 60 01 20 60 09 55 60 20 5f 20 60 0a 55"
     "60 44 35 15 60 57 57 5f 5f fd 5b 00"
 );
-/// Slots that a call asks for beside those of mappings.
+/// Number of slots of a call that are not in mappings.
 const OTHERS: usize = 2;
 
-/// A state that counts what is read slot by slot.
+/// A state that counts the slots that are read individually.
 struct Counted<'a> {
     ledger: &'a Ledger,
     single: Cell<usize>,
@@ -56,7 +56,7 @@ impl StateRead for Counted<'_> {
     }
 }
 
-/// The development chain with the contract at some addresses.
+/// The development chain with the contract at several addresses.
 struct World {
     spec: ChainSpec,
     ledger: Ledger,
@@ -82,7 +82,8 @@ impl World {
         Self { spec: genesis.spec, ledger, modules, header }
     }
 
-    /// Executes transactions, foreseen or not, and tells how many slots were read one by one.
+    /// Executes transactions, with prediction or without; returns the number of slots that were read
+    /// individually.
     fn block(&self, txs: &[RecoveredTx], foresee: bool) -> (evm::Executed, usize) {
         let state = Counted { ledger: &self.ledger, single: Cell::new(0) };
         let hashes = |_: u64| None;
@@ -125,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_foreseen_does_what_is_not(
+    fn prediction_does_not_change_results(
         seeds in prop::collection::vec(
             (0..3_usize, (0x71..0x73_u8).prop_map(Address::repeat_byte), 0..5_u64, 0..3_u64, prop::bool::weighted(0.1)),
             8..40,
@@ -137,7 +138,7 @@ proptest! {
         for _ in 0..2 {
             prop_assert_eq!(&world.block(&txs, true).0, &expected);
         }
-        // Once more on slots that are not zero; who sends is new again.
+        // Once more with slots that are not zero, and with new senders.
         world.ledger.apply(&expected.changes);
         for sender in 0..3 {
             world.ledger.accounts.get_mut(&dev(sender)).unwrap().0.nonce = 0;
@@ -147,14 +148,14 @@ proptest! {
 }
 
 #[test]
-fn slots_of_mappings_are_read_together_once_a_call_has_taught_them() {
+fn mapping_slots_are_read_together_after_a_first_call() {
     let contract = Address::repeat_byte(0x73);
     let world = World::with(&[contract]);
     let seeds: Vec<Seed> = (0..20).map(|n| (n % 3, contract, n as u64 + 10, 1, false)).collect();
     let txs = calls(&seeds);
     let (first, read) = world.block(&txs, true);
     assert_eq!(first, world.block(&txs, false).0);
-    // Three senders count, by themselves and for each first argument.
+    // Three senders count, in total and for each first argument.
     let asked = 3 + 20 + 20 + OTHERS;
     assert_eq!(read, asked, "nothing is known of the contract yet");
     assert_eq!(world.block(&txs, true), (first, OTHERS));

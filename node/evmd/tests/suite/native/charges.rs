@@ -1,4 +1,4 @@
-//! Gas charged, fees taken and given back, outcomes of section 2.6.
+//! Gas charges, fees and refunds, and results as in section 2.6.
 
 use super::ledger::{
     CLEAR, Chain, GWEI, INVALID, REVERT, STORE, call, collected, dev, from, legacy,
@@ -23,7 +23,7 @@ fn chain_with(code: &[u8], multiplier: &str) -> Chain {
 }
 
 #[test]
-fn at_least_the_share_of_the_limit_is_charged() {
+fn minimum_charge_is_a_share_of_the_limit() {
     for (gas_limit, multiplier, charged) in [
         (21_000, "0.5", 21_000),
         (42_000, "0.5", 21_000),
@@ -51,8 +51,8 @@ fn at_least_the_share_of_the_limit_is_charged() {
 }
 
 #[test]
-fn refunds_come_off_before_the_share() {
-    // 21,000 + 5,006 for the write, less 4,800 (EIP-3529).
+fn refunds_are_applied_before_the_minimum_charge() {
+    // 21,000 + 5,006 for the write, minus 4,800 (EIP-3529).
     let mut chain = chain_with(CLEAR, "0.5");
     let built = chain.block(&[from(dev(0), legacy(0, CONTRACT, 30_000))]);
     assert_eq!(built.verdicts, [Ok(26_004 - 4_800)]);
@@ -62,7 +62,7 @@ fn refunds_come_off_before_the_share() {
 }
 
 #[test]
-fn a_failed_call_costs_and_counts_all_the_same() {
+fn failed_call_pays_and_uses_its_nonce() {
     for (code, charged) in [(REVERT, 50_000), (INVALID, 100_000)] {
         let mut chain = chain_with(code, "0.5");
         let sent = from(dev(0), legacy(0, CONTRACT, 100_000));
@@ -76,7 +76,7 @@ fn a_failed_call_costs_and_counts_all_the_same() {
 }
 
 #[test]
-fn a_rejected_transaction_leaves_no_trace() {
+fn rejected_transaction_changes_nothing() {
     let mut chain = chain_with(STORE, "0.5");
     let cheap = alloy_consensus::TxLegacy { gas_price: 1, ..legacy(0, CONTRACT, 50_000) };
     let value = U256::MAX;
@@ -115,7 +115,7 @@ fn a_rejected_transaction_leaves_no_trace() {
 }
 
 #[test]
-fn a_chain_without_a_base_fee_takes_the_tip_only() {
+fn without_a_base_fee_only_the_tip_is_paid() {
     let mut params = serde_json::to_value(feemarket::Params::default()).unwrap();
     params["no_base_fee"] = json!(true);
     params["min_gas_price"] = json!("3");
@@ -144,7 +144,7 @@ fn a_block_without_a_gas_limit() {
     assert_eq!(built.header.base_fee_per_gas, Some(875_000_000));
     let built = chain.block(&[]);
     assert_eq!(built.header.base_fee_per_gas, Some(765_625_000), "every block looks empty");
-    // Used 21,000 of a target of 2^63 - 1, and the share of the limit is the same.
+    // Used 21,000 of a target of 2^63 - 1; the share of the limit is the same.
     let fee = "765625000.000000249027686493".parse().unwrap();
     assert_eq!(chain.modules.market.base_fee(), Some(fee));
 }

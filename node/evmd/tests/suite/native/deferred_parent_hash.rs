@@ -1,5 +1,5 @@
-//! Blocks executed before their parent's hash is known. That all others come out the same is
-//! asserted for every block these tests make, in `ledger`.
+//! Blocks that are executed before the hash of their parent is known. `ledger` asserts for every block of these
+//! tests that the result is the same.
 
 use super::ledger::{Chain, call, dev, from};
 use alloy_consensus::Header;
@@ -8,12 +8,12 @@ use alloy_primitives::{Address, U256, hex};
 use evm::{ExecutionError, ParentUnknown};
 use transactions::RecoveredTx;
 
-/// Stores the hash of the block before this one in slot 0: NUMBER - 1, BLOCKHASH, SSTORE.
+/// Stores the hash of the parent block in slot 0: NUMBER - 1, BLOCKHASH, SSTORE.
 const PARENT_HASH: &[u8] = &hex!("600143034060005500");
-/// The same of the block before that.
+/// The same with the hash of the parent's parent.
 const GRANDPARENT_HASH: &[u8] = &hex!("600243034060005500");
-/// Asks the history contract for the hash of the block as many before this one as the byte says
-/// that is put at its place, and stores the answer in slot 0.
+/// Queries the history contract for the hash of an older block, at the distance of a placeholder byte, and
+/// stores the result.
 const HISTORY: &[u8] =
     &hex!("600043035f5260205f60205f5f730000f90827f1c53a10cb7a02335b1753200029355af1505f515f5500");
 const ADDRESS: Address = Address::repeat_byte(0xc5);
@@ -34,7 +34,8 @@ fn history(back: u8) -> Vec<u8> {
     code
 }
 
-/// Whether the block of one call could be made early; and what the contract stored.
+/// Whether the block with one call could be executed before the parent's hash was known, and the value that the
+/// contract stored.
 fn outcome(code: &[u8]) -> (bool, U256) {
     let (mut chain, tx) = chain(code);
     let parent = chain.clone();
@@ -59,7 +60,7 @@ fn early(parent: &Chain, header: &Header, txs: &[RecoveredTx]) -> Result<(), Exe
 }
 
 #[test]
-fn a_block_without_transactions_never_asks() {
+fn empty_block_does_not_need_the_parent_hash() {
     let (mut chain, _) = chain(PARENT_HASH);
     let parent = chain.clone();
     let built = chain.block(&[]);
@@ -69,13 +70,13 @@ fn a_block_without_transactions_never_asks() {
 }
 
 #[test]
-fn blockhash_of_the_parent_is_asked_for_and_of_others_not() {
+fn only_blockhash_of_the_parent_needs_the_parent_hash() {
     assert!(!outcome(PARENT_HASH).0);
     assert!(outcome(GRANDPARENT_HASH).0);
 }
 
 #[test]
-fn the_history_contract_hides_the_parent_and_no_other() {
+fn history_contract_defers_only_the_parent_hash() {
     let (made, stored) = outcome(&history(1));
     assert!(!made && !stored.is_zero(), "{stored}");
     let (made, stored) = outcome(&history(2));
@@ -83,7 +84,7 @@ fn the_history_contract_hides_the_parent_and_no_other() {
 }
 
 #[test]
-fn another_contract_at_the_address_is_not_guessed_at() {
+fn other_contract_at_the_history_address_defers_execution() {
     let (mut chain, _) = chain(PARENT_HASH);
     chain.ledger.put(HISTORY_STORAGE_ADDRESS, U256::ZERO, &hex!("5f355f5500"));
     let parent = chain.clone();

@@ -1,4 +1,4 @@
-//! EIP-7702 on the native chain: `SetCodeHash`, and authorizations that outlive a revert.
+//! EIP-7702 on the native chain: `SetCodeHash`, and authorizations that survive a revert.
 
 use super::ledger::{Chain, REVERT, STORE, authorize, call, dev, from, set_code};
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256, keccak256};
@@ -17,7 +17,7 @@ fn designator(target: Address) -> Vec<u8> {
 }
 
 #[test]
-fn an_account_runs_the_code_it_delegates_to() {
+fn account_runs_the_code_it_delegates_to() {
     let mut chain = chain_with(STORE);
     let built = chain.block(&[from(dev(0), set_code(0, dev(1), vec![authorize(1, TARGET, 0)]))]);
     assert!(built.succeeded(0));
@@ -29,10 +29,10 @@ fn an_account_runs_the_code_it_delegates_to() {
     assert!(is_delegation(&code));
     let slots = &chain.ledger.accounts[&dev(1)].1;
     assert_eq!(slots[&U256::ZERO], U256::from(1), "ran on the authority's own storage");
-    // A delegated account still sends.
+    // A delegated account can still send transactions.
     let built = chain.block(&[from(dev(1), call(1, dev(2), 21_000))]);
     assert_eq!(built.verdicts, [Ok(21_000)]);
-    // The zero address clears.
+    // The zero address removes the delegation.
     let clear = authorize(1, Address::ZERO, 2);
     let built = chain.block(&[from(dev(0), set_code(1, dev(2), vec![clear]))]);
     assert!(built.succeeded(0));
@@ -40,7 +40,7 @@ fn an_account_runs_the_code_it_delegates_to() {
 }
 
 #[test]
-fn authorizations_outlive_a_revert() {
+fn authorizations_survive_a_revert() {
     let mut chain = chain_with(REVERT);
     let built = chain.block(&[from(dev(0), set_code(0, TARGET, vec![authorize(1, TARGET, 0)]))]);
     assert!(!built.succeeded(0), "the call reverts");
@@ -49,7 +49,7 @@ fn authorizations_outlive_a_revert() {
 }
 
 #[test]
-fn one_who_sponsors_itself_counts_its_own_transaction() {
+fn self_sponsored_authorization_counts_its_transaction() {
     let mut chain = chain_with(STORE);
     for (nonce, valid) in [(0, false), (1, true)] {
         let mut chain = chain_with(STORE);
@@ -60,7 +60,7 @@ fn one_who_sponsors_itself_counts_its_own_transaction() {
         assert_eq!(account.code_hash != KECCAK256_EMPTY, valid, "stated nonce {nonce}");
         assert_eq!(account.nonce, if valid { 2 } else { 1 });
     }
-    // Wrong ones are passed over, the others hold.
+    // Invalid ones are skipped, the others take effect.
     let mut wrong_chain = authorize(2, TARGET, 0);
     wrong_chain = {
         let mut inner = wrong_chain.inner().clone();
@@ -75,8 +75,8 @@ fn one_who_sponsors_itself_counts_its_own_transaction() {
 
 #[test]
 fn the_charge_of_a_set_code_transaction() {
-    // Intrinsic 46,000; 12,500 back for an authority that exists, capped to a fifth; half the limit
-    // of 80,000 is more.
+    // Intrinsic gas of 46,000; a refund of 12,500 for an existing authority, limited to a fifth; half of the
+    // limit of 80,000 is more.
     let mut chain = chain_with(&[]);
     let tx = alloy_consensus::TxEip7702 {
         gas_limit: 80_000,

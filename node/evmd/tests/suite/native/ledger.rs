@@ -1,4 +1,4 @@
-//! A chain of blocks over a plain map of accounts.
+//! A chain of blocks on a map of accounts.
 
 use alloy_consensus::{
     Header, SignableTransaction, Signed, TxEip1559, TxEip7702, TxLegacy,
@@ -60,7 +60,7 @@ impl Ledger {
         self.codes.get(&self.get(address).code_hash).cloned().unwrap_or_default()
     }
 
-    /// All money there is.
+    /// The sum of all balances.
     pub(crate) fn supply(&self) -> U256 {
         self.accounts.values().map(|(account, _)| account.balance).sum()
     }
@@ -99,7 +99,7 @@ pub(crate) struct Chain {
     pub(crate) header: Header,
 }
 
-/// A block that was built, and what became of each transaction tried.
+/// A built block, and the result of each transaction.
 pub(crate) struct Built {
     pub(crate) executed: Executed,
     pub(crate) verdicts: Vec<Result<u64, TxError>>,
@@ -107,14 +107,14 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// Whether the receipt at `index` says success.
+    /// Whether the receipt at `index` has the status success.
     pub(crate) fn succeeded(&self, index: usize) -> bool {
         self.executed.receipts[index].outcome == ReceiptOutcome::Status(true)
     }
 }
 
 impl Chain {
-    /// The development chain with its section of the genesis file changed.
+    /// The development chain with changes to its section of the genesis file.
     pub(crate) fn with(section: serde_json::Value) -> Self {
         let mut file: serde_json::Value =
             serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
@@ -133,7 +133,8 @@ impl Chain {
         Self::with(serde_json::json!({}))
     }
 
-    /// Makes the next block of what can be taken, executes it again as given, and moves on.
+    /// Builds the next block from the valid transactions, executes it again as an imported block, and applies
+    /// it.
     pub(crate) fn block(&mut self, txs: &[RecoveredTx]) -> Built {
         let native = self.spec.native().unwrap();
         let mut modules = self.modules.clone();
@@ -165,7 +166,9 @@ impl Chain {
         let again = execute_block(&self.spec, &self.ledger, &hashes, &root, Some(&modules), &input);
         assert_eq!(again.unwrap(), executed, "a block given is a block built");
         match self.early(&modules, &header, txs) {
-            Ok(early) => assert_eq!(early, executed, "nor does it matter when the hash is told"),
+            Ok(early) => {
+                assert_eq!(early, executed, "the result does not depend on when the hash is known")
+            }
             Err(error) => assert!(ParentUnknown::is_reason(&error), "{error}"),
         }
         modules.market.end_block(executed.gas_wanted, executed.gas_used).unwrap();
@@ -177,7 +180,7 @@ impl Chain {
 }
 
 impl Chain {
-    /// The block of these transactions, made before the hash of its parent is known.
+    /// The block of these transactions, built before the hash of its parent is known.
     pub(crate) fn early(
         &self,
         modules: &Modules,
@@ -190,7 +193,7 @@ impl Chain {
         let mut builder =
             BlockBuilder::start_early(&self.spec, &self.ledger, &hashes, Some(modules), &unknown)?;
         for tx in txs {
-            // What cannot be taken is left out.
+            // Invalid transactions are left out.
             let _ = builder.push(tx, &root)?;
         }
         let mut executed = builder.finish(&[], Some(&[]))?;
@@ -199,7 +202,7 @@ impl Chain {
     }
 }
 
-/// No hashes, and the one of this block is not known yet.
+/// No hashes, as the hash of this block is not known yet.
 struct HashesBefore(u64);
 
 impl BlockHashes for HashesBefore {
@@ -216,7 +219,7 @@ pub(crate) fn collected(chain: &Chain) -> U256 {
     chain.ledger.get(FEE_COLLECTOR).balance
 }
 
-/// A transaction whose sender is taken as told: execution never looks at the signature.
+/// A transaction with an unchecked sender, because execution does not verify signatures.
 pub(crate) fn from<T: SignableTransaction<Signature>>(sender: Address, tx: T) -> RecoveredTx
 where
     Transaction: From<Signed<T>>,
@@ -270,7 +273,7 @@ pub(crate) fn set_code(nonce: u64, to: Address, list: Vec<SignedAuthorization>) 
     }
 }
 
-/// Development account `index` lets `address` be its code.
+/// Delegates development account `index` to the code of `address`.
 pub(crate) fn authorize(index: usize, address: Address, nonce: u64) -> SignedAuthorization {
     let authorization = Authorization { chain_id: U256::ZERO, address, nonce };
     let key = SecretKey::from_secret_bytes(DEV_ACCOUNTS[index].private_key.0).unwrap();
@@ -281,11 +284,11 @@ pub(crate) fn authorize(index: usize, address: Address, nonce: u64) -> SignedAut
     authorization.into_signed(signature)
 }
 
-/// Reverts with nothing.
+/// Reverts without data.
 pub(crate) const REVERT: &[u8] = &hex!("5f5ffd");
 /// Stores 1 in slot 0.
 pub(crate) const STORE: &[u8] = &hex!("60015f5500");
-/// Sets slot 0 to zero, which refunds.
+/// Sets slot 0 to zero, which causes a refund.
 pub(crate) const CLEAR: &[u8] = &hex!("5f5f5500");
-/// Burns all gas.
+/// Uses all gas.
 pub(crate) const INVALID: &[u8] = &hex!("fe");

@@ -1,4 +1,4 @@
-//! Random blocks of random transactions: what must hold whatever they are.
+//! Random blocks of random transactions, and the properties of all of them.
 
 use super::ledger::{
     CLEAR, Chain, GWEI, INVALID, REVERT, STORE, authorize, call, collected, dev, from, legacy,
@@ -13,12 +13,12 @@ use serde_json::json;
 use std::sync::OnceLock;
 use transactions::{DecodedTx, RecoveredTx};
 
-/// Contracts there are.
+/// The contracts.
 const CONTRACTS: [(u8, &[u8]); 4] = [(0xc0, REVERT), (0xc1, STORE), (0xc2, CLEAR), (0xc3, INVALID)];
-/// Senders there are.
+/// Number of senders.
 const SENDERS: usize = 4;
 
-/// What one transaction is made of; its nonce is its sender's next, shifted.
+/// The parameters of one transaction. Its nonce is the sender's next one plus an offset.
 #[derive(Clone, Debug)]
 struct Seed {
     sender: usize,
@@ -77,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn money_nonces_and_gas_add_up(
+    fn supply_nonces_and_gas_are_consistent(
         blocks in proptest::collection::vec(proptest::collection::vec(seed(), 0..12), 1..6),
         multiplier in 0..=4_u64,
         elasticity in 1..4_u32,
@@ -109,12 +109,12 @@ proptest! {
             let held = collected(&chain);
             let mut other = chain.clone();
             let built = chain.block(&txs);
-            // What was turned away has left nothing behind: the same block, made of the others only.
+            // Rejected transactions have no effect: the block is the same as without them.
             let accepted: Vec<_> = txs.iter().zip(&built.verdicts).filter(|(_, v)| v.is_ok())
                 .map(|(tx, _)| tx.clone()).collect();
             prop_assert_eq!(&other.block(&accepted).executed, &built.executed);
             prop_assert_eq!((&other.ledger, &other.modules), (&chain.ledger, &chain.modules));
-            // Nothing is burned and nothing made; the collector holds exactly the fees.
+            // The total supply is constant, and the fee collector holds exactly the fees.
             prop_assert_eq!(chain.ledger.supply(), supply);
             let base_fee = u128::from(built.header.base_fee_per_gas.unwrap());
             let taken: Vec<_> =
@@ -125,13 +125,13 @@ proptest! {
                 fee(*charged, Price::of(&tx.tx).effective(base_fee))
             }).sum();
             prop_assert_eq!(collected(&chain), held + fees);
-            // Nonces never fall, and count the transactions taken.
+            // Nonces never decrease, and count the accepted transactions.
             for index in 0..SENDERS {
                 let (old, new) = (before.get(dev(index)).nonce, chain.ledger.get(dev(index)).nonce);
                 let sent = taken.iter().filter(|(tx, _)| tx.sender == dev(index)).count() as u64;
                 prop_assert_eq!(new, old + sent);
             }
-            // Charges are within their bounds, and the block's gas is what they say.
+            // Charges are within their limits, and their sum is the gas of the block.
             for (tx, charged) in &taken {
                 let limit = tx.tx.gas_limit();
                 prop_assert!(*charged <= limit && *charged >= limit * multiplier / 4);
@@ -148,7 +148,7 @@ proptest! {
     }
 }
 
-/// One change of bytes, as a broken or hostile client makes it.
+/// One modification of bytes, as a broken or malicious client would make it.
 #[derive(Clone, Debug)]
 enum Damage {
     Set(prop::sample::Index, u8),
@@ -188,10 +188,10 @@ fn spoil(bytes: &mut Vec<u8>, damage: Damage) {
 }
 
 proptest! {
-    /// Whatever came of the bytes of a transaction: no panic on its way to a block; what is decoded is
-    /// what its bytes say and nothing else; and what the block refuses leaves no trace.
+    /// Whatever the bytes of a transaction are: there is no panic on the path to a block, the decoded
+    /// transaction has exactly these bytes, and a transaction that the block refuses has no effect.
     #[test]
-    fn damaged_transactions_do_no_harm(
+    fn damaged_transactions_neither_panic_nor_change_state(
         seed in seed(),
         damages in proptest::collection::vec(damage(), 1..4),
     ) {
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_no_transaction(
+    fn random_bytes_are_not_a_transaction(
         kind in prop_oneof![Just(None), (0..6_u8).prop_map(Some)],
         bytes in proptest::collection::vec(any::<u8>(), 0..300),
     ) {

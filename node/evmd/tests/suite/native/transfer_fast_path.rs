@@ -1,5 +1,5 @@
-//! The short way of plain transfers against the interpreter: the same random blocks, all they give
-//! compared.
+//! The fast path of plain transfers compared with the interpreter: the same random blocks must have the same
+//! results.
 
 use super::ledger::{GWEI, Ledger, STORE, call, dev, from, legacy};
 use alloy_consensus::{Header, TxEip1559, TxEip2930, TxLegacy};
@@ -12,22 +12,22 @@ use proptest::prelude::*;
 use storage::{Account, StateChanges};
 use transactions::RecoveredTx;
 
-/// Who makes the blocks.
+/// The block producer.
 const COINBASE: Address = Address::repeat_byte(0xcb);
-/// Has code.
+/// An account with code.
 const CONTRACT: Address = Address::repeat_byte(0xc1);
 /// Delegates to the contract (EIP-7702).
 const DELEGATED: Address = Address::repeat_byte(0xde);
-/// Can pay for a transfer, but not for much more.
+/// An account that can pay for a transfer, but not for much more.
 const POOR: Address = Address::repeat_byte(0x00);
-/// Exists without anything, as accounts could before EIP-161.
+/// An empty account that exists, as was possible before EIP-161.
 const EMPTY: Address = Address::repeat_byte(0xe0);
-/// Has all the wei there can be.
+/// An account with the maximum balance.
 const FULL: Address = Address::repeat_byte(0xff);
-/// Has used all nonces but the last ones.
+/// An account whose nonce is close to the maximum.
 const OLD: Address = Address::repeat_byte(0x0d);
 
-/// Everybody a transaction may be from, or to.
+/// All senders and recipients.
 fn party(index: u8) -> Address {
     let others = [
         COINBASE,
@@ -45,12 +45,12 @@ fn party(index: u8) -> Address {
     match usize::from(index) {
         index @ 0..=4 => dev(index),
         index if index < 5 + others.len() => others[index - 5],
-        // Nobody yet.
+        // An address without an account.
         index => Address::repeat_byte(0x80 + index as u8),
     }
 }
 
-/// Parties there are, with a few that do not exist yet.
+/// Number of senders and recipients, including some that do not exist yet.
 const PARTIES: u8 = 20;
 
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ fn build(seed: &Seed, nonce: u64) -> RecoveredTx {
     }
 }
 
-/// The state all blocks begin on, its rules, and its modules on a native chain.
+/// The initial state of all blocks, its rules, and its modules on a native chain.
 fn world(native: bool, multiplier: u64) -> (ChainSpec, Ledger, Option<Modules>, Header) {
     let mut file: serde_json::Value =
         serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plain_transfer_does_what_the_interpreter_would(
+    fn transfer_fast_path_equals_the_interpreter(
         seeds in proptest::collection::vec(seed(), 1..30),
         native in any::<bool>(),
         multiplier in 0..=9_u64,
@@ -196,9 +196,9 @@ proptest! {
     }
 }
 
-/// The comparison above compares something: most transfers between accounts are taken.
+/// Most transfers between accounts are accepted, so that the comparison above is meaningful.
 #[test]
-fn transfers_of_the_short_way_succeed() {
+fn transfers_of_the_fast_path_succeed() {
     let (spec, ledger, modules, header) = world(true, 5);
     let hashes = |_: u64| None;
     let root = |_: &StateChanges| Ok(B256::ZERO);
@@ -207,7 +207,7 @@ fn transfers_of_the_short_way_succeed() {
     for nonce in 0..3 {
         let value = U256::from(5);
         let tx = from(dev(0), TxEip1559 { value, ..call(nonce, party(PARTIES), 100_000) });
-        // Half the limit is charged at least.
+        // At least half of the limit is charged.
         assert_eq!(block.push(&tx, &root).unwrap().unwrap(), 50_000);
     }
     let executed = block.finish(&[], Some(&[])).unwrap();

@@ -1,5 +1,5 @@
-//! The table of `docs/home-files.md`: what `evmd start` does if a file of a home is missing, empty, cut, or from another
-//! chain. `EVMD_WRITE_DOCS=1` writes it.
+//! The table of `docs/home-files.md`: the behaviour of `evmd start` if a file of a home folder is missing,
+//! empty, truncated, or from another chain. `EVMD_WRITE_DOCS=1` writes the file.
 
 use super::{Ports, Running, evmd, turn};
 use crate::common::{exported_chain, import, native_home, producing, transfer};
@@ -17,7 +17,7 @@ use std::{
     process::Stdio,
 };
 
-/// The files of a home that has been in use, apart from keyrings.
+/// The files of a used home folder, except keyrings.
 const FILES: [&str; 8] = [
     "config.toml",
     "genesis.json",
@@ -29,14 +29,14 @@ const FILES: [&str; 8] = [
     "LOCK",
 ];
 
-/// What happens to a file: a column of the table.
+/// A change to a file: a column of the table.
 #[derive(Clone, Copy)]
 enum Damage {
     Missing,
     Empty,
     /// The second half is missing.
     Cut,
-    /// The same file of another chain's home.
+    /// The same file from the home folder of another chain.
     Foreign,
 }
 
@@ -93,7 +93,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What `evmd start` does with a home.
+/// The result of `evmd start` with a home folder.
 fn start(home: &Path) -> String {
     let ports = Ports::free();
     let mut command = evmd();
@@ -123,7 +123,7 @@ fn start(home: &Path) -> String {
     }
 }
 
-/// An error without what differs from run to run.
+/// An error text without the parts that differ between runs.
 fn plain(error: &str, home: &Path) -> String {
     let mut text =
         error.replace(home.to_str().unwrap(), "HOME").replace('|', "\\|").replace('\n', " ");
@@ -156,7 +156,7 @@ fn table() -> String {
     let mut out = String::from("| File | If it is | `evmd start` |\n|---|---|---|\n");
     for file in FILES {
         for (kind, name) in DAMAGES {
-            // Settings and locks belong to no chain.
+            // Settings and locks do not belong to a chain.
             let is_bound = !["config.toml", "LOCK"].contains(&file) && !file.ends_with("lock.mdb");
             if matches!(kind, Damage::Foreign) && !is_bound {
                 continue;
@@ -175,7 +175,7 @@ fn table() -> String {
 }
 
 #[test]
-fn each_file_that_is_damaged_has_a_known_effect() {
+fn damaged_home_files_have_the_documented_effect() {
     const BEGIN: &str = "<!-- table -->\n";
     const END: &str = "<!-- end -->\n";
     let _turn = turn();

@@ -20,7 +20,7 @@ fn genesis_without(file: &Path, lacks: impl Fn(&SystemContract) -> bool) {
 }
 
 #[test]
-fn required_contracts_that_are_missing_are_named_before_a_block_is_made() {
+fn missing_required_contracts_are_reported_before_a_block_is_produced() {
     let _turn = super::turn();
     let folder = tempfile::tempdir().unwrap();
     let (home, file) = (folder.path().join("home"), folder.path().join("genesis.json"));
@@ -49,10 +49,10 @@ fn required_contracts_that_are_missing_are_named_before_a_block_is_made() {
     let (code, out, err) = start(&[]);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
     let last = err.lines().last().unwrap();
-    assert!(last.starts_with("error: block 1 cannot be made: "), "{err}");
+    assert!(last.starts_with("error: cannot produce block 1: "), "{err}");
     assert!(last.contains(&required[0].address.to_string()), "{err}");
 
-    // The blocks that are there can still be served.
+    // The existing blocks can still be served.
     let log = folder.path().join("log");
     let mut command = evmd();
     command.args(["start", "--quiet", "--no-produce", "--home"]).arg(&home).args(ports.flags());
@@ -68,7 +68,7 @@ fn required_contracts_that_are_missing_are_named_before_a_block_is_made() {
 }
 
 #[test]
-fn blocks_are_made_without_contracts_that_are_not_required() {
+fn blocks_are_produced_without_optional_contracts() {
     let _turn = super::turn();
     let folder = tempfile::tempdir().unwrap();
     let (home, file) = (folder.path().join("home"), folder.path().join("genesis.json"));

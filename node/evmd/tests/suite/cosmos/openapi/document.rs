@@ -1,4 +1,4 @@
-//! The OpenAPI document, and the check of a response against it.
+//! The OpenAPI document, and the validation of responses against it.
 
 use super::super::golden::is_of;
 use boon::{Compiler, Schemas};
@@ -8,7 +8,7 @@ use std::{
     fmt,
 };
 
-/// Where the compiler of schemas finds the document.
+/// The URL of the document for the schema compiler.
 const URL: &str = "http://localhost/openapi.json";
 
 /// An operation of the document.
@@ -20,12 +20,13 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// Whether the document has a response of this status.
+    /// Whether the document has a response with this status.
     pub(super) fn documents(&self, status: u16) -> bool {
         !self.description["responses"][status.to_string()].is_null()
     }
 
-    /// Whether this is a query, which has a recorded answer. The others are files, and paths that are not served.
+    /// Whether this is a query, which has a recorded response. The other operations are files, and paths that
+    /// are not served.
     pub(super) fn is_query(&self) -> bool {
         self.documents(200) && self.documents(500)
     }
@@ -62,7 +63,7 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// Checks responses and remembers what it has seen.
+/// Validates responses and remembers them.
 pub(super) struct Checker {
     document: Value,
     compiler: Compiler,
@@ -98,7 +99,7 @@ impl Checker {
         operations.collect()
     }
 
-    /// The operation that answers a request. A path without parameters takes precedence.
+    /// The operation for a request. A path without parameters takes precedence.
     pub(super) fn operation(&self, verb: &str, target: &str) -> Option<Operation> {
         let path = target.split('?').next().unwrap();
         let mut found = self.operations();
@@ -123,13 +124,13 @@ impl Checker {
         schema["properties"].as_object().unwrap().keys().cloned().collect()
     }
 
-    /// Checks the body of a request that was accepted.
+    /// Validates the body of an accepted request.
     pub(super) fn check_request(&mut self, operation: &Operation, body: &str) {
         let schema = operation.pointer(&["requestBody", "content", "application/json", "schema"]);
         self.validate(&schema, body, &format!("request {operation:?}"));
     }
 
-    /// Checks status, content type and body of a response.
+    /// Validates status, content type and body of a response.
     pub(super) fn check(
         &mut self,
         operation: &Operation,
@@ -145,7 +146,7 @@ impl Checker {
         }
         let response = self.response(operation, status);
         let none = Map::new();
-        // Pointers of fragments are escaped, and those into values are not.
+        // Pointers in fragments are escaped, but those into values are not.
         let plain = response.replace("%7B", "{").replace("%7D", "}");
         let content = &self.document.pointer(&plain).unwrap()["content"];
         let content = content.as_object().unwrap_or(&none);
