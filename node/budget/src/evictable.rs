@@ -91,7 +91,7 @@ mod tests {
     use std::{future::poll_fn, pin::pin, task::Poll};
 
     #[test]
-    fn both_tasks_are_woken() {
+    fn reading_and_writing_task_are_woken() {
         let evictable = Evictable::default();
         let mut reader = tokio_test_task(|cx| evictable.poll_reader(cx));
         let mut writer = tokio_test_task(|cx| evictable.poll_writer(cx));

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_network_counts_as_one_client() {
+    fn ipv6_slash_64_counts_as_one_client() {
         let key = |text: &str| client_key(address(text));
         assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
         assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_most_address_that_is_no_proxy_counts() {
+    fn right_most_address_that_is_not_a_proxy_is_the_client() {
         let trusted = ["127.0.0.1", "10.0.0.0/8"];
         for (line, expected) in [
             ("1.1.1.1, 203.0.113.1", "203.0.113.1"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_header_is_read() {
+    fn forwarded_header_is_parsed() {
         for (line, expected) in [
             ("for=203.0.113.1", "203.0.113.1"),
             ("For=\"[2001:db8::1]:4711\";proto=https", "2001:db8::1"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_and_written() {
+    fn networks_are_parsed_and_formatted() {
         for text in ["127.0.0.1", "10.0.0.0/8", "::1", "2001:db8::/32", "0.0.0.0/0"] {
             assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
         }

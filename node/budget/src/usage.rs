@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_takes_memory_in_steps_above_its_allowance() {
+    fn buffer_acquires_memory_in_steps_above_its_allowance() {
         let account = Account::with_limit(4 * STEP_BYTES);
         let used = || account.memory.reading().used;
         let mut buffer = account.buffer(1000);

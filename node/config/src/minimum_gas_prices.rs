@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_setting_is_no_minimum() {
+    fn empty_setting_is_no_minimum() {
         for text in ["", " "] {
             let none: MinimumGasPrices = text.parse().unwrap();
             assert_eq!((none.in_token("atest"), none.to_string()), (Ok(None), String::new()));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_is_one_in_the_chains_token() {
+    fn price_must_be_in_the_chains_token() {
         let setting: MinimumGasPrices = "0.50atest".parse().unwrap();
         let price = setting.in_token("atest").unwrap().unwrap();
         assert_eq!(price.amount.to_string(), "0.500000000000000000");

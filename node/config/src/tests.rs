@@ -12,7 +12,7 @@ fn defaults_survive_the_file() {
 }
 
 #[test]
-fn pool_settings_default_to_the_pools_limits() {
+fn mempool_settings_default_to_the_limits_of_the_mempool() {
     assert_eq!(Mempool::default().limits_on(24 << 30), Limits::default());
     let small = Mempool::default().limits_on(2 << 30);
     assert_eq!((small.global_slots, small.global_queue), (16_384, 4_096));
@@ -38,7 +38,7 @@ fn derived_defaults_fit_into_two_gibibytes() {
 }
 
 #[test]
-fn sockets_get_a_thread_for_each_core() {
+fn socket_threads_equal_cores_by_default() {
     let threads = |set, cores| JsonRpc { threads: set, ..JsonRpc::default() }.threads_on(cores);
     assert_eq!([1, 2, 8, 1000].map(|cores| threads(0, cores)), [1, 2, 8, 64]);
     assert_eq!([threads(1, 2), threads(3, 2), threads(65, 2)], [1, 3, 64]);
@@ -54,13 +54,13 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn an_unknown_key_is_named_with_its_line() {
+fn unknown_key_is_an_error_with_its_line() {
     let error = refused("[engine]\nblok-time-ms = 5\n");
     assert!(error.contains("line 2: ") && error.contains("blok-time-ms"), "{error}");
 }
 
 #[test]
-fn a_time_between_blocks_that_is_none_is_refused() {
+fn invalid_block_time_is_refused() {
     for ms in ["0", "86400001"] {
         let error = refused(&format!("[engine]\n\nblock-time-ms = {ms}\n"));
         let reason = format!("line 3: block-time-ms must be between 1 and 86400000, got {ms}");

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_names_and_addresses_are_allowed() {
+    fn only_known_hosts_and_addresses_are_allowed() {
         let hosts = Hosts::new(SETTING, &JsonRpc::default().allowed_hosts);
         let check = |hosts: &Hosts, host: &str| {
             hosts.check(&request(Version::HTTP_11, "/", &[host.as_bytes()]))
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authority_of_the_target_takes_precedence() {
+    fn authority_of_the_target_takes_precedence() {
         let hosts = Hosts::new(SETTING, &["localhost".to_owned()]);
         let check = |target, host: &[u8]| hosts.check(&request(Version::HTTP_11, target, &[host]));
         assert_eq!(check("http://localhost/", b"evil.example"), Ok(()));

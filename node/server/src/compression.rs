@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_in_parts_is_whole() {
+    fn parts_compress_to_one_valid_stream() {
         let text = (0..100_000).map(|n: u32| format!("{n:08x}")).collect::<String>().into_bytes();
         let mut gzip = Gzip::new();
         text.chunks(CHUNK_BYTES).for_each(|part| gzip.add(part));

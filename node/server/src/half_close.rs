@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_is_reported_at_once_unless_a_response_is_owed() {
+    async fn end_of_input_is_reported_at_once_without_a_pending_response() {
         let (_client, socket) = pair().await;
         let (mut half_close, began) = (HalfClose::default(), Instant::now());
         assert!(!half_close.has_ended());
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_is_reported_once_the_response_is_sent() {
+    async fn end_of_input_is_reported_after_the_response() {
         let (_client, socket) = pair().await;
         let (mut half_close, began) = (HalfClose::default(), Instant::now());
         let mut polls = 0;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reset_ends_the_wait() {
+    async fn reset_ends_the_wait() {
         let (client, socket) = pair().await;
         // Closing it sends a reset.
         client.set_zero_linger().unwrap();

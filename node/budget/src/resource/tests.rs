@@ -24,7 +24,7 @@ fn fill(resource: &Arc<Resource>, of: IpAddr) -> (Vec<(Arc<Evictable>, Held)>, R
 }
 
 #[test]
-fn one_client_may_use_everything_while_no_other_needs_it() {
+fn one_client_may_use_everything_while_no_other_needs_any() {
     let resource = resource(10);
     let (taken, refused) = fill(&resource, client(1));
     assert_eq!((taken.len(), refused), (10, Refused::Full(10)));
@@ -34,7 +34,7 @@ fn one_client_may_use_everything_while_no_other_needs_it() {
 }
 
 #[test]
-fn the_client_that_holds_the_most_is_refused_above_one_half() {
+fn client_that_uses_the_most_is_refused_above_one_half() {
     let resource = resource(10);
     let owner = Arc::new(Evictable::default());
     let _other = resource.acquire(client(2), 1, &owner).unwrap();
@@ -49,7 +49,7 @@ fn the_client_that_holds_the_most_is_refused_above_one_half() {
 }
 
 #[test]
-fn a_newcomer_evicts_the_idlest_of_the_client_that_holds_the_most() {
+fn new_client_evicts_the_longest_idle_owner_of_the_largest_client() {
     let resource = resource(10);
     let (mut taken, _) = fill(&resource, client(1));
     // The fourth has been idle for the longest time.
@@ -72,7 +72,7 @@ fn a_newcomer_evicts_the_idlest_of_the_client_that_holds_the_most() {
 }
 
 #[test]
-fn clients_that_hold_as_much_do_not_evict_each_other() {
+fn clients_with_equal_use_do_not_evict_each_other() {
     let resource = resource(4);
     let (mut first, _) = fill(&resource, client(1));
     let mut second = Vec::new();
@@ -93,7 +93,7 @@ fn host(network: &str, number: u16) -> IpAddr {
 }
 
 #[test]
-fn a_network_with_many_clients_is_refused_as_one() {
+fn network_with_many_clients_is_refused_as_a_whole() {
     let resource = resource(100);
     let attack = |resource: &Arc<Resource>, number: u16| {
         let owner = Arc::new(Evictable::default());
@@ -139,7 +139,7 @@ fn clients_of_one_network_make_room_for_each_other() {
 }
 
 #[test]
-fn owners_that_do_not_leave_stop_evictions() {
+fn evictions_stop_if_owners_do_not_release_their_parts() {
     let resource = resource(80);
     let (first, _) = fill(&resource, client(1));
     let (second, refused) = fill(&resource, client(2));
@@ -151,7 +151,7 @@ fn owners_that_do_not_leave_stop_evictions() {
 }
 
 #[test]
-fn a_proxy_is_neither_limited_as_one_client_nor_evicted() {
+fn proxy_is_neither_limited_as_one_client_nor_evicted() {
     let resource = Arc::new(Resource::new("test", 10).with_limit_per_client(3));
     let (taken, refused) = fill(&resource, client(1));
     assert_eq!((taken.len(), refused), (3, Refused::PerClient(3)));
@@ -164,7 +164,7 @@ fn a_proxy_is_neither_limited_as_one_client_nor_evicted() {
 }
 
 #[test]
-fn an_idle_owner_gives_way_to_any_client_where_that_is_set() {
+fn idle_owner_is_evicted_for_any_client_if_max_idle_is_set() {
     let resource = Arc::new(Resource::new("test", 2).with_max_idle(Duration::ZERO));
     let old = Arc::new(Evictable::idle_since(0));
     let _held = [(); 2].map(|()| resource.acquire(client(1), 1, &old).unwrap());
@@ -177,7 +177,7 @@ fn an_idle_owner_gives_way_to_any_client_where_that_is_set() {
 }
 
 #[test]
-fn what_can_never_fit_evicts_no_one() {
+fn request_above_the_limit_evicts_no_owner() {
     let resource = resource(10);
     let (taken, _) = fill(&resource, client(1));
     assert_eq!(resource.acquire(client(2), 11, &Arc::default()).err(), Some(Refused::Full(10)));
@@ -185,7 +185,7 @@ fn what_can_never_fit_evicts_no_one() {
 }
 
 #[test]
-fn parts_are_released_on_their_own_before_and_after_an_eviction() {
+fn parts_are_released_independently_before_and_after_an_eviction() {
     let resource = resource(10);
     let owner = Arc::new(Evictable::default());
     let mut whole = resource.acquire(client(1), 10, &owner).unwrap();
@@ -206,7 +206,7 @@ fn parts_are_released_on_their_own_before_and_after_an_eviction() {
 
 /// A connection holds its response in many parts. It is closed as a whole, so all parts are evicted together.
 #[test]
-fn an_owner_is_evicted_with_all_that_it_holds() {
+fn owner_is_evicted_with_all_its_parts() {
     let resource = resource(80);
     let [idle, busy] = [1, 2].map(|active| Arc::new(Evictable::idle_since(active)));
     let mut whole = resource.acquire(client(1), 40, &idle).unwrap();
@@ -256,7 +256,7 @@ proptest! {
     /// The total is the sum of all parts and never above the limit, each refusal has the right reason, and only
     /// the client that used the most is evicted.
     #[test]
-    fn the_rule_holds_after_any_steps(limit in 1_u64..120, steps in steps()) {
+    fn resource_equals_the_model_after_any_steps(limit in 1_u64..120, steps in steps()) {
         let resource = resource(limit);
         let mut live: Vec<(u8, Arc<Evictable>, Held)> = Vec::new();
         for step in steps {

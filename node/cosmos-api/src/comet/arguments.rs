@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_values_in_all_their_forms() {
+    fn values_are_parsed_from_json_and_uris() {
         for given in [
             json(json!({ "height": "5" })),
             json(json!({ "height": 5, "tx": null })),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_named() {
+    fn errors_name_the_invalid_parameter() {
         let said = uri("tx", &"x".repeat(100)).text("tx").unwrap_err().to_string();
         let cut = "x".repeat(SHOWN_CHARS);
         assert_eq!(

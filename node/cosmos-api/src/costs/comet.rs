@@ -66,7 +66,7 @@ mod tests {
     use crate::comet;
 
     #[test]
-    fn every_method_is_in_one_class_and_runs_where_it_says() {
+    fn every_method_is_in_one_class_and_runs_where_the_class_states() {
         let mut classes = INTERFACE.by_method();
         for (name, place) in comet::method_places() {
             let class = classes.remove(name).unwrap_or_else(|| panic!("{name} has no class"));

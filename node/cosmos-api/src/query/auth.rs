@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_follow_each_other() {
+    fn following_address_carries_into_the_next_byte() {
         assert_eq!(following(Address::ZERO), Some(Address::with_last_byte(1)));
         assert_eq!(following(Address::repeat_byte(0xff)), None);
         let mut carried = Address::with_last_byte(0xff);

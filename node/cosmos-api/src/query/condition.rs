@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_are_read() {
+    fn queries_are_parsed() {
         let query = "tx.height>=5 AND  message.sender = 'a AND b' AND tx.fee EXISTS AND m.x CONTAINS \"q\" \
                      AND tx.height < 9";
         let read = parse(query).unwrap();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn malformed_queries_are_refused() {
         for (query, said) in [
             ("sender='a'", "expected type.attribute at \"sender='a'\""),
             ("a.b ~ 1", "expected an operator at \"~ 1\""),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_an_order() {
+    fn numbers_are_compared_by_value() {
         let met = |query: &str, found: &str| parse(query).unwrap()[0].is_met_by(found);
         assert!(met("a.b < 10", "9") && !met("a.b < 10", "10") && met("a.b <= 10", "10"));
         assert!(met("a.b > 9", "10") && met("a.b >= 10", "10") && !met("a.b > 9", "x"));

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_opens() {
+    fn envelope_can_be_opened_again() {
         let (raw, _, envelope) = wrapped();
         assert_eq!(open(encode(envelope), DENOM), Ok(raw.clone()));
         assert_eq!(open(raw.to_vec(), DENOM), Ok(raw));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_has_its_code_and_log() {
+    fn violated_rules_have_the_codes_and_logs_of_the_reference() {
         let message = |from: &[u8], raw: &[u8]| {
             vec![any(&MsgEthereumTx { from: from.to_vec(), raw: raw.to_vec() })]
         };
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fee_is_that_of_the_transaction() {
+    fn fee_of_the_envelope_equals_that_of_the_transaction() {
         let fee =
             |change: &dyn Fn(&mut Fee)| refused(&|_, auth, _| change(auth.fee.as_mut().unwrap()));
         let payer = "for eth tx AuthInfo Fee payer and granter should be empty: invalid request";

@@ -58,7 +58,7 @@ mod tests {
     use alloy_primitives::hex;
 
     #[test]
-    fn the_data_of_a_transfer_is_the_sdk_s() {
+    fn data_of_a_transfer_equals_that_of_the_sdk() {
         let sdk =
             "12260A242F636F736D6F732E62616E6B2E763162657461312E4D736753656E64526573706F6E7365";
         assert_eq!(hex::encode_upper(data(vec![any(&MsgSendResponse {})])), sdk);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_go_on_by_key_in_both_directions() {
+    fn pages_continue_by_key_in_both_directions() {
         for reverse in [false, true] {
             let (mut all, mut key) = (Vec::new(), Vec::new());
             loop {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_repeated_or_left_out_while_a_list_changes() {
+    fn no_item_is_repeated_or_skipped_while_a_list_changes() {
         let page = |items: &[u64], key: Vec<u8>, reverse| {
             let request = PageRequest { key, limit: 2, reverse, ..PageRequest::default() };
             let (page, next) = cut(keyed(items), Some(request)).unwrap();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_counted_where_that_is_asked_for() {
+    fn items_are_counted_if_requested() {
         let key = 1_u64.to_be_bytes().to_vec();
         for (request, total) in [
             (PageRequest::default(), 3),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_bounded() {
+    fn page_limits_are_enforced() {
         let page = Page::of(None).unwrap();
         assert_eq!((page.key, page.skip, page.limit), (None, 0, DEFAULT_PAGE_ITEMS));
         for limit in [1000, 1001, u64::MAX] {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn page_bounds_hold_exactly_at_their_limits() {
+    fn page_limits_are_exact() {
         let request = |offset, limit| PageRequest { offset, limit, ..PageRequest::default() };
         for (limit, taken) in [(1, 1), (999, 999), (1_000, 1_000), (1_001, 1_000)] {
             let page = Page::of(Some(request(0, limit))).unwrap();

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_of_a_whole_token_follows_from_name_and_decimals() {
+    fn unit_of_a_whole_token_is_derived_from_name_and_decimals() {
         let units = |list: &[(&str, u32)]| -> Vec<_> {
             list.iter().map(|(denom, exponent)| ((*denom).to_owned(), *exponent)).collect()
         };

@@ -137,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_parsed_is_encoded_again() {
+    fn decoded_transactions_are_encoded_to_the_same_bytes() {
         let bytes = encoded(nested(1));
         assert_eq!(tx_encode(Some(parsed(&bytes).unwrap())).unwrap().tx_bytes, bytes);
         assert!(tx_encode(None).is_err());
     }
 
     #[test]
-    fn what_cannot_be_shown_is_refused() {
+    fn transactions_that_cannot_be_decoded_are_refused() {
         let refused = |bytes: &[u8]| parsed(bytes).unwrap_err().message;
         assert!(parsed(&encoded(nested(MAX_NESTING - 1))).is_ok());
         // As deep as a request can be.

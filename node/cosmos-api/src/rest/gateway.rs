@@ -109,7 +109,7 @@ mod tests {
     use crate::rest::route::ROUTES;
 
     #[test]
-    fn every_route_has_its_method_and_fields() {
+    fn every_route_names_an_existing_method_and_its_fields() {
         let gateway = Gateway::new(Routes::default());
         for route in ROUTES {
             let method = gateway.method(route.method);

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_get_their_point() {
+    fn decimals_are_shown_with_a_decimal_point() {
         for (scaled, shown) in [
             ("1000000000000000000000000000", "1000000000.000000000000000000"),
             ("500000000000000000", "0.500000000000000000"),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_describes_what_is_served_and_nothing_else() {
+    fn document_describes_exactly_the_served_paths() {
         let gateway = Gateway::new(Routes::default());
         let served = served(&paths(&gateway));
         assert!(served.contains(OPENAPI_PATH) && served.contains("/swagger/"), "{served:?}");

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_lead_inside() {
+    fn dots_select_fields_of_messages() {
         let message = text("pagination.limit=7&pagination.key=AQ%3D%3D").unwrap();
         let page = message.get_field_by_name("pagination").unwrap().into_owned();
         let page = page.as_message().unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_json_and_words_of_go_are_taken() {
+    fn json_names_and_booleans_of_go_are_accepted() {
         for (word, meant) in [("1", true), ("T", true), ("True", true), ("f", false), ("0", false)]
         {
             for name in ["count_total", "countTotal"] {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_named_once_an_item() {
+    fn repeated_field_is_named_once_per_item() {
         let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
         let query = pool.get_message_by_name("cosmos.bank.v1beta1.QuerySendEnabledRequest");
         let message = from_text(&query.unwrap(), &[], Some("denoms=a&denoms=b")).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_are_named() {
+    fn errors_name_the_invalid_query_parameter() {
         for query in [
             "height=1",
             "pagination=1",

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compressed_files_are_whole() {
+    fn compressed_files_are_valid() {
         for file in FILES.iter().filter(|file| file.gzipped) {
             let text = String::from_utf8(unzipped(file.bytes).to_vec()).expect("text");
             assert!(text.contains("swagger-ui"), "{}", file.path);

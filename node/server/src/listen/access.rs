@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_the_server_itself_may_post() {
+    fn page_of_the_server_itself_may_post() {
         let own = [("host", "10.1.2.3:1317"), ("origin", "http://10.1.2.3:1317")];
         assert_eq!(checked(Method::POST, &own), Ok(Some("http://10.1.2.3:1317".to_owned())));
         for foreign in ["http://10.1.2.3:80", "ftp://10.1.2.3:1317", "10.1.2.3:1317"] {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_host_is_refused() {
+    fn foreign_host_is_refused() {
         assert_eq!(checked(Method::GET, &[("host", "evil.example")]), Err(403));
         // DNS rebinding: the page and the server appear to have one origin.
         let rebound = [("host", "evil.example:1317"), ("origin", "http://evil.example:1317")];

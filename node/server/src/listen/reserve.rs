@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_connection_gives_way() {
+    fn oldest_connection_is_closed() {
         let (reserve, from) = (Reserve::default(), IpAddr::from([10, 0, 0, 1]));
         let connections: Vec<_> =
             (0..=MAX_RESERVED).map(|_| Arc::new(Evictable::default())).collect();
@@ -88,7 +88,7 @@ mod tests {
 
     /// A client that keeps opening connections closes its own ones, whichever addresses of its network it uses.
     #[test]
-    fn the_client_with_the_most_connections_gives_way() {
+    fn client_with_the_most_connections_is_closed_first() {
         let reserve = Reserve::default();
         let probe = Arc::<Evictable>::default();
         let _place = reserve.enter("2001:db8:0:1::1".parse().unwrap(), &probe);
@@ -105,7 +105,7 @@ mod tests {
     }
     /// If clients in one /48 fill the reserve with one connection each, their connections are closed.
     #[test]
-    fn the_network_with_the_most_connections_gives_way() {
+    fn network_with_the_most_connections_is_closed_first() {
         let reserve = Reserve::default();
         let probe = Arc::<Evictable>::default();
         let _place = reserve.enter("2001:db8:1::1".parse().unwrap(), &probe);

@@ -86,7 +86,7 @@ async fn ask_and_shut_down(server: &Server, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_its_sending_side_gets_its_response() {
+async fn client_that_closes_its_sending_side_receives_its_response() {
     let server = served().await;
     for _ in 0..20 {
         for request in [got("/?well"), posted("well")] {
@@ -107,7 +107,7 @@ async fn a_client_that_closes_its_sending_side_gets_its_response() {
 }
 
 #[tokio::test]
-async fn unfinished_requests_take_no_turns() {
+async fn unfinished_requests_take_no_permits() {
     let server = served().await;
     let mut halves = Vec::new();
     for _ in 0..10 {
@@ -126,7 +126,7 @@ async fn unfinished_requests_take_no_turns() {
 }
 
 #[tokio::test]
-async fn plain_quotes_in_a_uri_are_taken() {
+async fn plain_quotes_in_a_uri_are_accepted() {
     let server = served().await;
     let request = "GET /?query=\"tx.height=1\" HTTP/1.1\r\nHost: localhost\r\nX-Tag: \"x\"\r\nConnection: close\r\n\r\n";
     let text = ask(&server, request).await;
@@ -144,7 +144,7 @@ async fn settle() {
 /// If a body grew, its last bytes would be parsed as the next request, which behind a proxy may be that of
 /// another client.
 #[tokio::test]
-async fn a_body_that_looks_like_a_request_line_is_not_changed() {
+async fn body_that_looks_like_a_request_line_is_not_changed() {
     let server = served().await;
     let body = "GET \"ab\"";
     for framing in [
@@ -212,7 +212,7 @@ async fn hosts_and_origins_are_checked() {
 
 /// All connections are used by one address, which is also that of the health check.
 #[tokio::test]
-async fn a_health_check_is_answered_when_all_connections_are_taken() {
+async fn health_check_is_answered_when_all_connections_are_in_use() {
     let budget = budget(|config| config.rest.max_connections = 2);
     let server = served_with(&budget, MAX_BODY).await;
     let mut taken = Vec::new();
@@ -240,7 +240,7 @@ async fn a_health_check_is_answered_when_all_connections_are_taken() {
 
 /// An incomplete body uses memory until it times out. A body that does not fit is refused.
 #[tokio::test]
-async fn unfinished_bodies_use_no_more_memory_than_clients_may_use() {
+async fn memory_of_unfinished_bodies_is_limited() {
     let limit = 1 << 20;
     let budget = budget(|config| config.server.max_client_bytes = limit);
     let server = served_with(&budget, 4 << 20).await;
@@ -275,7 +275,7 @@ async fn unfinished_bodies_use_no_more_memory_than_clients_may_use() {
 
 /// The memory of a response is held until the client has read it.
 #[tokio::test]
-async fn responses_count_until_they_are_read() {
+async fn responses_are_accounted_until_they_are_read() {
     let budget = budget(|_| {});
     let router = Router::new().route("/", get(|| async { vec![b'7'; 16 << 20] }));
     let bounds = Bounds {
@@ -306,7 +306,7 @@ async fn responses_count_until_they_are_read() {
 }
 
 #[tokio::test]
-async fn a_response_that_does_not_fit_is_refused() {
+async fn response_above_the_memory_limit_is_refused() {
     let budget = budget(|config| config.server.max_client_bytes = (1 << 20) - 1);
     let server = served_with(&budget, MAX_BODY).await;
     let text = ask(&server, &got("/large")).await;
@@ -397,7 +397,7 @@ mod h2 {
 }
 
 #[tokio::test]
-async fn closed_windows_of_grpc_clients_hold_no_more_memory_than_clients_may_use() {
+async fn memory_of_grpc_clients_with_closed_windows_is_limited() {
     use h2::{END_HEADERS, END_STREAM, connect, frame, headers, read};
     let limit = 1 << 20;
     let budget = budget(|config| config.server.max_client_bytes = limit);
@@ -431,7 +431,7 @@ async fn closed_windows_of_grpc_clients_hold_no_more_memory_than_clients_may_use
 
 /// A streaming request is open until its client ends it, and its memory is accounted for the same time.
 #[tokio::test]
-async fn streams_of_requests_count_until_they_end() {
+async fn streaming_requests_are_accounted_until_they_end() {
     use h2::{END_HEADERS, connect, frame, headers, read};
     let limit = 1 << 20;
     let budget = budget(|config| config.server.max_client_bytes = limit);
@@ -475,7 +475,7 @@ async fn streams_of_requests_count_until_they_end() {
 
 /// Requests whose bodies do not arrive hold no permits, so other requests are answered.
 #[tokio::test]
-async fn unfinished_grpc_requests_take_no_turns() {
+async fn unfinished_grpc_requests_take_no_permits() {
     use h2::{END_HEADERS, END_STREAM, connect, frame, headers, read};
     let (budget, answered) = (budget(|_| {}), Arc::default());
     let server = grpc_server(&budget, &answered).await;
@@ -493,7 +493,7 @@ async fn unfinished_grpc_requests_take_no_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_ends_a_connection() {
+async fn idle_connection_is_closed() {
     let server = served().await;
     let mut client = TcpStream::connect(server.address).await.unwrap();
     assert_eq!(client.read(&mut [0]).await.unwrap(), 0);

@@ -143,7 +143,7 @@ fn one_transaction_of_a_full_block_is_decoded_once() {
 }
 
 #[test]
-fn accounts_that_signed_nothing_cost_no_block() {
+fn accounts_without_signatures_read_no_block() {
     let [paid, contract] = [3, 4].map(Address::repeat_byte);
     let code = Account { code_hash: B256::repeat_byte(7), ..with_nonce(1) };
     let chain = Chain::new(&[
@@ -156,7 +156,7 @@ fn accounts_that_signed_nothing_cost_no_block() {
 }
 
 #[test]
-fn a_signer_of_authorizations_alone_is_found_within_the_bounds() {
+fn signer_of_only_authorizations_is_found_within_the_limits() {
     let asked = key(1).address();
     let ask = |txs: Vec<_>| {
         let accounts = vec![(asked, with_nonce(1))];
@@ -184,7 +184,7 @@ fn a_signer_of_authorizations_alone_is_found_within_the_bounds() {
 }
 
 #[test]
-fn a_key_that_the_first_block_does_not_show_comes_from_the_last_one() {
+fn key_is_found_in_the_last_block_if_not_in_the_first() {
     let asked = key(1).address();
     let crowd: Vec<_> = (10..40).map(|byte| (byte, 0)).chain([(1, 0)]).collect();
     let blocks = [
@@ -202,7 +202,7 @@ fn a_key_that_the_first_block_does_not_show_comes_from_the_last_one() {
 }
 
 #[test]
-fn a_search_is_repeated_when_the_account_has_signed_more() {
+fn search_is_repeated_after_the_nonce_has_increased() {
     let cached = |nonce| Cached { genesis_nonce: 0, outcome: Outcome::NoneUpTo { nonce } };
     let asked = key(1).address();
     let chain = Chain::new(&[
@@ -216,7 +216,7 @@ fn a_search_is_repeated_when_the_account_has_signed_more() {
 }
 
 #[test]
-fn the_cache_is_bounded_and_keeps_what_is_used() {
+fn cache_is_bounded_and_keeps_used_entries() {
     let mut cache = Generations::default();
     let address = |number: usize| Address::left_padding_from(&number.to_be_bytes());
     let cached = Cached { genesis_nonce: 0, outcome: Outcome::NoneUpTo { nonce: 1 } };

@@ -141,7 +141,7 @@ mod tests {
     use tonic::Code;
 
     #[test]
-    fn every_error_of_the_gateway_is_described() {
+    fn every_error_of_the_gateway_is_documented() {
         let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
         compiler.add_resource("http://localhost/error.json", error_schema()).unwrap();
         let schema = compiler.compile("http://localhost/error.json", &mut schemas).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_may_not_find_a_thing_are_served() {
+    fn methods_that_may_return_404_are_served() {
         let served: Vec<_> = crate::rest::route::ROUTES.iter().flat_map(Route::methods).collect();
         for method in MAY_NOT_FIND {
             assert!(served.contains(&method), "{method}");
