@@ -132,7 +132,7 @@ impl KillRound {
 
     fn json(&self) -> Value {
         json!({
-            "answered": self.answered, "answeredPerSecond": self.rate, "told": self.reported,
+            "answered": self.answered, "answeredPerSecond": self.rate, "reported": self.reported,
             "head": self.killed.head, "flushed": self.killed.block,
             "flushedInThisLife": self.flushed, "unflushedTransactions": self.killed.unflushed,
             "replayedBlocks": self.replayed.blocks,
