@@ -3,7 +3,7 @@
 use config::JsonRpc;
 use cosmos_api::{EthCall, EthCallError, EthCalls};
 use evm::{CallError, CallOutcome, CallResult};
-use rpc::{Bounds, Trial, TrialError};
+use rpc_eth::{Bounds, Trial, TrialError};
 
 /// Runs contract calls within the limits of JSON-RPC.
 #[derive(Clone, Copy, Debug)]

@@ -308,7 +308,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods;
+    use crate::methods::methods;
 
     #[test]
     fn every_method_is_in_one_class_and_runs_where_it_says() {

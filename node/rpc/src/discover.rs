@@ -5,14 +5,30 @@
 mod results;
 mod schemas;
 
-use super::method::{Answer, Call, Method, json, methods};
+use crate::methods::methods;
+use rpc_eth::method::{Answer, Call, Method, Run, json};
 use serde::Serialize;
 use serde_json::{Value, json as value, value::RawValue};
 use std::sync::LazyLock;
 
-pub(super) fn discover(call: &Call) -> Answer {
+pub(crate) const METHODS: &[Method] = &[
+    Method {
+        name: "rpc.discover",
+        parameters: &[],
+        help: "The methods served, as an OpenRPC document.",
+        run: Run::Inline(discover),
+    },
+    Method {
+        name: "rpc_discover",
+        parameters: &[],
+        help: "As rpc.discover.",
+        run: Run::Inline(discover),
+    },
+];
+
+fn discover(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&Document::of(&call.client.endpoint.api))
+    json(&Document::of(&call.caller.api))
 }
 
 /// The document of an interface.

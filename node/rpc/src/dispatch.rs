@@ -3,23 +3,26 @@
 
 mod batch;
 
-use super::{
-    Context,
+use crate::{
     envelope::{Body, Envelope, NO_ID},
-    error::Error,
     front::{Client, Reply, Subscriber, Turn, Untaken},
     lines::Lines,
     meter::CallMeter,
-    method::{Answer, Call, Method, Run, methods},
+    methods::methods,
     pending::PendingBlocks,
     pushed::PushedReceipts,
     rates::{self, Rates},
-    services::Services,
     subscribe::{Kind, SUBSCRIBE, UNSUBSCRIBE},
 };
 use alloy_primitives::Bytes;
 use config::JsonRpc;
 use futures_util::FutureExt;
+use rpc_eth::{
+    Context,
+    method::{Answer, Call, Method, Run},
+    services::Services,
+};
+use rpc_types::error::Error;
 use server::interrupt::Interrupt;
 use state::View;
 use std::{
@@ -31,10 +34,10 @@ use std::{
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Dispatcher {
-    pub(super) context: Arc<Context>,
-    pub(super) rates: Rates,
-    pub(super) receipts: PushedReceipts,
+pub(crate) struct Dispatcher {
+    pub(crate) context: Arc<Context>,
+    pub(crate) rates: Rates,
+    pub(crate) receipts: PushedReceipts,
     services: Arc<Services>,
     lines: Lines,
     pending: PendingBlocks,
@@ -49,7 +52,7 @@ pub(super) struct Dispatcher {
 
 /// The answer to a body.
 #[derive(Debug)]
-pub(super) enum Respond {
+pub(crate) enum Respond {
     /// JSON.
     Reply(Reply),
     /// Nothing: notifications only.
@@ -60,7 +63,7 @@ pub(super) enum Respond {
 
 impl Respond {
     /// The response to a body that is not read.
-    pub(super) fn refused(transport: &Transport, error: Error) -> Self {
+    pub(crate) fn refused(transport: &Transport, error: Error) -> Self {
         let mut reply = Reply::default();
         reply.answer(NO_ID, Err(error));
         match transport {
@@ -72,7 +75,7 @@ impl Respond {
 
 /// What a body arrived by.
 #[derive(Clone, Debug)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     /// A request of HTTP.
     Http,
     /// A message of a WebSocket, which may subscribe.
@@ -86,7 +89,7 @@ struct Asked<'a> {
 }
 
 impl Dispatcher {
-    pub(super) fn new(context: Context, config: &JsonRpc) -> Self {
+    pub(crate) fn new(context: Context, config: &JsonRpc) -> Self {
         let names: Vec<_> = methods().map(|method| method.name).chain(["unknown"]).collect();
         let receipts = PushedReceipts::new(&context.spec);
         let services = Services::new(config, &context.budget);
@@ -106,18 +109,18 @@ impl Dispatcher {
     }
 
     /// Drops expired filters and pending blocks.
-    pub(super) fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         self.services.filters.sweep();
         self.pending.sweep();
     }
 
     /// The counters of calls.
-    pub(super) fn meter(&self) -> Arc<CallMeter> {
+    pub(crate) fn meter(&self) -> Arc<CallMeter> {
         Arc::clone(&self.meter)
     }
 
     /// Answers a body. The turn of a large one ends when it has been parsed.
-    pub(super) async fn respond(
+    pub(crate) async fn respond(
         &self,
         body: &Bytes,
         client: &Arc<Client>,
@@ -227,10 +230,10 @@ impl Dispatcher {
                             pending: None,
                             context: Arc::clone(&self.context),
                             services: Arc::clone(&self.services),
-                            client: Arc::clone(client),
+                            caller: client.caller(),
                             interrupt: Interrupt::default(),
                         };
-                        self.run(method, call).await
+                        self.run(method, call, client).await
                     }
                     Err(error) => Err(error),
                 };
@@ -242,25 +245,26 @@ impl Dispatcher {
     }
 
     /// Runs a method, and again with the pending block if the method requires it.
-    async fn run(&self, method: &'static Method, mut call: Call) -> Answer {
+    async fn run(&self, method: &'static Method, mut call: Call, client: &Arc<Client>) -> Answer {
         if let Run::Waiting(run) = method.run {
             let running = AssertUnwindSafe(run(call)).catch_unwind();
             return running.await.unwrap_or_else(|_| Err(panicked(method.name)));
         }
         loop {
-            let answer = self.run_once(method, &call).await;
+            let answer = self.run_once(method, &call, client).await;
             let required = answer.as_ref().err().and_then(Error::required_pending);
             let Some(detail) = required else { return answer };
             let admit = |line| {
                 let weight = rates::further_weight(line);
-                self.rates.admit(&call.client.rate, call.client.address, weight)
+                self.rates.admit(&client.rate, client.address, weight)
             };
-            let pending = self.pending.get(&call, detail, &self.lines, admit).await?;
+            let pending =
+                self.pending.get(&call.context, client, detail, &self.lines, admit).await?;
             call = call.with_pending(pending);
         }
     }
 
-    async fn run_once(&self, method: &'static Method, call: &Call) -> Answer {
+    async fn run_once(&self, method: &'static Method, call: &Call, client: &Arc<Client>) -> Answer {
         let (run, line) = match method.run {
             Run::Inline(run) => return guard(method.name, || run(call)),
             Run::Waiting(_) => return Err(Error::internal("this method takes its call")),
@@ -269,17 +273,16 @@ impl Dispatcher {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => {
                     let weight = rates::further_weight(line);
-                    self.rates.admit(&call.client.rate, call.client.address, weight)?;
+                    self.rates.admit(&client.rate, client.address, weight)?;
                     (whole, line)
                 }
                 Err(error) => return Err(error),
             },
         };
-        let client = Arc::clone(&call.client);
         let _place = client.flow.line().await;
         let call = call.clone();
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
-        self.lines.run(line, &client, work).await
+        self.lines.run(line, client, work).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! The envelope of a call: what JSON-RPC 2.0 puts around a method and its parameters. Nothing of
 //! the body is copied.
 
-use super::error::Error;
+use rpc_types::error::Error;
 use serde::{
     Deserialize, Deserializer,
     de::{SeqAccess, Visitor},
@@ -10,11 +10,11 @@ use serde_json::{error::Category, value::RawValue};
 use std::{borrow::Cow, fmt};
 
 /// JSON text of the id of a call whose id is not known.
-pub(super) const NO_ID: &str = "null";
+pub(crate) const NO_ID: &str = "null";
 
 /// One call. Without an id it is a notification, which nobody answers.
 #[derive(Debug, Deserialize)]
-pub(super) struct Envelope<'a> {
+pub(crate) struct Envelope<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -36,7 +36,7 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 
 /// What a body holds.
 #[derive(Debug)]
-pub(super) enum Body<'a> {
+pub(crate) enum Body<'a> {
     /// One call.
     Single(Envelope<'a>),
     /// The members of a batch, not interpreted yet.
@@ -51,7 +51,7 @@ impl<'a> Body<'a> {
     ///
     /// # Errors
     /// If it is not JSON, or JSON that is not a call; with the id as far as it is known.
-    pub(super) fn read(body: &'a [u8], max_batch: usize) -> Result<Self, (&'a str, Error)> {
+    pub(crate) fn read(body: &'a [u8], max_batch: usize) -> Result<Self, (&'a str, Error)> {
         if body.trim_ascii_start().first() != Some(&b'[') {
             return Envelope::read(body).map(Self::Single);
         }
@@ -99,7 +99,7 @@ impl<'a> Envelope<'a> {
     ///
     /// # Errors
     /// As [`Body::read`].
-    pub(super) fn read(text: &'a [u8]) -> Result<Self, (&'a str, Error)> {
+    pub(crate) fn read(text: &'a [u8]) -> Result<Self, (&'a str, Error)> {
         let envelope: Self =
             serde_json::from_slice(text).map_err(|error| match error.classify() {
                 Category::Data if serde_json::from_slice::<&RawValue>(text).is_ok() => {
@@ -117,17 +117,17 @@ impl<'a> Envelope<'a> {
     }
 
     /// JSON text of the id; `None` for a notification.
-    pub(super) fn id(&self) -> Option<&'a str> {
+    pub(crate) fn id(&self) -> Option<&'a str> {
         self.id.map(RawValue::get)
     }
 
     /// The method's name.
-    pub(super) fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         &self.method
     }
 
     /// JSON text of the parameters; empty where there are none.
-    pub(super) fn params(&self) -> &'a str {
+    pub(crate) fn params(&self) -> &'a str {
         self.params.map_or("", RawValue::get)
     }
 }

@@ -11,9 +11,11 @@
 //! thousand calls waiting costs another one turn. The threads run at a lower priority than those of
 //! the pipeline and the sockets: whatever is scanned, a block is made and a balance is read.
 
-use super::{error::Error, front::Client};
+use crate::front::Client;
 use ::server::interrupt::{Caller, Interrupt};
 use budget::{Networks, client_key};
+use rpc_eth::method::Line;
+use rpc_types::error::Error;
 use std::{
     collections::{BTreeMap, VecDeque},
     net::{IpAddr, Ipv4Addr},
@@ -31,15 +33,6 @@ const WAITING_PER_CONNECTION_MAX: usize = 128;
 /// How nice the threads of the two lines are to all others, in the steps of `nice(1)`.
 const SHORT_NICE: i32 = 5;
 const LONG_NICE: i32 = 15;
-
-/// Which line a call stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// Milliseconds.
-    Short,
-    /// Up to seconds.
-    Long,
-}
 
 /// What becomes of something that waits.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +117,7 @@ impl<T> Default for OfAddress<T> {
 
 /// What waits for its turn: calls, and large bodies.
 #[derive(Debug)]
-pub(super) struct Waiting<T> {
+pub(crate) struct Waiting<T> {
     addresses: Turns<IpAddr, OfAddress<T>>,
     count: usize,
 }
@@ -138,7 +131,7 @@ impl<T> Default for Waiting<T> {
 impl<T> Waiting<T> {
     /// Adds a call, or says which bound is met. Returns the call that lost its place to this one, and the bound
     /// that it is refused for.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         address: IpAddr,
         connection: u64,
@@ -193,7 +186,7 @@ impl<T> Waiting<T> {
     }
 
     /// The call whose turn it is.
-    pub(super) fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         let job = self.addresses.next(|address| {
             let job = address.connections.next(|jobs| {
                 let job = jobs.pop_front();
@@ -237,14 +230,14 @@ impl Desk {
 }
 
 /// The two lines. Their threads end when this is dropped, after the call at hand.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     short: Arc<Desk>,
     long: Arc<Desk>,
 }
 
 impl Lines {
     /// A thread a core for short calls, at least two, and half as many for long ones.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let short = open("rpc-short", cores.max(2), SHORT_NICE);
         let long = open("rpc-long", cores.div_ceil(2), LONG_NICE);
@@ -252,13 +245,13 @@ impl Lines {
     }
 
     /// Calls that wait in each line.
-    pub(super) fn waiting(&self) -> (usize, usize) {
+    pub(crate) fn waiting(&self) -> (usize, usize) {
         (self.short.lock().0.count, self.long.lock().0.count)
     }
 
     /// Runs `work` when it is its caller's turn. Work that has not begun when its caller goes away is dropped
     /// then, and work that has begun can ask whether it still is wanted.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         line: Line,
         client: &Client,
@@ -269,7 +262,7 @@ impl Lines {
 
     /// As [`Self::run`], for work whose result several clients wait for. It has a queue of its own, so that
     /// earlier calls of one client do not delay the others.
-    pub(super) async fn run_own<T: Send + 'static>(
+    pub(crate) async fn run_own<T: Send + 'static>(
         &self,
         line: Line,
         work: impl FnOnce(&Interrupt) -> Result<T, Error> + Send + 'static,

@@ -57,13 +57,13 @@ pub struct CallReading {
 
 impl CallMeter {
     /// All at zero; methods are known by their place in `names`.
-    pub(super) fn new(names: Vec<&'static str>) -> Self {
+    pub(crate) fn new(names: Vec<&'static str>) -> Self {
         let counters = names.iter().map(|_| Counters::default()).collect();
         Self { names, counters, errors: Mutex::default() }
     }
 
     /// Counts a call of the method at `index` of the names.
-    pub(super) fn count(&self, index: usize, spent: Duration, error: Option<i32>) {
+    pub(crate) fn count(&self, index: usize, spent: Duration, error: Option<i32>) {
         let counters = &self.counters[index];
         let bound = |us: &u64| u128::from(*us) < spent.as_micros();
         counters.calls.fetch_add(1, Relaxed);

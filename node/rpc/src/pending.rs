@@ -9,22 +9,17 @@
 
 mod build;
 
-use super::{
-    error::Error,
-    lines::{Line, Lines},
-    method::Call,
-};
-use alloy_primitives::Bytes;
-use evm::Executed;
+use crate::front::Client;
+use crate::lines::Lines;
 use pipeline::BlockPart;
-use state::stored::StoredBlock;
-use state::{Published, View};
+use rpc_eth::{Context, PendingBlock, method::Line};
+use rpc_types::{Error, PendingDetail};
+use state::Published;
 use std::{
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
 };
-use storage::StoredReceipt;
 use tokio::sync::Mutex;
 
 /// Maximum gas of the transactions of a pending block, and maximum number of transactions taken from the pool for it.
@@ -37,62 +32,15 @@ const MAX_PENDING_AGE: Duration = Duration::from_secs(1);
 /// Maximum wait until an executed block is published.
 const MAX_PUBLISH_WAIT: Duration = Duration::from_secs(1);
 
-/// How much of the pending block a method requires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PendingDetail {
-    /// The state, the transactions and their receipts.
-    State,
-    /// Roots and hash, too. They require an update of the trie.
-    Roots,
+fn is_old(pending: &PendingBlock) -> bool {
+    pending.started.elapsed() >= MAX_PENDING_AGE
 }
 
-/// A pending block.
-#[derive(Debug)]
-pub(crate) struct PendingBlock {
-    /// The chain and the state with the block as the head. Without roots, its hash is zero.
-    pub(crate) view: Arc<View>,
-    /// The view that it was built on.
-    parent: Arc<View>,
-    stored: StoredBlock,
-    /// Without the state changes, which are a layer of the view.
-    executed: Executed,
-    fee_row: Bytes,
-    detail: PendingDetail,
-    /// When the pool was queried.
-    started: Instant,
-}
-
-impl PendingBlock {
-    /// The block with the senders of its transactions.
-    pub(crate) const fn stored(&self) -> &StoredBlock {
-        &self.stored
-    }
-
-    /// Receipts of its transactions.
-    pub(crate) fn receipts(&self) -> &[StoredReceipt] {
-        &self.executed.receipts
-    }
-
-    /// Its row of the fee history.
-    pub(crate) fn fee_row(&self) -> &[u8] {
-        &self.fee_row
-    }
-
-    /// Whether it has this much.
-    pub(crate) fn has(&self, detail: PendingDetail) -> bool {
-        self.detail >= detail
-    }
-
-    fn is_old(&self) -> bool {
-        self.started.elapsed() >= MAX_PENDING_AGE
-    }
-
-    /// Whether it may answer a request. A build that started after the request is new enough even if it took
-    /// long: otherwise requests on a fast chain would build one block after another.
-    fn answers(&self, request: &RequestStart) -> bool {
-        let is_new = self.started >= request.time || !self.is_old();
-        is_new && self.parent.number() >= request.head
-    }
+/// Whether it may answer a request. A build that started after the request is new enough even if it took
+/// long: otherwise requests on a fast chain would build one block after another.
+fn answers(pending: &PendingBlock, request: &RequestStart) -> bool {
+    let is_new = pending.started >= request.time || !is_old(pending);
+    is_new && pending.parent.number() >= request.head
 }
 
 /// When a request arrived.
@@ -156,18 +104,19 @@ impl PendingBlocks {
     /// The pending block for a call. Before a build, `admit` counts it against the rate limit of the client.
     pub(crate) async fn get(
         &self,
-        call: &Call,
+        context: &Arc<Context>,
+        client: &Client,
         detail: PendingDetail,
         lines: &Lines,
         admit: impl Fn(Line) -> Result<(), Error>,
     ) -> Result<Arc<PendingBlock>, Error> {
-        let request = RequestStart::now(&call.context.published);
+        let request = RequestStart::now(&context.published);
         // This must come before the lock: a client that does not read its responses waits here.
-        let _place = call.client.flow.line().await;
-        let fits = |known: &PendingBlock| known.answers(&request);
+        let _place = client.flow.line().await;
+        let fits = |known: &PendingBlock| answers(known, &request);
         let without_roots = self.without_roots.get(fits, async {
             admit(Line::Short)?;
-            build::build(&call.context, lines).await
+            build::build(context, lines).await
         });
         if detail == PendingDetail::State {
             return without_roots.await;
@@ -182,8 +131,8 @@ impl PendingBlocks {
 
     /// Drops blocks that are too old to be served. Their views keep layers in memory that the node has flushed.
     pub(crate) fn sweep(&self) {
-        self.without_roots.drop_if(PendingBlock::is_old);
-        self.with_roots.drop_if(PendingBlock::is_old);
+        self.without_roots.drop_if(is_old);
+        self.with_roots.drop_if(is_old);
     }
 }
 

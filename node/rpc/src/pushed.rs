@@ -3,20 +3,20 @@
 //! Takes: a block's number, and of which transactions receipts are wanted. Gives: the text to be pushed.
 //! State: the last block shaped. Bound: one block kept, one in the making. When full: waits.
 
-use super::{
-    error::Error,
-    eth::with_receipts,
-    text::{Json, Put},
-};
 use alloy_primitives::{B256, map::HashSet};
 use chain::ChainSpec;
+use rpc_eth::eth::with_receipts;
+use rpc_types::{
+    error::Error,
+    text::{Json, Put},
+};
 use state::View;
 use std::{ops::Range, sync::Arc};
 use tokio::sync::Mutex;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct PushedReceipts {
+pub(crate) struct PushedReceipts {
     spec: Arc<ChainSpec>,
     last: Arc<Mutex<Option<Shaped>>>,
 }
@@ -32,7 +32,7 @@ struct Shaped {
 }
 
 impl PushedReceipts {
-    pub(super) fn new(spec: &Arc<ChainSpec>) -> Self {
+    pub(crate) fn new(spec: &Arc<ChainSpec>) -> Self {
         Self { spec: Arc::clone(spec), last: Arc::default() }
     }
 
@@ -41,7 +41,7 @@ impl PushedReceipts {
     ///
     /// # Errors
     /// If the block cannot be read.
-    pub(super) async fn wanted(
+    pub(crate) async fn wanted(
         &self,
         view: Arc<View>,
         number: u64,

@@ -1,13 +1,14 @@
 //! How many calls a second a connection, and an address, may make. Off unless set.
 
-use super::{error::Error, method::Run};
-use crate::lines::Line;
 use budget::client_key;
 use config::JsonRpc;
 use governor::{
     DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter,
     clock::{Clock, DefaultClock},
 };
+use rpc_eth::method::Line;
+use rpc_eth::method::Run;
+use rpc_types::error::Error;
 use std::{
     net::IpAddr,
     num::NonZeroU32,
@@ -23,7 +24,7 @@ const SWEEP_CONNECTIONS: u32 = 1024;
 
 /// The limits of all clients.
 #[derive(Debug)]
-pub(super) struct Rates {
+pub(crate) struct Rates {
     connection: Option<Quota>,
     address: Option<(u32, DefaultKeyedRateLimiter<IpAddr>)>,
     connections: AtomicU32,
@@ -39,7 +40,7 @@ const fn heaviest() -> NonZeroU32 {
 }
 
 /// What a call counts for when it comes.
-pub(super) const fn weight(run: Run) -> NonZeroU32 {
+pub(crate) const fn weight(run: Run) -> NonZeroU32 {
     match run {
         Run::Line(line, _) => line_weight(line),
         Run::Inline(_) | Run::Quick { .. } | Run::Waiting(_) => NonZeroU32::MIN,
@@ -47,7 +48,7 @@ pub(super) const fn weight(run: Run) -> NonZeroU32 {
 }
 
 /// What it counts for more when it could not be answered at once, and goes into a line.
-pub(super) const fn further_weight(line: Line) -> NonZeroU32 {
+pub(crate) const fn further_weight(line: Line) -> NonZeroU32 {
     NonZeroU32::new(line_weight(line).get() - 1).expect("a line weighs more than a read")
 }
 
@@ -61,11 +62,11 @@ const fn line_weight(line: Line) -> NonZeroU32 {
 
 /// The limit of one connection.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionRate(Option<(u32, DefaultDirectRateLimiter)>);
+pub(crate) struct ConnectionRate(Option<(u32, DefaultDirectRateLimiter)>);
 
 impl Rates {
     /// As the settings say; zero is no limit.
-    pub(super) fn new(config: &JsonRpc) -> Self {
+    pub(crate) fn new(config: &JsonRpc) -> Self {
         let address = quota(config.rate_per_ip);
         Self {
             connection: quota(config.rate_per_connection),
@@ -75,7 +76,7 @@ impl Rates {
     }
 
     /// The limit of a new connection.
-    pub(super) fn connection(&self) -> ConnectionRate {
+    pub(crate) fn connection(&self) -> ConnectionRate {
         if let Some((_, addresses)) = &self.address
             && self.connections.fetch_add(1, Relaxed) % SWEEP_CONNECTIONS == SWEEP_CONNECTIONS - 1
         {
@@ -89,7 +90,7 @@ impl Rates {
     ///
     /// # Errors
     /// When it is one too many.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         connection: &ConnectionRate,
         address: IpAddr,

@@ -1,13 +1,13 @@
 //! Opens the addresses of JSON-RPC and closes them again.
 
-use super::{
-    Context,
+use crate::{
     dispatch::Dispatcher,
     front::{Endpoint, Front, Seats, Threads},
     meter::CallMeter,
 };
 use config::JsonRpc;
 use pipeline::Fault;
+use rpc_eth::Context;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 

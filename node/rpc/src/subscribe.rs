@@ -6,16 +6,9 @@
 //! for too long loses its connection (`slow-client-s`), and no subscription ends on an open one unless the
 //! client is told.
 
-use super::{
+use crate::{
     dispatch::Dispatcher,
-    error::Error,
-    eth::{Filter, LogQuery, block_logs},
-    fields::{self, HashField},
     front::{Client, Flow},
-    method::{Answer, put},
-    object::{HeaderObject, TransactionObject},
-    params::{Arguments, Param},
-    text::Json,
 };
 use alloy_primitives::{B256, U128, map::HashSet};
 use budget::{Account, Held};
@@ -27,6 +20,17 @@ use jsonrpsee::{
     types::SubscriptionId,
 };
 use pipeline::Arrival;
+use rpc_eth::{
+    eth::{Filter, LogQuery, block_logs},
+    method::{Answer, put},
+};
+use rpc_types::{
+    error::Error,
+    fields::{self, HashField},
+    object::{HeaderObject, TransactionObject},
+    params::{Arguments, Param},
+    text::Json,
+};
 use serde_json::{json as value, value::RawValue};
 use state::View;
 use state::stored;
@@ -44,8 +48,8 @@ use tokio::sync::{
 };
 
 /// Names a subscription is opened and closed by.
-pub(super) const SUBSCRIBE: &str = "eth_subscribe";
-pub(super) const UNSUBSCRIBE: &str = "eth_unsubscribe";
+pub(crate) const SUBSCRIBE: &str = "eth_subscribe";
+pub(crate) const UNSUBSCRIBE: &str = "eth_unsubscribe";
 
 /// What can be subscribed to, with its parameters and what is pushed.
 pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
@@ -66,11 +70,11 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
 ];
 
 /// Bytes that jsonrpsee puts around what is pushed.
-pub(super) const NOTIFICATION_BYTES: usize = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x00000000000000000000000000000000","result":}}"#.len();
+pub(crate) const NOTIFICATION_BYTES: usize = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x00000000000000000000000000000000","result":}}"#.len();
 
 /// Subscription ids as geth has them: 16 bytes in hex that nobody can guess.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     state: RandomState,
     next: AtomicU64,
 }
@@ -85,7 +89,7 @@ impl IdProvider for Ids {
 
 /// The kinds of subscriptions.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Heads,
     Logs(Filter),
     Pending {
@@ -102,7 +106,7 @@ impl Kind {
     ///
     /// # Errors
     /// If they are those of no subscription.
-    pub(super) fn read(params: &[u8], spec: &ChainSpec) -> Result<Self, Error> {
+    pub(crate) fn read(params: &[u8], spec: &ChainSpec) -> Result<Self, Error> {
         let params = if params.is_empty() { b"[]".as_slice() } else { params };
         let mut arguments = Arguments::new(params, 2, spec)?;
         let kind: String = arguments.required()?;
@@ -125,7 +129,7 @@ impl Kind {
             "syncing" => Ok(Self::Syncing),
             "newFees" => {
                 let percentiles: Vec<f64> = arguments.optional()?.unwrap_or_default();
-                super::eth::check_percentiles(&percentiles)?;
+                rpc_eth::eth::check_percentiles(&percentiles)?;
                 Ok(Self::Fees(percentiles))
             }
             other => {
@@ -151,17 +155,17 @@ impl Kind {
 /// Lets a subscription that was opened in a batch begin, once the response of the batch has been written. Dropped
 /// before, it ends the subscription, because the client does not know of it.
 #[derive(Debug)]
-pub(super) struct Start(oneshot::Sender<()>);
+pub(crate) struct Start(oneshot::Sender<()>);
 
 impl Start {
     /// For a subscription that begins when the receiver does.
-    pub(super) fn new() -> (Self, oneshot::Receiver<()>) {
+    pub(crate) fn new() -> (Self, oneshot::Receiver<()>) {
         let (start, started) = oneshot::channel();
         (Self(start), started)
     }
 
     /// The client knows of the subscription.
-    pub(super) fn begin(self) {
+    pub(crate) fn begin(self) {
         // An error says that the subscription has ended.
         let _ = self.0.send(());
     }
@@ -169,7 +173,7 @@ impl Start {
 
 /// A subscription that a client opens, with the memory that it takes until it ends.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     kind: Kind,
     /// Of a subscription that was opened in a batch, until it begins.
     start: Mutex<Option<oneshot::Receiver<()>>>,
@@ -182,7 +186,7 @@ const SUBSCRIPTION_BYTES: usize = 4 * 1024;
 impl Wanted {
     /// # Errors
     /// If clients use too much memory.
-    pub(super) fn new(
+    pub(crate) fn new(
         kind: Kind,
         start: Option<oneshot::Receiver<()>>,
         account: &Account,
@@ -238,7 +242,7 @@ impl Param for ReceiptFilter {
 ///
 /// # Errors
 /// Only if a name were taken twice.
-pub(super) fn module(
+pub(crate) fn module(
     dispatcher: Arc<Dispatcher>,
 ) -> Result<RpcModule<Arc<Dispatcher>>, RegisterMethodError> {
     let mut module = RpcModule::new(dispatcher);

@@ -352,7 +352,7 @@ async fn serve(
     observing: &tokio::runtime::Handle,
 ) -> anyhow::Result<Servers> {
     let (config, budget) = (&home.config, &pipeline.budget);
-    let context = rpc::Context {
+    let context = rpc_eth::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
         pool: pipeline.client(),

@@ -90,7 +90,7 @@ impl Node {
         let queries = Queries::new(home.spec.clone(), published, client, &config, calls);
         let budget = Budget::new(&config);
         let rest = rest::serve(&config.rest, &budget, queries.clone()).await.unwrap();
-        let context = rpc::Context {
+        let context = rpc_eth::Context {
             spec: home.spec.clone(),
             published: pipeline.published.clone(),
             pool: pipeline.client(),

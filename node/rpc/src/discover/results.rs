@@ -142,7 +142,7 @@ pub(super) fn result_of(method: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods;
+    use crate::methods::methods;
     use std::collections::BTreeSet;
 
     #[test]

@@ -3,13 +3,13 @@
 use super::{Asked, Dispatcher, Respond, Transport, asked};
 use crate::{
     envelope::{Envelope, NO_ID},
-    error::Error,
     front::{Client, Gathered, Reply, Untaken},
-    method::Answer,
     subscribe::{SUBSCRIBE, Start, UNSUBSCRIBE},
 };
 use alloy_primitives::Bytes;
 use futures_util::future::maybe_done;
+use rpc_eth::method::Answer;
+use rpc_types::error::Error;
 use serde_json::value::RawValue;
 use std::{
     future::{Future, poll_fn},

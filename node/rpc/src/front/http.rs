@@ -6,10 +6,7 @@ use super::{
     reply::{ReplyBody, counted},
     websocket::handshake::{self, HandshakeError},
 };
-use crate::{
-    dispatch::{Respond, Transport},
-    error::Error,
-};
+use crate::dispatch::{Respond, Transport};
 use budget::{Refused, Usage};
 use http_body_util::BodyExt;
 use hyper::{
@@ -22,6 +19,7 @@ use hyper::{
     },
     upgrade::OnUpgrade,
 };
+use rpc_types::error::Error;
 use server::{
     access,
     compression::{self, MIN_COMPRESSED_BYTES},

@@ -8,7 +8,8 @@
 //! the next body.
 
 use super::Client;
-use crate::{error::Error, lines::Waiting};
+use crate::lines::Waiting;
+use rpc_types::error::Error;
 use std::{
     future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -17,22 +17,22 @@ mod threads;
 mod untaken;
 mod websocket;
 
-pub(super) use flow::Flow;
-pub(super) use large_bodies::Turn;
-pub(super) use reply::Reply;
+pub(crate) use flow::Flow;
+pub(crate) use large_bodies::Turn;
+pub(crate) use reply::Reply;
 pub use threads::Seats;
-pub(super) use threads::Threads;
-pub(super) use untaken::{Gathered, Untaken};
-pub(super) use websocket::Subscriber;
+pub(crate) use threads::Threads;
+pub(crate) use untaken::{Gathered, Untaken};
+pub(crate) use websocket::Subscriber;
 
 use self::{
     connection::{Connection, Progress},
     large_bodies::{LARGE_BODY_BYTES, LargeBodies},
     threads::{Room, Seat},
 };
-use super::{
+use crate::{
     dispatch::{Dispatcher, Respond, Transport},
-    method::MethodIndex,
+    methods::MethodIndex,
     rates::ConnectionRate,
     subscribe,
 };
@@ -46,6 +46,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use jsonrpsee::Methods;
+use rpc_eth::method::Caller;
 use server::access::{Hosts, Origins};
 use std::{
     future::poll_fn,
@@ -79,36 +80,36 @@ const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
 /// What is served where.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     /// Namespaces.
-    pub(super) api: Vec<String>,
-    pub(super) index: MethodIndex,
+    pub(crate) api: Arc<[String]>,
+    pub(crate) index: MethodIndex,
     /// Calls in the bodies of HTTP requests are answered; without, WebSockets alone.
     http: bool,
 }
 
 impl Endpoint {
-    pub(super) fn new(api: &[String], http: bool) -> Self {
-        Self { api: api.to_vec(), index: MethodIndex::new(api), http }
+    pub(crate) fn new(api: &[String], http: bool) -> Self {
+        Self { api: api.into(), index: MethodIndex::new(api), http }
     }
 }
 
 /// A connection, as far as limits and fairness need to know it.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     /// Number of the connection.
-    pub(super) id: u64,
-    pub(super) address: IpAddr,
-    pub(super) rate: Arc<ConnectionRate>,
-    pub(super) endpoint: Arc<Endpoint>,
-    pub(super) flow: Arc<Flow>,
+    pub(crate) id: u64,
+    pub(crate) address: IpAddr,
+    pub(crate) rate: Arc<ConnectionRate>,
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) flow: Arc<Flow>,
     /// The memory that its requests and responses use.
-    pub(super) account: Arc<Account>,
+    pub(crate) account: Arc<Account>,
 }
 
 #[cfg(test)]
 impl Client {
-    pub(super) fn for_tests() -> Self {
+    pub(crate) fn for_tests() -> Self {
         let endpoint = Arc::new(Endpoint::new(&[], true));
         let (rate, flow) = (Arc::default(), Arc::default());
         let (address, account) = (IpAddr::from([127, 0, 0, 1]), Account::with_limit(1 << 40));
@@ -116,9 +117,16 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The client as methods see it.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { address: self.address, api: Arc::clone(&self.endpoint.api) }
+    }
+}
+
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Front {
+pub(crate) struct Front {
     dispatcher: Arc<Dispatcher>,
     hosts: Hosts,
     origins: Origins,
@@ -167,7 +175,7 @@ fn room(endpoint: &Endpoint, progress: &Progress) -> Room {
 }
 
 impl Front {
-    pub(super) fn new(dispatcher: Arc<Dispatcher>, threads: &Threads, config: &JsonRpc) -> Self {
+    pub(crate) fn new(dispatcher: Arc<Dispatcher>, threads: &Threads, config: &JsonRpc) -> Self {
         let methods = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
         Self {
             dispatcher,
@@ -186,7 +194,7 @@ impl Front {
     }
 
     /// Accepts connections for `threads` until told to stop; then waits for the calls in flight.
-    pub(super) async fn listen(
+    pub(crate) async fn listen(
         self: Arc<Self>,
         listener: TcpListener,
         endpoint: Arc<Endpoint>,
@@ -420,8 +428,8 @@ async fn refuse(mut stream: TcpStream, limit: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::Json;
     use hyper::Response;
+    use rpc_types::text::Json;
     use std::{convert::Infallible, sync::Mutex};
     use tokio::io::AsyncReadExt;
 

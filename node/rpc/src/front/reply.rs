@@ -4,10 +4,11 @@ use super::{
     connection::Open,
     untaken::{self, Untaken},
 };
-use crate::{error::Error, subscribe::Start, text::Json};
+use crate::subscribe::Start;
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
 use jsonrpsee::types::ErrorObject;
+use rpc_types::{error::Error, text::Json};
 use std::{
     convert::Infallible,
     pin::Pin,

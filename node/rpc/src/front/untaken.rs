@@ -2,9 +2,9 @@
 //! ([`budget`]). A response that does not fit is dropped and its call refused; it does not wait, because
 //! a batch that waits holds what it has gathered.
 
-use crate::error::Error;
 use budget::{Account, Usage, accounted};
 use hyper::body::Bytes as Piece;
+use rpc_types::error::Error;
 use std::sync::Arc;
 
 /// Responses of fewer bytes are not accounted: a thousand connections may have 64 MiB of them.

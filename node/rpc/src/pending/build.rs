@@ -1,11 +1,7 @@
 //! Builds a pending block, and works out its roots.
 
 use super::{MAX_BUILD_TIME, MAX_PENDING, MAX_PUBLISH_WAIT, PendingBlock, PendingDetail};
-use crate::{
-    Context,
-    error::Error,
-    lines::{Line, Lines},
-};
+use crate::lines::Lines;
 use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{
@@ -19,6 +15,8 @@ use chain::{
 use evm::{BlockBuilder, BlockHashes, Executed, ExecutionError, StateError, complete_header};
 use feehistory::fee_row;
 use pipeline::{NextBlock, Tried, TryBounds, try_all};
+use rpc_eth::{Context, method::Line};
+use rpc_types::error::Error;
 use server::interrupt::Deadline;
 use state::stored::StoredBlock;
 use state::{Head, Layer, View};

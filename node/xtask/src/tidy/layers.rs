@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-const LAYERS: [&str; 27] = [
+const LAYERS: [&str; 30] = [
     "crashdisk",
     "verify",
     "storage",
@@ -25,6 +25,9 @@ const LAYERS: [&str; 27] = [
     "budget",
     "pipeline",
     "server",
+    "rpc-types",
+    "rpc-eth",
+    "rpc-debug",
     "rpc",
     "cosmos-api",
     "evmd",

@@ -2,7 +2,8 @@
 //! client, never of the node.
 
 use crate::client::Node;
-use rpc::{Method, methods};
+use rpc::methods;
+use rpc_eth::method::Method;
 use serde_json::{Value, json};
 
 /// Codes of errors for invalid parameters, or for items that do not exist. Never -32603, which is an internal

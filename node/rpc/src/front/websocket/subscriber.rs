@@ -1,11 +1,8 @@
 //! The subscriptions of a connection, which jsonrpsee keeps.
 
 use crate::{
-    error::Error,
     front::Client,
-    method::Answer,
     subscribe::{Ids, Kind, SUBSCRIBE, Start, UNSUBSCRIBE, Wanted},
-    text::Json,
 };
 use alloy_primitives::Bytes;
 use hyper::body::Bytes as Piece;
@@ -17,6 +14,8 @@ use jsonrpsee::{
     },
     types::{Id, Params},
 };
+use rpc_eth::method::Answer;
+use rpc_types::{error::Error, text::Json};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};

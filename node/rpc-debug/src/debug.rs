@@ -1,0 +1,505 @@
+//! `debug_`: raw blocks, and transactions run again under a tracer. Off unless enabled, because a
+//! trace costs what its block cost, and more.
+
+mod modified;
+mod preimages;
+mod ranges;
+mod rerun;
+mod roots;
+mod witness;
+
+use crate::replay::{Place, Replay, Rows, text, trace_error};
+use alloy_primitives::{B256, Bytes};
+use alloy_rpc_types_trace::geth::{
+    GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions, GethTrace,
+};
+use chain::{
+    ChainSpec,
+    block::{Block, join},
+};
+use evm::{BlockOverrides, CallSite, GethTracer, encode_receipt, logs_bloom};
+use rpc_eth::{
+    eth::{GivenOverrides, Request, gas_cap, on_block_with, raw_by_hash},
+    evmd::modules_within,
+    method::{Answer, Call, Line, Method, Run, json},
+};
+use rpc_types::{
+    block_id::{BlockId, BlockTag},
+    error::Error,
+    fields::{self, name_of},
+    params::Param,
+    text::Json,
+    trace_time::{TraceTime, timeout},
+};
+use serde::Serialize;
+use serde_json::{Map, Value, value::RawValue};
+use state::stored::{self, MinedTx, StoredBlock, StoredError, locate};
+use std::{ops::ControlFlow, time::Duration};
+
+/// The methods of the namespace.
+pub const METHODS: &[Method] = &[
+    Method {
+        name: "debug_getRawHeader",
+        parameters: &["block"],
+        help: "RLP of a header.",
+        run: Run::Inline(raw_header),
+    },
+    Method {
+        name: "debug_getRawBlock",
+        parameters: &["block"],
+        help: "RLP of a block.",
+        run: Run::Quick {
+            at_once: |call| small_block(call, required_block, raw_block),
+            whole: raw_block,
+            line: Line::Short,
+        },
+    },
+    Method {
+        name: "debug_getRawReceipts",
+        parameters: &["block"],
+        help: "The consensus encoding of each receipt of a block.",
+        run: Run::Line(Line::Short, raw_receipts),
+    },
+    Method {
+        name: "debug_getRawTransaction",
+        parameters: &["hash"],
+        help: "The bytes of a transaction, mined or waiting in the pool.",
+        run: Run::Waiting(|call| Box::pin(raw_by_hash(call))),
+    },
+    Method {
+        name: "debug_getHeaderRlp",
+        parameters: &["block"],
+        help: "As debug_getRawHeader, by tag or number; the number may be a plain one.",
+        run: Run::Inline(header_rlp),
+    },
+    Method {
+        name: "debug_getBlockRlp",
+        parameters: &["block"],
+        help: "As debug_getRawBlock, by tag or number; the number may be a plain one.",
+        run: Run::Quick {
+            at_once: |call| small_block(call, tagged_block, block_rlp),
+            whole: block_rlp,
+            line: Line::Short,
+        },
+    },
+    Method {
+        name: "debug_getBadBlocks",
+        parameters: &[],
+        help: "An empty list: no block that was refused is kept.",
+        run: Run::Inline(bad_blocks),
+    },
+    Method {
+        name: "debug_traceTransaction",
+        parameters: &["hash", "options = {}"],
+        help: "A mined transaction run again under a tracer: struct logs, callTracer, \
+               prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer. No JavaScript and no \
+               erc7562Tracer.",
+        run: Run::Line(Line::Long, trace_transaction),
+    },
+    Method {
+        name: "debug_traceBlockByNumber",
+        parameters: &["block", "options = {}"],
+        help: "Every transaction of a block under a tracer.",
+        run: Run::Line(Line::Long, trace_block_by_number),
+    },
+    Method {
+        name: "debug_traceBlockByHash",
+        parameters: &["hash", "options = {}"],
+        help: "Every transaction of a block under a tracer.",
+        run: Run::Line(Line::Long, trace_block_by_hash),
+    },
+    Method {
+        name: "debug_traceBlock",
+        parameters: &["rlp", "options = {}"],
+        help: "Every transaction of a block of this chain, given as its RLP, under a tracer.",
+        run: Run::Line(Line::Long, trace_block_by_rlp),
+    },
+    Method {
+        name: "debug_traceCall",
+        parameters: &["transaction", "block = latest", "options = {}"],
+        help: "A call under a tracer; the options may hold stateOverrides, blockOverrides and \
+               txIndex: then it runs before the transaction at that place in the block.",
+        run: Run::Line(Line::Long, trace_call),
+    },
+    Method {
+        name: "debug_intermediateRoots",
+        parameters: &["hash", "options = {}"],
+        help: "The state root after each transaction of a block, which is run again.",
+        run: Run::Line(Line::Long, roots::intermediate_roots),
+    },
+    Method {
+        name: "debug_storageRangeAt",
+        parameters: &["block", "txIndex", "address", "startKey", "limit"],
+        help: "Slots of an account before a transaction of a block, in the order of their hashes and at most \
+               1,024, with `nextKey`. The `key` of a slot that is not set any more is null.",
+        run: Run::Line(Line::Long, ranges::storage_range_at),
+    },
+    Method {
+        name: "debug_accountRange",
+        parameters: &[
+            "block",
+            "startKey",
+            "limit = 256",
+            "noCode = false",
+            "noStorage = false",
+            "incompletes = false",
+        ],
+        help: "Accounts after a block in the order of their hashes, at most 256, as geth dumps them, with `next` \
+               in base64. Those that are not there any more have no known address: they come with \
+               `incompletes` only. With storage the accounts may have 65,536 slots in all.",
+        run: Run::Line(Line::Long, ranges::account_range),
+    },
+    Method {
+        name: "debug_getModifiedAccountsByNumber",
+        parameters: &["start", "end = start"],
+        help: "The accounts that are there after block `end` and differ from those after block `start`; with one \
+               block, from those before it. At most 200,000 changes are looked at.",
+        run: Run::Line(Line::Long, modified::by_number),
+    },
+    Method {
+        name: "debug_getModifiedAccountsByHash",
+        parameters: &["startHash", "endHash = startHash"],
+        help: "As debug_getModifiedAccountsByNumber.",
+        run: Run::Line(Line::Long, modified::by_hash),
+    },
+    Method {
+        name: "debug_executionWitness",
+        parameters: &["block"],
+        help: "What executing a block without the state needs, in the form of reth: trie nodes, code, the keys that \
+               are hashed in the nodes, and headers, all as bytes. The block is run again.",
+        run: Run::Line(Line::Long, witness::execution_witness),
+    },
+];
+
+fn required_block(call: &Call) -> Result<u64, Error> {
+    let id: BlockId = call.arguments()?.required()?;
+    call.require_canonical(id)
+}
+
+/// A block by tag or number; cosmos/evm has its number plain.
+struct PlainTag(BlockTag);
+
+impl Param for PlainTag {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        match json.parse() {
+            Ok(number) => Ok(Self(BlockTag::Number(number))),
+            Err(_) => BlockTag::read(json, spec).map(Self),
+        }
+    }
+}
+
+fn tagged_block(call: &Call) -> Result<u64, Error> {
+    let PlainTag(tag) = call.arguments()?.required()?;
+    call.require_canonical(BlockId::Tag(tag))
+}
+
+fn header_rlp(call: &Call) -> Answer {
+    raw_header_at(call, tagged_block(call)?)
+}
+
+fn block_rlp(call: &Call) -> Answer {
+    raw_block_at(call, tagged_block(call)?)
+}
+
+fn raw_header(call: &Call) -> Answer {
+    raw_header_at(call, required_block(call)?)
+}
+
+fn raw_header_at(call: &Call, number: u64) -> Answer {
+    let header = call.view.blocks()?.header(number)?;
+    json(&header.map(|(_, rlp)| rlp))
+}
+
+fn raw_block(call: &Call) -> Answer {
+    raw_block_at(call, required_block(call)?)
+}
+
+/// Bytes of a body that is written out as hex where the socket is served: a fifth of a millisecond.
+const RAW_BODY_AT_ONCE: usize = 128 * 1024;
+
+/// The answer about a block, unless the block is large.
+fn small_block(
+    call: &Call,
+    number: fn(&Call) -> Result<u64, Error>,
+    answer: fn(&Call) -> Answer,
+) -> Result<Option<Json>, Error> {
+    let bytes = call.view.blocks()?.body_bytes(number(call)?)?;
+    if bytes > RAW_BODY_AT_ONCE { Ok(None) } else { answer(call).map(Some) }
+}
+
+fn raw_block_at(call: &Call, number: u64) -> Answer {
+    let blocks = call.view.blocks()?;
+    let (header, body) = (blocks.header(number)?, blocks.body(number)?);
+    json(&header.zip(body).map(|((_, header), body)| Bytes::from(join(&header, &body))))
+}
+
+fn raw_receipts(call: &Call) -> Answer {
+    let number = required_block(call)?;
+    let receipts = stored::receipts(&call.view.blocks()?, number)?;
+    let encoded = receipts.iter().map(|receipt| {
+        let mut out = Vec::new();
+        encode_receipt(receipt, &logs_bloom(&receipt.logs), &mut out);
+        Bytes::from(out)
+    });
+    json(&encoded.collect::<Vec<_>>())
+}
+
+fn bad_blocks(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&[(); 0])
+}
+
+/// How to trace. A field of another type than it should be, or a tracer nobody has, is refused.
+#[derive(Default)]
+struct Options(GethDebugTracingOptions);
+
+impl Param for Options {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        tracing_options(json).map(Self)
+    }
+}
+
+/// Tracers that have settings.
+const CONFIGURED: [&str; 3] = ["callTracer", "prestateTracer", "flatCallTracer"];
+
+/// Names of the options, which are compared without regard to case as all names of fields.
+const OPTION_NAMES: [&str; 11] = [
+    "enableMemory",
+    "disableMemory",
+    "disableStack",
+    "disableStorage",
+    "enableReturnData",
+    "disableReturnData",
+    "debug",
+    "limit",
+    "tracer",
+    "tracerConfig",
+    "timeout",
+];
+
+/// Names of the settings of all tracers.
+const SETTING_NAMES: [&str; 10] = [
+    "onlyTopCall",
+    "withLog",
+    "diffMode",
+    "disableCode",
+    "disableStorage",
+    "includeEmpty",
+    "convertParityErrors",
+    "includePrecompiles",
+    "stackTopItemsSize",
+    "ignoredOpcodes",
+];
+
+/// Renames the settings of a tracer to the names that the tracers read.
+fn name_settings(config: &mut Value) {
+    let Value::Object(given) = config else { return };
+    for (name, value) in std::mem::take(given) {
+        let name = name_of(&SETTING_NAMES, &name).map_or(name, str::to_owned);
+        given.insert(name, value);
+    }
+}
+
+/// The options as geth takes them. Its `muxTracer` gives each tracer what stands beside its name, be
+/// that nothing or too much; the one here insists on settings for those that have some, and on none
+/// for the others.
+fn tracing_options(json: &str) -> Result<GethDebugTracingOptions, String> {
+    let mut options: GethDebugTracingOptions = fields::read_named(json, &OPTION_NAMES)?;
+    let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
+    let is_mux = options.tracer.as_ref() == Some(&mux);
+    if !is_mux {
+        name_settings(&mut options.tracer_config.0);
+    }
+    let tracers = options.tracer_config.0.as_object_mut().filter(|_| is_mux);
+    for (name, config) in tracers.into_iter().flatten() {
+        name_settings(config);
+        if !CONFIGURED.contains(&name.as_str()) {
+            *config = Value::Null;
+        } else if config.is_null() {
+            *config = Value::Object(Map::new());
+        }
+    }
+    Ok(options)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Traced {
+    tx_hash: B256,
+    result: GethTrace,
+}
+
+fn trace_transaction(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let hash: B256 = arguments.required()?;
+    let Options(options) = arguments.optional()?.unwrap_or_default();
+    let Some((stored, index)) = locate(&call.context.spec, &call.view, hash)? else {
+        return Err(Error::server("transaction not found"));
+    };
+    let replay = Replay::with_timeout(call, timeout(&options)?);
+    text(call, &replay.transaction(&stored, index, GethTracer(options))?)
+}
+
+/// The number of the block that is meant; geth's words where it is not there.
+fn block_number(call: &Call, id: BlockId) -> Result<u64, Error> {
+    call.find_canonical(id)?.ok_or_else(|| {
+        Error::server(match id {
+            BlockId::Tag(tag) => format!("block #{} not found", tag.number(&call.view)),
+            BlockId::Hash(hash) => format!("block {hash} not found"),
+        })
+    })
+}
+
+fn trace_block_by_number(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let tag: BlockTag = arguments.required()?;
+    let Options(options) = arguments.optional()?.unwrap_or_default();
+    trace_block(call, block_number(call, BlockId::Tag(tag))?, options)
+}
+
+fn trace_block_by_hash(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let hash: B256 = arguments.required()?;
+    let Options(options) = arguments.optional()?.unwrap_or_default();
+    trace_block(call, block_number(call, BlockId::Hash(hash))?, options)
+}
+
+fn trace_block_by_rlp(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let rlp: Bytes = arguments.required()?;
+    let Options(options) = arguments.optional()?.unwrap_or_default();
+    let block =
+        Block::decode(&rlp).map_err(|error| Error::invalid_argument(0, &error.to_string()))?;
+    trace_block(call, block_number(call, BlockId::Hash(block.hash))?, options)
+}
+
+fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
+    let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
+    let mut rows = Rows::new(call);
+    let replay = Replay::with_timeout(call, timeout(&options)?);
+    let tracer = GethTracer(options);
+    replay.block(&stored, tracer, .., |Place { hash: tx_hash, .. }, result| {
+        rows.push(&Traced { tx_hash, result })?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rows.end())
+}
+
+/// How to trace a call.
+#[derive(Default)]
+struct CallOptions {
+    options: GethDebugTracingOptions,
+    /// They stand among the options.
+    overrides: GivenOverrides,
+    inside: Option<Inside>,
+}
+
+/// Inside its block, before the transaction at an index.
+struct Inside {
+    index: u64,
+    /// How its block differs.
+    block: BlockOverrides,
+    /// Maximum time of its trace.
+    timeout: Option<Duration>,
+}
+
+impl Param for CallOptions {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Given<'a> {
+            #[serde(borrow, default)]
+            state_overrides: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            block_overrides: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            tx_index: Option<&'a RawValue>,
+        }
+        let Given { state_overrides, block_overrides, tx_index } = fields::read(json)?;
+        let overrides = GivenOverrides::read(state_overrides, block_overrides, spec)?;
+        let inside = match tx_index.map(RawValue::get).filter(|index| *index != "null") {
+            Some(index) => {
+                let block =
+                    block_overrides.map(|raw| rpc_eth::eth::read_block_overrides(raw.get(), spec));
+                let block = block.transpose()?.unwrap_or_default();
+                Some(Inside { index: u64::read(index, spec)?, block, timeout: None })
+            }
+            None => None,
+        };
+        Ok(Self { options: tracing_options(json)?, overrides, inside })
+    }
+}
+
+fn trace_call(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let request: Request = arguments.required()?;
+    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
+    let CallOptions { options, overrides, inside } = arguments.optional()?.unwrap_or_default();
+    if id.is_pending() {
+        return Err(Error::server("tracing on top of pending is not supported"));
+    }
+    let number = block_number(call, id)?;
+    let timeout = timeout(&options)?;
+    let tracer = GethTracer(options);
+    if let Some(inside) = inside {
+        let inside = Inside { timeout, ..inside };
+        let trace = trace_inside(call, request, number, &inside, overrides, &tracer)?;
+        return text(call, &trace);
+    }
+    let id = BlockId::Tag(BlockTag::Number(number));
+    let trace = on_block_with(call, request, id, overrides, |site, execution| {
+        let time = TraceTime::new(site.hashes, timeout);
+        let CallSite { spec, modules, state, header, .. } = *site;
+        let site = CallSite { spec, modules, state, hashes: &time, header };
+        time.begin();
+        let trace = site.trace(execution, &tracer, gas_cap(call));
+        time.end()?;
+        trace.map_err(|error| trace_error(error, execution.from))
+    })?;
+    text(call, &trace)
+}
+
+/// Refuses the place of a transaction that a block does not have. One without transactions has a
+/// beginning, too.
+fn check_index(stored: &StoredBlock, index: u64) -> Result<(), Error> {
+    if index < stored.block.transactions.len().max(1) as u64 {
+        return Ok(());
+    }
+    let hash = stored.block.hash;
+    Err(Error::server(format!("transaction index {index} out of range for block {hash}")))
+}
+
+/// The trace of a call inside a block. The state there is made anew, from that of the block before.
+fn trace_inside(
+    call: &Call,
+    request: Request,
+    number: u64,
+    inside: &Inside,
+    overrides: GivenOverrides,
+    tracer: &GethTracer,
+) -> Result<GethTrace, Error> {
+    let parent = number.checked_sub(1).ok_or_else(|| Error::server("no transaction in genesis"))?;
+    let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
+    let (header, hash, index) = (&stored.block.header, stored.block.hash, inside.index);
+    check_index(&stored, index)?;
+    let before = stored.txs().take(index as usize).map(|tx| tx.map(MinedTx::recovered));
+    let before = before.collect::<Result<Vec<_>, StoredError>>()?;
+    let mut seen = header.clone();
+    inside.block.apply(&mut seen);
+    let parent = BlockId::Tag(BlockTag::Number(parent));
+    let within = modules_within(call, number)?;
+    on_block_with(call, request, parent, overrides, |site, execution| {
+        let failed = |error| trace_error(error, execution.from);
+        let time = TraceTime::new(site.hashes, inside.timeout);
+        let CallSite { spec, state, .. } = *site;
+        let (modules, hashes) = (within.as_deref(), &time);
+        let site = CallSite { spec, modules, state, hashes, header: site.header };
+        let overlay = site.overlay_after(header, hash, &before).map_err(failed)?;
+        let site = CallSite { spec, modules, state, hashes, header: &seen };
+        time.begin();
+        let trace = site.trace_on(overlay, execution, tracer, gas_cap(call));
+        time.end()?;
+        let (trace, _) = trace.map_err(failed)?;
+        Ok(trace)
+    })
+}

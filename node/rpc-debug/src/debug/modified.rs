@@ -1,0 +1,146 @@
+//! `debug_getModifiedAccountsByNumber` and `ByHash`: the accounts that differ between two blocks.
+
+use crate::replay::Replay;
+use alloy_primitives::{Address, B256, U256, keccak256};
+use rpc_eth::method::{Answer, Call, json};
+use rpc_types::{error::Error, params::Number};
+use std::collections::{BTreeMap, BTreeSet};
+use storage::StateRead;
+
+/// Maximum number of changes of accounts and slots that are looked at: about a second's work.
+const MAX_CHANGES: usize = 200_000;
+
+/// The blocks between which changes are looked for: after the first, up to the second.
+struct Span {
+    first: u64,
+    last: u64,
+}
+
+impl Span {
+    /// One block and its parent, if there is no second one.
+    fn new(start: u64, end: Option<u64>) -> Result<Self, Error> {
+        let (first, last) = match end {
+            Some(end) => (start, end),
+            None => match start.checked_sub(1) {
+                Some(parent) => (parent, start),
+                None => return Err(Error::server(format!("block {start:x} has no parent"))),
+            },
+        };
+        if first >= last {
+            return Err(Error::server(format!(
+                "start block height ({first}) must be less than end block height ({last})"
+            )));
+        }
+        Ok(Self { first, last })
+    }
+}
+
+pub(super) fn by_number(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let Number(start) = arguments.required()?;
+    let end: Option<Number> = arguments.optional()?;
+    let head = call.view.number();
+    if start > head {
+        return Err(Error::server(format!("start block {start:x} not found")));
+    }
+    let end = end.map(|Number(end)| end);
+    if let Some(end) = end.filter(|end| *end > head) {
+        return Err(Error::server(format!("end block {end} not found")));
+    }
+    modified(call, &Span::new(start, end)?)
+}
+
+pub(super) fn by_hash(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let start: B256 = arguments.required()?;
+    let end: Option<B256> = arguments.optional()?;
+    let find = |which: &str, hash: B256| {
+        let number = call.view.block_number(hash)?;
+        number.ok_or_else(|| Error::server(format!("{which} block {hash:x} not found")))
+    };
+    let start = find("start", start)?;
+    let end = end.map(|hash| find("end", hash)).transpose()?;
+    modified(call, &Span::new(start, end)?)
+}
+
+/// What blocks wrote of an account.
+#[derive(Default)]
+struct Written {
+    wiped: bool,
+    slots: BTreeSet<U256>,
+}
+
+/// The accounts that are there after the last block and are not as they were before, in the order of
+/// their hashes, as geth finds them in the trie.
+fn modified(call: &Call, span: &Span) -> Answer {
+    let replay = Replay::new(call);
+    let written = written(call, &replay, span)?;
+    let (before, after) =
+        (call.view.state.reader_at(span.first)?, call.view.state.reader_at(span.last)?);
+    let mut modified = Vec::new();
+    for (address, written) in written {
+        let now = after.account(address)?;
+        let Some(now) = now else { continue };
+        let mut differs = written.wiped || before.account(address)? != Some(now);
+        let mut slots = written.slots.into_iter();
+        while !differs && let Some(slot) = slots.next() {
+            differs = before.storage(address, slot)? != after.storage(address, slot)?;
+        }
+        if differs {
+            modified.push((keccak256(address), address));
+        }
+        replay.in_time()?;
+    }
+    modified.sort_unstable();
+    json(&modified.into_iter().map(|(_, address)| address).collect::<Vec<_>>())
+}
+
+fn written(
+    call: &Call,
+    replay: &Replay<'_>,
+    span: &Span,
+) -> Result<BTreeMap<Address, Written>, Error> {
+    let blocks = call.view.blocks()?;
+    let mut written: BTreeMap<Address, Written> = BTreeMap::new();
+    let mut seen = 0;
+    for number in span.first + 1..=span.last {
+        replay.in_time()?;
+        let changes = blocks.changes(number)?;
+        let changes = changes
+            .ok_or_else(|| Error::internal(format_args!("block {number} has no changes")))?;
+        for change in changes.accounts {
+            seen += 1 + change.slots.len();
+            let written = written.entry(change.address).or_default();
+            written.wiped |= change.wiped;
+            written.slots.extend(change.slots.iter().map(|(slot, _)| *slot));
+        }
+        if seen > MAX_CHANGES {
+            let message = format!(
+                "more than {MAX_CHANGES} accounts and slots changed by block {number}; choose a shorter range"
+            );
+            return Err(Error::limit(message, MAX_CHANGES as u64, None));
+        }
+    }
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_a_beginning_before_their_end() {
+        let span = |start, end| {
+            let span = Span::new(start, end).map(|Span { first, last }| (first, last));
+            span.map_err(|error| error.message().to_owned())
+        };
+        assert_eq!(span(3, None), Ok((2, 3)));
+        assert_eq!(span(3, Some(7)), Ok((3, 7)));
+        assert_eq!(span(0, None), Err("block 0 has no parent".to_owned()));
+        for (start, end) in [(7, 7), (8, 7)] {
+            let text =
+                format!("start block height ({start}) must be less than end block height (7)");
+            assert_eq!(span(start, Some(end)), Err(text));
+        }
+    }
+}

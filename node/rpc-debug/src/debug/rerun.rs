@@ -1,0 +1,112 @@
+//! A stored block with the state it was executed on, to be run again for what is not stored of it.
+
+use crate::replay::trace_error;
+use alloy_consensus::Header;
+use alloy_primitives::{Address, B256};
+use evm::{BlockBuilder, BlockHashes, CallSite, ExecutionError, StateError};
+use modules::Modules;
+use rpc_eth::{eth::Hashes, evmd::modules_within, method::Call};
+use rpc_types::error::Error;
+use state::stored::{self, MinedTx, StoredBlock};
+use state::{StateReader, TrieReader};
+use std::{error::Error as StdError, sync::Arc};
+use storage::{
+    ReadError, StateChanges, StateRead, TrieUpdates,
+    trie::{Nibbles, Node, NodeRead, TrieError},
+    update_state_root,
+};
+
+/// See the module.
+pub(super) struct Rerun<'a> {
+    call: &'a Call,
+    pub stored: StoredBlock,
+    /// The header of the parent.
+    pub parent: Header,
+    modules: Option<Arc<Modules>>,
+}
+
+impl<'a> Rerun<'a> {
+    /// Reads block `number`, which is in the view and has a parent.
+    pub(super) fn new(call: &'a Call, number: u64) -> Result<Self, Error> {
+        let blocks = call.view.blocks()?;
+        let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
+        let parent = number.saturating_sub(1);
+        let modules = modules_within(call, number)?;
+        Ok(Self { call, stored, parent: stored::header(&blocks, parent)?.1, modules })
+    }
+
+    /// The state on which the block was executed.
+    pub(super) fn state(&self) -> Result<StateReader, Error> {
+        Ok(self.call.view.state.reader_at(self.parent.number)?)
+    }
+
+    /// The trie of that state.
+    pub(super) fn trie(&self) -> Result<ChangedTrie, Error> {
+        let trie = self.call.view.trie_at(self.parent.number)?;
+        Ok(ChangedTrie { trie, root: self.parent.state_root, updates: TrieUpdates::default() })
+    }
+
+    /// What the first transactions of the block, and what comes before them, change.
+    pub(super) fn changes_before(
+        &self,
+        state: &StateReader,
+        hashes: &Hashes<'_>,
+        transactions: usize,
+    ) -> Result<StateChanges, Error> {
+        let before = self.stored.txs().take(transactions);
+        let before = before.map(|tx| tx.map(MinedTx::recovered)).collect::<Result<Vec<_>, _>>()?;
+        let (header, hash) = (&self.stored.block.header, self.stored.block.hash);
+        let (spec, modules) = (&*self.call.context.spec, self.modules.as_deref());
+        let site = CallSite { spec, modules, state, hashes, header };
+        let overlay = site.overlay_after(header, hash, &before);
+        Ok(overlay.map_err(|error| trace_error(error, Address::ZERO))?.changes())
+    }
+
+    /// Begins the block on its parent's state.
+    pub(super) fn begin<'b, S>(
+        &'b self,
+        state: &'b S,
+        hashes: &'b dyn BlockHashes,
+    ) -> Result<BlockBuilder<'b, S>, ExecutionError>
+    where
+        S: StateRead<Error: StdError + Send + Sync + 'static>,
+    {
+        let (spec, modules) = (&*self.call.context.spec, self.modules.as_deref());
+        BlockBuilder::start(spec, state, hashes, modules, &self.stored.block.header)
+    }
+}
+
+/// No receipt of a block that runs again is kept, so their state roots need not be right.
+pub(super) fn no_root(_: &StateChanges) -> Result<B256, StateError> {
+    Ok(B256::ZERO)
+}
+
+/// A trie, and what has changed since.
+#[derive(Debug)]
+pub(super) struct ChangedTrie {
+    trie: TrieReader,
+    /// The root by now.
+    pub root: B256,
+    updates: TrieUpdates,
+}
+
+impl ChangedTrie {
+    /// Applies changes to the state by now, and returns the root after them.
+    pub(super) fn update(&mut self, changes: &StateChanges) -> Result<B256, TrieError<ReadError>> {
+        let (root, updates) = update_state_root(self, changes, self.root)?;
+        self.updates.extend(&updates);
+        self.root = root;
+        Ok(root)
+    }
+}
+
+impl NodeRead for ChangedTrie {
+    type Error = ReadError;
+
+    fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
+        match self.updates.get(owner, path) {
+            Some(node) => Ok(node.cloned()),
+            None => self.trie.node(owner, path),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `debug_executionWitness`: what a client needs to execute a block without the state, in reth's form.
+
+use super::{
+    block_number,
+    rerun::{Rerun, no_root},
+};
+use crate::replay::{Replay, text};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
+use evm::{BlockHashes, StateError};
+use rpc_eth::{
+    eth::Hashes,
+    method::{Answer, Call},
+};
+use rpc_types::{block_id::BlockId, error::Error};
+use serde::Serialize;
+use state::StateReader;
+use state::stored::MinedTx;
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+};
+use storage::{Account, ReadError, StateChanges, StateRead, trie::Witness};
+
+/// The answer.
+#[derive(Serialize)]
+struct ExecutionWitness {
+    /// RLP of trie nodes of the state before the block.
+    state: Vec<Bytes>,
+    /// Code that the block loads.
+    codes: Vec<Bytes>,
+    /// Addresses, each before its slots, whose hashes are keys of the nodes.
+    keys: Vec<Bytes>,
+    /// RLP of the headers from the oldest that the block asks for to its parent.
+    headers: Vec<Bytes>,
+}
+
+pub(super) fn execution_witness(call: &Call) -> Answer {
+    let id: BlockId = call.arguments()?.required()?;
+    let number = block_number(call, id)?;
+    if number == 0 {
+        return Err(Error::server("block number 0 found, but parent missing"));
+    }
+    let (replay, rerun) = (Replay::new(call), Rerun::new(call, number)?);
+    let run = run(call, &replay, &rerun)?;
+    let codes = codes(&run.state, &run.code_hashes)?;
+    let witness = ExecutionWitness {
+        headers: headers(call, number, run.oldest)?,
+        keys: run.state.keys(),
+        state: nodes(call, &replay, &rerun, &run)?,
+        codes,
+    };
+    text(call, &witness)
+}
+
+/// A block that ran again.
+struct Run {
+    state: Recorder,
+    changes: StateChanges,
+    code_hashes: Vec<B256>,
+    /// The oldest block whose hash was asked for.
+    oldest: Option<u64>,
+}
+
+fn run(call: &Call, replay: &Replay<'_>, rerun: &Rerun<'_>) -> Result<Run, Error> {
+    let deadline = call.interrupt.within(call.services.limits.trace_time);
+    let hashes = RecordedHashes {
+        inner: Hashes { view: &call.view, deadline: &deadline },
+        oldest: Cell::new(None),
+    };
+    let state = Recorder { inner: rerun.state()?, read: RefCell::default() };
+    let mut block = rerun.begin(&state, &hashes).map_err(Error::internal)?;
+    for tx in rerun.stored.txs().map(|tx| tx.map(MinedTx::recovered)) {
+        replay.in_time()?;
+        let pushed = block.push(&tx?, &no_root);
+        replay.in_time()?;
+        pushed.map_err(Error::internal)?.map_err(Error::internal)?;
+    }
+    let body = &rerun.stored.block;
+    let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
+    let finished = block.finish_with_codes(&body.ommers, withdrawals);
+    replay.in_time()?;
+    let (executed, code_hashes) = finished.map_err(Error::internal)?;
+    let oldest = hashes.oldest.get();
+    Ok(Run { state, changes: executed.changes, code_hashes, oldest })
+}
+
+/// The trie nodes, of which there are at most as many bytes as an answer may have.
+fn nodes(
+    call: &Call,
+    replay: &Replay<'_>,
+    rerun: &Rerun<'_>,
+    run: &Run,
+) -> Result<Vec<Bytes>, Error> {
+    let trie = rerun.trie()?;
+    let mut witness = Witness::new(&trie, trie.root);
+    let most = call.services.limits.bytes;
+    for (address, read) in &*run.state.read.borrow() {
+        replay.in_time()?;
+        let slots: Vec<U256> = read.slots.iter().copied().collect();
+        witness.prove(*address, &slots).map_err(Error::internal)?;
+        if witness.bytes() > most {
+            return Err(Error::too_large("response", most));
+        }
+    }
+    let root = witness.update(&run.changes).map_err(Error::internal)?;
+    let expected = rerun.stored.block.header.state_root;
+    if root != expected {
+        let number = rerun.stored.block.header.number;
+        let reason =
+            format!("block {number} has state root {root} when it is run again, not {expected}");
+        return Err(Error::internal(reason));
+    }
+    Ok(witness.into_nodes())
+}
+
+/// Code that accounts had before the block, of that which it loaded.
+fn codes(state: &Recorder, loaded: &[B256]) -> Result<Vec<Bytes>, Error> {
+    let loaded: BTreeSet<B256> = loaded.iter().copied().collect();
+    let read = state.read.borrow();
+    let had = read.values().filter_map(|read| read.account).map(|account| account.code_hash);
+    let had: BTreeSet<B256> = had.filter(|hash| *hash != KECCAK256_EMPTY).collect();
+    let codes = had.intersection(&loaded).map(|hash| state.inner.code(*hash));
+    Ok(codes.collect::<Result<_, ReadError>>()?)
+}
+
+fn headers(call: &Call, number: u64, oldest: Option<u64>) -> Result<Vec<Bytes>, Error> {
+    let blocks = call.view.blocks()?;
+    let parent = number.saturating_sub(1);
+    let first = oldest.unwrap_or(parent).min(parent);
+    let header = |number| {
+        let header = blocks.header(number)?;
+        let header = header.ok_or_else(|| Error::internal(format_args!("no header {number}")))?;
+        Ok::<_, Error>(header.1)
+    };
+    (first..=parent).map(header).collect()
+}
+
+/// What was read of an account.
+#[derive(Default)]
+struct ReadOfAccount {
+    account: Option<Account>,
+    slots: BTreeSet<U256>,
+}
+
+/// A state that remembers what is read of it.
+struct Recorder {
+    inner: StateReader,
+    read: RefCell<BTreeMap<Address, ReadOfAccount>>,
+}
+
+impl Recorder {
+    fn keys(&self) -> Vec<Bytes> {
+        let mut keys = Vec::new();
+        for (address, read) in &*self.read.borrow() {
+            keys.push(Bytes::copy_from_slice(address.as_slice()));
+            keys.extend(read.slots.iter().map(|slot| slot.to_be_bytes::<32>().into()));
+        }
+        keys
+    }
+}
+
+impl StateRead for Recorder {
+    type Error = ReadError;
+
+    fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
+        let account = self.inner.account(address)?;
+        self.read.borrow_mut().entry(address).or_default().account = account;
+        Ok(account)
+    }
+
+    fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
+        let mut read = self.read.borrow_mut();
+        read.entry(address).or_default().slots.insert(slot);
+        self.inner.storage(address, slot)
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Bytes, ReadError> {
+        self.inner.code(code_hash)
+    }
+
+    fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
+        // The storage root in the account says it.
+        self.read.borrow_mut().entry(address).or_default();
+        self.inner.has_storage(address)
+    }
+}
+
+/// Hashes of blocks, of which the oldest that is asked for is remembered.
+struct RecordedHashes<'a> {
+    inner: Hashes<'a>,
+    oldest: Cell<Option<u64>>,
+}
+
+impl BlockHashes for RecordedHashes<'_> {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        let oldest = self.oldest.get().map_or(number, |oldest| oldest.min(number));
+        self.oldest.set(Some(oldest));
+        self.inner.block_hash(number)
+    }
+
+    fn may_be_given_up(&self) -> bool {
+        self.inner.may_be_given_up()
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.inner.is_given_up()
+    }
+}

@@ -1,0 +1,9 @@
+//! The methods of JSON-RPC that inspect and execute again: `debug_`, `trace_`, `ots_`, `testing_`.
+//!
+//! [`replay`] executes the transactions of a block again.
+
+pub mod debug;
+pub mod ots;
+pub mod replay;
+pub mod testing;
+pub mod trace;

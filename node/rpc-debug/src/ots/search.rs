@@ -1,0 +1,143 @@
+//! Transactions by who takes part in them.
+
+use super::{Block, page_size};
+use alloy_primitives::Address;
+use rpc_eth::{
+    eth::{ReceiptPlaces, receipts_of},
+    method::{Answer, Call, json},
+};
+use rpc_types::{
+    block_id::BlockTag,
+    error::Error,
+    object::{ReceiptObject, TransactionObject},
+    params::Number,
+};
+use serde::Serialize;
+use serde_json::Value;
+use state::parties::{Direction, Found, Search, Step};
+
+/// A page of transactions, newest first.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    txs: Vec<TransactionObject>,
+    receipts: Vec<Value>,
+    /// Nothing is newer.
+    first_page: bool,
+    /// Nothing is older.
+    last_page: bool,
+}
+
+/// What a search is asked.
+struct Query {
+    address: Address,
+    block: Option<u64>,
+    size: usize,
+}
+
+impl Query {
+    fn read(call: &Call) -> Result<Self, Error> {
+        let mut arguments = call.arguments()?;
+        let address = arguments.required()?;
+        let Block(tag) = arguments.required()?;
+        // Zero stands for either end.
+        let block = match tag {
+            BlockTag::Number(0) => None,
+            tag => Some(tag.number(&call.view)),
+        };
+        Ok(Self { address, block, size: page_size(arguments.required()?)? })
+    }
+}
+
+pub(super) fn before(call: &Call) -> Answer {
+    let query = Query::read(call)?;
+    let head = call.view.number();
+    let newest = query.block.map_or(head, |block| block.saturating_sub(1));
+    let (mut page, last_page) = search(call, &query, newest, Direction::Older)?;
+    page.first_page = newest >= head;
+    page.last_page = last_page;
+    json(&page)
+}
+
+pub(super) fn after(call: &Call) -> Answer {
+    let query = Query::read(call)?;
+    let oldest = query.block.map_or(0, |block| block.saturating_add(1));
+    let (mut page, first_page) = search(call, &query, oldest, Direction::Newer)?;
+    page.txs.reverse();
+    page.receipts.reverse();
+    page.first_page = first_page;
+    page.last_page = query.block.is_none();
+    json(&page)
+}
+
+/// A page in the order of the search, and whether nothing comes after it.
+fn search(
+    call: &Call,
+    query: &Query,
+    from: u64,
+    direction: Direction,
+) -> Result<(Page, bool), Error> {
+    let time = call.services.limits.logs_time;
+    let deadline = call.interrupt.within(time);
+    let go_on = || !deadline.passed();
+    let mut search = Search::new(&call.context.spec, &call.view, query.address, from, direction)?;
+    let (mut page, mut bytes) = (Page::default(), 0);
+    while page.txs.len() < query.size {
+        match search.next(go_on)? {
+            Step::Found(found) => add(call, &mut page, &found, direction, &mut bytes)?,
+            Step::End => return Ok((page, true)),
+            // What there is lets the caller go on behind it.
+            Step::GivenUp if !page.txs.is_empty() => return Ok((page, false)),
+            Step::GivenUp => return Err(Error::timed_out("search", time)),
+        }
+    }
+    // A page is the last one if no block after it has any. When the time is over there may be one.
+    let is_last = matches!(search.next(go_on)?, Step::End);
+    Ok((page, is_last))
+}
+
+/// Adds the transactions of a block with their receipts, in the order of the search.
+fn add(
+    call: &Call,
+    page: &mut Page,
+    found: &Found,
+    direction: Direction,
+    bytes: &mut usize,
+) -> Result<(), Error> {
+    let Found { block: stored, indices } = found;
+    let receipts = receipts_of(&call.view.blocks()?, stored)?;
+    let mut places = ReceiptPlaces::of(call, &stored.block);
+    let places: Vec<_> = receipts.iter().map(|receipt| places.next(receipt)).collect();
+    let ordered: Box<dyn Iterator<Item = &usize>> = match direction {
+        Direction::Older => Box::new(indices.iter().rev()),
+        Direction::Newer => Box::new(indices.iter()),
+    };
+    for &index in ordered {
+        let Some(mined) = stored.tx(index)? else { break };
+        let receipt = &receipts[index];
+        let logs = receipt.logs.iter().map(|log| log.data.data.len() + OBJECT_BYTES);
+        *bytes += mined.raw.len() + logs.sum::<usize>() + OBJECT_BYTES;
+        // Hex doubles them.
+        if 2 * *bytes > call.services.limits.bytes {
+            return Err(Error::too_large("page", call.services.limits.bytes));
+        }
+        let object = ReceiptObject::new(&mined, receipt, places[index]);
+        let mut object = serde_json::to_value(object).map_err(Error::internal)?;
+        object["timestamp"] = stored.block.header.timestamp.into();
+        page.txs.push(TransactionObject::mined(&mined));
+        page.receipts.push(object);
+    }
+    Ok(())
+}
+
+/// Bytes of a transaction and its receipt, or of a log, beside their data; halved as data is.
+const OBJECT_BYTES: usize = 1024;
+
+pub(super) fn hash_by_sender_and_nonce(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let sender: Address = arguments.required()?;
+    let Number(nonce) = arguments.required()?;
+    let found = state::parties::sent(&call.context.spec, &call.view, sender, nonce)?;
+    let hash = found.map(|(block, index)| Ok::<_, Error>(block.tx(index)?.map(|tx| tx.hash)));
+    json(&hash.transpose()?.flatten())
+}

@@ -1,0 +1,315 @@
+//! `eth_call`, `eth_estimateGas` and `eth_createAccessList`: what would happen. Execution is
+//! `execution`'s; here are geth's words for failures.
+
+use super::request::{AccountOverrides, GivenOverrides, Request};
+use crate::{
+    evmd::parameters_after,
+    method::{Answer, Call, json, put},
+};
+use alloy_consensus::Header;
+use alloy_eips::eip2930::AccessList;
+use alloy_primitives::{Address, B256, U64};
+use chain::Fork;
+use evm::{
+    BlockHashes, BlockOverrides, Call as Execution, CallError, CallOutcome, CallSite, StateError,
+    halt_text,
+};
+use revm::context_interface::result::InvalidTransaction;
+use rpc_types::{block_id::BlockId, error::Error, text::Json};
+use serde::Serialize;
+use server::interrupt::Deadline;
+use state::stored;
+use state::{StateReader, View};
+use std::time::{Duration, SystemTime};
+
+/// Gas of a call where the settings set no cap, as geth.
+const GAS_UNCAPPED: u64 = u64::MAX / 2;
+
+/// Hashes for the BLOCKHASH instruction, and when to give the execution up.
+#[derive(Debug)]
+pub struct Hashes<'a> {
+    /// The view that has the blocks.
+    pub view: &'a View,
+    /// When the call is given up.
+    pub deadline: &'a Deadline,
+}
+
+impl BlockHashes for Hashes<'_> {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        // Few ask, so each gets a reader of its own.
+        self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
+    }
+
+    fn may_be_given_up(&self) -> bool {
+        true
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.deadline.passed()
+    }
+}
+
+/// Gas that a call may use where the socket is served: a few reads of a token.
+const GAS_AT_ONCE: u64 = 100_000;
+/// How long it may take there.
+const TIME_AT_ONCE: Duration = Duration::from_micros(500);
+
+/// Bytes of its parameters: overrides are applied before its time is looked at.
+const BYTES_AT_ONCE: usize = 8 * 1024;
+
+/// What a call gives that is soon done.
+pub(super) fn call_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    if call.params.len() > BYTES_AT_ONCE {
+        return Ok(None);
+    }
+    let deadline = call.interrupt.within(TIME_AT_ONCE);
+    let done = on_block_until(call, &deadline, |site, execution| {
+        Ok(site.call_with_little(execution, gas_cap(call), GAS_AT_ONCE))
+    })?;
+    match done {
+        Some(CallOutcome::Success(output)) => put(&output).map(Some),
+        Some(failed) => Err(failure(failed)),
+        None => Ok(None),
+    }
+}
+
+pub(super) fn call(call: &Call) -> Answer {
+    let cap = gas_cap(call);
+    let result = on_block(call, |site, execution| {
+        site.call(execution, cap).map_err(|error| match error {
+            CallError::Invalid(reason) => {
+                let gas = execution.gas.unwrap_or(cap).min(cap);
+                let reason = invalid_text(&reason, execution.from);
+                Error::server(format!("err: {reason} (supplied gas {gas})"))
+            }
+            error => call_error(error, execution.from),
+        })
+    })?;
+    match result.outcome {
+        CallOutcome::Success(output) => put(&output),
+        failed => Err(failure(failed)),
+    }
+}
+
+pub(super) fn estimate_gas(call: &Call) -> Answer {
+    put(&U64::from(on_block(call, |site, execution| estimate(call, site, execution))?))
+}
+
+/// The gas of an execution, under the rules of the block that will include it.
+pub(super) fn estimate(
+    call: &Call,
+    site: &CallSite<'_, StateReader>,
+    execution: &Execution,
+) -> Result<u64, Error> {
+    let next = first_of_next_fork(call, site.header);
+    let site = CallSite { header: next.as_ref().unwrap_or(site.header), ..*site };
+    let gas = site.estimate_gas(execution, gas_cap(call));
+    gas.map_err(|error| call_error(error, execution.from))
+}
+
+/// The header of the block after the head, if `header` is the head's and another fork starts with that
+/// block. An estimate by the head's own rules would then be refused when it is used.
+fn first_of_next_fork(call: &Call, header: &Header) -> Option<Header> {
+    let (spec, head) = (&call.context.spec, &call.view.head);
+    // The pending block is the next one itself.
+    if *header != *head.header || call.pending.is_some() {
+        return None;
+    }
+    let step = spec.rules.timestamp_step();
+    let timestamp = consensus::next_timestamp(SystemTime::now(), header.timestamp, step);
+    let fork = spec.fork_after(header, timestamp);
+    if fork == spec.fork_of(header) {
+        return None;
+    }
+    Some(Header {
+        number: header.number.saturating_add(1),
+        timestamp,
+        base_fee_per_gas: (fork >= Fork::London).then_some(head.next_base_fee),
+        ..header.clone()
+    })
+}
+
+/// The answer of `eth_createAccessList`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccessListObject {
+    access_list: AccessList,
+    gas_used: U64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(super) fn create_access_list(call: &Call) -> Answer {
+    let (access_list, result) = on_block(call, |site, execution| {
+        let found = site.access_list(execution, gas_cap(call));
+        found.map_err(|error| call_error(error, execution.from))
+    })?;
+    let error = match result.outcome {
+        CallOutcome::Success(_) => None,
+        // Without its reason, as geth.
+        CallOutcome::Revert(_) => Some("execution reverted".to_owned()),
+        CallOutcome::Halt(reason) => Some(halt_text(&reason)),
+    };
+    json(&AccessListObject { access_list, gas_used: U64::from(result.gas_used), error })
+}
+
+/// Runs what the parameters say on the state after the block they name, with their overrides.
+fn on_block<T>(
+    call: &Call,
+    run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
+) -> Result<T, Error> {
+    on_block_until(call, &call.call_deadline(), run)
+}
+
+fn on_block_until<T>(
+    call: &Call,
+    deadline: &Deadline,
+    run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut arguments = call.arguments()?;
+    let request: Request = arguments.required()?;
+    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
+    let overrides = GivenOverrides::next(&mut arguments)?;
+    run_request(call, deadline, request, id, overrides, run)
+}
+
+/// Runs a request on the state after a block.
+pub fn on_block_with<T>(
+    call: &Call,
+    request: Request,
+    id: BlockId,
+    overrides: GivenOverrides,
+    run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
+) -> Result<T, Error> {
+    run_request(call, &call.call_deadline(), request, id, overrides, run)
+}
+
+fn run_request<T>(
+    call: &Call,
+    deadline: &Deadline,
+    request: Request,
+    id: BlockId,
+    overrides: GivenOverrides,
+    run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let GivenOverrides { accounts: AccountOverrides(accounts), block } = overrides;
+    check_overrides(&block)?;
+    let execution = request.check(&call.context.spec)?;
+    let blob_base_fee = block.blob_base_fee;
+    let execution = Execution { overrides: accounts, blob_base_fee, ..execution };
+    let number = call.require(id)?;
+    run_on(call, deadline, number, &block, |site| run(site, &execution))
+}
+
+/// Refuses what a single call does not see of a block.
+pub(super) fn check_overrides(block: &BlockOverrides) -> Result<(), Error> {
+    let Some(field) = block.beyond_header() else { return Ok(()) };
+    Err(Error::server(format!("block override {field:?} is not supported for this RPC method")))
+}
+
+/// Gives the state after a block, with its surroundings.
+pub fn on_state<T>(
+    call: &Call,
+    id: BlockId,
+    run: impl FnOnce(&CallSite<'_, StateReader>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let number = call.require(id)?;
+    run_on(call, &call.call_deadline(), number, &BlockOverrides::default(), run)
+}
+
+/// Gives the site of the block `number`, its header changed by `overrides`.
+fn run_on<T>(
+    call: &Call,
+    deadline: &Deadline,
+    number: u64,
+    overrides: &BlockOverrides,
+    run: impl FnOnce(&CallSite<'_, StateReader>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let (_, mut header) = stored::header_of(&call.view, number)?;
+    overrides.apply(&mut header);
+    let state = call.view.state.reader_at(number)?;
+    let hashes = Hashes { view: &call.view, deadline };
+    let spec = &call.context.spec;
+    let modules = parameters_after(call, number)?;
+    let modules = modules.as_deref();
+    let result = run(&CallSite { spec, modules, state: &state, hashes: &hashes, header: &header });
+    result.map_err(|error| in_time(call, deadline, error))
+}
+
+/// What a failure is called: an execution that was given up failed for no other reason.
+pub(super) fn in_time(call: &Call, deadline: &Deadline, error: Error) -> Error {
+    if deadline.passed() {
+        Error::timed_out("execution", call.services.limits.call_time)
+    } else {
+        error
+    }
+}
+
+/// Maximum gas of a call.
+pub fn gas_cap(call: &Call) -> u64 {
+    gas_bound(call.context.gas_cap)
+}
+
+/// Most gas of a call by what the settings say.
+pub const fn gas_bound(cap: u64) -> u64 {
+    if cap == 0 { GAS_UNCAPPED } else { cap }
+}
+
+/// The error of a call that has no result.
+pub fn call_error(error: CallError, from: Address) -> Error {
+    match error {
+        CallError::Invalid(reason) => Error::server(invalid_text(&reason, from)),
+        CallError::Failed(outcome) => failure(outcome),
+        CallError::State(_) | CallError::Interpreter(_) => Error::internal(error),
+        refused => Error::server(refused.to_string()),
+    }
+}
+
+/// How a call that ran has failed.
+fn failure(outcome: CallOutcome) -> Error {
+    match outcome {
+        CallOutcome::Revert(data) => Error::reverted(&data),
+        CallOutcome::Halt(reason) => Error::server(halt_text(&reason)),
+        CallOutcome::Success(_) => Error::internal("a successful call was taken for a failure"),
+    }
+}
+
+pub(super) fn invalid_text(reason: &InvalidTransaction, from: Address) -> String {
+    match reason {
+        InvalidTransaction::LackOfFundForMaxFee { fee, balance } => format!(
+            "insufficient funds for gas * price + value: address {from} have {balance} want {fee}"
+        ),
+        InvalidTransaction::OverflowPaymentInTransaction => format!(
+            "insufficient funds for gas * price + value: address {from} required balance exceeds \
+             256 bits"
+        ),
+        InvalidTransaction::GasPriceLessThanBasefee => {
+            "max fee per gas less than block base fee".to_owned()
+        }
+        InvalidTransaction::PriorityFeeGreaterThanMaxFee => {
+            "max priority fee per gas higher than max fee per gas".to_owned()
+        }
+        InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas, gas_limit } => {
+            format!("intrinsic gas too low: have {gas_limit}, want {initial_gas}")
+        }
+        InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, gas_limit } => {
+            format!("insufficient gas for floor data gas cost: have {gas_limit}, want {gas_floor}")
+        }
+        InvalidTransaction::NonceTooLow { tx, state } => {
+            format!("nonce too low: address {from}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::NonceTooHigh { tx, state } => {
+            format!("nonce too high: address {from}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::CreateInitCodeSizeLimit => "max initcode size exceeded".to_owned(),
+        InvalidTransaction::Eip2930NotSupported => unsupported("access list", from),
+        InvalidTransaction::Eip4844NotSupported => unsupported("blob", from),
+        InvalidTransaction::Eip7702NotSupported => unsupported("setcode", from),
+        other => other.to_string(),
+    }
+}
+
+/// A kind of transaction that the fork of the block does not have.
+fn unsupported(kind: &str, from: Address) -> String {
+    format!("transaction type not supported: {kind} tx (sender {from})")
+}

@@ -1,0 +1,332 @@
+//! `eth_feeHistory`: what was paid, from the columns of recent blocks or the stored rows of older
+//! ones; and `evmd_feeQuantiles`, the same over long ranges.
+
+use crate::{
+    method::{Answer, Call, json},
+    services::Question,
+};
+use alloy_primitives::{U64, U128};
+use chain::ChainSpec;
+use feehistory::{RowReader, StoredAnswer};
+use rpc_types::{
+    PendingDetail,
+    block_id::BlockTag,
+    error::Error,
+    params::{Param, string},
+    text::Json,
+};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// Most percentiles of one request, as geth.
+const PERCENTILES_MAX: usize = 100;
+
+/// A count in any form geth takes: number, decimal string, hex string, empty for zero.
+struct Count(u64);
+
+impl Param for Count {
+    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
+        let quoted = json.starts_with('"');
+        let text = if quoted { string(json)? } else { json.into() };
+        let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+        let parsed = match hex {
+            _ if text.is_empty() => Ok(0),
+            _ if text.contains('+') => Err(()),
+            Some(digits) => u64::from_str_radix(digits, 16).map_err(drop),
+            None => text.parse().map_err(drop),
+        };
+        let shown = || text.chars().take(64).collect::<String>();
+        parsed.map(Self).map_err(|()| format!("invalid hex or decimal integer {:?}", shown()))
+    }
+}
+
+/// geth's rules: percentiles within 0 to 100 and rising, not too many.
+pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
+    let invalid = |reason| Error::server(format!("invalid reward percentile: {reason}"));
+    if percentiles.len() > PERCENTILES_MAX {
+        return Err(invalid(format!("over the query limit {PERCENTILES_MAX}")));
+    }
+    let mut before: Option<f64> = None;
+    for (index, percentile) in percentiles.iter().enumerate() {
+        if !(0.0..=100.0).contains(percentile) {
+            return Err(invalid(format!("{percentile:.6}")));
+        }
+        if let Some(before) = before.filter(|before| percentile <= before) {
+            let (last, this) = (index - 1, index);
+            return Err(invalid(format!("#{last}:{before:.6} >= #{this}:{percentile:.6}")));
+        }
+        before = Some(*percentile);
+    }
+    Ok(())
+}
+
+/// Rewards written where the socket is served; more are written in the line.
+const REWARDS_AT_ONCE: u64 = 8 * 1024;
+/// A row read from the chain takes as long as to write about so many rewards.
+const ROW_REWARDS: u64 = 64;
+
+/// The answer, if it is known or soon written.
+pub(super) fn fee_history_at_once(call: &Call) -> Result<Option<Json>, Error> {
+    fee_history(call, REWARDS_AT_ONCE)
+}
+
+pub(super) fn fee_history_whole(call: &Call) -> Answer {
+    let answer = fee_history(call, u64::MAX)?;
+    answer.ok_or_else(|| Error::internal("a fee history has too many rewards"))
+}
+
+fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
+    let mut arguments = call.arguments()?;
+    let Count(count) = arguments.required()?;
+    let newest: BlockTag = arguments.required()?;
+    let percentiles: Vec<f64> = arguments.optional()?.unwrap_or_default();
+    if count == 0 {
+        let empty = r#"{"oldestBlock":"0x0","baseFeePerGas":[],"gasUsedRatio":[]}"#;
+        return Ok(Some(Json::fixed(empty)));
+    }
+    check_percentiles(&percentiles)?;
+    let is_pending = newest == BlockTag::Pending;
+    if is_pending {
+        call.pending(PendingDetail::State)?;
+    }
+    let (newest, head) = (newest.number(&call.view), call.view.number());
+    check_newest(newest, head)?;
+    let count = count.min(call.context.feehistory_cap).min(newest + 1);
+    if is_pending {
+        // The columns and the cached answers do not contain the pending block.
+        let whole = rewards_max == u64::MAX;
+        let text = || stored(call, newest + 1 - count, newest, &percentiles);
+        return whole.then(text).transpose().map(|text| text.map(Json::from_text));
+    }
+    let bits = percentiles.iter().map(|percentile| percentile.to_bits()).collect();
+    let question = Question::Fees { newest, count, percentiles: bits };
+    let services = &call.services;
+    if let Some(answer) = services.answers.get(&question) {
+        return Ok(Some(answer));
+    }
+    let rewards = count * (percentiles.len() as u64 + 1);
+    // The first question after a start reads the rows of all recent blocks.
+    if rewards + services.fees.behind(&call.view) * ROW_REWARDS > rewards_max {
+        return Ok(None);
+    }
+    services.fees.follow(&call.view)?;
+    let oldest = newest + 1 - count;
+    let text = match services.fees.columns.answer(oldest, newest, &percentiles) {
+        Some(text) => text,
+        None => stored(call, oldest, newest, &percentiles)?,
+    };
+    Ok(Some(services.answers.keep(question, Json::from_text(text))))
+}
+
+/// Refuses a block that does not exist yet, with geth's text.
+fn check_newest(newest: u64, head: u64) -> Result<(), Error> {
+    if newest > head {
+        let message = format!("request beyond head block: requested {newest}, head {head}");
+        return Err(Error::server(message));
+    }
+    Ok(())
+}
+
+/// The answer from the stored rows. The last row is that of the pending block if the call has one.
+fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec<u8>, Error> {
+    let mut answer = StoredAnswer::new(first, last, percentiles);
+    let mut push = |number, bytes: &[u8]| {
+        let row = RowReader::new(bytes).map_err(Error::internal)?;
+        answer.push(number, &row).map_err(Error::internal)
+    };
+    match &call.pending {
+        None => call.view.blocks()?.each_fee_row(first..=last, push)?,
+        Some(pending) => {
+            if first < last {
+                call.view.blocks()?.each_fee_row(first..=last - 1, &mut push)?;
+            }
+            push(last, pending.fee_row())?;
+        }
+    }
+    Ok(answer.finish())
+}
+
+/// Most blocks of one `evmd_feeQuantiles`: about two weeks of Ethereum.
+const QUANTILE_BLOCKS_MAX: u64 = 100_000;
+/// Most buckets of an answer: more than a chart has pixels to show.
+const BUCKETS_MAX: u64 = 2048;
+/// Longest one request may take.
+const QUANTILES_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Some consecutive blocks taken together.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bucket {
+    from_block: U64,
+    to_block: U64,
+    base_fee_min: U64,
+    base_fee_max: U64,
+    gas_used: U64,
+    gas_used_ratio: f64,
+    reward: Vec<U128>,
+}
+
+/// Quantiles of effective tips over all gas of each bucket of blocks.
+pub fn fee_quantiles(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let (first, last): (BlockTag, BlockTag) = (arguments.required()?, arguments.required()?);
+    let Count(bucket) = arguments.required()?;
+    let percentiles: Vec<f64> = arguments.optional()?.unwrap_or_default();
+    check_percentiles(&percentiles)?;
+    let (first, last) = (first.number(&call.view), last.number(&call.view));
+    check_buckets((first, last), bucket, call.view.number())?;
+    let deadline = Instant::now() + QUANTILES_TIME_MAX;
+    let reader = call.view.blocks()?;
+    let mut buckets = Vec::new();
+    let mut start = first;
+    while start <= last {
+        let end = last.min(start.saturating_add(bucket - 1));
+        if Instant::now() > deadline && start > first {
+            let seconds = QUANTILES_TIME_MAX.as_secs();
+            let message = format!("query took more than {seconds} seconds");
+            return Err(Error::limit(message, seconds, Some(super::suggest(first, start - 1))));
+        }
+        buckets.push(gather(&reader, start, end, &percentiles)?);
+        start = end.saturating_add(1);
+    }
+    json(&buckets)
+}
+
+/// Whether there are so many blocks, and they make no more buckets than an answer has.
+fn check_buckets((first, last): (u64, u64), bucket: u64, head: u64) -> Result<(), Error> {
+    if first > last || last > head {
+        return Err(Error::invalid_params("invalid block range params"));
+    }
+    if bucket == 0 {
+        return Err(Error::invalid_params("a bucket needs at least one block"));
+    }
+    let most = QUANTILE_BLOCKS_MAX.min(bucket.saturating_mul(BUCKETS_MAX));
+    if last - first >= most {
+        let message = format!("exceed maximum block range: {most}");
+        return Err(Error::limit(message, most, Some(super::suggest(first, first + most - 1))));
+    }
+    Ok(())
+}
+
+fn gather(
+    reader: &storage::ChainReader,
+    first: u64,
+    last: u64,
+    percentiles: &[f64],
+) -> Result<Bucket, Error> {
+    let mut tips: Vec<(u128, u64)> = Vec::new();
+    let (mut least, mut greatest, mut used, mut limit) = (u64::MAX, 0, 0u64, 0u64);
+    reader.each_fee_row(first..=last, |_, bytes| {
+        let row = RowReader::new(bytes).map_err(Error::internal)?;
+        let scalars = row.scalars().map_err(Error::internal)?;
+        least = least.min(scalars.base_fee);
+        greatest = greatest.max(scalars.base_fee);
+        used = used.saturating_add(scalars.gas_used);
+        limit = limit.saturating_add(scalars.gas_limit);
+        let mut before = 0;
+        tips.extend(row.tips().map(|(tip, gas)| {
+            let at = gas.saturating_sub(before);
+            before = gas;
+            (tip, at)
+        }));
+        Ok::<(), Error>(())
+    })?;
+    tips.sort_unstable();
+    let total: u64 = tips.iter().map(|(_, gas)| gas).sum();
+    let mut sum = 0;
+    for (_, gas) in &mut tips {
+        sum += *gas;
+        *gas = sum;
+    }
+    let reward = percentiles.iter().map(|percentile| {
+        let threshold = (total as f64 * percentile / 100.0) as u64;
+        let at = tips.partition_point(|(_, gas)| *gas < threshold);
+        tips.get(at).or(tips.last()).map_or(U128::ZERO, |(tip, _)| U128::from(*tip))
+    });
+    Ok(Bucket {
+        from_block: U64::from(first),
+        to_block: U64::from(last),
+        base_fee_min: U64::from(least.min(greatest)),
+        base_fee_max: U64::from(greatest),
+        gas_used: U64::from(used),
+        gas_used_ratio: if limit == 0 { 0.0 } else { used as f64 / limit as f64 },
+        reward: reward.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chain::Genesis;
+
+    #[test]
+    fn counts_are_read_as_geth_does() {
+        let spec = Genesis::native_dev(0).spec;
+        let read = |json: &str| Count::read(json, &spec).map(|count| count.0);
+        for json in ["16", "\"16\"", "\"0x10\"", "\"0x0010\""] {
+            assert_eq!(read(json), Ok(16), "{json}");
+        }
+        assert_eq!(read("\"\""), Ok(0));
+        for json in ["-1", "1.5", "\"0x\"", "\"+5\"", "\"ten\"", "18446744073709551616", "[]"] {
+            assert!(read(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn buckets_are_bounded_in_number_and_blocks() {
+        let head = 10 * QUANTILE_BLOCKS_MAX;
+        let check = |first, last, bucket| check_buckets((first, last), bucket, head);
+        for (first, last, bucket) in [
+            (7, 6 + BUCKETS_MAX, 1),
+            (7, 6 + QUANTILE_BLOCKS_MAX, 49),
+            (0, QUANTILE_BLOCKS_MAX - 1, u64::MAX),
+            (head, head, 1),
+        ] {
+            assert!(check(first, last, bucket).is_ok(), "{first} to {last} by {bucket}");
+        }
+        for (first, last, bucket, most) in [
+            (7, 7 + BUCKETS_MAX, 1, BUCKETS_MAX),
+            (7, 7 + QUANTILE_BLOCKS_MAX, 49, QUANTILE_BLOCKS_MAX),
+            (0, head, u64::MAX, QUANTILE_BLOCKS_MAX),
+        ] {
+            let error = check(first, last, bucket).expect_err("too many");
+            assert_eq!(error.code(), -32005);
+            let last = first + most - 1;
+            let data = format!(
+                "{{\"limit\":{most},\"suggested\":{{\"fromBlock\":\"{first:#x}\",\"toBlock\":\"{last:#x}\"}}}}"
+            );
+            assert_eq!(error.data().map(|data| data.get()), Some(data.as_str()));
+            assert!(check(first, last, bucket).is_ok(), "what is suggested is answered");
+        }
+        for (first, last, bucket) in
+            [(2, 1, 1), (0, head + 1, 1), (head + 1, head + 1, 1), (0, 0, 0)]
+        {
+            assert_eq!(check(first, last, bucket).expect_err("no range").code(), -32602);
+        }
+    }
+
+    #[test]
+    fn percentiles_must_rise_within_a_hundred() {
+        let message = |list: &[f64]| match check_percentiles(list) {
+            Ok(()) => String::new(),
+            Err(error) => format!("{error:?}"),
+        };
+        assert_eq!(message(&[0.0, 0.5, 100.0]), "");
+        assert!(message(&[101.0]).contains("invalid reward percentile: 101.000000"));
+        assert!(message(&[-0.1]).contains("invalid reward percentile: -0.100000"));
+        assert!(message(&[50.0, 50.0]).contains("#0:50.000000 >= #1:50.000000"));
+        assert!(message(&[50.0; 101]).contains("over the query limit 100"));
+        assert_eq!(check_percentiles(&[101.0]).expect_err("refused").code(), -32000);
+    }
+
+    #[test]
+    fn newest_block_of_a_fee_history_is_at_most_the_head() {
+        for newest in [0, 6, 7] {
+            assert!(check_newest(newest, 7).is_ok(), "block {newest}");
+        }
+        let error = check_newest(8, 7).expect_err("beyond the head");
+        assert_eq!(error.code(), -32000);
+        let text = "request beyond head block: requested 8, head 7";
+        assert!(format!("{error:?}").contains(text), "{error:?}");
+    }
+}

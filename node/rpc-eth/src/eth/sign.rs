@@ -1,0 +1,330 @@
+//! Methods that sign with the node's keys, which are there only where the operator has enabled it:
+//! messages (EIP-191), typed data (EIP-712) and transactions, whose fields are filled in as geth does.
+
+use super::{
+    call::{estimate, on_block_with},
+    fees,
+    request::{GivenOverrides, Request},
+    wide_raw,
+};
+use crate::method::{Answer, Call, json};
+use alloy_consensus::{
+    EthereumTypedTransaction, SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702,
+    TxLegacy,
+};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
+use alloy_rlp::RlpEncodable;
+use chain::Fork;
+use evm::{Call as Execution, WidePrices};
+use keys::{SIGNATURE_BYTES, Signers, message_hash, typed_data_hash};
+use rpc_types::{block_id::BlockId, error::Error, object::TransactionObject, params::Param};
+use serde::Serialize;
+use storage::StateRead;
+use transactions::Transaction;
+
+/// A transaction without a signature.
+type Unsigned = EthereumTypedTransaction<TxEip4844>;
+
+/// What is added to the parity of a signature of a message or of typed data.
+const MESSAGE_V: u8 = 27;
+
+/// Makes the signature of a hash by an account, where a thread may block.
+pub type Sign =
+    Box<dyn FnOnce(&Signers, Address, &B256) -> Result<[u8; SIGNATURE_BYTES], Error> + Send>;
+
+/// By a key that is unlocked.
+pub fn unlocked(
+    signers: &Signers,
+    by: Address,
+    hash: &B256,
+) -> Result<[u8; SIGNATURE_BYTES], Error> {
+    Ok(signers.sign(by, hash)?)
+}
+
+/// The node's keys.
+pub fn signers(call: &Call) -> Result<&Signers, Error> {
+    let none = "the node has no keys: start it with --json-rpc.keyring to let it sign";
+    call.context.signers.as_deref().ok_or_else(|| Error::server(none))
+}
+
+/// `eth_accounts`.
+pub fn accounts(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&call.context.signers.as_deref().map(Signers::accounts).unwrap_or_default())
+}
+
+/// The signature of a hash as wallets show it: `v` is 27 or 28.
+pub fn shown(mut signature: [u8; SIGNATURE_BYTES]) -> Bytes {
+    signature[SIGNATURE_BYTES - 1] += MESSAGE_V;
+    Bytes::copy_from_slice(&signature)
+}
+
+/// `eth_sign`.
+pub fn sign_message(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let by: Address = arguments.required()?;
+    let message: Bytes = arguments.required()?;
+    json(&shown(signers(call)?.sign(by, &message_hash(&message))?))
+}
+
+/// Typed data, as an object or as its text.
+struct TypedDataText(String);
+
+impl Param for TypedDataText {
+    fn read(text: &str, spec: &chain::ChainSpec) -> Result<Self, String> {
+        if text.starts_with('"') {
+            String::read(text, spec).map(Self)
+        } else {
+            Ok(Self(text.into()))
+        }
+    }
+}
+
+/// `eth_signTypedData_v4`.
+pub fn sign_typed_data(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let by: Address = arguments.required()?;
+    let TypedDataText(text) = arguments.required()?;
+    let signers = signers(call)?;
+    let hash = typed_data_hash(&text).map_err(|error| Error::invalid_params(error.to_string()))?;
+    json(&shown(signers.sign(by, &hash)?))
+}
+
+/// The answer of `eth_signTransaction`.
+#[derive(Serialize)]
+struct SignedObject {
+    raw: Bytes,
+    tx: TransactionObject,
+}
+
+/// `eth_signTransaction`.
+pub async fn sign_transaction(call: Call) -> Answer {
+    let request: Request = call.arguments()?.required()?;
+    let (tx, from) = make(&call, request, Box::new(unlocked)).await?;
+    let raw = tx.encoded_2718().into();
+    json(&SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) })
+}
+
+/// What `eth_signTransaction` would sign, with a signature of zeros as geth has it.
+pub fn fill_transaction(call: &Call) -> Answer {
+    let request: Request = call.arguments()?.required()?;
+    let from = request.execution.from;
+    let pooled = call.context.pool.wait_for_nonce(from)?;
+    let tx = unsigned(call.context.spec.chain_id, fill(call, request, pooled)?)?;
+    json(&filled(tx, from))
+}
+
+fn filled(tx: Unsigned, from: Address) -> SignedObject {
+    let none = Signature::new(U256::ZERO, U256::ZERO, false);
+    let Unsigned::Legacy(legacy) = tx else {
+        let tx = tx.into_envelope(none);
+        let raw = tx.encoded_2718().into();
+        return SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) };
+    };
+    // Without a signature there is no `v` to hold the chain id.
+    let raw = Bytes::from(alloy_rlp::encode(UnsignedLegacy::of(&legacy)));
+    let hash = keccak256(&raw);
+    let tx = TransactionObject::unsigned(&legacy.into_signed(none).into(), hash, from);
+    SignedObject { raw, tx }
+}
+
+/// The encoding of an unsigned legacy transaction.
+#[derive(RlpEncodable)]
+struct UnsignedLegacy<'a> {
+    nonce: u64,
+    gas_price: u128,
+    gas_limit: u64,
+    to: TxKind,
+    value: U256,
+    input: &'a Bytes,
+    v: u8,
+    r: u8,
+    s: u8,
+}
+
+impl<'a> UnsignedLegacy<'a> {
+    fn of(tx: &'a TxLegacy) -> Self {
+        let TxLegacy { nonce, gas_price, gas_limit, to, value, input, .. } = tx;
+        let (nonce, gas_price, gas_limit) = (*nonce, *gas_price, *gas_limit);
+        Self { nonce, gas_price, gas_limit, to: *to, value: *value, input, v: 0, r: 0, s: 0 }
+    }
+}
+
+/// `eth_sendTransaction`.
+pub async fn send_transaction(call: Call) -> Answer {
+    let request: Request = call.arguments()?.required()?;
+    send(&call, request, Box::new(unlocked)).await
+}
+
+/// Fills in a transaction, signs it and submits it.
+pub async fn send(call: &Call, request: Request, sign: Sign) -> Answer {
+    let (tx, _) = make(call, request, sign).await?;
+    json(&call.context.pool.submit(tx.encoded_2718().into()).await?)
+}
+
+/// Fills in a transaction and signs it.
+pub async fn make(
+    call: &Call,
+    request: Request,
+    sign: Sign,
+) -> Result<(Transaction, Address), Error> {
+    let from = request.execution.from;
+    let known = signers(call)?.accounts().contains(&from);
+    if !known {
+        return Err(keys::SignerError::Unknown.into());
+    }
+    let pooled = call.context.pool.nonce(from).await?;
+    // An estimate may take long, and to open the keyring some tenths of a second.
+    let call = call.clone();
+    let make = move || signed(&call, fill(&call, request, pooled)?, sign);
+    let tx = tokio::task::spawn_blocking(make).await.map_err(Error::internal)??;
+    Ok((tx, from))
+}
+
+/// Sets what was left out: prices, nonce, gas.
+fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution, Error> {
+    let mut tx = request.check_to_sign(&call.context.spec)?;
+    if !tx.blob_hashes.is_empty() {
+        return Err(Error::server("transaction type not supported"));
+    }
+    if tx.to == TxKind::Create && tx.input.is_empty() {
+        return Err(Error::server("contract creation without any data provided"));
+    }
+    let head = &call.view.head.header;
+    if !tx.is_legacy && call.context.spec.fork_after(head, head.timestamp) < Fork::London {
+        if tx.max_fee_per_gas > 0 || tx.max_priority_fee_per_gas.is_some() {
+            return Err(Error::server(
+                "maxFeePerGas and maxPriorityFeePerGas are not valid before London is active",
+            ));
+        }
+        (tx.is_legacy, tx.max_fee_per_gas) = (true, fees::suggested_tip(call)?);
+    }
+    if !tx.is_legacy {
+        let tip = match tx.max_priority_fee_per_gas.filter(|tip| *tip > 0) {
+            Some(tip) => tip,
+            None => fees::suggested_tip(call)?,
+        };
+        let cap_given = tx.max_fee_per_gas > 0;
+        let doubled = u128::from(call.view.head.next_base_fee).saturating_mul(2);
+        let cap = if cap_given { tx.max_fee_per_gas } else { doubled.saturating_add(tip) };
+        if tip > cap && tx.max_priority_fee_per_gas.unwrap_or_default() > 0 {
+            let tip = tx.wide_prices.map_or(U256::from(tip), |wide| wide.tip);
+            return Err(tip_above_cap(U256::from(cap), tip));
+        }
+        (tx.max_fee_per_gas, tx.max_priority_fee_per_gas) = (cap, Some(tip.min(cap)));
+    }
+    if tx.nonce.is_none() {
+        let account = call.view.state.reader()?.account(tx.from)?;
+        let on_chain = account.unwrap_or_default().nonce;
+        tx.nonce = Some(pooled.map_or(on_chain, |pooled| pooled.max(on_chain)));
+    }
+    if tx.gas.is_none() {
+        // As an estimate that names no price: what it costs is not yet known to be affordable.
+        let unpriced = Execution {
+            max_fee_per_gas: 0,
+            max_priority_fee_per_gas: None,
+            wide_prices: None,
+            ..tx.clone()
+        };
+        let request = Request::of(unpriced);
+        let gas = on_block_with(
+            call,
+            request,
+            BlockId::LATEST,
+            GivenOverrides::default(),
+            |site, execution| estimate(call, site, execution),
+        )?;
+        tx.gas = Some(gas);
+    }
+    match tx.wide_prices {
+        Some(prices) => Err(unaffordable(call, &tx, &prices)?),
+        None => Ok(tx),
+    }
+}
+
+/// Why a transaction with prices above 128 bits is not made: its sender cannot pay for it.
+fn unaffordable(call: &Call, tx: &Execution, prices: &WidePrices) -> Result<Error, Error> {
+    let WidePrices { mut fee_cap, tip, .. } = *prices;
+    if fee_cap.is_zero() {
+        fee_cap = tip.saturating_add(U256::from(2) * U256::from(call.view.head.next_base_fee));
+    }
+    if tip > fee_cap {
+        return Ok(tip_above_cap(fee_cap, tip));
+    }
+    let account = call.view.state.reader()?.account(tx.from)?.unwrap_or_default();
+    let cost = wide_raw::cost(tx.gas.unwrap_or_default(), fee_cap, tx.value);
+    Ok(wide_raw::unaffordable(account.balance, cost))
+}
+
+fn tip_above_cap(cap: U256, tip: U256) -> Error {
+    Error::server(format!("maxFeePerGas ({cap}) < maxPriorityFeePerGas ({tip})"))
+}
+
+/// Signs a transaction whose fields are all there.
+fn signed(call: &Call, tx: Execution, sign: Sign) -> Result<Transaction, Error> {
+    let from = tx.from;
+    let tx = unsigned(call.context.spec.chain_id, tx)?;
+    let bytes = sign(signers(call)?, from, &tx.signature_hash())?;
+    let signature = Signature::from_raw_array(&bytes).map_err(Error::internal)?;
+    Ok(tx.into_envelope(signature))
+}
+
+/// The transaction of an execution whose fields are all there.
+fn unsigned(chain_id: u64, tx: Execution) -> Result<Unsigned, Error> {
+    let (nonce, gas_limit) = (tx.nonce.unwrap_or_default(), tx.gas.unwrap_or_default());
+    let (to, value, input) = (tx.to, tx.value, tx.input);
+    let max_fee_per_gas = tx.max_fee_per_gas;
+    let max_priority_fee_per_gas = tx.max_priority_fee_per_gas.unwrap_or_default();
+    let gas_price = max_fee_per_gas;
+    let listed = tx.access_list.is_some();
+    let access_list = tx.access_list.unwrap_or_default();
+    if !tx.authorizations.is_empty() {
+        let to = to.to().copied().ok_or_else(|| {
+            Error::server("EIP-7702 transaction cannot be used to create contract")
+        })?;
+        let authorization_list = tx.authorizations;
+        return Ok(TxEip7702 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            to,
+            value,
+            access_list,
+            authorization_list,
+            input,
+        }
+        .into());
+    }
+    if !tx.is_legacy {
+        return Ok(TxEip1559 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            to,
+            value,
+            access_list,
+            input,
+        }
+        .into());
+    }
+    if listed {
+        return Ok(TxEip2930 {
+            chain_id,
+            nonce,
+            gas_price,
+            gas_limit,
+            to,
+            value,
+            access_list,
+            input,
+        }
+        .into());
+    }
+    let chain_id = Some(chain_id);
+    Ok(TxLegacy { chain_id, nonce, gas_price, gas_limit, to, value, input }.into())
+}

@@ -1,0 +1,326 @@
+//! Transactions to be submitted whose prices exceed 128 bits, which the types of transactions do not hold. They are
+//! well-formed, but no account can pay for them, and the error says so as geth does.
+
+use crate::method::Call;
+use alloy_consensus::Transaction as _;
+use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
+use alloy_primitives::{Address, B256, U256, U512, keccak256};
+use alloy_rlp::{EMPTY_STRING_CODE, Encodable as _, Header};
+use modules::decorator::Reject;
+use rpc_types::error::Error;
+use storage::StateRead;
+use transactions::{DecodedTx, Transaction};
+
+/// The first byte of an RLP list, and so of a legacy transaction, is at least this (EIP-2718).
+const LIST_START: u8 = 0xc0;
+/// Fields of the signature at the end of each kind of transaction.
+const SIGNATURE_FIELDS: usize = 3;
+/// Fields of a legacy transaction before its signature.
+const LEGACY_FIELDS: usize = 6;
+
+/// Where the prices of a kind of transaction are among its fields: priority fee, fee cap, fee cap of blob gas.
+struct Places {
+    tip: Option<usize>,
+    cap: usize,
+    blob_cap: Option<usize>,
+}
+
+impl Places {
+    const fn of(kind: u8) -> Option<Self> {
+        match kind {
+            0 => Some(Self { tip: None, cap: 1, blob_cap: None }),
+            1 => Some(Self { tip: None, cap: 2, blob_cap: None }),
+            2 | 4 => Some(Self { tip: Some(2), cap: 3, blob_cap: None }),
+            3 => Some(Self { tip: Some(2), cap: 3, blob_cap: Some(9) }),
+            _ => None,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = usize> {
+        [self.tip, Some(self.cap), self.blob_cap].into_iter().flatten()
+    }
+}
+
+/// A price. geth decodes any number of bytes for some kinds of transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Price {
+    /// Up to 256 bits.
+    Wei(U256),
+    /// More.
+    Beyond,
+}
+
+/// A signed transaction with such a price.
+#[derive(Debug)]
+struct WideTx {
+    /// The same with prices of zero.
+    rest: Transaction,
+    sender: Address,
+    tip: Price,
+    cap: Price,
+    blob_cap: Price,
+}
+
+/// Why a transaction that does not decode is refused, if prices above 128 bits are all that is wrong with it.
+pub(super) fn refusal(call: &Call, raw: &[u8]) -> Option<Error> {
+    let tx = WideTx::decode(raw)?;
+    Some(tx.refusal(call).unwrap_or_else(|error| error))
+}
+
+/// Why no account can send what costs so much.
+pub(super) fn unaffordable(balance: U256, cost: U512) -> Error {
+    let balance = U512::from(balance);
+    if cost <= balance {
+        return Error::server(
+            "max fee per gas higher than 2^128-1 is not supported, whatever the balance is",
+        );
+    }
+    Error::server(format!(
+        "insufficient funds for gas * price + value: balance {balance}, tx cost {cost}, overshot {}",
+        cost - balance
+    ))
+}
+
+impl WideTx {
+    fn decode(raw: &[u8]) -> Option<Self> {
+        let (kind, list) = match *raw.first()? {
+            LIST_START.. => (0, raw),
+            kind => (kind, &raw[1..]),
+        };
+        let places = Places::of(kind)?;
+        let mut fields = fields(list)?;
+        // Blobs that come along are not signed.
+        if kind == 3 && *fields.first()?.first()? >= LIST_START {
+            fields = self::fields(fields[0])?;
+        }
+        let price = |place: Option<usize>| match place {
+            Some(place) => price(fields.get(place)?),
+            None => Some(Price::Wei(U256::ZERO)),
+        };
+        let (tip, cap, blob_cap) =
+            (price(places.tip)?, price(Some(places.cap))?, price(places.blob_cap)?);
+        let is_wide = |price: &Price| *price > Price::Wei(U256::from(u128::MAX));
+        if ![tip, cap, blob_cap].iter().any(is_wide) {
+            return None;
+        }
+        let mut without = fields.clone();
+        places.all().for_each(|place| without[place] = &[EMPTY_STRING_CODE]);
+        let rest = DecodedTx::decode(encoded(kind, &without, &[]).into()).ok()?.tx;
+        let signed = signed_hash(kind, &fields, &rest);
+        let sender = rest.signature().recover_address_from_prehash(&signed).ok()?;
+        Some(Self { rest, sender, tip, cap, blob_cap })
+    }
+
+    /// The first of geth's checks that fails.
+    fn refusal(&self, call: &Call) -> Result<Error, Error> {
+        let want = call.context.spec.chain_id;
+        if let Some(have) = self.rest.chain_id().filter(|have| *have != want) {
+            return Ok(Reject::ChainId { have, want }.into());
+        }
+        let beyond = |what: &str| Error::server(format!("{what} higher than 2^256-1"));
+        let (tip, cap, blob_cap) = match (self.tip, self.cap, self.blob_cap) {
+            (_, Price::Beyond, _) => return Ok(beyond("max fee per gas")),
+            (Price::Beyond, ..) => return Ok(beyond("max priority fee per gas")),
+            (.., Price::Beyond) => return Ok(beyond("max fee per blob gas")),
+            (Price::Wei(tip), Price::Wei(cap), Price::Wei(blob_cap)) => (tip, cap, blob_cap),
+        };
+        if tip > cap {
+            return Ok(Error::server(format!(
+                "max priority fee per gas higher than max fee per gas: \
+                 maxPriorityFeePerGas: {tip}, maxFeePerGas: {cap}"
+            )));
+        }
+        let account = call.view.state.reader()?.account(self.sender)?.unwrap_or_default();
+        let (next, nonce) = (account.nonce, self.rest.nonce());
+        if nonce < next {
+            return Ok(Reject::NonceTooLow { next, nonce }.into());
+        }
+        let blobs = self.rest.blob_versioned_hashes().unwrap_or_default().len() as u64;
+        let cost = cost(self.rest.gas_limit(), cap, self.rest.value())
+            + product(DATA_GAS_PER_BLOB * blobs, blob_cap);
+        Ok(unaffordable(account.balance, cost))
+    }
+}
+
+/// What a transaction without blobs costs at most, in wei.
+pub(super) fn cost(gas: u64, price: U256, value: U256) -> U512 {
+    product(gas, price) + U512::from(value)
+}
+
+fn product(gas: u64, price: U256) -> U512 {
+    U512::from(gas) * U512::from(price)
+}
+
+/// The encoded items of a list that is all there is.
+fn fields(mut list: &[u8]) -> Option<Vec<&[u8]>> {
+    let header = Header::decode(&mut list).ok()?;
+    if !header.list || header.payload_length != list.len() {
+        return None;
+    }
+    let mut fields = Vec::new();
+    while !list.is_empty() {
+        let mut rest = list;
+        let header = Header::decode(&mut rest).ok()?;
+        let length = list.len() - rest.len() + header.payload_length;
+        let (field, rest) = list.split_at_checked(length)?;
+        fields.push(field);
+        list = rest;
+    }
+    Some(fields)
+}
+
+/// A field that is an integer in its shortest form.
+fn price(field: &[u8]) -> Option<Price> {
+    let mut bytes = field;
+    let header = Header::decode(&mut bytes).ok()?;
+    if header.list || bytes.first() == Some(&0) {
+        return None;
+    }
+    Some(U256::try_from_be_slice(bytes).map_or(Price::Beyond, Price::Wei))
+}
+
+/// Fields as a transaction of this kind, followed by small integers.
+fn encoded(kind: u8, fields: &[&[u8]], more: &[u64]) -> Vec<u8> {
+    let length = fields.iter().map(|field| field.len()).sum::<usize>();
+    let payload_length = length + more.iter().map(|number| number.length()).sum::<usize>();
+    let mut out = Vec::with_capacity(payload_length + 10);
+    if kind > 0 {
+        out.push(kind);
+    }
+    Header { list: true, payload_length }.encode(&mut out);
+    fields.iter().for_each(|field| out.extend_from_slice(field));
+    more.iter().for_each(|number| number.encode(&mut out));
+    out
+}
+
+/// The hash that was signed: of all fields before the signature, and for a legacy transaction with a chain id
+/// of that (EIP-155).
+fn signed_hash(kind: u8, fields: &[&[u8]], rest: &Transaction) -> B256 {
+    if kind > 0 {
+        return keccak256(encoded(kind, &fields[..fields.len() - SIGNATURE_FIELDS], &[]));
+    }
+    let fields = &fields[..LEGACY_FIELDS];
+    match rest.chain_id() {
+        Some(chain_id) => keccak256(encoded(0, fields, &[chain_id, 0, 0])),
+        None => keccak256(encoded(0, fields, &[])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_consensus::{
+        SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
+    };
+    use alloy_eips::{eip2718::Encodable2718 as _, eip7702::Authorization};
+    use alloy_primitives::{Signature, TxKind};
+
+    const CHAIN: u64 = 9;
+
+    fn sign(hash: B256) -> Signature {
+        let key = secp256k1::SecretKey::from_secret_bytes([7; 32]).unwrap();
+        let message = secp256k1::Message::from_digest(hash.0);
+        let signed = secp256k1::ecdsa::RecoverableSignature::sign_ecdsa_recoverable(message, &key);
+        let (parity, bytes) = signed.serialize_compact();
+        Signature::from_bytes_and_parity(&bytes, parity.to_u8() == 1)
+    }
+
+    fn signer() -> Address {
+        let hash = B256::repeat_byte(1);
+        sign(hash).recover_address_from_prehash(&hash).unwrap()
+    }
+
+    /// One unsigned transaction of each kind.
+    fn transactions() -> Vec<Transaction> {
+        let none = Signature::test_signature();
+        let to = Address::repeat_byte(5);
+        let legacy = TxLegacy { gas_limit: 21_000, to: TxKind::Call(to), ..TxLegacy::default() };
+        let protected = TxLegacy { chain_id: Some(CHAIN), ..legacy.clone() };
+        let listed = TxEip2930 { chain_id: CHAIN, gas_limit: 30_000, ..TxEip2930::default() };
+        let dynamic = TxEip1559 { chain_id: CHAIN, value: U256::ONE, ..TxEip1559::default() };
+        let blob_versioned_hashes = vec![B256::with_last_byte(1)];
+        let blob = TxEip4844 { chain_id: CHAIN, blob_versioned_hashes, ..TxEip4844::default() };
+        let allowed = Authorization { chain_id: U256::ZERO, address: to, nonce: 1 };
+        let authorization_list = vec![allowed.into_signed(none)];
+        let delegating = TxEip7702 { chain_id: CHAIN, authorization_list, ..TxEip7702::default() };
+        vec![
+            legacy.into_signed(none).into(),
+            protected.into_signed(none).into(),
+            listed.into_signed(none).into(),
+            dynamic.into_signed(none).into(),
+            blob.into_signed(none).into(),
+            delegating.into_signed(none).into(),
+        ]
+    }
+
+    /// A transaction with other prices, signed.
+    fn priced(tx: &Transaction, prices: [&[u8]; 3]) -> Vec<u8> {
+        let kind = tx.tx_type() as u8;
+        let raw = tx.encoded_2718();
+        let list = if kind == 0 { &raw[..] } else { &raw[1..] };
+        let places = Places::of(kind).unwrap();
+        let mut fields: Vec<_> = fields(list).unwrap().iter().map(|field| field.to_vec()).collect();
+        for (place, price) in
+            [places.tip, Some(places.cap), places.blob_cap].into_iter().zip(prices)
+        {
+            if let Some(place) = place {
+                fields[place] = alloy_rlp::encode(price);
+            }
+        }
+        let slices: Vec<_> = fields.iter().map(Vec::as_slice).collect();
+        let signature = sign(signed_hash(kind, &slices, tx));
+        let parity = u64::from(signature.v());
+        let v = match (kind, tx.chain_id()) {
+            (0, Some(chain_id)) => 35 + 2 * chain_id + parity,
+            (0, None) => 27 + parity,
+            _ => parity,
+        };
+        let unsigned = fields.len() - SIGNATURE_FIELDS;
+        fields.truncate(unsigned);
+        fields.push(alloy_rlp::encode(v));
+        fields.push(alloy_rlp::encode(signature.r()));
+        fields.push(alloy_rlp::encode(signature.s()));
+        encoded(kind, &fields.iter().map(Vec::as_slice).collect::<Vec<_>>(), &[])
+    }
+
+    #[test]
+    fn wide_prices_of_every_kind_are_read() {
+        // 2^128, and one byte more than 256 bits.
+        let wide = [&[1][..], &[0; 16]].concat();
+        let beyond = [1; 33];
+        let (one, none): (&[u8], &[u8]) = (&[1], &[]);
+        for tx in transactions() {
+            let kind = tx.tx_type();
+            assert!(DecodedTx::decode(priced(&tx, [one, one, one]).into()).is_ok(), "{kind}");
+            assert!(WideTx::decode(&priced(&tx, [one, one, one])).is_none(), "{kind}");
+            let raw = priced(&tx, [one, &wide, none]);
+            assert!(DecodedTx::decode(raw.clone().into()).is_err(), "{kind}");
+            let found = WideTx::decode(&raw).unwrap_or_else(|| panic!("{kind}"));
+            assert_eq!(found.sender, signer(), "{kind}");
+            assert_eq!(found.cap, Price::Wei(U256::ONE << 128), "{kind}");
+            assert_eq!(found.rest.gas_limit(), tx.gas_limit(), "{kind}");
+            let found = WideTx::decode(&priced(&tx, [none, &beyond, none])).unwrap();
+            assert_eq!(found.cap, Price::Beyond, "{kind}");
+        }
+        let tip = WideTx::decode(&priced(&transactions()[3], [&wide, one, none])).unwrap();
+        assert_eq!((tip.tip, tip.cap), (Price::Wei(U256::ONE << 128), Price::Wei(U256::ONE)));
+        let blob = WideTx::decode(&priced(&transactions()[4], [none, one, &wide])).unwrap();
+        assert_eq!(blob.blob_cap, Price::Wei(U256::ONE << 128));
+    }
+
+    #[test]
+    fn what_is_malformed_otherwise_is_not_taken_for_a_price() {
+        let wide = [&[1][..], &[0; 16]].concat();
+        let zeros = [&[0][..], &wide[..]].concat();
+        let raw = priced(&transactions()[3], [&[], &wide, &[]]);
+        assert!(WideTx::decode(&raw).is_some());
+        assert!(WideTx::decode(&priced(&transactions()[3], [&[], &zeros, &[]])).is_none());
+        for end in 0..raw.len() {
+            assert!(WideTx::decode(&raw[..end]).is_none(), "{end}");
+        }
+        let longer = [&raw[..], &[0]].concat();
+        for bad in [&longer[..], &[], &[2], &[0xc0], &[0xc1], &[0x7f, 0xc0], &[2, 0xc3, 1, 1, 1]] {
+            assert!(WideTx::decode(bad).is_none(), "{bad:02x?}");
+        }
+    }
+}

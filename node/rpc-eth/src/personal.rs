@@ -1,0 +1,166 @@
+//! `personal_`: accounts of the node's own keyring, as geth had them. Served only if the operator names
+//! the namespace and a keyring, but for `personal_listAccounts`. Passphrases are the keyring's: there is one for all its keys.
+
+use crate::{
+    eth::{Request, sign},
+    method::{Answer, Call, Line, Method, Run, json},
+};
+use alloy_primitives::{Address, B256, Bytes, Signature};
+use keys::{PrivateKey, Signers, message_hash};
+use rpc_types::{error::Error, params::Number};
+use serde::Serialize;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// Seconds that an account stays unlocked where nothing else is said, as geth.
+const UNLOCK_SECONDS: u64 = 300;
+
+/// The methods of the namespace.
+pub const METHODS: &[Method] = &[
+    Method {
+        name: "personal_listAccounts",
+        parameters: &[],
+        help: "Accounts of the node's keyring; none unless it is given one. Served with `eth`, too.",
+        run: Run::Inline(sign::accounts),
+    },
+    Method {
+        name: "personal_listWallets",
+        parameters: &[],
+        help: "The accounts, each with its address of a key and whether it is unlocked.",
+        run: Run::Inline(list_wallets),
+    },
+    Method {
+        name: "personal_newAccount",
+        parameters: &["passphrase"],
+        help: "Makes a key in the keyring, locked. The passphrase is the keyring's.",
+        run: Run::Line(Line::Long, new_account),
+    },
+    Method {
+        name: "personal_importRawKey",
+        parameters: &["key", "passphrase"],
+        help: "Keeps a private key, 64 hex digits, in the keyring, locked.",
+        run: Run::Line(Line::Long, import_raw_key),
+    },
+    Method {
+        name: "personal_lockAccount",
+        parameters: &["address"],
+        help: "Locks an account; false if there is none.",
+        run: Run::Inline(lock_account),
+    },
+    Method {
+        name: "personal_unlockAccount",
+        parameters: &["address", "passphrase", "seconds = 300"],
+        help: "Unlocks an account for a while; 0 seconds are for good.",
+        run: Run::Line(Line::Long, unlock_account),
+    },
+    Method {
+        name: "personal_sign",
+        parameters: &["data", "address", "passphrase"],
+        help: "As eth_sign, of a locked account too.",
+        run: Run::Line(Line::Long, sign_message),
+    },
+    Method {
+        name: "personal_ecRecover",
+        parameters: &["data", "signature"],
+        help: "The account that has signed data by eth_sign or personal_sign.",
+        run: Run::Inline(recover),
+    },
+    Method {
+        name: "personal_sendTransaction",
+        parameters: &["transaction", "passphrase"],
+        help: "As eth_sendTransaction, of a locked account too.",
+        run: Run::Waiting(|call| Box::pin(send_transaction(call))),
+    },
+];
+
+/// An account in the shape of geth's wallets.
+#[derive(Serialize)]
+struct Wallet {
+    url: String,
+    status: &'static str,
+    accounts: [WalletAccount; 1],
+}
+
+#[derive(Serialize)]
+struct WalletAccount {
+    address: Address,
+    url: String,
+}
+
+fn list_wallets(call: &Call) -> Answer {
+    call.no_arguments()?;
+    let states = call.context.signers.as_deref().map(Signers::states).unwrap_or_default();
+    let wallets = states.into_iter().map(|(address, is_open)| {
+        let url = format!("keyring://{address:#x}");
+        let status = if is_open { "Unlocked" } else { "Locked" };
+        Wallet { url: url.clone(), status, accounts: [WalletAccount { address, url }] }
+    });
+    json(&wallets.collect::<Vec<_>>())
+}
+
+fn new_account(call: &Call) -> Answer {
+    let passphrase = Zeroizing::new(call.arguments()?.required::<String>()?);
+    let key = PrivateKey::random().map_err(Error::internal)?;
+    json(&sign::signers(call)?.add(key, &passphrase)?)
+}
+
+fn import_raw_key(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let key = Zeroizing::new(arguments.required::<String>()?);
+    let passphrase = Zeroizing::new(arguments.required::<String>()?);
+    let key =
+        PrivateKey::from_hex(&key).map_err(|error| Error::invalid_params(error.to_string()))?;
+    json(&sign::signers(call)?.add(key, &passphrase)?)
+}
+
+fn lock_account(call: &Call) -> Answer {
+    let address: Address = call.arguments()?.required()?;
+    json(&sign::signers(call)?.lock(address))
+}
+
+fn unlock_account(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let address: Address = arguments.required()?;
+    let passphrase = Zeroizing::new(arguments.required::<String>()?);
+    let seconds = arguments.optional::<Number>()?.map_or(UNLOCK_SECONDS, |Number(given)| given);
+    let time = (seconds > 0).then(|| Duration::from_secs(seconds));
+    sign::signers(call)?.unlock(address, &passphrase, time)?;
+    json(&true)
+}
+
+fn sign_message(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let message: Bytes = arguments.required()?;
+    let by: Address = arguments.required()?;
+    let passphrase = Zeroizing::new(arguments.required::<String>()?);
+    let signature = sign::signers(call)?.sign_with(by, &message_hash(&message), &passphrase)?;
+    json(&sign::shown(signature))
+}
+
+fn recover(call: &Call) -> Answer {
+    let mut arguments = call.arguments()?;
+    let message: Bytes = arguments.required()?;
+    let signature: Bytes = arguments.required()?;
+    let invalid = |reason: &str| Error::invalid_params(format!("invalid signature: {reason}"));
+    if signature.len() != 65 {
+        return Err(invalid("want 65 bytes"));
+    }
+    if ![27, 28].contains(&signature[64]) {
+        return Err(invalid("want 27 or 28 as its last byte"));
+    }
+    let signature = Signature::from_raw(&signature).map_err(|_| invalid("malformed"))?;
+    let by = signature.recover_address_from_prehash(&message_hash(&message));
+    json(&by.map_err(|_| invalid("it is of no key"))?)
+}
+
+async fn send_transaction(call: Call) -> Answer {
+    let (request, passphrase) = {
+        let mut arguments = call.arguments()?;
+        let request: Request = arguments.required()?;
+        (request, Zeroizing::new(arguments.required::<String>()?))
+    };
+    let sign = move |signers: &Signers, by: Address, hash: &B256| {
+        Ok(signers.sign_with(by, hash, &passphrase)?)
+    };
+    sign::send(&call, request, Box::new(sign)).await
+}

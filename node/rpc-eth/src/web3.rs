@@ -1,0 +1,31 @@
+//! `web3_`: the client's name and its hash function.
+
+use crate::method::{Answer, Call, Method, Run, json};
+use alloy_primitives::{Bytes, keccak256};
+
+/// The methods of the namespace.
+pub const METHODS: &[Method] = &[
+    Method {
+        name: "web3_clientVersion",
+        parameters: &[],
+        help: "Name, version and platform of this program.",
+        run: Run::Inline(client_version),
+    },
+    Method {
+        name: "web3_sha3",
+        parameters: &["data"],
+        help: "Keccak-256 of the bytes.",
+        run: Run::Inline(sha3),
+    },
+];
+
+fn client_version(call: &Call) -> Answer {
+    call.no_arguments()?;
+    let (os, architecture) = (std::env::consts::OS, std::env::consts::ARCH);
+    json(&format!("evmd/v{}/{os}-{architecture}", env!("CARGO_PKG_VERSION")))
+}
+
+fn sha3(call: &Call) -> Answer {
+    let data: Bytes = call.arguments()?.required()?;
+    json(&keccak256(&data))
+}
