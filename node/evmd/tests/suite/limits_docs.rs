@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Folders and files with limits that apply to clients: the crate, and the path in its `src`.
-const SEARCHED: [&str; 10] = [
+const SEARCHED: [&str; 13] = [
     "budget",
     "cosmos-api",
     "evmd/observe",
@@ -18,6 +18,9 @@ const SEARCHED: [&str; 10] = [
     "pipeline/ingest.rs",
     "pipeline/submit.rs",
     "rpc",
+    "rpc-debug",
+    "rpc-eth",
+    "rpc-types",
     "server",
 ];
 
@@ -28,10 +31,10 @@ const NOT_LIMITS: [(&str, &str, &str); 16] = [
     ("rpc/front/websocket/frames.rs", "MAX_HEAD_BYTES", "length of a frame head in RFC 6455"),
     ("rpc/front/websocket/frames.rs", "MAX", "of a test"),
     ("rpc/front/threads.rs", "BLOCKING_MAX", "threads"),
-    ("rpc/block_id.rs", "NUMBER_MAX", "the range of block numbers"),
+    ("rpc-types/block_id.rs", "NUMBER_MAX", "the range of block numbers"),
     ("rpc/envelope.rs", "MAX", "of a test"),
-    ("rpc/go_duration.rs", "MAX_NANOSECONDS", "the range of Go's durations"),
-    ("rpc/go_duration.rs", "MAX_FRACTION_DIGITS", "precision of a duration"),
+    ("rpc-types/go_duration.rs", "MAX_NANOSECONDS", "the range of Go's durations"),
+    ("rpc-types/go_duration.rs", "MAX_FRACTION_DIGITS", "precision of a duration"),
     ("evmd/observe/head.rs", "MAX_HEAD_AGE", "when /health reports a head that stands"),
     ("evmd/observe/head.rs", "MAX_HEAD_AGE_BLOCKS", "the same, in block times"),
     ("evmd/observe/head.rs", "MAX_CHECK_AGE", "the same, for the check itself"),
