@@ -1,6 +1,6 @@
 //! Read transactions that are kept ready, and those of other processes.
 
-// Functions beside the tests are part of them.
+// Functions outside the tests are part of them.
 #![allow(clippy::unwrap_used)]
 
 mod blocks;

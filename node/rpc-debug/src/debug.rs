@@ -249,7 +249,7 @@ fn bad_blocks(call: &Call) -> Answer {
     json(&[(); 0])
 }
 
-/// How to trace. A field of another type than it should be, or a tracer nobody has, is refused.
+/// How to trace. A field of another type than it should be, or an unknown tracer, is refused.
 #[derive(Default)]
 struct Options(GethDebugTracingOptions);
 
@@ -300,7 +300,7 @@ fn name_settings(config: &mut Value) {
     }
 }
 
-/// The options as geth takes them. Its `muxTracer` gives each tracer what stands beside its name, be
+/// The options as geth takes them. Its `muxTracer` gives each tracer the value of its name, be
 /// that nothing or too much; the one here insists on settings for those that have some, and on none
 /// for the others.
 fn tracing_options(json: &str) -> Result<GethDebugTracingOptions, String> {

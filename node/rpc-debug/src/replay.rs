@@ -197,7 +197,7 @@ impl<'a> Rows<'a> {
 /// Pieces written between two looks at the clock: each is a number, a word or a run of bytes.
 const PIECES_A_LOOK: u32 = 4_096;
 
-/// Writes no more than so many bytes, and no longer than the deadline.
+/// Writes at most this number of bytes, and not after the deadline.
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
     most: usize,

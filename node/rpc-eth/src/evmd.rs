@@ -1,4 +1,4 @@
-//! `evmd_`: what this chain has beside Ethereum: its fee market and the events of its modules.
+//! `evmd_`: what this chain has in addition to Ethereum: its fee market and the events of its modules.
 
 use crate::{
     eth::fee_quantiles,

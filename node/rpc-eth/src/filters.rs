@@ -32,7 +32,7 @@ enum Kind {
     Blocks,
     Pending {
         arrivals: Receiver<Arrival>,
-        /// Whole transactions are told, not their hashes.
+        /// Whole transactions are returned, not their hashes.
         full: bool,
     },
     Logs(Box<LogQuery>),

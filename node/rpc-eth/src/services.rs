@@ -1,4 +1,4 @@
-//! What the methods of all connections share beside the chain: limits, the fee history of recent
+//! What the methods of all connections share in addition to the chain: limits, the fee history of recent
 //! blocks, prices at the head, answers that are asked for again, and clients' filters.
 
 use crate::filters::Filters;
@@ -131,7 +131,7 @@ pub enum Question {
     },
 }
 
-/// Bytes a kept answer takes beside its text.
+/// Bytes of a cached answer in addition to its text.
 const ENTRY_BYTES: u64 = 128;
 /// About how large kept answers are: sizes the tables of the cache.
 const ANSWER_BYTES: u64 = 16 * 1024;

@@ -12,7 +12,7 @@ use std::{borrow::Cow, fmt};
 /// JSON text of the id of a call whose id is not known.
 pub(crate) const NO_ID: &str = "null";
 
-/// One call. Without an id it is a notification, which nobody answers.
+/// One call. Without an id it is a notification, which has no response.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Envelope<'a> {
     #[serde(borrow)]

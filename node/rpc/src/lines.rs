@@ -326,7 +326,7 @@ impl Drop for Lines {
         for desk in [&self.short, &self.long] {
             let mut line = desk.lock();
             line.1 = true;
-            // Callers hear that nobody will answer.
+            // Callers receive an error.
             line.0 = Waiting::default();
             drop(line);
             desk.bell.notify_all();

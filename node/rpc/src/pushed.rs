@@ -1,4 +1,4 @@
-//! The receipts of blocks as subscribers are told them, shaped once for all of them.
+//! The receipts of blocks as subscribers receive them, made once for all of them.
 //!
 //! Takes: a block's number, and of which transactions receipts are wanted. Gives: the text to be pushed.
 //! State: the last block shaped. Bound: one block kept, one in the making. When full: waits.
@@ -70,7 +70,7 @@ impl Shaped {
         })
     }
 
-    /// Of a block's receipts with their hashes, which take about so many bytes.
+    /// Of a block's receipts with their hashes, with their approximate size in bytes.
     fn new(number: u64, bytes: usize, items: impl Iterator<Item = (B256, impl Put)>) -> Self {
         let mut text = Vec::with_capacity(bytes);
         text.push(b'[');

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// What a call of the long line counts for, and one of the short line: about what they cost the
-/// node beside a read.
+/// node compared with a read.
 const LONG_WEIGHT: u32 = 20;
 const SHORT_WEIGHT: u32 = 4;
 /// Connections after which addresses that were not heard of for long are forgotten.

@@ -3,8 +3,8 @@
 //! A subscriber follows the published views and reads each block itself, so it misses none and
 //! holds nothing up, however far behind it is. What it pushes counts as owed ([`Flow`]): while its client
 //! takes nothing it waits, and keeps nothing of a block that it can make again. A client that takes nothing
-//! for too long loses its connection (`slow-client-s`), and no subscription ends on an open one unless the
-//! client is told.
+//! for too long loses its connection (`slow-client-s`). A subscription that ends on an open connection sends the
+//! client a last message.
 
 use crate::{
     dispatch::Dispatcher,
@@ -72,7 +72,7 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
 /// Bytes that jsonrpsee puts around what is pushed.
 pub(crate) const NOTIFICATION_BYTES: usize = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x00000000000000000000000000000000","result":}}"#.len();
 
-/// Subscription ids as geth has them: 16 bytes in hex that nobody can guess.
+/// Subscription ids as geth has them: 16 bytes in hex that cannot be guessed.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     state: RandomState,
@@ -259,7 +259,7 @@ pub(crate) fn module(
     Ok(module)
 }
 
-/// Serves a subscription to its end. What fails in between is the last thing that the client is told of
+/// Serves a subscription to its end. What fails in between is the last thing that the client learns of
 /// it, as an error.
 async fn open(
     wanted: &Wanted,
@@ -294,7 +294,7 @@ struct Outlet<'a> {
 }
 
 impl Outlet<'_> {
-    /// Waits until there is room, or nobody behind it.
+    /// Waits until there is room, or the client is gone.
     async fn room(&self) -> Result<(), End> {
         tokio::select! {
             // A client that has gone takes nothing more.
@@ -307,7 +307,7 @@ impl Outlet<'_> {
     async fn send(&self, message: Answer) -> Result<(), End> {
         let message = message.map_err(End::Failed)?;
         let bytes = NOTIFICATION_BYTES + message.bytes().len();
-        // Nobody else is told anything between this and what is owed then.
+        // No other message is sent between this and what is owed then.
         self.room().await?;
         let raw = message.to_raw().map_err(End::Failed)?;
         self.flow.owe(bytes);
@@ -357,7 +357,7 @@ async fn serve(
 enum End {
     /// The client has gone, or wants no more.
     Gone,
-    /// What it asks for cannot be told.
+    /// What it asks for cannot be sent.
     Failed(Error),
 }
 
@@ -400,8 +400,8 @@ where
 {
     let mut sent = 0;
     loop {
-        let told = messages().await.map_err(End::Failed)?;
-        let mut rest = told.into_iter().skip(sent).peekable();
+        let made = messages().await.map_err(End::Failed)?;
+        let mut rest = made.into_iter().skip(sent).peekable();
         while outlet.flow.has_room()
             && let Some(message) = rest.next()
         {

@@ -1,4 +1,4 @@
-//! `ots_`, and the one method of `erigon_` beside it: what the explorer Otterscan asks a node for, in
+//! `ots_`, and one method of `erigon_`: what the explorer Otterscan requests, in
 //! the shapes of its API level 8 (`custom-jsonrpc.md` among its documents). Off unless enabled, because traces cost
 //! what their block cost.
 

@@ -130,7 +130,7 @@ fn add(
     Ok(())
 }
 
-/// Bytes of a transaction and its receipt, or of a log, beside their data; halved as data is.
+/// Bytes of a transaction and its receipt, or of a log, without their data; halved as data is.
 const OBJECT_BYTES: usize = 1024;
 
 pub(super) fn hash_by_sender_and_nonce(call: &Call) -> Answer {

@@ -62,7 +62,7 @@ pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
 
 /// Rewards written where the socket is served; more are written in the line.
 const REWARDS_AT_ONCE: u64 = 8 * 1024;
-/// A row read from the chain takes as long as to write about so many rewards.
+/// To read a row from the chain takes as long as to write about this number of rewards.
 const ROW_REWARDS: u64 = 64;
 
 /// The answer, if it is known or soon written.
@@ -192,7 +192,7 @@ pub fn fee_quantiles(call: &Call) -> Answer {
     json(&buckets)
 }
 
-/// Whether there are so many blocks, and they make no more buckets than an answer has.
+/// Whether the chain has this number of blocks, and they make no more buckets than an answer has.
 fn check_buckets((first, last): (u64, u64), bucket: u64, head: u64) -> Result<(), Error> {
     if first > last || last > head {
         return Err(Error::invalid_params("invalid block range params"));

@@ -53,7 +53,7 @@ pub(super) fn base_fee(call: &Call) -> Answer {
     put(&U128::from(base_fee))
 }
 
-/// The fee market, where it is told to have no base fee.
+/// The fee market, if its parameters switch the base fee off.
 fn without_base_fee(view: &View) -> Option<&Market> {
     view.head.market().filter(|market| market.base_fee().is_none())
 }

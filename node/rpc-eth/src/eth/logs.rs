@@ -422,7 +422,7 @@ struct Found {
 }
 
 impl Found {
-    /// Which limit is passed, if any, after a block before which there were so many logs.
+    /// Which limit is passed, if any, after a block, given the number of logs before it.
     fn past(&self, bounds: &Bounds, before: usize) -> Option<(String, u64)> {
         let (logs, bytes) = (bounds.logs, bounds.bytes);
         let one_block = before == 0 || self.logs == before;

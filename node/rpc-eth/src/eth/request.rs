@@ -412,7 +412,7 @@ mod tests {
         assert!(request.execution.input.is_empty(), "input counts");
         assert_eq!((request.execution.value, request.execution.gas), (U256::ZERO, Some(0)));
         let spec = &Genesis::native_dev(0).spec;
-        assert!(request.check_to_sign(spec).is_err(), "who signs is told");
+        assert!(request.check_to_sign(spec).is_err(), "the signer is not named");
         assert!(read::<Request>(differing).expect("read").check(spec).is_ok());
         let both = "{\"gasPrice\":\"0x1\",\"maxFeePerGas\":\"0x2\"}";
         assert!(read::<Request>(both).expect("well-formed").conflict.is_some());

@@ -1,4 +1,4 @@
-//! A client's socket, closed when nobody is behind it: when no request, or for a WebSocket nothing
+//! A client's socket, closed when its client seems to be gone: when no request, or for a WebSocket nothing
 //! at all, arrives for a while, and when what is sent is not taken.
 
 use super::{Place, flow::Flow, threads::Room, untaken::is_large};
@@ -168,7 +168,7 @@ struct UnsentResponse {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
-    /// What was read by whom the connection was moved from.
+    /// What was read by the thread that the connection was moved from.
     read: Bytes,
     progress: Arc<Progress>,
     requests_seen: u32,
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// The socket, what was read from it before it came here and nobody has taken, and its place, for
+    /// The socket, what was read from it before it came here and was not consumed, and its place, for
     /// another thread.
     ///
     /// # Errors
@@ -294,7 +294,7 @@ impl Connection {
         self.half_close.poll_end(cx, &self.stream, is_response_owed)
     }
 
-    /// Ready when nobody seems to be behind the socket. The timer is not set anew with every request:
+    /// Ready when the client seems to be gone. The timer is not set anew with every request:
     /// it looks when the last one was.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
@@ -315,7 +315,7 @@ impl Connection {
 /// Lets the client that these bytes woke, or another thread that serves sockets, have the core too, and
 /// then other tasks.
 ///
-/// A read wakes nobody, so after a read the core is kept: if other processes wait for it, each call can take a
+/// A read wakes no other thread, so after a read the core is kept: if other processes wait for it, each call can take a
 /// scheduler's slice of several milliseconds, and hundreds of clients that send megabytes cause thousands.
 fn give_way_after_write(cx: &mut Context<'_>) {
     std::thread::yield_now();
@@ -661,7 +661,7 @@ mod tests {
         });
         asking.writable().await.unwrap();
         let writing = tokio::spawn(async move {
-            // Arrives now, and nobody has looked since.
+            // Arrives now, and was not polled since.
             assert_eq!(asking.try_write(b"x").unwrap(), 1);
             let turn = vec![0; WRITE_TURN];
             for _ in 0..TURNS {
@@ -712,7 +712,7 @@ mod tests {
         let (_client, mut served, _) = pair().await;
         let began = Instant::now();
         let much = vec![0; 64 << 20];
-        let error = served.write_all(&much).await.expect_err("nobody reads");
+        let error = served.write_all(&much).await.expect_err("the peer does not read");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(began.elapsed() >= SLOW && began.elapsed() < 2 * SLOW);
     }

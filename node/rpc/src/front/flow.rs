@@ -249,7 +249,7 @@ mod tests {
         flow.written(10);
         assert!(first.as_mut().poll(cx).is_pending(), "it is as much as there may be");
         flow.written(1);
-        assert!(first.poll(cx).is_ready(), "one is told");
+        assert!(first.poll(cx).is_ready(), "one is woken");
         let Poll::Ready(place) = second.as_mut().poll(cx) else { panic!("and tells the next") };
         flow.written(OWED_MAX);
         let places: Vec<_> = (1..LINE_CALLS).map(|_| pin!(flow.line()).poll(cx)).collect();

@@ -1,4 +1,4 @@
-//! One HTTP request: is it for us, from whom, and what does it ask.
+//! One HTTP request: the host and origin checks, the client, and the body.
 
 use super::{
     Client, Front, Reply, Untaken, compress,
@@ -111,7 +111,7 @@ fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<ReplyBody> {
     respond(status, HeaderValue::from_static("text/plain"), body)
 }
 
-/// An answer whose bytes nobody counts: it is small.
+/// An answer whose bytes are not accounted, because it is small.
 fn small(status: StatusCode, reply: Reply) -> Response<ReplyBody> {
     respond(status, JSON, reply.finish(&Untaken::default()))
 }
@@ -202,7 +202,7 @@ async fn post(
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             return response;
         }
-        // Nobody is there to be told.
+        // The client is gone.
         Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
     };
     progress.body_read();

@@ -193,7 +193,9 @@ mod tests {
             let mut next = Box::pin(bodies.turn(&client));
             match poll(&mut next) {
                 Poll::Pending => waiting.push(next),
-                Poll::Ready(turn) => break turn.expect_err("only so many may wait"),
+                Poll::Ready(turn) => {
+                    break turn.expect_err("the number of waiting bodies is limited");
+                }
             }
         };
         assert_eq!(refused.code(), -32005);

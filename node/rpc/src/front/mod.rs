@@ -150,7 +150,7 @@ struct Place {
     _held: Held,
 }
 
-/// A connection that nobody serves yet, or that is to be served by another thread.
+/// A connection that no thread serves yet, or that is to be served by another thread.
 #[derive(Debug)]
 struct Socket {
     stream: std::net::TcpStream,
@@ -193,7 +193,7 @@ impl Front {
         }
     }
 
-    /// Accepts connections for `threads` until told to stop; then waits for the calls in flight.
+    /// Accepts connections for `threads` until the signal to stop; then waits for the calls in flight.
     pub(crate) async fn listen(
         self: Arc<Self>,
         listener: TcpListener,

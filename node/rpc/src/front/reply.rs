@@ -1,4 +1,4 @@
-//! A response's body: pieces of JSON, the large ones shared with whoever keeps them.
+//! A response's body: pieces of JSON, the large ones shared with the caches that hold them.
 
 use super::{
     connection::Open,

@@ -1,7 +1,7 @@
 //! The threads that serve JSON-RPC sockets, one for each core unless set otherwise. Each has a runtime of its own, and a
 //! connection stays where it was put (`docs/adr/0015`): a request takes microseconds, and to have
 //! another thread help costs more than that. Half of the threads are for connections with large answers,
-//! so that nobody else waits while those are copied.
+//! so that no other connection waits while those are copied.
 //!
 //! Takes: connections. Gives: where to serve them. State: how many each thread has.
 //! Bound: that of connections. When full: the connection is not taken.
@@ -21,7 +21,7 @@ use tokio::{
     sync::watch,
 };
 
-/// Threads beside each of these for work that may block: recovering many senders at once, signing with the
+/// Further threads for each of these, for work that may block: recovering many senders at once, signing with the
 /// node's keys, checking blobs.
 const BLOCKING_MAX: usize = 2;
 
@@ -161,7 +161,7 @@ impl Thread {
                 // On Linux this sets the priority of the calling thread. If it fails, the threads compete with the others.
                 let _ = rustix::process::setpriority_process(None, nice);
             }
-            // Nothing is ever told: an error says that the sender is gone.
+            // Nothing is ever sent: an error says that the sender is gone.
             let _ = own.block_on(running.changed());
         };
         let ended = thread::Builder::new().name(name).spawn(serve)?;
@@ -177,18 +177,18 @@ mod tests {
     #[test]
     fn connections_are_spread_and_stay() {
         let threads = Threads::start(5).unwrap();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let sit_in = |room| {
             let (runtime, seat) = threads.seat(room);
             assert_eq!(seat.room(), Some(room));
-            let tell = tell.clone();
+            let sender = sender.clone();
             runtime.spawn(async move {
                 for _ in 0..3 {
                     tokio::task::yield_now().await;
-                    tell.send(thread::current().name().map(str::to_owned)).unwrap();
+                    sender.send(thread::current().name().map(str::to_owned)).unwrap();
                 }
             });
-            let names: Vec<_> = told.iter().take(3).collect();
+            let names: Vec<_> = receiver.iter().take(3).collect();
             assert!(names.windows(2).all(|two| two[0] == two[1]), "{names:?}");
             (names[0].clone().unwrap(), seat)
         };
@@ -223,12 +223,12 @@ mod tests {
     #[test]
     fn what_is_served_ends_with_the_threads() {
         let threads = Threads::start(1).unwrap();
-        let (tell, told) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel::<()>();
         threads.seat(Room::Quick).0.spawn(async move {
             std::future::pending::<()>().await;
-            drop(tell);
+            drop(sender);
         });
         drop(threads);
-        assert_eq!(told.recv(), Err(mpsc::RecvError));
+        assert_eq!(receiver.recv(), Err(mpsc::RecvError));
     }
 }
