@@ -25,7 +25,7 @@ const SEARCHED: [&str; 13] = [
 ];
 
 /// Maxima that a client cannot reach, with the reason.
-const NOT_LIMITS: [(&str, &str, &str); 16] = [
+const NOT_LIMITS: [(&str, &str, &str); 17] = [
     ("rpc/front/connection.rs", "PIECES_MAX", "pieces of a response in one system call"),
     ("rpc/front/websocket/output.rs", "MAX_SLICES", "pieces of a message in one system call"),
     ("rpc/front/websocket/frames.rs", "MAX_HEAD_BYTES", "length of a frame head in RFC 6455"),
@@ -41,6 +41,7 @@ const NOT_LIMITS: [(&str, &str, &str); 16] = [
     ("server/listen/tests.rs", "MAX_BODY", "of a test"),
     ("budget/resource.rs", "MAX_LEAVING_SHARE", "precision of the limits of this module"),
     ("pipeline/submit.rs", "IN_VAIN_MAX", "rounds in which submissions are gathered"),
+    ("cosmos-api/rest/gateway.rs", "MAX_CONVERTED_AT_ONCE_BYTES", "which thread converts"),
     ("cosmos-api/query/public_keys.rs", "MAX_CACHED_ACCOUNTS", "size of a cache"),
 ];
 
