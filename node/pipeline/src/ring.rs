@@ -343,7 +343,7 @@ mod tests {
                 }
             }
         }
-        producer.join().expect("the producer ports");
+        producer.join().expect("the producer ends");
         assert_eq!(expected, COUNT);
     }
 }

@@ -172,7 +172,7 @@ impl Source {
                     return Ok(None);
                 }
                 return Err(self.fault(format!(
-                    "the file ports inside a block ({} bytes of it are there)",
+                    "the file ends inside a block ({} bytes of it are there)",
                     self.buffer.len()
                 )));
             }

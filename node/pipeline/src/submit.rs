@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(needed, [0, BATCH_TXS, 2 * BATCH_TXS]);
         let batch = submissions.take().unwrap();
         assert_eq!((batch.txs.len(), submissions.queue.lock().unwrap().tasks), (BATCH_TXS, 3));
-        assert!(!submissions.enqueue(tx()), "three are at task on what two can do");
+        assert!(!submissions.enqueue(tx()), "three threads work on what two can do");
     }
 
     #[test]

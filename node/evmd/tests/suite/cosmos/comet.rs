@@ -224,12 +224,12 @@ async fn status_and_info_describe_the_node() {
 async fn malformed_calls_are_refused() {
     let served = Served::start().await;
     for (method, params, code, said) in [
-        ("nothing", json!({}), -32601, "no method \"nothing\""),
+        ("nothing", json!({}), -32601, "unknown method \"nothing\""),
         ("subscribe", json!({ "query": "tm.event='NewBlock'" }), -32603, "over a WebSocket"),
         ("unsubscribe", json!(["tm.event='NewBlock'"]), -32603, "over a WebSocket"),
         ("block", json!({ "height": "x" }), -32602, "parameter height: \"x\" is not a 64-bit"),
-        ("block", json!({ "heigth": 1 }), -32602, "no parameter \"heigth\""),
-        ("block", json!([1, 2]), -32602, "2 parameters"),
+        ("block", json!({ "heigth": 1 }), -32602, "unknown parameter \"heigth\""),
+        ("block", json!([1, 2]), -32602, "got 2 values"),
         ("block", json!({ "height": "0" }), -32603, "must be greater than 0, but got 0"),
         ("header", json!([-1]), -32603, "must be greater than 0, but got -1"),
         ("commit", json!([1_000_000_000]), -32603, "less than or equal to the current blockchain"),

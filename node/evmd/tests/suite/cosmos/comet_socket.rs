@@ -204,9 +204,9 @@ async fn websocket_calls_are_answered_and_malformed_ones_refused() {
         (error["code"].as_i64().unwrap(), error["data"].as_str().unwrap().to_owned())
     };
     for (id, method, params, code, said) in [
-        (2, "nothing", json!({}), -32601, "no method"),
+        (2, "nothing", json!({}), -32601, "unknown method"),
         (3, "subscribe", json!({}), -32602, "parameter query is missing"),
-        (4, "subscribe", json!({ "query": "NewBlock" }), -32603, "type.attribute is expected"),
+        (4, "subscribe", json!({ "query": "NewBlock" }), -32603, "expected type.attribute"),
         (5, "subscribe", json!({ "query": "" }), -32603, "query cannot be empty"),
         (6, "unsubscribe", json!({ "query": QUERY }), -32603, "subscription not found"),
         (7, "unsubscribe_all", json!({}), -32603, "subscription not found"),
