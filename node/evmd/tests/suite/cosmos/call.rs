@@ -79,7 +79,7 @@ async fn invalid_calls_are_refused() {
         ("eth_call", call.clone(), "&chain_id=1", "chain_id must be 262144"),
         ("eth_call", call.clone(), "&chain_id=-1", "chain_id must be 262144"),
         ("eth_call", call.clone(), "&proposer_address=AAAA", "must have 20 bytes, got 3"),
-        ("estimate_gas", call.clone(), "&gas_cap=20999", "lower than 21000"),
+        ("estimate_gas", call.clone(), "&gas_cap=20999", "at least 21000"),
         ("estimate_gas", json!({ "data": ENDLESS }), "&gas_cap=60000", "allowance (60000)"),
         ("eth_call", poor, "", "insufficient funds"),
     ] {

@@ -238,7 +238,7 @@ async fn malformed_calls_are_refused() {
         ("blockchain", json!([2, 1]), -32603, "min height 2 can't be greater than max height 1"),
         ("blockchain", json!([-2, 1]), -32603, "but got -2"),
         ("validators", json!({ "page": 2 }), -32603, "page should be within [1, 1] range, given 2"),
-        ("tx", json!({ "hash": "AAAA" }), -32603, "invalid hash: 6 hex digits"),
+        ("tx", json!({ "hash": "AAAA" }), -32603, "invalid hash: expected 64 hex digits, got 6"),
         ("tx", json!({ "hash": BASE64.encode([1; 32]) }), -32603, "tx not found"),
         ("tx_search", json!({ "query": "" }), -32603, "query cannot be empty"),
         ("tx_search", json!({ "query": "tx.height=1", "page": 0 }), -32602, "0 is not 1 or more"),

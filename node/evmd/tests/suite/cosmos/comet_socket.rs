@@ -225,7 +225,7 @@ async fn websocket_calls_are_answered_and_malformed_ones_refused() {
         socket.subscribe(id, &format!("tx.height={height}")).await;
     }
     let (_, text) = refused(socket.call(20, "subscribe", json!(["tx.height=5"])).await);
-    assert!(text.contains("5 subscriptions on this connection"), "{text}");
+    assert!(text.contains("at most 5 subscriptions"), "{text}");
     // After the response to `unsubscribe` there are no further events of a subscription.
     let ended = socket.call(21, "unsubscribe", json!([QUERY])).await;
     assert_eq!(ended["result"], json!({}));
