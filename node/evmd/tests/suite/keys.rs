@@ -250,7 +250,7 @@ fn the_file_backend_keeps_its_secrets() {
         assert_eq!(keys.bad(args, &["wrong horse"]), wrong);
     }
     assert_eq!(keys.bad(&["delete", "alice", "-y"], &["wrong horse"]), wrong);
-    assert!(keys.bad(&["list"], &[]).starts_with("standard input ended where"));
+    assert!(keys.bad(&["list"], &[]).starts_with("standard input ended before"));
     assert_eq!(fs::read(&file).unwrap(), before);
     assert_eq!(
         keys.good(&["migrate"], &[PASSPHRASE]),
