@@ -6,10 +6,10 @@
 //! when the base fee changes**:
 //!
 //! - [`Best`] has an entry in one of its sets, chosen by the term that decided when it was inserted. That
-//! never ranks it too low, so reading both sets from the top finds the best. An entry that is found there,
-//! and for which the other term decides now, is moved then.
+//!   never ranks it too low, so reading both sets from the top finds the best. An entry that is found there,
+//!   and for which the other term decides now, is moved then.
 //! - [`Worst`] has an entry in both sets. The minimum of all minima is the smaller one of the two sets'
-//! minima.
+//!   minima.
 //!
 //! With n entries, an insertion or removal costs O(log n), and a new base fee nothing. Reading the best j
 //! entries costs O(j), plus O(log n) for each entry that has to move, which happens once each time the base

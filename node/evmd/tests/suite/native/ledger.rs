@@ -167,7 +167,7 @@ impl Chain {
         assert_eq!(again.unwrap(), executed, "a block given is a block built");
         match self.early(&modules, &header, txs) {
             Ok(early) => {
-                assert_eq!(early, executed, "the result does not depend on when the hash is known")
+                assert_eq!(early, executed, "the result does not depend on when the hash is known");
             }
             Err(error) => assert!(ParentUnknown::is_reason(&error), "{error}"),
         }
