@@ -227,7 +227,7 @@ async fn health_check_is_answered_when_all_connections_are_in_use() {
         assert!(text.ends_with("well"), "{text}");
     }
     let text = ask(&server, &got("/")).await;
-    assert!(text.starts_with("HTTP/1.1 503") && text.contains("at most 2"), "{text}");
+    assert!(text.starts_with("HTTP/1.1 503") && text.contains("maximum is 2"), "{text}");
     // Clients that open connections and send nothing do not block health checks either.
     let mut silent = Vec::new();
     for _ in 0..100 {
