@@ -3,7 +3,7 @@
 /// A registered error, which gRPC, REST and the command line show together with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Codespace: `sdk`, `evm`, or `undefined` for unregistered errors.
+    /// Codespace: `sdk`, `evm`, `gov`, or `undefined` for unregistered errors.
     pub space: &'static str,
     /// Number within the codespace.
     pub number: u32,
@@ -11,52 +11,56 @@ pub struct Code {
     pub description: &'static str,
 }
 
-const fn sdk(number: u32, description: &'static str) -> Code {
-    Code { space: "sdk", number, description }
-}
-
-const fn evm(number: u32, description: &'static str) -> Code {
-    Code { space: "evm", number, description }
-}
-
 /// An unregistered error.
 pub const PLAIN: Code = Code { space: "undefined", number: 1, description: "" };
 
-/// The SDK's registered error of this name.
-pub const TX_DECODE: Code = sdk(2, "tx parse error");
-/// The SDK's registered error of this name.
-pub const INVALID_SEQUENCE: Code = sdk(3, "invalid sequence");
-/// The SDK's registered error of this name.
-pub const INSUFFICIENT_FUNDS: Code = sdk(5, "insufficient funds");
-/// The SDK's registered error of this name.
-pub const UNKNOWN_REQUEST: Code = sdk(6, "unknown request");
-/// The SDK's registered error of this name.
-pub const OUT_OF_GAS: Code = sdk(11, "out of gas");
-/// The SDK's registered error of this name.
-pub const INSUFFICIENT_FEE: Code = sdk(13, "insufficient fee");
-/// The SDK's registered error of this name.
-pub const INVALID_REQUEST: Code = sdk(18, "invalid request");
-/// The SDK's registered error of this name.
-pub const TX_IN_MEMPOOL: Code = sdk(19, "tx already in mempool");
-/// The SDK's registered error of this name.
-pub const MEMPOOL_FULL: Code = sdk(20, "mempool is full");
-/// The SDK's registered error of this name.
-pub const TX_TOO_LARGE: Code = sdk(21, "tx too large");
-/// The SDK's registered error of this name.
-pub const INVALID_SIGNER: Code = sdk(24, "tx intended signer does not match the given signer");
-/// The SDK's registered error of this name.
-pub const INVALID_CHAIN_ID: Code = sdk(28, "invalid chain-id");
-/// The SDK's registered error of this name.
-pub const INVALID_TYPE: Code = sdk(29, "invalid type");
-/// The SDK's registered error of this name.
-pub const WRONG_SEQUENCE: Code = sdk(32, "incorrect account sequence");
-/// The SDK's registered error of this name.
-pub const NOT_SUPPORTED: Code = sdk(37, "feature not supported");
-/// The registered error of this name of cosmos-evm.
-pub const CREATE_DISABLED: Code = evm(5, "EVM create operation is disabled");
-/// The registered error of this name of cosmos-evm.
-pub const CALL_DISABLED: Code = evm(6, "EVM Call operation is disabled");
-/// The registered error of this name of cosmos-evm.
-pub const INVALID_BASE_FEE: Code = evm(13, "invalid base fee");
-/// The registered error of this name of cosmos-evm.
-pub const GAS_OVERFLOW: Code = evm(14, "gas overflow");
+macro_rules! registered {
+    ($($name:ident = $space:literal $number:literal $text:literal;)*) => {
+        $(
+            #[doc = concat!("`", $space, "` ", $number, ": ", $text, ".")]
+            pub const $name: Code = Code { space: $space, number: $number, description: $text };
+        )*
+    };
+}
+
+registered! {
+    TX_DECODE = "sdk" 2 "tx parse error";
+    INVALID_SEQUENCE = "sdk" 3 "invalid sequence";
+    UNAUTHORIZED = "sdk" 4 "unauthorized";
+    INSUFFICIENT_FUNDS = "sdk" 5 "insufficient funds";
+    UNKNOWN_REQUEST = "sdk" 6 "unknown request";
+    INVALID_ADDRESS = "sdk" 7 "invalid address";
+    INVALID_PUBLIC_KEY = "sdk" 8 "invalid pubkey";
+    INVALID_COINS = "sdk" 10 "invalid coins";
+    OUT_OF_GAS = "sdk" 11 "out of gas";
+    MEMO_TOO_LARGE = "sdk" 12 "memo too large";
+    INSUFFICIENT_FEE = "sdk" 13 "insufficient fee";
+    NO_SIGNATURES = "sdk" 15 "no signatures supplied";
+    INVALID_REQUEST = "sdk" 18 "invalid request";
+    TX_IN_MEMPOOL = "sdk" 19 "tx already in mempool";
+    MEMPOOL_FULL = "sdk" 20 "mempool is full";
+    TX_TOO_LARGE = "sdk" 21 "tx too large";
+    INVALID_SIGNER = "sdk" 24 "tx intended signer does not match the given signer";
+    INVALID_CHAIN_ID = "sdk" 28 "invalid chain-id";
+    INVALID_TYPE = "sdk" 29 "invalid type";
+    TIMEOUT_HEIGHT = "sdk" 30 "tx timeout height";
+    UNKNOWN_OPTION = "sdk" 31 "unknown extension options";
+    WRONG_SEQUENCE = "sdk" 32 "incorrect account sequence";
+    NOT_SUPPORTED = "sdk" 37 "feature not supported";
+    CREATE_DISABLED = "evm" 5 "EVM create operation is disabled";
+    CALL_DISABLED = "evm" 6 "EVM Call operation is disabled";
+    INVALID_BASE_FEE = "evm" 13 "invalid base fee";
+    GAS_OVERFLOW = "evm" 14 "gas overflow";
+    GOV_INACTIVE = "gov" 3 "inactive proposal";
+    GOV_INVALID_CONTENT = "gov" 5 "invalid proposal content";
+    GOV_INVALID_VOTE = "gov" 7 "invalid vote option";
+    GOV_NO_HANDLER = "gov" 9 "no handler exists for proposal type";
+    GOV_UNROUTABLE = "gov" 10 "proposal message not recognized by router";
+    GOV_INVALID_MESSAGE = "gov" 12 "invalid proposal message";
+    GOV_INVALID_SIGNER = "gov" 13 "expected gov account as only signer for proposal message";
+    GOV_METADATA_TOO_LONG = "gov" 15 "metadata too long";
+    GOV_MIN_DEPOSIT_TOO_SMALL = "gov" 16 "minimum deposit is too small";
+    GOV_INVALID_PROPOSAL = "gov" 21 "invalid proposal";
+    GOV_SUMMARY_TOO_LONG = "gov" 22 "summary too long";
+    GOV_INVALID_DEPOSIT_DENOM = "gov" 23 "invalid deposit denom";
+}

@@ -1,6 +1,6 @@
 //! Why a Cosmos transaction is refused, or has no effect: codespace, code and text as in the SDK.
 
-use crate::Code;
+use crate::{Code, code};
 use std::fmt;
 
 /// A refusal under a registered error.
@@ -25,75 +25,45 @@ impl fmt::Display for Refusal {
     }
 }
 
-macro_rules! registered {
-    ($($(#[$doc:meta])* $name:ident = $space:literal $number:literal $text:literal;)*) => {
+macro_rules! refusals {
+    ($($name:ident = $code:ident;)*) => {
         $(
-            $(#[$doc])*
+            #[doc = concat!("A refusal with the code [`", stringify!($code), "`](code::", stringify!($code), ").")]
             pub fn $name(detail: impl Into<String>) -> Refusal {
-                let code = Code { space: $space, number: $number, description: $text };
-                Refusal { code, detail: detail.into() }
+                Refusal { code: code::$code, detail: detail.into() }
             }
         )*
     };
 }
 
-registered! {
-    /// An unregistered error.
-    plain = "undefined" 1 "";
-    /// `sdk` 2: tx parse error.
-    tx_decode = "sdk" 2 "tx parse error";
-    /// `sdk` 4: unauthorized.
-    unauthorized = "sdk" 4 "unauthorized";
-    /// `sdk` 5: insufficient funds.
-    insufficient_funds = "sdk" 5 "insufficient funds";
-    /// `sdk` 7: invalid address.
-    invalid_address = "sdk" 7 "invalid address";
-    /// `sdk` 8: invalid pubkey.
-    invalid_public_key = "sdk" 8 "invalid pubkey";
-    /// `sdk` 10: invalid coins.
-    invalid_coins = "sdk" 10 "invalid coins";
-    /// `sdk` 11: out of gas.
-    out_of_gas = "sdk" 11 "out of gas";
-    /// `sdk` 12: memo too large.
-    memo_too_large = "sdk" 12 "memo too large";
-    /// `sdk` 13: insufficient fee.
-    insufficient_fee = "sdk" 13 "insufficient fee";
-    /// `sdk` 15: no signatures supplied.
-    no_signatures = "sdk" 15 "no signatures supplied";
-    /// `sdk` 18: invalid request.
-    invalid_request = "sdk" 18 "invalid request";
-    /// `sdk` 29: invalid type.
-    invalid_type = "sdk" 29 "invalid type";
-    /// `sdk` 30: tx timeout height.
-    timeout_height = "sdk" 30 "tx timeout height";
-    /// `sdk` 31: unknown extension options.
-    unknown_option = "sdk" 31 "unknown extension options";
-    /// `sdk` 32: incorrect account sequence.
-    wrong_sequence = "sdk" 32 "incorrect account sequence";
-    /// `sdk` 37: feature not supported.
-    not_supported = "sdk" 37 "feature not supported";
-    /// `gov` 3: inactive proposal.
-    gov_inactive = "gov" 3 "inactive proposal";
-    /// `gov` 5: invalid proposal content.
-    gov_invalid_content = "gov" 5 "invalid proposal content";
-    /// `gov` 7: invalid vote option.
-    gov_invalid_vote = "gov" 7 "invalid vote option";
-    /// `gov` 9: no handler exists for proposal type.
-    gov_no_handler = "gov" 9 "no handler exists for proposal type";
-    /// `gov` 10: proposal message not recognized by router.
-    gov_unroutable = "gov" 10 "proposal message not recognized by router";
-    /// `gov` 12: invalid proposal message.
-    gov_invalid_message = "gov" 12 "invalid proposal message";
-    /// `gov` 13: expected gov account as only signer for proposal message.
-    gov_invalid_signer = "gov" 13 "expected gov account as only signer for proposal message";
-    /// `gov` 15: metadata too long.
-    gov_metadata_too_long = "gov" 15 "metadata too long";
-    /// `gov` 16: minimum deposit is too small.
-    gov_min_deposit_too_small = "gov" 16 "minimum deposit is too small";
-    /// `gov` 21: invalid proposal.
-    gov_invalid_proposal = "gov" 21 "invalid proposal";
-    /// `gov` 22: summary too long.
-    gov_summary_too_long = "gov" 22 "summary too long";
-    /// `gov` 23: invalid deposit denom.
-    gov_invalid_deposit_denom = "gov" 23 "invalid deposit denom";
+refusals! {
+    plain = PLAIN;
+    tx_decode = TX_DECODE;
+    unauthorized = UNAUTHORIZED;
+    insufficient_funds = INSUFFICIENT_FUNDS;
+    invalid_address = INVALID_ADDRESS;
+    invalid_public_key = INVALID_PUBLIC_KEY;
+    invalid_coins = INVALID_COINS;
+    out_of_gas = OUT_OF_GAS;
+    memo_too_large = MEMO_TOO_LARGE;
+    insufficient_fee = INSUFFICIENT_FEE;
+    no_signatures = NO_SIGNATURES;
+    invalid_request = INVALID_REQUEST;
+    invalid_type = INVALID_TYPE;
+    timeout_height = TIMEOUT_HEIGHT;
+    unknown_option = UNKNOWN_OPTION;
+    wrong_sequence = WRONG_SEQUENCE;
+    not_supported = NOT_SUPPORTED;
+    gov_inactive = GOV_INACTIVE;
+    gov_invalid_content = GOV_INVALID_CONTENT;
+    gov_invalid_vote = GOV_INVALID_VOTE;
+    gov_no_handler = GOV_NO_HANDLER;
+    gov_unroutable = GOV_UNROUTABLE;
+    gov_invalid_message = GOV_INVALID_MESSAGE;
+    gov_invalid_signer = GOV_INVALID_SIGNER;
+    gov_metadata_too_long = GOV_METADATA_TOO_LONG;
+    gov_min_deposit_too_small = GOV_MIN_DEPOSIT_TOO_SMALL;
+    gov_invalid_proposal = GOV_INVALID_PROPOSAL;
+    gov_summary_too_long = GOV_SUMMARY_TOO_LONG;
+    gov_invalid_deposit_denom = GOV_INVALID_DEPOSIT_DENOM;
 }
