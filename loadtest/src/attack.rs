@@ -49,7 +49,7 @@ const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Bytes in a MiB.
 /// Time in which as many connections as a measurement has must be answered before it begins.
 const SETTLE_PERIOD: Duration = Duration::from_secs(1);
-/// Longest wait for that.
+/// Maximum wait for that: a node drops the requests of a client that is gone within seconds.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 /// Calls in a valid request. The load generator spends as much time as the node on a small call that is sent
@@ -201,7 +201,14 @@ fn settle(args: &AttackArgs, node: &Node) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-    bail!("the node did not answer {connections} connections within {} s", SETTLE_MAX.as_secs());
+    if interrupt::requested() {
+        return Ok(());
+    }
+    bail!(
+        "the node refused some of {connections} connections for {} s: use fewer --clients, or raise \
+         json-rpc.max-connections of the node",
+        SETTLE_MAX.as_secs()
+    );
 }
 
 fn probe(args: &AttackArgs, node: &Node) -> anyhow::Result<Stats> {

@@ -251,5 +251,5 @@ impl TouchedAccounts {
 }
 
 fn position_number(position: usize) -> u32 {
-    u32::try_from(position).expect("a block meets below 2^32 accounts")
+    u32::try_from(position).expect("a block has fewer than 2^32 accounts")
 }
