@@ -14,7 +14,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Check dependencies, module cycles, references, unsafe code and wording; `cargo test` runs the same checks
+    /// Check dependencies, module cycles, references, names of tests, unsafe code and wording; `cargo test` runs the same checks
     Tidy,
 }
 

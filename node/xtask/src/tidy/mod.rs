@@ -5,6 +5,7 @@ mod cycles;
 mod layers;
 mod references;
 mod source;
+mod test_names;
 mod tree;
 mod unsafe_code;
 mod wording;
@@ -30,8 +31,14 @@ impl fmt::Display for Violation {
 }
 
 /// All checks.
-const CHECKS: [fn(&Tree) -> Vec<Violation>; 5] =
-    [layers::check, cycles::check, references::check, unsafe_code::check, wording::check];
+const CHECKS: [fn(&Tree) -> Vec<Violation>; 6] = [
+    layers::check,
+    cycles::check,
+    references::check,
+    test_names::check,
+    unsafe_code::check,
+    wording::check,
+];
 
 /// Prints the violations of a checkout; fails if there is one.
 pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
