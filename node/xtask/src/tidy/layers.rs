@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-const LAYERS: [&str; 30] = [
+pub(super) const LAYERS: [&str; 30] = [
     "crashdisk",
     "verify",
     "storage",

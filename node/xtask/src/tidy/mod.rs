@@ -1,6 +1,7 @@
 //! Checks of the source that the compiler does not make. Each check is a function from a [`Tree`] to violations, so
 //! that its tests can plant violations in a small tree.
 
+mod architecture;
 mod cycles;
 mod layers;
 mod references;
@@ -31,7 +32,8 @@ impl fmt::Display for Violation {
 }
 
 /// All checks.
-const CHECKS: [fn(&Tree) -> Vec<Violation>; 6] = [
+const CHECKS: [fn(&Tree) -> Vec<Violation>; 7] = [
+    architecture::check,
     layers::check,
     cycles::check,
     references::check,
