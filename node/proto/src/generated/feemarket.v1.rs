@@ -19,9 +19,7 @@ pub mod query_server {
                 crate::cosmos::evm::feemarket::v1::QueryParamsRequest,
             >,
         ) -> std::result::Result<
-            tonic::Response<
-                crate::cosmos::evm::feemarket::v1::QueryParamsResponse,
-            >,
+            tonic::Response<crate::cosmos::evm::feemarket::v1::QueryParamsResponse>,
             tonic::Status,
         >;
         /// The current base fee.
@@ -31,9 +29,7 @@ pub mod query_server {
                 crate::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
             >,
         ) -> std::result::Result<
-            tonic::Response<
-                crate::cosmos::evm::feemarket::v1::QueryBaseFeeResponse,
-            >,
+            tonic::Response<crate::cosmos::evm::feemarket::v1::QueryBaseFeeResponse>,
             tonic::Status,
         >;
         /// Gas that the last block reported.
@@ -43,9 +39,7 @@ pub mod query_server {
                 crate::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
             >,
         ) -> std::result::Result<
-            tonic::Response<
-                crate::cosmos::evm::feemarket::v1::QueryBlockGasResponse,
-            >,
+            tonic::Response<crate::cosmos::evm::feemarket::v1::QueryBlockGasResponse>,
             tonic::Status,
         >;
     }
