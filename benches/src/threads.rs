@@ -37,3 +37,13 @@ pub fn memory_kib(line: &str) -> u64 {
     let value = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
     value.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
+
+/// Bytes that this process has written to storage.
+///
+/// # Panics
+/// If the system does not report them.
+pub fn written_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/io").expect("readable");
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|number| number.trim().parse().ok()).expect("a number of bytes")
+}

@@ -1,4 +1,4 @@
-//! Files of signed transactions with random distinct senders and recipients among all accounts.
+//! Files of signed transactions between random accounts; sender and recipient differ.
 //! They are generated once from a seed on two threads, and kept under `target/`.
 //!
 //! A file has the format of the TCP ingest: a big-endian `u32` length before each EIP-2718
@@ -134,6 +134,58 @@ impl SplitMix {
     }
 }
 
+/// Draws the accounts of transactions.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    accounts: u64,
+    skew: f64,
+    seed: u64,
+    random: SplitMix,
+    /// With a skew: the sum of the weights of the accounts up to each one.
+    sums: Vec<f64>,
+}
+
+impl Draw {
+    /// Draws among `accounts` accounts. Account n has the weight n^-`skew` (Zipf distribution); 0 draws all
+    /// equally often.
+    pub fn new(accounts: usize, skew: f64, seed: u64) -> Self {
+        let mut sum = 0.0;
+        let sums = (1..=accounts).take_while(|_| skew > 0.0).map(|n| {
+            sum += (n as f64).powf(-skew);
+            sum
+        });
+        let sums = sums.collect();
+        Self { accounts: accounts as u64, skew, seed, random: SplitMix(seed), sums }
+    }
+
+    fn name(&self) -> String {
+        let skew = if self.skew > 0.0 { format!("-zipf{}", self.skew) } else { String::new() };
+        format!("{}{skew}-seed{}", self.accounts, self.seed)
+    }
+
+    fn account(&mut self) -> u64 {
+        let Some(sum) = self.sums.last() else { return self.random.below(self.accounts) };
+        // 53 random bits are all that a fraction can have.
+        let point = self.random.below(1 << 53) as f64 / (1_u64 << 53) as f64 * sum;
+        self.sums.partition_point(|sum| *sum <= point) as u64
+    }
+
+    /// Sender and recipient of a transaction.
+    fn pair(&mut self) -> (u64, u64) {
+        let from = self.account();
+        if self.sums.is_empty() {
+            let other = self.random.below(self.accounts - 1);
+            return (from, if other >= from { other + 1 } else { other });
+        }
+        loop {
+            let to = self.account();
+            if to != from {
+                return (from, to);
+            }
+        }
+    }
+}
+
 /// One transaction before its signature.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
@@ -145,8 +197,8 @@ struct Plan {
 
 /// The file with at least `count` transactions between `accounts`. Missing transactions are
 /// appended.
-pub fn file(accounts: &[Address], kind: Kind, seed: u64, count: u64) -> PathBuf {
-    let stem = format!("{}-{}-seed{seed}", kind.name(), accounts.len());
+pub fn file(accounts: &[Address], kind: Kind, mut draw: Draw, count: u64) -> PathBuf {
+    let stem = format!("{}-{}", kind.name(), draw.name());
     let (path, info) = (
         cache_folder().join(format!("{stem}.signed")),
         cache_folder().join(format!("{stem}.signed-count")),
@@ -160,12 +212,9 @@ pub fn file(accounts: &[Address], kind: Kind, seed: u64, count: u64) -> PathBuf 
         return path;
     }
     eprintln!("signing {} transactions, once", count - have);
-    let mut random = SplitMix(seed);
     let mut nonces = vec![0u64; accounts.len()];
     let mut plan = |n: u64| {
-        let from = random.below(accounts.len() as u64);
-        let other = random.below(accounts.len() as u64 - 1);
-        let to = if other >= from { other + 1 } else { other };
+        let (from, to) = draw.pair();
         let nonce = nonces[from as usize];
         nonces[from as usize] += 1;
         Plan { from: from as u32, nonce, to: to as u32, token: kind.is_token(n) }
