@@ -20,58 +20,70 @@ pub(super) fn put_hex(out: &mut Vec<u8>, value: u128) {
     text[PREFIX..PREFIX + 8].copy_from_slice(&hex_digits((first >> 32) as u32));
     text[PREFIX + 8..PREFIX + MAX_HEX_DIGITS].copy_from_slice(&hex_digits(first as u32));
     text[PREFIX + digits] = b'"';
-    // All of it, as a copy of a known length is two moves; what is too much goes again.
+    // A copy of a known length is two moves; the surplus is removed.
     let end = out.len() + PREFIX + digits + 1;
     out.extend_from_slice(&text);
     out.truncate(end);
 }
 
-/// The eight hexadecimal digits of a number, all at once: a byte for each.
+/// The eight hexadecimal digits of a number, one byte each, computed together.
 const fn hex_digits(value: u32) -> [u8; 8] {
     let mut nibbles = value as u64;
     nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
     nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff;
     nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // A one in each byte above nine, which has to skip from behind '9' to 'a'.
+    // A one in each byte above nine, where the letters begin.
     let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
     (nibbles + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
 }
 
-/// The columns of an answer: JSON values with commas between them.
+/// The columns of an answer. Each is in pieces, which are JSON values with a comma after each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerWriter<'a> {
-    pub(super) reward: &'a [u8],
-    pub(super) base_fee: &'a [u8],
+    pub(super) reward: &'a [&'a [u8]],
+    pub(super) base_fee: &'a [&'a [u8]],
     pub(super) next_base_fee: &'a str,
-    pub(super) ratio: &'a [u8],
-    pub(super) blob_fee: &'a [u8],
+    pub(super) ratio: &'a [&'a [u8]],
+    pub(super) blob_fee: &'a [&'a [u8]],
     pub(super) next_blob_fee: &'a str,
-    pub(super) blob_ratio: &'a [u8],
+    pub(super) blob_ratio: &'a [&'a [u8]],
 }
 
 /// Bytes of the names of an answer.
 const NAMES: usize = 192;
 
 impl AnswerWriter<'_> {
-    /// Puts an answer together; without percentiles it has no rewards.
-    pub(super) fn write(&self, oldest: u64, rewarded: bool) -> Vec<u8> {
+    /// Writes the answer; without percentiles it has no rewards.
+    pub(super) fn write(&self, oldest: u64, has_rewards: bool) -> Vec<u8> {
         let columns = [self.reward, self.base_fee, self.ratio, self.blob_fee, self.blob_ratio];
-        let length = columns.iter().map(|column| column.len()).sum::<usize>() + NAMES;
-        let mut out = Vec::with_capacity(length);
+        let length = columns.iter().flat_map(|pieces| pieces.iter()).map(|piece| piece.len());
+        let mut out = Vec::with_capacity(length.sum::<usize>() + NAMES);
         out.extend_from_slice(b"{\"oldestBlock\":");
         put_hex(&mut out, oldest.into());
-        let mut put =
-            |pieces: &[&[u8]]| pieces.iter().for_each(|piece| out.extend_from_slice(piece));
-        if rewarded {
-            put(&[b",\"reward\":[", self.reward, b"]"]);
+        if has_rewards {
+            put_list(&mut out, "reward", self.reward, None);
         }
-        let (next, next_blob) = (self.next_base_fee.as_bytes(), self.next_blob_fee.as_bytes());
-        put(&[b",\"baseFeePerGas\":[", self.base_fee, b",", next]);
-        put(&[b"],\"gasUsedRatio\":[", self.ratio]);
-        put(&[b"],\"baseFeePerBlobGas\":[", self.blob_fee, b",", next_blob]);
-        put(&[b"],\"blobGasUsedRatio\":[", self.blob_ratio, b"]}"]);
+        put_list(&mut out, "baseFeePerGas", self.base_fee, Some(self.next_base_fee));
+        put_list(&mut out, "gasUsedRatio", self.ratio, None);
+        put_list(&mut out, "baseFeePerBlobGas", self.blob_fee, Some(self.next_blob_fee));
+        put_list(&mut out, "blobGasUsedRatio", self.blob_ratio, None);
+        out.push(b'}');
         out
     }
+}
+
+/// Appends a member whose value is the list of a column's values and of one more, if there is one.
+fn put_list(out: &mut Vec<u8>, name: &str, pieces: &[&[u8]], last: Option<&str>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":[");
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+    match last {
+        Some(last) => out.extend_from_slice(last.as_bytes()),
+        // The comma after the last value.
+        None => out.truncate(out.len() - usize::from(out.ends_with(b","))),
+    }
+    out.push(b']');
 }
 
 #[cfg(test)]

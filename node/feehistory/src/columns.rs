@@ -1,316 +1,185 @@
-//! The rows of recent blocks in memory, in the form in which they are answered: columns of JSON
-//! text, so that an answer is a few slices put together.
+//! The rows of recent blocks in memory, in the form in which they are answered: columns of JSON text, so that an
+//! answer is a few slices joined together.
 //!
-//! Filled from stored rows, block after block; a block that is not here is read from the chain.
-//! Rewards depend on the percentiles: the columns of lists that are asked for are kept and grow with
-//! the chain, those of others are written from the tips.
+//! The rows are added block after block. They are in immutable chunks, and an answer is written from the chunks
+//! that were there when it began, without a lock. Rewards depend on the percentiles: their texts are cached by
+//! chunk and list of percentiles.
 
-use super::{AnswerWriter, RowReader, Text, put_hex};
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError, RwLock},
-};
+mod chunk;
+mod rewards;
 
-/// Blocks held: a request for the most blocks at the head, and one that lags as far behind.
+use super::{AnswerWriter, FeeEntry};
+use arc_swap::ArcSwap;
+use chunk::{CHUNK_BLOCKS, Chunk, Column};
+use rewards::RewardTexts;
+use std::sync::Arc;
+
+/// Minimum number of blocks in memory, if they have few tips: the maximum of a request at the head, and of one
+/// that begins as far behind the head.
 pub const RECENT_BLOCKS: usize = 4096;
-/// Tips held in all blocks: 24 bytes each, so at most about 100 MB.
+/// Maximum number of tips of all blocks in memory: 24 bytes each, about 100 MB.
 const MAX_TIPS: usize = 4 << 20;
-/// Lists of percentiles whose rewards are kept as text: wallets and libraries have few forms of the
-/// question. With the bound below at most some 30 MB.
-const MAX_LISTS: usize = 32;
-/// Most percentiles of such a list.
-const MAX_LIST_PERCENTILES: usize = 16;
 
-/// One block's row, ready to be written into answers.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FeeEntry {
-    /// Base fee as a JSON string.
-    pub base_fee: Box<str>,
-    /// Base fee of the next block as a JSON string.
-    pub next_base_fee: Box<str>,
-    /// Gas used over gas limit, as a JSON number.
-    pub gas_used_ratio: Box<str>,
-    /// Blob base fee as a JSON string.
-    pub blob_base_fee: Box<str>,
-    /// Blob base fee of the next block as a JSON string.
-    pub next_blob_base_fee: Box<str>,
-    /// Blob gas used over the most there may be, as a JSON number.
-    pub blob_gas_used_ratio: Box<str>,
-    gas_used: u64,
-    tips: Box<[u128]>,
-    gas: Box<[u64]>,
-}
-
-impl FeeEntry {
-    /// Takes a stored row.
-    ///
-    /// # Errors
-    /// When its scalars cannot be read.
-    pub fn new(row: &RowReader<'_>) -> alloy_rlp::Result<Self> {
-        let scalars = row.scalars()?;
-        let (tips, gas): (Vec<u128>, Vec<u64>) = row.tips().unzip();
-        let hex = |value: u128| format!("\"{value:#x}\"").into();
-        Ok(Self {
-            base_fee: row.text(Text::BaseFee)?.into(),
-            next_base_fee: hex(scalars.next_base_fee.into()),
-            gas_used_ratio: row.text(Text::GasUsedRatio)?.into(),
-            blob_base_fee: row.text(Text::BlobBaseFee)?.into(),
-            next_blob_base_fee: hex(scalars.next_blob_base_fee),
-            blob_gas_used_ratio: row.text(Text::BlobGasUsedRatio)?.into(),
-            gas_used: row.gas_used,
-            tips: tips.into(),
-            gas: gas.into(),
-        })
-    }
-
-    /// The effective tip at a percentile, as [`super::FeeRow::rewards`].
-    pub fn reward(&self, percentile: f64) -> u128 {
-        let Some(last) = self.tips.len().checked_sub(1) else { return 0 };
-        let threshold = (self.gas_used as f64 * percentile / 100.0) as u64;
-        self.tips[self.gas.partition_point(|gas| *gas < threshold).min(last)]
-    }
-
-    fn put_rewards(&self, out: &mut Vec<u8>, percentiles: &[f64]) {
-        put_rewards(out, percentiles, |percentile| self.reward(percentile));
-    }
-}
-
-/// Writes the rewards of a block as a JSON list.
-pub(super) fn put_rewards(out: &mut Vec<u8>, percentiles: &[f64], reward: impl Fn(f64) -> u128) {
-    out.push(b'[');
-    for (index, percentile) in percentiles.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        put_hex(out, reward(*percentile));
-    }
-    out.push(b']');
-}
-
-/// JSON values of consecutive blocks, a comma after each.
-#[derive(Debug, Default)]
-struct Column {
-    text: Vec<u8>,
-    /// Where each value ends, behind its comma, counted from the first byte there ever was.
-    ends: VecDeque<usize>,
-    /// Bytes ever taken off the front: where the first value begins.
-    start: usize,
-    /// Bytes before the first one still held.
-    cut: usize,
-}
-
-impl Column {
-    fn push(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
-        put(&mut self.text);
-        self.text.push(b',');
-        self.ends.push_back(self.cut + self.text.len());
-    }
-
-    fn pop(&mut self) {
-        let Some(end) = self.ends.pop_front() else { return };
-        self.start = end;
-        // Moving what is left costs little if it is rare.
-        if 2 * (self.start - self.cut) > self.text.len() {
-            self.text.drain(..self.start - self.cut);
-            self.cut = self.start;
-        }
-    }
-
-    /// The values of `count` blocks from the one at `first`, commas between them.
-    fn slice(&self, first: usize, count: usize) -> &[u8] {
-        if count == 0 {
-            return &[];
-        }
-        let from = first.checked_sub(1).map_or(self.start, |before| self.ends[before]);
-        let to = self.ends[first + count - 1] - 1;
-        &self.text[from - self.cut..to - self.cut]
-    }
-}
-
-/// The rewards of consecutive blocks for one list of percentiles.
-#[derive(Debug)]
-struct Rewards {
-    percentiles: Vec<f64>,
-    first: u64,
-    column: Column,
-}
-
-impl Rewards {
-    fn end(&self) -> u64 {
-        self.first + self.column.ends.len() as u64
-    }
-
-    /// Makes the column reach from `first` to `last` at least, of what `recent` holds.
-    fn reach(&mut self, recent: &Recent, first: u64, last: u64) {
-        while self.first < recent.first && !self.column.ends.is_empty() {
-            self.column.pop();
-            self.first += 1;
-        }
-        if self.column.ends.is_empty() || first < self.first {
-            // What is asked for in several places is soon held from the lowest of them on.
-            let end = if self.column.ends.is_empty() { last + 1 } else { self.end() };
-            *self = Self {
-                percentiles: std::mem::take(&mut self.percentiles),
-                first,
-                column: Column::default(),
-            };
-            self.extend(recent, end.max(last + 1));
-        } else {
-            self.extend(recent, last + 1);
-        }
-    }
-
-    fn extend(&mut self, recent: &Recent, end: u64) {
-        while self.end() < end {
-            let row = &recent.rows[recent.index(self.end())];
-            self.column.push(|out| row.put_rewards(out, &self.percentiles));
-        }
-    }
-}
-
-/// Rows of consecutive blocks.
+/// The rows of consecutive blocks. Immutable; a new block makes a new value, which shares all chunks but the
+/// last.
 #[derive(Debug, Default)]
 struct Recent {
-    first: u64,
-    rows: VecDeque<FeeEntry>,
+    chunks: Vec<Arc<Chunk>>,
+    /// The id of the next chunk.
+    next_id: u64,
     tips: usize,
-    base_fee: Column,
-    ratio: Column,
-    blob_fee: Column,
-    blob_ratio: Column,
 }
 
 impl Recent {
-    /// The block after the last one held.
+    /// The first block; meaningless without blocks.
+    fn first(&self) -> u64 {
+        let stored = self.chunks.first().map_or(0, |chunk| chunk.first);
+        stored.max(self.end().saturating_sub(RECENT_BLOCKS as u64))
+    }
+
+    /// The block after the last one.
     fn end(&self) -> u64 {
-        self.first + self.rows.len() as u64
+        self.chunks.last().map_or(0, |chunk| chunk.end())
     }
 
-    /// Where a block that is held is.
-    fn index(&self, number: u64) -> usize {
-        usize::try_from(number - self.first).expect("some thousand rows are held")
+    fn has(&self, first: u64, last: u64) -> bool {
+        !self.chunks.is_empty() && self.first() <= first && first <= last && last < self.end()
     }
 
-    fn columns(&mut self) -> [&mut Column; 4] {
-        [&mut self.base_fee, &mut self.ratio, &mut self.blob_fee, &mut self.blob_ratio]
-    }
-
-    fn push(&mut self, number: u64, entry: FeeEntry) {
-        if self.rows.is_empty() || number != self.end() {
-            *self = Self { first: number, ..Self::default() };
+    /// These rows and that of a block. If it does not follow the last one, it is the only one.
+    fn with(&self, number: u64, entry: Arc<FeeEntry>) -> Self {
+        let (mut chunks, mut tips) = (self.chunks.clone(), self.tips);
+        if number != self.end() {
+            (chunks, tips) = (Vec::new(), 0);
         }
-        let texts = [
-            &entry.base_fee,
-            &entry.gas_used_ratio,
-            &entry.blob_base_fee,
-            &entry.blob_gas_used_ratio,
-        ];
-        for (column, text) in self.columns().into_iter().zip(texts) {
-            column.push(|out| out.extend_from_slice(text.as_bytes()));
+        tips += entry.tips();
+        let open = chunks.pop_if(|chunk| chunk.entries.len() < CHUNK_BLOCKS);
+        let chunk = match open {
+            Some(open) => open.with(self.next_id, entry),
+            None => Chunk::new(self.next_id, number).with(self.next_id, entry),
+        };
+        chunks.push(Arc::new(chunk));
+        let surplus = |chunks: &[Arc<Chunk>], tips: usize| {
+            chunks.len() > RECENT_BLOCKS.div_ceil(CHUNK_BLOCKS) + 1
+                || (tips > MAX_TIPS && chunks.len() > 1)
+        };
+        while surplus(&chunks, tips) {
+            tips -= chunks.remove(0).tips();
         }
-        self.tips += entry.tips.len();
-        self.rows.push_back(entry);
-        while self.rows.len() > RECENT_BLOCKS || (self.tips > MAX_TIPS && self.rows.len() > 1) {
-            let Some(gone) = self.rows.pop_front() else { break };
-            self.first += 1;
-            self.tips -= gone.tips.len();
-            for column in self.columns() {
-                column.pop();
-            }
-        }
+        Self { chunks, next_id: self.next_id + 1, tips }
     }
 
-    fn holds(&self, first: u64, last: u64) -> bool {
-        self.first <= first && first <= last && last < self.end()
+    /// The chunks with the blocks `first` to `last`, each with the position and the number of these blocks.
+    fn spans(&self, first: u64, last: u64) -> impl Iterator<Item = Span<'_>> {
+        let start = self.chunks.partition_point(|chunk| chunk.end() <= first);
+        let chunks = self.chunks[start..].iter().take_while(move |chunk| chunk.first <= last);
+        chunks.map(move |chunk| {
+            let (from, to) = (chunk.first.max(first), chunk.end().min(last + 1));
+            Span { chunk, at: (from - chunk.first) as usize, count: (to - from) as usize }
+        })
     }
 }
 
-/// The rows of recent blocks. Writers are rare and short: one row a block.
+/// Some blocks of a chunk.
+#[derive(Clone, Copy, Debug)]
+struct Span<'a> {
+    chunk: &'a Chunk,
+    at: usize,
+    count: usize,
+}
+
+impl<'a> Span<'a> {
+    fn slice(&self, column: impl Fn(&'a Chunk) -> &'a Column) -> &'a [u8] {
+        column(self.chunk).slice(self.at, self.count)
+    }
+}
+
+/// The rows of recent blocks. One thread adds rows, and any number of threads read.
 #[derive(Debug, Default)]
 pub struct FeeColumns {
-    recent: RwLock<Recent>,
-    /// The last one used is the last. Locked after `recent`.
-    lists: Mutex<Vec<Rewards>>,
+    recent: ArcSwap<Recent>,
+    rewards: RewardTexts,
 }
 
 impl FeeColumns {
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Recent> {
-        self.recent.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The block to be pushed next so that nothing is left out; `None` while nothing is held.
+    /// The block to add next so that no block is missing; `None` without blocks.
     pub fn next(&self) -> Option<u64> {
-        let recent = self.read();
-        (!recent.rows.is_empty()).then(|| recent.end())
+        let recent = self.recent.load();
+        (!recent.chunks.is_empty()).then(|| recent.end())
     }
 
-    /// Adds the row of a block. One that does not follow the last begins anew.
+    /// Adds the row of a block. If it does not follow the last one, the others are removed.
     pub fn push(&self, number: u64, entry: FeeEntry) {
-        self.recent.write().unwrap_or_else(PoisonError::into_inner).push(number, entry);
+        let entry = Arc::new(entry);
+        self.recent.rcu(|recent| recent.with(number, Arc::clone(&entry)));
     }
 
-    /// Whether the blocks `first` to `last` are all held.
-    pub fn holds(&self, first: u64, last: u64) -> bool {
-        self.read().holds(first, last)
+    /// Whether the rows of all blocks from `first` to `last` are in memory.
+    pub fn has(&self, first: u64, last: u64) -> bool {
+        self.recent.load().has(first, last)
     }
 
-    /// The answer of `eth_feeHistory` for the blocks `first` to `last` as JSON text; `None` unless
-    /// all of them are held.
+    /// The answer of `eth_feeHistory` for the blocks `first` to `last` as JSON text; `None` unless all of them
+    /// are in memory.
     pub fn answer(&self, first: u64, last: u64, percentiles: &[f64]) -> Option<Vec<u8>> {
-        let recent = self.read();
-        if !recent.holds(first, last) {
+        let recent = self.recent.load_full();
+        if !recent.has(first, last) {
             return None;
         }
-        let (at, count) = (recent.index(first), recent.index(last) + 1 - recent.index(first));
-        let newest = &recent.rows[at + count - 1];
-        let columns = |reward: &[u8]| {
-            AnswerWriter {
-                reward,
-                base_fee: recent.base_fee.slice(at, count),
-                next_base_fee: &newest.next_base_fee,
-                ratio: recent.ratio.slice(at, count),
-                blob_fee: recent.blob_fee.slice(at, count),
-                next_blob_fee: &newest.next_blob_base_fee,
-                blob_ratio: recent.blob_ratio.slice(at, count),
-            }
-            .write(first, !percentiles.is_empty())
+        let spans: Vec<_> = recent.spans(first, last).collect();
+        let newest =
+            spans.last().and_then(|span| span.chunk.entries.get(span.at + span.count - 1))?;
+        let rewards = self.rewards(&spans, percentiles);
+        let rewards: Vec<_> = rewards.iter().map(RewardSlice::text).collect();
+        let column = |column: fn(&Chunk) -> &Column| -> Vec<&[u8]> {
+            spans.iter().map(|span| span.slice(column)).collect()
         };
+        let writer = AnswerWriter {
+            reward: &rewards,
+            base_fee: &column(|chunk| &chunk.base_fee),
+            next_base_fee: &newest.next_base_fee,
+            ratio: &column(|chunk| &chunk.ratio),
+            blob_fee: &column(|chunk| &chunk.blob_fee),
+            next_blob_fee: &newest.next_blob_base_fee,
+            blob_ratio: &column(|chunk| &chunk.blob_ratio),
+        };
+        Some(writer.write(first, !percentiles.is_empty()))
+    }
+
+    /// The rewards of the blocks of each span.
+    fn rewards(&self, spans: &[Span<'_>], percentiles: &[f64]) -> Vec<RewardSlice> {
         if percentiles.is_empty() {
-            return Some(columns(&[]));
+            return Vec::new();
         }
-        if percentiles.len() > MAX_LIST_PERCENTILES {
-            let mut rewards = Column::default();
-            for row in recent.rows.range(at..at + count) {
-                rewards.push(|out| row.put_rewards(out, percentiles));
-            }
-            return Some(columns(rewards.slice(0, count)));
-        }
-        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut list = match lists.iter().position(|list| list.percentiles == percentiles) {
-            Some(known) => lists.remove(known),
+        let of_span = |span: &Span<'_>| match self.rewards.of_chunk(span.chunk, percentiles) {
+            Some(column) => RewardSlice { column, at: span.at, count: span.count },
             None => {
-                let percentiles = percentiles.to_vec();
-                Rewards { percentiles, first, column: Column::default() }
+                let column = span.chunk.rewards(span.at, span.count, percentiles);
+                RewardSlice { column: Arc::new(column), at: 0, count: span.count }
             }
         };
-        if lists.len() >= MAX_LISTS {
-            lists.remove(0);
-        }
-        // The rows may have begun anew, somewhere else.
-        if list.end() > recent.end() {
-            list.column = Column::default();
-        }
-        list.reach(&recent, first, last);
-        let from = usize::try_from(first - list.first).ok()?;
-        let answer = columns(list.column.slice(from, count));
-        lists.push(list);
-        Some(answer)
+        spans.iter().map(of_span).collect()
+    }
+}
+
+/// The rewards of some consecutive blocks.
+struct RewardSlice {
+    column: Arc<Column>,
+    at: usize,
+    count: usize,
+}
+
+impl RewardSlice {
+    fn text(&self) -> &[u8] {
+        self.column.slice(self.at, self.count)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::FeeRow, super::Tip, *};
+    use super::{chunk::CHUNK_BLOCKS, *};
+    use crate::{FeeRow, RowReader, Tip};
+    use std::collections::VecDeque;
 
     fn entry(base_fee: u64, tips: usize) -> FeeEntry {
         let gas_used = 21_000 * tips as u64;
@@ -320,13 +189,13 @@ mod tests {
     }
 
     fn rewards(columns: &FeeColumns, first: u64, last: u64, list: &[f64]) -> serde_json::Value {
-        let text = columns.answer(first, last, list).expect("held");
+        let text = columns.answer(first, last, list).expect("stored");
         let mut answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         answer["reward"].take()
     }
 
     #[test]
-    fn the_oldest_give_way() {
+    fn the_oldest_blocks_are_removed() {
         let columns = FeeColumns::default();
         assert_eq!(columns.next(), None);
         for number in 7..7 + 2 * RECENT_BLOCKS as u64 {
@@ -335,9 +204,9 @@ mod tests {
         let last = 6 + 2 * RECENT_BLOCKS as u64;
         let first = last + 1 - RECENT_BLOCKS as u64;
         assert_eq!(columns.next(), Some(last + 1));
-        assert!(columns.holds(first, last));
-        assert!(!columns.holds(first - 1, last) && !columns.holds(first, last + 1));
-        let text = columns.answer(first, last, &[]).expect("held");
+        assert!(columns.has(first, last));
+        assert!(!columns.has(first - 1, last) && !columns.has(first, last + 1));
+        let text = columns.answer(first, last, &[]).expect("stored");
         let answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let fees = answer["baseFeePerGas"].as_array().expect("a list");
         assert_eq!(fees.len(), RECENT_BLOCKS + 1);
@@ -346,20 +215,20 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_begins_anew() {
+    fn a_gap_removes_all_blocks() {
         let columns = FeeColumns::default();
         columns.push(10, entry(1, 3));
         assert_eq!(rewards(&columns, 10, 10, &[100.0]), serde_json::json!([["0x2"]]));
         columns.push(3, entry(3, 2));
-        assert!(!columns.holds(10, 10));
+        assert!(!columns.has(10, 10));
         assert_eq!(rewards(&columns, 3, 3, &[100.0]), serde_json::json!([["0x1"]]));
     }
 
     #[test]
-    fn kept_rewards_are_those_of_the_tips() {
+    fn cached_rewards_are_those_of_the_tips() {
         let columns = FeeColumns::default();
         let mut lists: Vec<Vec<f64>> = (0..40).map(|list| vec![f64::from(list), 77.5]).collect();
-        lists.push((0..MAX_LIST_PERCENTILES as u32 + 1).map(f64::from).collect());
+        lists.push((0..17_u32).map(f64::from).collect());
         let mut held = VecDeque::new();
         for number in 0..RECENT_BLOCKS as u64 + 500 {
             let row = entry(number, (number % 7) as usize);
@@ -382,22 +251,47 @@ mod tests {
             let found = rewards(&columns, held[from].0, held[to].0, list);
             assert_eq!(found, serde_json::json!(expected), "{from} to {to} at {number}");
         }
-        assert!(columns.lists.lock().unwrap().len() <= MAX_LISTS);
+        assert!(columns.rewards.bytes() <= RewardTexts::MAX_BYTES);
     }
 
+    /// Answers that begin and end at, before and after the limits of chunks.
     #[test]
-    fn kept_rewards_are_extended_to_blocks_before_their_start() {
-        for start in 1..5 {
-            let columns = FeeColumns::default();
-            for number in 0..6 {
-                columns.push(number, entry(number, number as usize + 1));
-            }
-            // The first question makes the column start at `start`; its tips are 0 to `number`.
-            for first in [start, start - 1, start + 1, start] {
-                let expected: Vec<_> = (first..6).map(|number| [format!("{number:#x}")]).collect();
-                let found = rewards(&columns, first, 5, &[100.0]);
-                assert_eq!(found, serde_json::json!(expected), "{first} after {start}");
-            }
+    fn answers_join_chunks() {
+        let columns = FeeColumns::default();
+        let size = CHUNK_BLOCKS as u64;
+        (0..3 * size).for_each(|number| columns.push(number, entry(number, 1)));
+        let limits = [0, 1, size - 1, size, size + 1, 2 * size - 1, 2 * size, 3 * size - 1];
+        for (first, last) in limits.iter().flat_map(|first| limits.map(|last| (*first, last))) {
+            let text = columns.answer(first, last, &[50.0]);
+            assert_eq!(text.is_some(), first <= last, "{first} to {last}");
+            let Some(text) = text else { continue };
+            let answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+            let fees: Vec<_> = (first..=last).map(|number| format!("{number:#x}")).collect();
+            let found = answer["baseFeePerGas"].as_array().expect("a list");
+            assert_eq!(found[..found.len() - 1], fees, "{first} to {last}");
+            assert_eq!(answer["reward"].as_array().expect("a list").len(), fees.len());
         }
+    }
+
+    /// An answer is written from blocks that a reader holds, while others are added.
+    #[test]
+    fn readers_keep_what_they_read() {
+        let columns = FeeColumns::default();
+        columns.push(5, entry(5, 1));
+        let before = columns.recent.load_full();
+        (6..6 + 2 * RECENT_BLOCKS as u64).for_each(|number| columns.push(number, entry(number, 1)));
+        assert!(before.has(5, 5) && !columns.has(5, 5));
+    }
+
+    /// Tips are limited too, but the newest chunk stays.
+    #[test]
+    fn blocks_with_many_tips_are_removed_earlier() {
+        let columns = FeeColumns::default();
+        let tips = MAX_TIPS / CHUNK_BLOCKS / 2 + 1;
+        (0..3 * CHUNK_BLOCKS as u64).for_each(|number| columns.push(number, entry(number, tips)));
+        let recent = columns.recent.load();
+        let stored: usize = recent.chunks.iter().map(|chunk| chunk.tips()).sum();
+        assert!(stored <= MAX_TIPS);
+        assert_eq!(recent.first(), 2 * CHUNK_BLOCKS as u64);
     }
 }

@@ -2,18 +2,20 @@
 //! effective tips, written with the block, so that `eth_feeHistory` reads no receipts.
 //!
 //! The pipeline creates a [`FeeRow`] and the chain stores it. [`RowReader`] finds percentiles in a stored row
-//! without decoding its tips. [`FeeColumns`] holds the rows of recent blocks in memory in the form of
+//! without decoding its tips. [`FeeColumns`] has the rows of recent blocks in memory in the form of
 //! responses, and [`StoredAnswer`] writes the response about older ones. This crate never reads a block or a
 //! receipt.
 
 mod answer;
 mod columns;
+mod entry;
 mod of_block;
 mod row;
 mod stored;
 
 use answer::{AnswerWriter, put_hex};
-pub use columns::{FeeColumns, FeeEntry, RECENT_BLOCKS};
+pub use columns::{FeeColumns, RECENT_BLOCKS};
+pub use entry::FeeEntry;
 pub use of_block::fee_row;
 pub use row::{FeeRow, RowReader, Text, Tip};
 pub use stored::StoredAnswer;

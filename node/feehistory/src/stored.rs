@@ -1,12 +1,12 @@
-//! The answer about blocks that are not held in memory, written row by row as they are read.
+//! The answer about blocks that are not in memory, written row by row as they are read.
 
-use super::{AnswerWriter, RowReader, Text, columns::put_rewards};
+use super::{AnswerWriter, RowReader, Text, entry::put_rewards};
 
 /// Bytes of text of a reward, and of a price or ratio.
 const REWARD_CHARS: usize = 14;
 const SCALAR_CHARS: usize = 16;
 
-/// Collects the rows of consecutive blocks, in columns with a comma behind each value.
+/// Collects the rows of consecutive blocks, in columns with a comma after each value.
 #[derive(Clone, Debug)]
 pub struct StoredAnswer<'p> {
     first: u64,
@@ -62,21 +62,16 @@ impl<'p> StoredAnswer<'p> {
     /// The answer as JSON text.
     pub fn finish(self) -> Vec<u8> {
         AnswerWriter {
-            reward: without_comma(&self.reward),
-            base_fee: without_comma(&self.base_fee),
+            reward: &[&self.reward],
+            base_fee: &[&self.base_fee],
             next_base_fee: &format!("\"{:#x}\"", self.next_base_fee),
-            ratio: without_comma(&self.ratio),
-            blob_fee: without_comma(&self.blob_fee),
+            ratio: &[&self.ratio],
+            blob_fee: &[&self.blob_fee],
             next_blob_fee: &format!("\"{:#x}\"", self.next_blob_fee),
-            blob_ratio: without_comma(&self.blob_ratio),
+            blob_ratio: &[&self.blob_ratio],
         }
         .write(self.first, !self.percentiles.is_empty())
     }
-}
-
-/// A column without the comma behind its last value.
-fn without_comma(column: &[u8]) -> &[u8] {
-    column.strip_suffix(b",").unwrap_or(column)
 }
 
 #[cfg(test)]
