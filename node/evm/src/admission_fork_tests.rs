@@ -149,7 +149,7 @@ impl World {
             spec: &self.spec,
             modules: None,
             state: &OneSender,
-            hashes: &|_: u64| None,
+            host: &|_: u64| None,
             header: &self.parent,
         })
     }

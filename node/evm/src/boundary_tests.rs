@@ -1,8 +1,8 @@
 //! Rules of the protocol at their exact boundaries, through the block builder and simulated blocks.
 
 use super::{
-    BlockBuilder, BlockHashes, Call, CallSite, Executed, PARENT_UNKNOWN, SimulateBlock,
-    SimulateOptions, TxError, put_parent_hash,
+    BlockBuilder, Call, CallSite, Executed, ExecutionCaches, ExecutionHost, PARENT_UNKNOWN,
+    SimulateBlock, SimulateOptions, TxError, put_parent_hash,
 };
 use alloy_consensus::{Header, SignableTransaction, TxLegacy};
 use alloy_eips::{
@@ -131,18 +131,30 @@ fn no_root(_: &StateChanges) -> Result<B256, super::StateError> {
     Ok(B256::ZERO)
 }
 
-/// Executes transactions in a block, with the fast path of transfers or without.
+/// A host with caches and without block hashes.
+#[derive(Default)]
+struct FastHost(ExecutionCaches);
+
+impl ExecutionHost for FastHost {
+    fn block_hash(&self, _: u64) -> Result<Option<B256>, super::StateError> {
+        Ok(None)
+    }
+
+    fn caches(&self) -> Option<&ExecutionCaches> {
+        Some(&self.0)
+    }
+}
+
+/// Executes transactions in a block, by the plain executor or by the fast paths.
 fn run(
     world: &World,
     header: &Header,
     txs: &[RecoveredTx],
-    is_interpreted: bool,
+    is_plain: bool,
 ) -> (Vec<Result<u64, TxError>>, Executed) {
-    let (spec, hashes) = (spec(), |_: u64| None);
-    let mut block = BlockBuilder::start(&spec, world, &hashes, None, header).unwrap();
-    if is_interpreted {
-        block = block.interpreted();
-    }
+    let (spec, plain, fast) = (spec(), |_: u64| None, FastHost::default());
+    let host: &dyn ExecutionHost = if is_plain { &plain } else { &fast };
+    let mut block = BlockBuilder::start(&spec, world, host, None, header).unwrap();
     let verdicts = txs.iter().map(|tx| block.push(tx, &no_root).unwrap()).collect();
     (verdicts, block.finish(&[], Some(&[])).unwrap())
 }
@@ -153,7 +165,7 @@ fn run_both_ways(
     header: &Header,
     txs: &[RecoveredTx],
 ) -> (Vec<Result<u64, TxError>>, Executed) {
-    let [fast, slow] = [false, true].map(|is_interpreted| run(world, header, txs, is_interpreted));
+    let [fast, slow] = [false, true].map(|is_plain| run(world, header, txs, is_plain));
     assert_eq!(format!("{:?}", fast.0), format!("{:?}", slow.0));
     assert_eq!(fast.1, slow.1);
     fast
@@ -250,7 +262,8 @@ fn history_contract_reuses_its_slots_after_8191_blocks() {
 
         let (spec, hashes) = (spec(), |_: u64| None);
         let unknown = Header { parent_hash: PARENT_UNKNOWN, ..header.clone() };
-        let block = BlockBuilder::start_early(&spec, &world, &hashes, None, &unknown).unwrap();
+        let block =
+            BlockBuilder::start_before_parent(&spec, &world, &hashes, None, &unknown).unwrap();
         let mut early = block.finish(&[], Some(&[])).unwrap();
         put_parent_hash(&mut early.changes, number, header.parent_hash);
         assert_eq!(early, executed, "block {number}");
@@ -260,8 +273,8 @@ fn history_contract_reuses_its_slots_after_8191_blocks() {
 /// Logs of one simulated call: the address that logged, and the position in the block.
 fn simulated_logs(world: &World, value: u64, trace_transfers: bool) -> Vec<(Address, usize)> {
     let (spec, parent) = (spec(), header(1));
-    let hashes: &dyn BlockHashes = &|_: u64| None;
-    let site = CallSite { spec: &spec, modules: None, state: world, hashes, header: &parent };
+    let host: &dyn ExecutionHost = &|_: u64| None;
+    let site = CallSite { spec: &spec, modules: None, state: world, host, header: &parent };
     let call = Call {
         from: SENDER,
         to: TxKind::Call(RECIPIENT),

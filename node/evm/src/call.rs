@@ -15,7 +15,7 @@ use revm::{
 use storage::{Account, StateRead};
 
 use super::{
-    BlockHashes, StateError,
+    ExecutionHost, StateError,
     environment::Environment,
     machine::{GIVEN_UP, Machine, MachineError},
     overlay::Overlay,
@@ -164,7 +164,7 @@ pub struct CallSite<'a, S> {
     /// The state before the call.
     pub state: &'a S,
     /// Hashes for BLOCKHASH.
-    pub hashes: &'a dyn BlockHashes,
+    pub host: &'a dyn ExecutionHost,
     /// Number, time, coinbase, base fee and other values that the call can read.
     pub header: &'a Header,
 }
@@ -326,7 +326,7 @@ where
         call: &Call,
         gas_cap: u64,
     ) -> Result<(CallResult, Overlay<'m, S>), CallError> {
-        if self.hashes.is_given_up() {
+        if self.host.is_given_up() {
             return Err(CallError::GivenUp);
         }
         let mut machine = self.machine_over(overlay, call, ())?;
@@ -339,7 +339,7 @@ where
     /// The state before any call.
     pub fn overlay(&self) -> Overlay<'_, S> {
         let keep_empty = self.spec.fork_of(self.header) < Fork::SpuriousDragon;
-        Overlay::new(self.state, self.hashes, keep_empty)
+        Overlay::new(self.state, self.host, keep_empty)
     }
 
     /// The machine that executes a call, with checks disabled and overrides applied.

@@ -1,11 +1,26 @@
 //! Why a transaction or a block cannot be executed.
 
-use alloy_primitives::{Address, B256};
-use revm::context_interface::result::InvalidTransaction;
+use std::{error::Error, sync::Arc};
 
-use super::overlay::StateError;
+use alloy_primitives::{Address, B256};
+use revm::{context::DBErrorMarker, context_interface::result::InvalidTransaction};
+
 use chain::HeaderError;
 use modules::decorator::Reject;
+
+/// State or block hashes could not be read. This is not an error of the block.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("state could not be read: {0}")]
+pub struct StateError(pub Arc<dyn Error + Send + Sync>);
+
+impl DBErrorMarker for StateError {}
+
+impl StateError {
+    /// Wraps the error of a state, a trie or a block-hash source.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(error.into()))
+    }
+}
 
 /// Why a transaction cannot be in a block. The state is unchanged.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

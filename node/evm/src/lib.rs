@@ -4,15 +4,16 @@
 //! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call
 //! ([`CallSite`]); fork rules come from [`chain`], instructions and precompiles from `revm`.
 
-mod access_predictor;
 mod block;
+mod caches;
 mod call;
-mod code_cache;
 mod cosmos;
 mod deferred_parent_hash;
 mod environment;
 mod error;
+mod fast;
 mod geth_errors;
+mod host;
 mod intermediate;
 mod machine;
 mod native;
@@ -24,11 +25,8 @@ mod receipt;
 mod requests;
 mod rewards;
 mod simulate;
-mod touched_accounts;
-mod touched_slots;
 mod trace;
 mod tracer;
-mod transfer_fast_path;
 mod transfers;
 mod validate;
 
@@ -40,14 +38,15 @@ mod boundary_tests;
 pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };
+pub use caches::ExecutionCaches;
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
 pub use cosmos::{FAILED_EVENT, SUBMIT_EVENT};
 pub use deferred_parent_hash::{PARENT_UNKNOWN, ParentUnknown, put_parent_hash};
-pub use error::{ExecutionError, SystemFailure, TxError};
+pub use error::{ExecutionError, StateError, SystemFailure, TxError};
 pub use geth_errors::halt_text;
+pub use host::ExecutionHost;
 pub use intermediate::changes_since;
 pub use overlay::Overlay;
-pub use overlay::{BlockHashes, StateError};
 pub use overrides::{AccountOverride, OverrideError};
 pub use prices::WidePrices;
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};

@@ -42,9 +42,7 @@ use revm::{
 use storage::StateRead;
 
 use super::{
-    access_predictor::Pair,
-    native::NativeRules,
-    overlay::{Overlay, StateError},
+    caches::Pair, error::StateError, native::NativeRules, overlay::Overlay,
     precompiles::NodePrecompiles,
 };
 use chain::{ExtraPrecompiles, Fork};
@@ -433,7 +431,7 @@ where
         let is_there = length == size_of::<Pair>()
             && from.checked_add(length).is_some_and(|end| end <= interpreter.memory.len());
         let bytes = is_there.then(|| interpreter.memory.slice_len(from, length))?;
-        context.host.journaled_state.database.known_hash(&bytes)
+        context.host.journaled_state.database.hints().known_hash(&bytes)
     };
     let Some(hash) = known() else { return keccak256(context) };
     let gas = context.host.gas_params().keccak256_cost(size_of::<Pair>());

@@ -4,7 +4,11 @@
 //! cache it knows the block's fork, because empty accounts are kept before EIP-161 and removed since. It does
 //! not write to the parent's state.
 
-use std::{error::Error, sync::Arc};
+mod hints;
+mod touched_accounts;
+mod touched_slots;
+
+use std::error::Error;
 
 use alloy_primitives::{
     Address, B256, KECCAK256_EMPTY, U256, keccak256,
@@ -13,33 +17,20 @@ use alloy_primitives::{
 use revm::{
     Database, DatabaseCommit, DatabaseRef,
     bytecode::Bytecode,
-    context::DBErrorMarker,
     state::{Account as Touched, AccountInfo},
 };
 use storage::{Account, AccountChange, StateChanges, StateRead};
 
 use super::{
-    access_predictor::{AccessPredictor, CalldataWords, Pair},
-    code_cache,
+    caches::{ExecutionCaches, analysed},
     deferred_parent_hash::ParentUnknown,
+    error::StateError,
+    host::ExecutionHost,
     overrides::AccountOverride,
-    touched_accounts::{Entry, TouchedAccounts},
-    touched_slots::NOT_PRELOADED,
 };
-
-/// State or block hashes could not be read. This is not an error of the block.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("state could not be read: {0}")]
-pub struct StateError(pub Arc<dyn Error + Send + Sync>);
-
-impl DBErrorMarker for StateError {}
-
-impl StateError {
-    /// Wraps the error of a state, a trie or a block-hash source.
-    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Arc::from(error.into()))
-    }
-}
+pub(crate) use hints::TxHints;
+use touched_accounts::{Entry, TouchedAccounts};
+use touched_slots::{NOT_PRELOADED, TouchedSlots};
 
 /// Slots that replace those of an account.
 pub(super) enum StorageOverride<'a> {
@@ -49,36 +40,10 @@ pub(super) enum StorageOverride<'a> {
     Some(&'a [(U256, U256)]),
 }
 
-/// Hashes of earlier blocks, for the BLOCKHASH instruction; only the last 256 are requested.
-pub trait BlockHashes {
-    /// The hash of block `number` on the chain being extended; `None` when it is not known.
-    ///
-    /// # Errors
-    /// When it could not be read.
-    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError>;
-
-    /// Whether the execution can be cancelled. If it can, it polls [`Self::is_given_up`] regularly. Blocks
-    /// are always executed to their end.
-    fn may_be_given_up(&self) -> bool {
-        false
-    }
-
-    /// Whether the execution has been cancelled.
-    fn is_given_up(&self) -> bool {
-        false
-    }
-}
-
-impl<F: Fn(u64) -> Option<B256>> BlockHashes for F {
-    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
-        Ok(self(number))
-    }
-}
-
 /// Caches every read of the parent's state and every write.
 pub struct Overlay<'a, S> {
     state: &'a S,
-    hashes: &'a dyn BlockHashes,
+    host: &'a dyn ExecutionHost,
     accounts: TouchedAccounts,
     codes: B256Map<Bytecode>,
     /// Before EIP-161: touched accounts stay, even empty ones.
@@ -87,32 +52,27 @@ pub struct Overlay<'a, S> {
     jumps: u32,
     /// The slot whose value is not known yet.
     unknown: Option<(Address, U256)>,
-    /// The first slots that the current transaction read and that were not predicted.
-    unpredicted_reads: Vec<(Address, U256)>,
-    /// Pairs of words whose Keccak-256 is known, for the current transaction.
-    known_hashes: Vec<(Pair, U256)>,
+    /// Of the current transaction.
+    hints: TxHints,
 }
 
 /// Jump targets between two checks for cancellation: a check costs as much as some dozen instructions.
 const JUMPS_PER_CHECK: u32 = 64;
-/// Maximum number of such slots: more than a simple call reads.
-const MAX_UNPREDICTED_READS: usize = 8;
 
 impl<'a, S> Overlay<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    pub(super) fn new(state: &'a S, hashes: &'a dyn BlockHashes, keep_empty: bool) -> Self {
+    pub(super) fn new(state: &'a S, host: &'a dyn ExecutionHost, keep_empty: bool) -> Self {
         Self {
             state,
-            hashes,
+            host,
             accounts: TouchedAccounts::default(),
             codes: B256Map::default(),
             keep_empty,
             jumps: 0,
             unknown: None,
-            unpredicted_reads: Vec::with_capacity(MAX_UNPREDICTED_READS),
-            known_hashes: Vec::new(),
+            hints: TxHints::default(),
         }
     }
 
@@ -122,15 +82,20 @@ where
         self.unknown = Some((address, slot));
     }
 
+    /// The caches of the execution.
+    pub(super) fn caches(&self) -> Option<&'a ExecutionCaches> {
+        self.host.caches()
+    }
+
     /// Whether the execution can be cancelled.
     pub(super) fn may_be_given_up(&self) -> bool {
-        self.hashes.may_be_given_up()
+        self.host.may_be_given_up()
     }
 
     /// Counts a jump target; returns false if the execution has been cancelled.
     pub(super) fn count_jump(&mut self) -> bool {
         self.jumps = self.jumps.wrapping_add(1);
-        !self.jumps.is_multiple_of(JUMPS_PER_CHECK) || !self.hashes.is_given_up()
+        !self.jumps.is_multiple_of(JUMPS_PER_CHECK) || !self.host.is_given_up()
     }
 
     /// Continues under the rules of another block.
@@ -147,7 +112,7 @@ where
     /// Reads these slots of the account at a position, and returns their positions. All are [`NOT_PRELOADED`]
     /// if the slots cannot be read from the parent's state.
     ///
-    /// [`NOT_PRELOADED`]: super::touched_slots::NOT_PRELOADED
+    /// [`NOT_PRELOADED`]: touched_slots::NOT_PRELOADED
     pub(super) fn preload_slots(
         &mut self,
         address: Address,
@@ -163,42 +128,39 @@ where
         entry.slots_mut().preload(keys, read)
     }
 
-    /// Prepares for the transaction at `at`: its predicted slots in the contract at a position are found
-    /// without a search, and their hashes are known.
+    /// Prepares for the next transaction: its predicted slots in the contract at a position are found without
+    /// a search. Returns the hints of the transaction, and these slots if there are any.
     pub(super) fn prepare_tx_slots(
         &mut self,
         contract: u32,
-        predictor: &AccessPredictor,
-        at: usize,
-        call: CalldataWords<'_>,
-    ) {
-        self.unpredicted_reads.clear();
-        self.known_hashes.clear();
-        let positions = predictor.positions(at);
-        let entry = self.accounts.at(contract);
-        let Some(slots) = entry.touched_slots_mut().filter(|_| !positions.is_empty()) else {
-            return;
-        };
-        slots.prepare_tx(positions);
-        let pairs = predictor.pairs(at, call);
-        self.known_hashes
-            .extend(pairs.filter_map(|(position, pair)| Some((pair, slots.key_at(position)?))));
+        positions: &[u32],
+    ) -> (&mut TxHints, Option<&TouchedSlots>) {
+        self.hints.clear();
+        let slots = self.accounts.at(contract).touched_slots_mut();
+        let slots = slots.filter(|_| !positions.is_empty()).map(|slots| {
+            slots.prepare_tx(positions);
+            &*slots
+        });
+        (&mut self.hints, slots)
     }
 
-    /// Keccak-256 of these bytes, if it is known.
-    #[inline]
-    pub(super) fn known_hash(&self, bytes: &[u8]) -> Option<U256> {
-        self.known_hashes.iter().find(|(pair, _)| pair == bytes).map(|(_, hash)| *hash)
-    }
-
-    /// The first slots that the current transaction read and that were not predicted.
-    pub(super) fn unpredicted_reads(&self) -> &[(Address, U256)] {
-        &self.unpredicted_reads
+    /// The hints for the current transaction.
+    pub(super) const fn hints(&self) -> &TxHints {
+        &self.hints
     }
 
     /// The touched accounts, for prefetches by position.
     pub(super) const fn touched_accounts(&mut self) -> &mut TouchedAccounts {
         &mut self.accounts
+    }
+
+    /// Code of the parent's state.
+    fn read_code(&self, code_hash: B256) -> Result<Bytecode, StateError> {
+        let read = || self.state.code(code_hash).map_err(StateError::new);
+        match self.host.caches() {
+            Some(caches) => caches.code(code_hash, read),
+            None => Ok(analysed(read()?)),
+        }
     }
 
     fn entry(&mut self, address: Address) -> Result<&mut Entry, StateError> {
@@ -275,7 +237,7 @@ where
     ) -> Result<(), StateError> {
         let state = self.state;
         if let Some(code) = &wanted.code {
-            self.codes.insert(keccak256(code), code_cache::analysed(code.clone()));
+            self.codes.insert(keccak256(code), analysed(code.clone()));
         }
         let untouched = wanted.nonce.is_none() && wanted.balance.is_none() && wanted.code.is_none();
         if untouched && storage.is_none() {
@@ -373,8 +335,7 @@ where
         if let Some(code) = self.codes.get(&code_hash) {
             return Ok(code.clone());
         }
-        let code =
-            code_cache::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))?;
+        let code = self.read_code(code_hash)?;
         self.codes.insert(code_hash, code.clone());
         Ok(code)
     }
@@ -394,14 +355,12 @@ where
             state.storage(address, slot).map_err(StateError::new)?
         };
         entry.slots_mut().set(slot, value, value);
-        if self.unpredicted_reads.len() < MAX_UNPREDICTED_READS {
-            self.unpredicted_reads.push((address, slot));
-        }
+        self.hints.add_read(address, slot);
         Ok(value)
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, StateError> {
-        Ok(self.hashes.block_hash(number)?.unwrap_or_default())
+        Ok(self.host.block_hash(number)?.unwrap_or_default())
     }
 }
 
@@ -424,7 +383,7 @@ where
         if let Some(code) = self.codes.get(&code_hash) {
             return Ok(code.clone());
         }
-        code_cache::code(code_hash, || self.state.code(code_hash).map_err(StateError::new))
+        self.read_code(code_hash)
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, StateError> {
@@ -441,7 +400,7 @@ where
     }
 
     fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
-        Ok(self.hashes.block_hash(number)?.unwrap_or_default())
+        Ok(self.host.block_hash(number)?.unwrap_or_default())
     }
 }
 

@@ -19,8 +19,9 @@ use revm::{DatabaseCommit, context_interface::result::InvalidTransaction};
 use storage::StateRead;
 
 use super::{
-    BlockBuilder, BlockHashes, Call, CallError, CallOutcome, CallSite, ExecutionError, StateError,
-    StateRoot,
+    BlockBuilder, Call, CallError, CallOutcome, CallSite, ExecutionCaches, ExecutionError,
+    ExecutionHost, StateError, StateRoot,
+    block::Outcome,
     call::{check_prices, machine_error, outcome, transaction},
     complete_header,
     environment::Environment,
@@ -197,11 +198,11 @@ pub enum SimulateError {
 
 /// Hashes of simulated blocks, on top of those of real ones.
 struct SimulatedHashes<'a> {
-    below: &'a dyn BlockHashes,
+    below: &'a dyn ExecutionHost,
     new: RefCell<BTreeMap<u64, B256>>,
 }
 
-impl BlockHashes for SimulatedHashes<'_> {
+impl ExecutionHost for SimulatedHashes<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         let new = self.new.borrow();
         if let Some(hash) = new.get(&number) {
@@ -220,6 +221,10 @@ impl BlockHashes for SimulatedHashes<'_> {
 
     fn is_given_up(&self) -> bool {
         self.below.is_given_up()
+    }
+
+    fn caches(&self) -> Option<&ExecutionCaches> {
+        self.below.caches()
     }
 }
 
@@ -240,11 +245,11 @@ where
         options: SimulateOptions,
     ) -> Result<Vec<SimulatedBlock>, SimulateError> {
         let blocks = fill_gaps(self.header, blocks)?;
-        let hashes = SimulatedHashes {
-            below: self.hashes,
+        let host = SimulatedHashes {
+            below: self.host,
             new: RefCell::new(BTreeMap::from([(self.header.number, base_hash)])),
         };
-        let mut overlay = Overlay::new(self.state, &hashes, false);
+        let mut overlay = Overlay::new(self.state, &host, false);
         let (mut parent, mut parent_hash) = (self.header.clone(), base_hash);
         let mut gas_left = options.gas_cap;
         let mut simulated = Vec::with_capacity(blocks.len());
@@ -256,7 +261,7 @@ where
             overlay = after;
             parent = block.block.header.clone();
             parent_hash = block.block.hash;
-            hashes.new.borrow_mut().insert(parent.number, parent_hash);
+            host.new.borrow_mut().insert(parent.number, parent_hash);
             simulated.push(block);
         }
         Ok(simulated)
@@ -455,8 +460,10 @@ impl<'b> BlockRun<'b> {
         }
         let max_used_gas = result.gas().total_gas_spent().max(result.gas().floor_gas());
         let blob_gas = DATA_GAS_PER_BLOB * call.blob_hashes.len() as u64;
-        let gas_used =
-            block.account(tx.tx_type().into(), blob_gas, result.clone(), self.state_root)?;
+        let gas_used = block.record(
+            Outcome::interpreted(tx.tx_type().into(), blob_gas, result.clone()),
+            self.state_root,
+        )?;
         *gas_left = gas_left.saturating_sub(gas_used);
         let outcome = outcome(result).outcome;
         Ok((SimulatedCall { tx, hash, sender, outcome, gas_used, max_used_gas, logs }, raw))

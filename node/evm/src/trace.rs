@@ -20,9 +20,9 @@ use revm_inspectors::{
 use storage::{StateChanges, StateRead};
 
 use super::{
-    BlockBuilder, BlockHashes, Call, CallError, CallResult, CallSite, ExecutionError, StateError,
+    BlockBuilder, Call, CallError, CallResult, CallSite, ExecutionError, ExecutionHost, StateError,
     StateRoot, TxError,
-    block::fatal,
+    block::{Outcome, fatal},
     call::{check_prices, machine_error, outcome, transaction},
     cosmos::session,
     environment::Environment,
@@ -102,7 +102,7 @@ where
     pub fn start(
         spec: &'a ChainSpec,
         state: &'a S,
-        hashes: &'a dyn BlockHashes,
+        host: &'a dyn ExecutionHost,
         header: &Header,
         hash: B256,
         modules: Option<&'a Modules>,
@@ -110,7 +110,7 @@ where
     ) -> Result<Self, TraceError> {
         let mut environment = Environment::new(spec, modules, header);
         environment.charge_shares(modules);
-        let overlay = Overlay::new(state, hashes, environment.fork < Fork::SpuriousDragon);
+        let overlay = Overlay::new(state, host, environment.fork < Fork::SpuriousDragon);
         let watch = tracer.watch()?;
         let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, watch);
         builder.gov = session(spec, modules, header);
@@ -169,7 +169,8 @@ where
         })?;
         machine.overlay_mut().commit(result.state);
         let tx_type = alloy_consensus::Typed2718::ty(&tx.tx);
-        self.builder.account(tx_type, tx.blob_gas(), result.result, state_root)?;
+        let outcome = Outcome::interpreted(tx_type, tx.blob_gas(), result.result);
+        self.builder.record(outcome, state_root)?;
         self.count();
         Ok(trace)
     }
@@ -219,14 +220,14 @@ where
     where
         S: 'static,
     {
-        let Self { spec, modules, state, hashes, .. } = *self;
+        let Self { spec, modules, state, host, .. } = *self;
         let tracer = GethTracer::default();
-        let mut block = TracedBlock::start(spec, state, hashes, header, hash, modules, tracer)?;
+        let mut block = TracedBlock::start(spec, state, host, header, hash, modules, tracer)?;
         // Receipts are discarded, so their roots do not matter.
         let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
         for tx in txs {
             let passed = block.pass(tx, &no_root);
-            if hashes.is_given_up() {
+            if host.is_given_up() {
                 return Err(CallError::GivenUp.into());
             }
             passed?;
@@ -261,7 +262,7 @@ where
         S: 'static,
         T: Tracer<S>,
     {
-        if self.hashes.is_given_up() {
+        if self.host.is_given_up() {
             return Err(CallError::GivenUp.into());
         }
         let mut machine = self.machine_over(overlay, call, tracer.watch()?)?;

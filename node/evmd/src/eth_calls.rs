@@ -2,24 +2,28 @@
 
 use config::JsonRpc;
 use cosmos_api::{EthCall, EthCallError, EthCalls};
-use evm::{CallError, CallOutcome, CallResult};
+use evm::{CallError, CallOutcome, CallResult, ExecutionCaches};
 use rpc_eth::{Bounds, Trial, TrialError};
+use std::sync::Arc;
 
 /// Runs contract calls within the limits of JSON-RPC.
-#[derive(Clone, Copy, Debug)]
-pub struct JsonRpcCalls(Bounds);
+#[derive(Clone, Debug)]
+pub struct JsonRpcCalls {
+    bounds: Bounds,
+    caches: Option<Arc<ExecutionCaches>>,
+}
 
 impl JsonRpcCalls {
     /// Uses the gas cap and the timeout in these settings.
-    pub fn new(config: &JsonRpc) -> Self {
-        Self(Bounds::of(config))
+    pub fn new(config: &JsonRpc, caches: Option<Arc<ExecutionCaches>>) -> Self {
+        Self { bounds: Bounds::of(config), caches }
     }
 
-    fn trial<'a>(&self, call: &EthCall<'a>) -> Trial<'a> {
+    fn trial<'a>(&'a self, call: &EthCall<'a>) -> Trial<'a> {
         let EthCall { spec, view, number, proposer, gas_cap, interrupt, arguments: _ } = *call;
-        let mut bounds = self.0;
+        let (mut bounds, caches) = (self.bounds, self.caches.as_deref());
         bounds.gas = gas_cap.map_or(bounds.gas, |cap| cap.min(bounds.gas));
-        Trial { spec, view, number, proposer, bounds, interrupt }
+        Trial { spec, view, number, proposer, bounds, interrupt, caches }
     }
 }
 

@@ -7,6 +7,7 @@ mod environments;
 mod future_head;
 mod genesis_file;
 mod init;
+mod plain;
 mod rules;
 pub mod snapshot;
 mod vacant;
@@ -25,6 +26,7 @@ use alloy_primitives::{B256, Bytes};
 use alloy_rlp::Decodable;
 use chain::{ChainSpec, Genesis, GenesisError, Native, block::Block};
 use config::{Config, ConfigError, ForeignToken};
+use evm::ExecutionCaches;
 use feehistory::FeeRow;
 use feehistory::fee_row;
 use feemarket::store::Record;
@@ -275,6 +277,8 @@ pub struct Home {
     pub index: IndexDb,
     /// What the last run had not flushed.
     pub replayed: Replayed,
+    /// The caches that executions share. `None` in plain mode (`EVMD_PLAIN=1`).
+    pub caches: Option<Arc<ExecutionCaches>>,
     /// There is one, but while the home is being opened.
     _lock: Option<HomeLock>,
 }
@@ -341,6 +345,7 @@ impl Home {
             chain,
             index,
             replayed: Replayed::default(),
+            caches: plain::caches(),
             _lock: None,
         };
         home.replayed = home.replay()?;
@@ -503,7 +508,7 @@ pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, Hom
     let txs = block.transactions.iter().cloned().map(DecodedTx::decode);
     let txs = txs.collect::<Result<Vec<_>, _>>().map_err(|error| damaged(error.to_string()))?;
     let tx_hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
-    let layer = Layer::new(number, changes, tx_hashes);
+    let layer = Layer::detached(number, changes, tx_hashes);
     let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
     let senders = blocks.senders(number)?.ok_or_else(missing)?;
     let senders = txs.iter().zip(senders);

@@ -411,7 +411,7 @@ impl Ante {
         // Nonce and balance of senders whose accounts the block changed may no longer allow their
         // transactions.
         if let Some(layer) = self.parent.state.layers().last() {
-            self.recent.apply_accounts(layer.number(), layer.changes());
+            self.recent.apply_accounts(layer);
             let accounts = layer.changes().accounts.iter();
             let accounts = accounts.map(|change| (change.address, change.account));
             let accounts = accounts.map(|(at, account)| (at, account.unwrap_or_default()));

@@ -184,6 +184,9 @@ impl<'a> PipelineBuilder<'a> {
 
     /// Empty caches of recent accounts, sized for the current state.
     fn recent(&self) -> Result<RecentState, HomeError> {
+        if self.home.caches.is_none() {
+            return Ok(RecentState::default());
+        }
         let mut recent = RecentState::new(self.home.config.storage.recent_accounts());
         let accounts = self.home.index.reader()?.accounts()?;
         recent.expect(usize::try_from(accounts).unwrap_or(usize::MAX));
@@ -206,10 +209,15 @@ impl<'a> PipelineBuilder<'a> {
     ) -> Result<(), HomeError> {
         let meter = self.meter("execute");
         let (spec, settings) = (&self.home.spec, &self.home.config.storage);
-        let (recent, flushed) = (self.recent()?, &self.flushed);
-        let stage =
-            Execute::new(Arc::clone(spec), &self.view, recent, Arc::clone(flushed), ports, meter)?;
-        let worker = worker.runs(stage.with_trie_cache(settings.trie_cache_bytes()));
+        let context = execute::Context {
+            spec: Arc::clone(spec),
+            caches: self.home.caches.clone(),
+            recent: self.recent()?,
+            flushed: Arc::clone(&self.flushed),
+            trie_cache_bytes: settings.trie_cache_bytes(),
+        };
+        let stage = Execute::new(context, &self.view, ports, meter)?;
+        let worker = worker.runs(stage);
         let stage = Fee::new(Arc::clone(spec), fee, self.meter("fee"));
         self.workers.push(worker.runs(stage));
         Ok(())

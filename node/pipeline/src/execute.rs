@@ -32,13 +32,13 @@ use chain::{
     validate_ommers,
 };
 use evm::{
-    BlockBuilder, BlockInput, Executed, ExecutionError, ParentUnknown, StateError, execute_block,
-    put_parent_hash,
+    BlockBuilder, BlockInput, Executed, ExecutionCaches, ExecutionError, ParentUnknown, StateError,
+    execute_block, put_parent_hash,
 };
 use head::ExecutionHead;
 use home::HomeError;
 use roots::ReceiptRoots;
-use state::{Layer, RecentReader, RecentState, View};
+use state::{RecentReader, RecentState, View};
 use std::{
     mem,
     sync::{
@@ -46,7 +46,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use storage::{ReadError, StateChanges, trie::TRIE_CACHE_BYTES_DEFAULT};
+use storage::{ReadError, StateChanges};
 use transactions::{RecoveredTx, cosmos};
 
 /// The stage; see the module documentation.
@@ -76,6 +76,20 @@ enum Deferred {
     Postponed(Proposal),
 }
 
+/// What the stage executes with.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) spec: Arc<ChainSpec>,
+    /// The caches that executions share; `None` in plain mode.
+    pub(super) caches: Option<Arc<ExecutionCaches>>,
+    /// Caches of recently used state, empty at the start.
+    pub(super) recent: RecentState,
+    /// The last flushed block.
+    pub(super) flushed: Arc<AtomicU64>,
+    /// Limits the memory of the trie for state roots in receipts.
+    pub(super) trie_cache_bytes: u64,
+}
+
 /// The ring ends of the stage.
 #[derive(Debug)]
 pub(super) struct Ports {
@@ -99,15 +113,14 @@ struct ProducedBlock {
 impl Execute {
     /// Creates the stage at the head of `view`.
     pub(super) fn new(
-        spec: Arc<ChainSpec>,
+        context: Context,
         view: &View,
-        recent: RecentState,
-        flushed: Arc<AtomicU64>,
         ports: Ports,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
+        let Context { spec, caches, recent, flushed, trie_cache_bytes } = context;
         let Ports { blocks, proposals, headers, out } = ports;
-        let head = ExecutionHead::load(view)?;
+        let head = ExecutionHead::load(view, caches)?;
         Ok(Self {
             spec,
             head,
@@ -115,19 +128,13 @@ impl Execute {
             flushed,
             blocks,
             reorder: Reorder::new(),
-            roots: ReceiptRoots::new(TRIE_CACHE_BYTES_DEFAULT),
+            roots: ReceiptRoots::new(trie_cache_bytes),
             proposals,
             headers,
             deferred: None,
             out,
             meter,
         })
-    }
-
-    /// Limits the memory of the trie for state roots in receipts.
-    pub(super) fn with_trie_cache(mut self, bytes: u64) -> Self {
-        self.roots = ReceiptRoots::new(bytes);
-        self
     }
 
     /// Validates and executes an imported block.
@@ -218,7 +225,7 @@ impl Execute {
         let mut builder = if self.head.hash.is_some() {
             BlockBuilder::start(&self.spec, &recent, &self.head, modules, header)?
         } else {
-            BlockBuilder::start_early(&self.spec, &recent, &self.head, modules, header)?
+            BlockBuilder::start_before_parent(&self.spec, &recent, &self.head, modules, header)?
         };
         let Tried { txs, skipped } = try_all(&mut builder, &proposal.txs, &TryBounds::NONE)?;
         let mut executed = builder.finish(&[], None)?;
@@ -288,10 +295,10 @@ impl Execute {
         modules_outcome: Option<ModulesOutcome>,
     ) -> ExecutedBlock {
         let changes = mem::take(&mut executed.changes);
-        self.recent.apply(block.header.number, &changes);
         let further = cosmos::further_hashes(txs.iter().map(|tx| &tx.raw));
         let hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
-        let layer = Arc::new(Layer::new(block.header.number, changes, hashes));
+        let layer = Arc::new(self.head.state.next_layer(changes, hashes));
+        self.recent.apply(&layer);
         let flushed = self.flushed.load(Ordering::Acquire);
         let after = self.head.state.with_layer(Arc::clone(&layer), flushed);
         self.head.state = after.clone();

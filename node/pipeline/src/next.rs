@@ -119,7 +119,7 @@ where
     let mut tried = Tried { txs: Vec::with_capacity(candidates.len()), skipped: Vec::new() };
     // Later nonces of a sender cannot follow a transaction that was left out; they stay pooled.
     let mut stalled: HashSet<Address> = HashSet::default();
-    builder.expect(candidates)?;
+    builder.preload(candidates)?;
     for (at, tx) in candidates.iter().enumerate() {
         if !stalled.is_empty() && stalled.contains(&tx.sender) {
             continue;
@@ -128,7 +128,7 @@ where
         if tx.tx.gas_limit() > gas_left || (bounds.is_over)() {
             break;
         }
-        builder.approach(candidates, at);
+        builder.prepare_next(candidates, at);
         let pushed = match builder.push(tx, bounds.state_root) {
             // The transaction was interrupted, and has changed nothing.
             Err(ExecutionError::Interpreter { .. }) if (bounds.is_over)() => break,
@@ -155,7 +155,7 @@ mod tests {
     use alloy_consensus::{SignableTransaction, TxEip1559};
     use alloy_primitives::{Bytes, Signature, TxKind, U256};
     use chain::{DEV_ACCOUNTS, Genesis};
-    use evm::BlockHashes;
+    use evm::ExecutionHost;
     use home::Home;
     use std::{cell::Cell, sync::OnceLock};
 
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    impl BlockHashes for Patience {
+    impl ExecutionHost for Patience {
         fn block_hash(&self, _: u64) -> Result<Option<B256>, StateError> {
             Ok(None)
         }

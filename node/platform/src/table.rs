@@ -4,6 +4,10 @@
 //!
 //! It uses open addressing with linear probing. The hasher must be seeded at random, because clients choose
 //! the keys.
+//!
+//! A caller that limits the number of entries chooses those to remove with the clock algorithm: a line has a
+//! mark that the entry was used, and a hand moves around the lines, clears the marks and removes the entries
+//! that have none.
 #![allow(unsafe_code)]
 
 use std::{
@@ -25,6 +29,8 @@ const QUARTERS_SPARSE: usize = 2;
 #[repr(align(64))]
 struct Line<K: Copy, V: Copy> {
     full: bool,
+    /// The entry was inserted, changed or used since the hand passed it.
+    used: bool,
     entry: MaybeUninit<(K, V)>,
 }
 
@@ -38,6 +44,10 @@ pub struct Table<K: Copy, V: Copy, S> {
     expected: usize,
     /// Maximum number of quarters of the lines that are full.
     quarters: usize,
+    /// The line that [`Self::remove_unused`] looks at next.
+    hand: usize,
+    /// How often the hand began at the first line.
+    rounds: u64,
     hasher: S,
 }
 
@@ -61,6 +71,8 @@ impl<K: Copy, V: Copy, S: Default> Default for Table<K, V, S> {
             len: 0,
             expected: 0,
             quarters: QUARTERS,
+            hand: 0,
+            rounds: 0,
             hasher: S::default(),
         }
     }
@@ -92,11 +104,11 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
     fn grow(&mut self, entries: usize) {
         let lines = (entries.div_ceil(self.quarters) * 4).next_power_of_two().max(MIN_LINES);
         let old = std::mem::replace(&mut self.lines, empty(lines));
-        self.len = 0;
         for line in old.iter().filter(|line| line.full) {
-            let (key, value) = entry(line);
-            self.put(*key, *value);
+            let at = self.find(&entry(line).0);
+            self.lines[at] = *line;
         }
+        self.begin_round();
     }
 
     /// Prefetches the first line of a key.
@@ -131,44 +143,103 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         Some(&entry(line).1)
     }
 
-    /// Sets the value of a key.
-    pub fn insert(&mut self, key: K, value: V) {
-        if self.len >= self.room(self.lines.len()) {
-            self.grow(self.expected.max(self.len + 1));
-        }
-        self.put(key, value);
-    }
-
-    /// The same if there is enough memory.
+    /// The value of a key, which is marked as used.
     #[inline]
-    fn put(&mut self, key: K, value: V) {
-        let at = self.find(&key);
-        let line = &mut self.lines[at];
-        self.len += usize::from(!line.full);
-        *line = Line { full: true, entry: MaybeUninit::new((key, value)) };
+    pub fn get_used(&mut self, key: &K) -> Option<V> {
+        let at = self.find(key);
+        let line = self.lines.get_mut(at).filter(|line| line.full)?;
+        // A line that is only read is not written back to memory.
+        if !line.used {
+            line.used = true;
+        }
+        Some(entry(line).1)
     }
 
-    /// Removes the entry of a key and returns its value. Later entries of the same probe sequence move up, so
-    /// that it has no gap.
+    /// Sets the value of a key, which is marked as used.
+    #[inline]
+    pub fn insert(&mut self, key: K, value: V) {
+        let mut at = self.find(&key);
+        let new = self.lines.get(at).is_none_or(|line| !line.full);
+        if new && self.len >= self.room(self.lines.len()) {
+            self.grow(self.expected.max(self.len + 1));
+            at = self.find(&key);
+        }
+        self.len += usize::from(new);
+        self.lines[at] = Line { full: true, used: true, entry: MaybeUninit::new((key, value)) };
+    }
+
+    /// Removes the entry of a key and returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        let mut gap = self.find(key);
-        let value = entry(self.lines.get(gap).filter(|line| line.full)?).1;
+        let at = self.find(key);
+        let value = entry(self.lines.get(at).filter(|line| line.full)?).1;
+        self.remove_at(at);
+        Some(value)
+    }
+
+    /// Removes the entry of a line. Later entries of the same probe sequence move up, so that it has no gap.
+    fn remove_at(&mut self, mut gap: usize) {
         let mut at = gap;
         loop {
             at = (at + 1) & self.mask();
-            let line = self.lines[at];
+            let mut line = self.lines[at];
             if !line.full {
                 break;
             }
             let way = at.wrapping_sub(self.first(&entry(&line).0)) & self.mask();
             if way >= at.wrapping_sub(gap) & self.mask() {
+                // The hand meets an entry that moves from the first lines to the last again in this round.
+                line.used |= at < gap;
                 self.lines[gap] = line;
                 gap = at;
             }
         }
         self.lines[gap].full = false;
         self.len -= 1;
-        Some(value)
+    }
+
+    /// Moves the hand over at most `lines` lines, which must not be more than the table has, and clears their
+    /// marks, until it is at an entry without a mark. Removes this entry and returns its key. It was not used
+    /// since the current round began.
+    pub fn remove_unused(&mut self, lines: usize) -> Option<K> {
+        for _ in 0..lines {
+            let line = self.lines.get_mut(self.hand)?;
+            if line.full && !line.used {
+                return self.remove_next();
+            }
+            line.used = false;
+            self.advance();
+        }
+        None
+    }
+
+    /// Removes the first entry at or after the hand, used or not, and returns its key.
+    pub fn remove_next(&mut self) -> Option<K> {
+        if self.is_empty() {
+            return None;
+        }
+        while !self.lines[self.hand].full {
+            self.advance();
+        }
+        let key = entry(&self.lines[self.hand]).0;
+        self.remove_at(self.hand);
+        Some(key)
+    }
+
+    /// How often the hand began at the first line.
+    pub const fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    fn advance(&mut self) {
+        self.hand += 1;
+        if self.hand == self.lines.len() {
+            self.begin_round();
+        }
+    }
+
+    const fn begin_round(&mut self) {
+        self.hand = 0;
+        self.rounds += 1;
     }
 
     /// Removes all entries, and keeps the memory.
@@ -176,6 +247,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         if self.len > 0 {
             self.lines.iter_mut().for_each(|line| line.full = false);
             self.len = 0;
+            self.begin_round();
         }
     }
 
@@ -213,8 +285,8 @@ fn empty<K: Copy, V: Copy>(lines: usize) -> Box<[Line<K, V>]> {
 /// The entry of a full line.
 fn entry<K: Copy, V: Copy>(line: &Line<K, V>) -> &(K, V) {
     debug_assert!(line.full, "a line without an entry is not read");
-    // SAFETY: only `Table::put` makes a line full, together with its entry, and all callers have checked that
-    // it is full.
+    // SAFETY: only `Table::insert` makes a line full, together with its entry, and all callers have checked
+    // that it is full.
     unsafe { line.entry.assume_init_ref() }
 }
 
@@ -242,7 +314,10 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Put(u8, u64),
+        Use(u8),
         Remove(u8),
+        RemoveUnused(usize),
+        RemoveNext,
         Expect(usize),
         Clear,
     }
@@ -250,39 +325,97 @@ mod tests {
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             40 => (any::<u8>(), any::<u64>()).prop_map(|(key, value)| Step::Put(key, value)),
+            20 => any::<u8>().prop_map(Step::Use),
             20 => any::<u8>().prop_map(Step::Remove),
+            20 => (0..=MIN_LINES).prop_map(Step::RemoveUnused),
+            5 => Just(Step::RemoveNext),
             2 => (0..300_usize).prop_map(Step::Expect),
             1 => Just(Step::Clear),
         ];
         prop::collection::vec(step, 0..400)
     }
 
+    /// The model: the value of each key, and the round in which it was used last.
+    type Model = HashMap<Address, (u64, u64)>;
+
     fn equals_a_map<S: BuildHasher + Default>(mut table: Table<Address, u64, S>, steps: Vec<Step>) {
-        let mut model = HashMap::new();
+        let mut model = Model::new();
         for step in steps {
-            match step {
-                Step::Put(key, value) => {
-                    table.insert(Address::repeat_byte(key), value);
-                    model.insert(Address::repeat_byte(key), value);
-                }
-                Step::Remove(key) => {
-                    let key = Address::repeat_byte(key);
-                    assert_eq!(table.remove(&key), model.remove(&key));
-                }
-                Step::Expect(entries) => table.expect(entries),
-                Step::Clear => {
-                    table.clear();
-                    model.clear();
-                }
-            }
+            apply(&mut table, &mut model, step);
             assert_eq!(table.len(), model.len());
         }
         for key in (0..=u8::MAX).map(Address::repeat_byte) {
             table.prefetch(&key);
             table.prefetch_next(&key);
             table.prefetch_removal(&key);
-            assert_eq!(table.get(&key), model.get(&key));
+            assert_eq!(table.get(&key), model.get(&key).map(|(value, _)| value));
         }
+    }
+
+    fn apply<S: BuildHasher + Default>(
+        table: &mut Table<Address, u64, S>,
+        model: &mut Model,
+        step: Step,
+    ) {
+        match step {
+            Step::Put(key, value) => {
+                let key = Address::repeat_byte(key);
+                table.insert(key, value);
+                model.insert(key, (value, table.rounds()));
+            }
+            Step::Use(key) => {
+                let key = Address::repeat_byte(key);
+                let known = model.get_mut(&key);
+                assert_eq!(table.get_used(&key), known.as_ref().map(|(value, _)| *value));
+                known.into_iter().for_each(|(_, used)| *used = table.rounds());
+            }
+            Step::Remove(key) => {
+                let key = Address::repeat_byte(key);
+                assert_eq!(table.remove(&key), model.remove(&key).map(|(value, _)| value));
+            }
+            Step::RemoveUnused(lines) => {
+                if let Some(key) = table.remove_unused(lines) {
+                    let (_, used) = model.remove(&key).expect("it removes entries");
+                    assert!(used < table.rounds(), "{key} was used in this round");
+                }
+            }
+            Step::RemoveNext => match table.remove_next() {
+                Some(key) => assert!(model.remove(&key).is_some()),
+                None => assert!(model.is_empty()),
+            },
+            Step::Expect(entries) => table.expect(entries),
+            Step::Clear => {
+                table.clear();
+                model.clear();
+            }
+        }
+    }
+
+    /// The first round clears the marks of all entries; the second removes all but those used in between.
+    #[test]
+    fn the_hand_removes_what_was_not_used_for_a_round() {
+        let mut table = Table::<Address, u64, FbBuildHasher<20>>::default();
+        let keys: Vec<_> = (0..12).map(Address::repeat_byte).collect();
+        keys.iter().for_each(|key| table.insert(*key, 0));
+        assert_eq!(table.remove_unused(MIN_LINES), None);
+        assert_eq!(table.get_used(&keys[3]), Some(0));
+        let mut removed: Vec<_> = (0..11).map_while(|_| table.remove_unused(MIN_LINES)).collect();
+        removed.sort_unstable();
+        let others: Vec<_> = keys.iter().filter(|key| **key != keys[3]).copied().collect();
+        assert_eq!(removed, others);
+        assert_eq!(table.get(&keys[3]), Some(&0));
+    }
+
+    /// A full table is not enlarged by new values of its keys.
+    #[test]
+    fn a_new_value_needs_no_memory() {
+        let mut table = Table::<Address, u64, FbBuildHasher<20>>::default();
+        (0..12).for_each(|n| table.insert(Address::repeat_byte(n), 0));
+        assert_eq!(table.len(), table.room(MIN_LINES));
+        table.insert(Address::repeat_byte(0), 1);
+        assert_eq!(table.lines.len(), MIN_LINES);
+        table.insert(Address::repeat_byte(12), 1);
+        assert_eq!(table.lines.len(), 2 * MIN_LINES);
     }
 
     proptest! {

@@ -448,9 +448,9 @@ fn trace_call(call: &Call) -> Answer {
     }
     let id = BlockId::Tag(BlockTag::Number(number));
     let trace = on_block_with(call, request, id, overrides, |site, execution| {
-        let time = TraceTime::new(site.hashes, timeout);
+        let time = TraceTime::new(site.host, timeout);
         let CallSite { spec, modules, state, header, .. } = *site;
-        let site = CallSite { spec, modules, state, hashes: &time, header };
+        let site = CallSite { spec, modules, state, host: &time, header };
         time.begin();
         let trace = site.trace(execution, &tracer, gas_cap(call));
         time.end()?;
@@ -490,12 +490,12 @@ fn trace_inside(
     let within = modules_within(call, number)?;
     on_block_with(call, request, parent, overrides, |site, execution| {
         let failed = |error| trace_error(error, execution.from);
-        let time = TraceTime::new(site.hashes, inside.timeout);
+        let time = TraceTime::new(site.host, inside.timeout);
         let CallSite { spec, state, .. } = *site;
-        let (modules, hashes) = (within.as_deref(), &time);
-        let site = CallSite { spec, modules, state, hashes, header: site.header };
+        let (modules, host) = (within.as_deref(), &time);
+        let site = CallSite { spec, modules, state, host, header: site.header };
         let overlay = site.overlay_after(header, hash, &before).map_err(failed)?;
-        let site = CallSite { spec, modules, state, hashes, header: &seen };
+        let site = CallSite { spec, modules, state, host, header: &seen };
         time.begin();
         let trace = site.trace_on(overlay, execution, tracer, gas_cap(call));
         time.end()?;

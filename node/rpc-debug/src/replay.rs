@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256};
 use evm::{StateError, TraceError, TracedBlock, Tracer};
 use rpc_eth::{
-    eth::{Hashes, call_error},
+    eth::{CallHost, call_error},
     method::{Answer, Call},
 };
 use rpc_types::{error::Error, text::Json, trace_time::TraceTime};
@@ -88,8 +88,8 @@ impl<'a> Replay<'a> {
         let state = call.view.state.reader_at(parent)?;
         // Receipts are thrown away, so their roots need not be right.
         let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
-        let hashes = Hashes { view: &call.view, deadline: &self.deadline };
-        let time = TraceTime::new(&hashes, self.timeout);
+        let host = CallHost::new(call, &self.deadline);
+        let time = TraceTime::new(&host, self.timeout);
         let spec = &call.context.spec;
         let modules = rpc_eth::evmd::modules_within(call, header.number)?;
         let (hash, modules) = (stored.block.hash, modules.as_deref());

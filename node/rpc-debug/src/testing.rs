@@ -11,7 +11,7 @@ use chain::{Attributes, ChainSpec, Parent, block::Block, next_header};
 use evm::{BlockBuilder, ExecutionError, StateError, complete_header};
 use keys::parse_address_in_any_case;
 use rpc_eth::{
-    eth::{Hashes, WithdrawalObject},
+    eth::{CallHost, WithdrawalObject},
     method::{Answer, Call, Method, Run, json},
 };
 use rpc_types::{
@@ -225,9 +225,9 @@ fn build(
     let mut header = next_header(spec, &parent, &attributes);
     let base_fee = header.base_fee_per_gas.unwrap_or_default();
     let deadline = call.call_deadline();
-    let hashes = Hashes { view: &call.view, deadline: &deadline };
+    let host = CallHost::new(call, &deadline);
     let failed = |error: ExecutionError| Error::server(error.to_string());
-    let mut builder = BlockBuilder::start(spec, &state, &hashes, None, &header).map_err(failed)?;
+    let mut builder = BlockBuilder::start(spec, &state, &host, None, &header).map_err(failed)?;
     let (mut raw, mut value) = (Vec::new(), U256::ZERO);
     for tx in txs {
         match builder.push(tx, &root_after).map_err(failed)? {

@@ -26,6 +26,7 @@ pub use trial::{Bounds, Trial, TrialError};
 use budget::Budget;
 use chain::ChainSpec;
 use config::Endpoints;
+use evm::ExecutionCaches;
 use keys::Signers;
 use pipeline::{Monitor, PoolClient};
 use state::Published;
@@ -50,6 +51,8 @@ pub struct Context {
     pub feehistory_cap: u64,
     /// Where the node serves what.
     pub endpoints: Endpoints,
+    /// The caches that executions share.
+    pub caches: Option<Arc<ExecutionCaches>>,
     /// The keys to sign with for clients; none unless the operator has enabled it.
     pub signers: Option<Arc<Signers>>,
     /// What the clients of all servers share.

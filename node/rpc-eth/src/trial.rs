@@ -1,12 +1,12 @@
 //! Calls for those who ask by another way than JSON-RPC: their arguments are read as here, and they run
 //! under the same bounds.
 
-use crate::eth::{Hashes, Request, call_error};
+use crate::eth::{CallHost, Request, call_error};
 use alloy_consensus::Header;
 use alloy_primitives::Address;
 use chain::ChainSpec;
 use config::JsonRpc;
-use evm::{Call, CallError, CallSite};
+use evm::{Call, CallError, CallSite, ExecutionCaches};
 use rpc_types::{error::Error, params::Param};
 use server::interrupt::Interrupt;
 use state::stored;
@@ -65,8 +65,10 @@ pub struct Trial<'a> {
     pub proposer: Option<Address>,
     /// The bounds of the call.
     pub bounds: Bounds,
-    /// Whether anybody waits still.
+    /// Ends the call if its client has gone.
     pub interrupt: &'a Interrupt,
+    /// The caches that executions share.
+    pub caches: Option<&'a ExecutionCaches>,
 }
 
 impl Trial<'_> {
@@ -91,7 +93,7 @@ impl Trial<'_> {
             spec: self.spec,
             modules: modules.as_deref(),
             state: &self.view.state.reader_at(self.number)?,
-            hashes: &Hashes { view: self.view, deadline: &deadline },
+            host: &CallHost { view: self.view, deadline: &deadline, caches: self.caches },
             header: &header,
         };
         run(&site, &call, self.bounds.gas).map_err(|error| {

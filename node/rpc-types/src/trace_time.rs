@@ -4,7 +4,7 @@
 use crate::{error::Error, go_duration};
 use alloy_primitives::B256;
 use alloy_rpc_types_trace::geth::GethDebugTracingOptions;
-use evm::{BlockHashes, StateError};
+use evm::{ExecutionCaches, ExecutionHost, StateError};
 use std::{
     cell::Cell,
     time::{Duration, Instant},
@@ -20,10 +20,10 @@ pub fn timeout(options: &GethDebugTracingOptions) -> Result<Option<Duration>, Er
 }
 
 /// Gives an execution up when the time of its trace is over, or when something else would.
-#[expect(missing_debug_implementations, reason = "`BlockHashes` does not require it")]
+#[expect(missing_debug_implementations, reason = "`ExecutionHost` does not require it")]
 pub struct TraceTime<'a> {
     /// Hashes of blocks, and why else to give up.
-    below: &'a dyn BlockHashes,
+    below: &'a dyn ExecutionHost,
     timeout: Option<Duration>,
     /// When the time of the current trace is over.
     end: Cell<Option<Instant>>,
@@ -31,7 +31,7 @@ pub struct TraceTime<'a> {
 
 impl<'a> TraceTime<'a> {
     /// No time passes before [`Self::begin`].
-    pub const fn new(below: &'a dyn BlockHashes, timeout: Option<Duration>) -> Self {
+    pub const fn new(below: &'a dyn ExecutionHost, timeout: Option<Duration>) -> Self {
         Self { below, timeout, end: Cell::new(None) }
     }
 
@@ -56,7 +56,7 @@ impl<'a> TraceTime<'a> {
     }
 }
 
-impl BlockHashes for TraceTime<'_> {
+impl ExecutionHost for TraceTime<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         self.below.block_hash(number)
     }
@@ -67,5 +67,9 @@ impl BlockHashes for TraceTime<'_> {
 
     fn is_given_up(&self) -> bool {
         self.below.is_given_up() || self.is_over()
+    }
+
+    fn caches(&self) -> Option<&ExecutionCaches> {
+        self.below.caches()
     }
 }

@@ -7,10 +7,22 @@ use alloy_primitives::{
 use std::sync::{Arc, OnceLock};
 use storage::{Account, AccountChange, FlushBlock, IndexDb, PostingKey, StateChanges};
 
+/// Identifies a layer, and the state after it, in one process. It is known when the block is executed, before its
+/// hash, and differs between blocks with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LayerId(pub(crate) u64);
+
+impl LayerId {
+    /// Of layers that are in no view.
+    const DETACHED: Self = Self(u64::MAX);
+}
+
 /// The changes of one block, indexed for lookups at the first one. Immutable, except for two values that the
 /// seal stage sets once: the block's hash and its posting keys.
 #[derive(Debug)]
 pub struct Layer {
+    id: LayerId,
+    parent: LayerId,
     number: u64,
     changes: Arc<StateChanges>,
     by_address: OnceLock<AddressMap<u32>>,
@@ -28,9 +40,24 @@ struct Sealed {
 }
 
 impl Layer {
-    /// The changes of block `number`, with the hashes of its transactions in block order.
-    pub fn new(number: u64, changes: StateChanges, tx_hashes: Vec<B256>) -> Self {
+    /// The changes of a stored block, with the hashes of its transactions in block order. The layer can be
+    /// written to the index, and cannot be part of a view.
+    pub fn detached(number: u64, changes: StateChanges, tx_hashes: Vec<B256>) -> Self {
+        Self::new([LayerId::DETACHED; 2], number, changes, tx_hashes)
+    }
+
+    /// The changes of block `number`. `ids` are those of the layer and of its parent; see
+    /// [`StateView::next_layer`](crate::StateView::next_layer).
+    pub(crate) fn new(
+        ids: [LayerId; 2],
+        number: u64,
+        changes: StateChanges,
+        tx_hashes: Vec<B256>,
+    ) -> Self {
+        let [id, parent] = ids;
         Self {
+            id,
+            parent,
             number,
             by_address: OnceLock::new(),
             codes: changes.codes.iter().cloned().collect(),
@@ -48,6 +75,16 @@ impl Layer {
     pub fn seal(&self, hash: B256, posting_keys: Vec<PostingKey>) {
         let sealed = Sealed { hash, posting_keys };
         assert!(self.sealed.set(sealed).is_ok(), "block {} sealed twice", self.number);
+    }
+
+    /// The id of the layer.
+    pub const fn id(&self) -> LayerId {
+        self.id
+    }
+
+    /// The id of the layer below, or of the state that the oldest layer of a process extends.
+    pub const fn parent(&self) -> LayerId {
+        self.parent
     }
 
     /// The block's number.
@@ -159,7 +196,7 @@ mod tests {
             ],
             codes: vec![],
         };
-        let layer = Layer::new(3, changes, vec![B256::repeat_byte(9)]);
+        let layer = Layer::detached(3, changes, vec![B256::repeat_byte(9)]);
         assert_eq!(layer.account(kept), Some(account));
         assert_eq!(layer.account(gone), Some(None));
         assert_eq!(layer.account(Address::ZERO), None);

@@ -13,7 +13,7 @@ pub mod stored;
 mod trie;
 
 pub use appearances::{Appearances, called};
-pub use layer::{Layer, write_layers};
+pub use layer::{Layer, LayerId, write_layers};
 pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
 pub use recent::{RecentReader, RecentState};
 pub use state::{StateReader, StateView};

@@ -2,10 +2,10 @@
 //! the head then searches neither the layers, one hash map after another, nor LMDB for what it has used
 //! before.
 //!
-//! A cache has two maps: the young one with recently used entries, and the old one. When the young map is
-//! full, the old one is discarded and replaced by it. The cache stores up to which block it may have
-//! discarded changes. If the index is flushed up to that block, a key that is not in the cache has not
-//! changed since the flush, and can be read from the index alone.
+//! A cache is one map. As long as everything fits its limit, nothing is discarded. After that, an entry that
+//! was not used for some time is discarded for each new one (the clock algorithm, see [`Table`]). The cache
+//! stores up to which block it may have discarded changes. If the index is flushed up to that block, a key
+//! that is not in the cache has not changed since the flush, and can be read from the index alone.
 //!
 //! A cache is owned by one stage, which must apply the changes of every block to it, in order.
 
@@ -17,11 +17,10 @@ use std::{
     cell::RefCell,
     fmt,
     hash::{BuildHasher, Hash, Hasher},
-    mem,
 };
-use storage::{Account, ReadError, StateChanges, StateRead, address_order};
+use storage::{Account, ReadError, StateRead, address_order};
 
-use super::StateReader;
+use super::{Layer, LayerId, StateReader};
 use platform::table::Table;
 
 /// Keys between the prefetch of a key's first position and its lookup. The next position is prefetched half
@@ -31,42 +30,42 @@ const AHEAD: usize = 24;
 /// frequently.
 const MAX_OUTSIZE: usize = 1 << 16;
 
+/// Maximum number of lines of a full table that are searched for an unused entry, for each new entry.
+const LINES_SEARCHED: usize = 16;
+
 /// Accounts per slot.
 const SLOTS_SHARE: usize = 4;
 
 /// A cache from `K` to `V`.
 struct Recent<K: Copy, V: Copy, S> {
-    young: Table<K, V, S>,
-    old: Table<K, V, S>,
-    /// Maximum number of entries of each map.
-    most: usize,
-    /// Last block whose changes `old` may contain.
-    sealed: u64,
+    table: Table<K, V, S>,
+    /// Maximum number of entries.
+    limit: usize,
+    /// The block in which the current round of the table's hand began.
+    round_began: u64,
     /// Last block whose changes may have been discarded.
     lost: u64,
 }
 
 impl<K: Copy, V: Copy, S> fmt::Debug for Recent<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (young, old) = (self.young.len(), self.old.len());
-        f.debug_struct("Recent").field("young", &young).field("old", &old).finish_non_exhaustive()
+        f.debug_struct("Recent").field("len", &self.table.len()).finish_non_exhaustive()
     }
 }
 
 impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
-    fn new(entries: usize) -> Self {
-        let most = (entries / 2).max(1);
-        Self { young: Table::default(), old: Table::default(), most, sealed: 0, lost: 0 }
+    fn new(limit: usize) -> Self {
+        Self { table: Table::default(), limit, round_began: 0, lost: 0 }
     }
 
-    /// The value of `key` before block `next`, if it is stored.
-    fn get(&mut self, key: &K, next: u64) -> Option<V> {
-        if let Some(value) = self.young.get(key) {
-            return Some(*value);
-        }
-        let value = *self.old.get(key)?;
-        self.put(*key, value, next);
-        Some(value)
+    /// Up to which block the changes of keys that are not stored may have been discarded.
+    const fn lost(&self) -> u64 {
+        if self.limit == 0 { u64::MAX } else { self.lost }
+    }
+
+    /// The value of `key`, if it is stored.
+    fn get(&mut self, key: &K) -> Option<V> {
+        self.table.get_used(key)
     }
 
     /// Prefetches the entries of these keys.
@@ -74,35 +73,48 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
     where
         K: 'a,
     {
-        keys.clone().for_each(|key| self.young.prefetch(key));
-        keys.for_each(|key| self.young.prefetch_next(key));
+        keys.clone().for_each(|key| self.table.prefetch(key));
+        keys.for_each(|key| self.table.prefetch_next(key));
     }
 
     /// Prefetches for a caller that iterates over keys and is at `at`; `key` returns the key at a position.
     #[inline]
     fn prefetch_ahead(&self, at: usize, key: impl Fn(usize) -> Option<K>) {
-        key(at + AHEAD).iter().for_each(|key| self.young.prefetch(key));
-        key(at + AHEAD / 2).iter().for_each(|key| self.young.prefetch_next(key));
+        key(at + AHEAD).iter().for_each(|key| self.table.prefetch(key));
+        key(at + AHEAD / 2).iter().for_each(|key| self.table.prefetch_next(key));
     }
 
     /// Stores a value that was read before `block`, or changed by it.
     fn put(&mut self, key: K, value: V, block: u64) {
-        self.young.insert(key, value);
-        if self.young.len() >= self.most {
-            self.lost = self.sealed;
-            self.sealed = block;
-            mem::swap(&mut self.young, &mut self.old);
-            self.young.clear();
-            // As many entries as before are expected. Growing to this size in steps takes twice the memory.
-            self.young.expect(self.most);
+        if self.limit == 0 {
+            return;
+        }
+        if self.table.len() >= self.limit && self.table.get(&key).is_none() {
+            self.discard_one(block);
+        }
+        self.table.insert(key, value);
+    }
+
+    /// Discards an entry, before `block` or while its changes are applied.
+    fn discard_one(&mut self, block: u64) {
+        let round = self.table.rounds();
+        let unused = self.table.remove_unused(LINES_SEARCHED);
+        if self.table.rounds() > round {
+            self.round_began = block;
+        }
+        if unused.is_some() {
+            // It was not changed since the round began.
+            self.lost = self.lost.max(self.round_began);
+        } else {
+            self.table.remove_next();
+            self.lost = block;
         }
     }
 
     /// Clears the cache, at `block`.
     fn clear(&mut self, block: u64) {
-        self.young.clear();
-        self.old.clear();
-        (self.sealed, self.lost) = (block, block);
+        self.table.clear();
+        (self.round_began, self.lost) = (block, block);
     }
 }
 
@@ -139,13 +151,16 @@ impl Known {
     }
 }
 
-/// The caches; see the module documentation. The default ones store nothing.
+/// The caches; see the module documentation. The default ones store nothing, so that everything is read from
+/// the state.
 #[derive(Debug)]
 pub struct RecentState {
     accounts: Recent<Address, Known, FbBuildHasher<20>>,
     /// Accounts that the table marks as stored elsewhere, as of the newest state.
     outsize: AddressMap<Account>,
     slots: RecentSlots,
+    /// The state after the last applied block; `None` before the first.
+    state: Option<LayerId>,
 }
 
 type RecentSlots = Recent<SlotKey, U256, DefaultHashBuilder>;
@@ -170,17 +185,17 @@ impl Hash for SlotKey {
 impl RecentState {
     /// Empty caches for at most `accounts` accounts, and a quarter as many slots, of which fewer are used
     /// repeatedly. They take 85 to 171 bytes per account and 171 to 341 per slot once these are stored; the
-    /// minimum if half of `accounts` is three quarters of a power of two.
+    /// minimum if `accounts` is three quarters of a power of two.
     pub fn new(accounts: usize) -> Self {
         let (accounts, slots) = (Recent::new(accounts), Recent::new(accounts / SLOTS_SHARE));
-        Self { accounts, outsize: AddressMap::default(), slots }
+        Self { accounts, outsize: AddressMap::default(), slots, state: None }
     }
 
     /// Reserves memory for this many accounts with the first one, within the limit of the cache: growing
     /// later would take tenths of a second at once.
     pub const fn expect(&mut self, accounts: usize) {
-        let most = self.accounts.most;
-        self.accounts.young.expect(if accounts < most { accounts } else { most });
+        let limit = self.accounts.limit;
+        self.accounts.table.expect(if accounts < limit { accounts } else { limit });
     }
 
     /// Stores an account that was read before `block`, or changed by it.
@@ -199,9 +214,15 @@ impl RecentState {
         self.outsize.extend(account.map(|account| (address, *account)));
     }
 
-    /// Applies the changes of block `number`, the one after the last, to accounts. For owners that do not
-    /// read slots.
-    pub fn apply_accounts(&mut self, number: u64, changes: &StateChanges) {
+    /// Applies the changes of the next block to accounts. For owners that do not read slots.
+    ///
+    /// # Panics
+    /// If the layer does not extend the state after the last one.
+    pub fn apply_accounts(&mut self, layer: &Layer) {
+        let follows = self.state.is_none_or(|state| state == layer.parent());
+        assert!(follows, "layer {} extends another state than the cache has", layer.number());
+        self.state = Some(layer.id());
+        let (number, changes) = (layer.number(), layer.changes());
         for (at, change) in changes.accounts.iter().enumerate() {
             let address = |at: usize| changes.accounts.get(at).map(|change| change.address);
             self.accounts.prefetch_ahead(at, address);
@@ -214,9 +235,13 @@ impl RecentState {
         self.accounts.prefetch(addresses);
     }
 
-    /// Applies the changes of block `number`, the one after the last.
-    pub fn apply(&mut self, number: u64, changes: &StateChanges) {
-        self.apply_accounts(number, changes);
+    /// Applies the changes of the next block.
+    ///
+    /// # Panics
+    /// If the layer does not extend the state after the last one.
+    pub fn apply(&mut self, layer: &Layer) {
+        self.apply_accounts(layer);
+        let (number, changes) = (layer.number(), layer.changes());
         if changes.accounts.iter().any(|change| change.wiped || change.account.is_none()) {
             // Slots are not listed by account, and this is rare since Cancun.
             self.slots.clear(number);
@@ -252,7 +277,12 @@ impl<'a> RecentReader<'a> {
     ///
     /// # Errors
     /// If the index cannot be read.
+    ///
+    /// # Panics
+    /// If the cache has another state.
     pub fn new(recent: &'a mut RecentState, state: &'a StateReader) -> Result<Self, ReadError> {
+        let cached = recent.state;
+        assert!(cached.is_none() || cached == state.id(), "the cache has another state");
         let flushed = state.index().flushed()?;
         Ok(Self { recent: RefCell::new(recent), state, next: state.next(), flushed })
     }
@@ -294,7 +324,7 @@ impl<'a> RecentReader<'a> {
         address: Address,
         slot: U256,
     ) -> Result<U256, ReadError> {
-        let value = if self.index_answers(table.lost) {
+        let value = if self.index_answers(table.lost()) {
             self.state.index().storage(address, slot)?
         } else {
             self.state.storage(address, slot)?
@@ -309,13 +339,13 @@ impl StateRead for RecentReader<'_> {
 
     fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
         let recent = &mut **self.recent.borrow_mut();
-        match recent.accounts.get(&address, self.next) {
+        match recent.accounts.get(&address) {
             Some(known) => match known.account() {
                 Some(account) => Ok(account),
                 None => self.outsize_account(recent, address),
             },
             None => {
-                let account = self.unknown_account(address, recent.accounts.lost)?;
+                let account = self.unknown_account(address, recent.accounts.lost())?;
                 recent.put_account(address, account.as_ref(), self.next);
                 Ok(account)
             }
@@ -330,7 +360,7 @@ impl StateRead for RecentReader<'_> {
         let mut elsewhere: Vec<usize> = Vec::new();
         for (at, address) in addresses.iter().enumerate() {
             recent.accounts.prefetch_ahead(at, |at| addresses.get(at).copied());
-            match recent.accounts.get(address, self.next).map(Known::account) {
+            match recent.accounts.get(address).map(Known::account) {
                 Some(Some(account)) => found[at] = account,
                 Some(None) => elsewhere.push(at),
                 None => missing.push((*address, at)),
@@ -342,7 +372,7 @@ impl StateRead for RecentReader<'_> {
             found[at] = match last {
                 Some((same, account)) if same == address => account,
                 _ => {
-                    let account = self.unknown_account(address, recent.accounts.lost)?;
+                    let account = self.unknown_account(address, recent.accounts.lost())?;
                     recent.put_account(address, account.as_ref(), self.next);
                     account
                 }
@@ -357,7 +387,7 @@ impl StateRead for RecentReader<'_> {
 
     fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
         let table = &mut self.recent.borrow_mut().slots;
-        if let Some(value) = table.get(&SlotKey(address, slot), self.next) {
+        if let Some(value) = table.get(&SlotKey(address, slot)) {
             return Ok(value);
         }
         self.unknown_slot(table, address, slot)
@@ -370,7 +400,7 @@ impl StateRead for RecentReader<'_> {
         let mut missing = Vec::new();
         for (at, slot) in slots.iter().enumerate() {
             table.prefetch_ahead(at, |at| Some(SlotKey(address, *slots.get(at)?)));
-            match table.get(&SlotKey(address, *slot), self.next) {
+            match table.get(&SlotKey(address, *slot)) {
                 Some(value) => found[at] = value,
                 None => missing.push(at),
             }
@@ -393,9 +423,9 @@ impl StateRead for RecentReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Layer, StateView};
+    use crate::StateView;
     use std::sync::Arc;
-    use storage::{AccountChange, FlushBlock, IndexDb, IndexOptions};
+    use storage::{AccountChange, FlushBlock, IndexDb, IndexOptions, StateChanges};
 
     /// Accounts of the test: far more than a small cache holds.
     const ACCOUNTS: u64 = 300;
@@ -427,7 +457,7 @@ mod tests {
     /// The cache returns what the layers return, for any size of the cache and any progress of flush.
     #[test]
     fn a_table_says_what_the_state_says() {
-        for entries in [4, 32, 4096] {
+        for entries in [0, 4, 32, 4096] {
             let folder = tempfile::tempdir().unwrap();
             let options = IndexOptions { map_bytes: 64 << 20 };
             let index = IndexDb::open(folder.path(), options).unwrap();
@@ -449,8 +479,8 @@ mod tests {
                     assert_eq!(table.slots(address, &slots).unwrap(), words, "{n} at {number}");
                 }
                 drop(reader);
-                let layer = Arc::new(Layer::new(number, changes(number), Vec::new()));
-                recent.apply(number, layer.changes());
+                let layer = Arc::new(view.next_layer(changes(number), Vec::new()));
+                recent.apply(&layer);
                 view = view.with_layer(layer, flushed);
                 // Genesis is flushed first; the view notices a flush a block later.
                 if number % 8 == 7 || number == 0 {
@@ -459,6 +489,40 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// At the limit nothing is discarded; one entry above it, one is.
+    #[test]
+    fn a_cache_keeps_everything_up_to_its_limit() {
+        let limit = ACCOUNTS as usize;
+        let mut recent = Recent::<Address, u64, FbBuildHasher<20>>::new(limit);
+        for block in 1..4 {
+            (0..ACCOUNTS).for_each(|n| recent.put(address(n), block, block));
+            assert_eq!((recent.table.len(), recent.lost), (limit, 0));
+        }
+        (0..ACCOUNTS).for_each(|n| assert_eq!(recent.get(&address(n)), Some(3)));
+        recent.put(address(ACCOUNTS), 4, 4);
+        assert_eq!((recent.table.len(), recent.lost), (limit, 4));
+        assert_eq!(recent.get(&address(ACCOUNTS)), Some(4));
+    }
+
+    /// Accounts that are used all the time stay, while many others are used once.
+    #[test]
+    fn frequently_used_accounts_stay() {
+        let mut recent = Recent::<Address, u64, FbBuildHasher<20>>::new(1000);
+        let frequent = 0..100;
+        frequent.clone().for_each(|n| recent.put(address(n), 0, 1));
+        let mut missed = 0;
+        for n in 100..50_000 {
+            recent.put(address(n), 0, n);
+            if recent.get(&address(n % 100)).is_none() {
+                missed += 1;
+                recent.put(address(n % 100), 0, n);
+            }
+        }
+        assert!(missed < 500, "{missed} of 49,900 lookups of frequently used accounts failed");
+        assert!(frequent.filter(|n| recent.get(&address(*n)).is_some()).count() >= 95);
+        assert!(recent.lost < 49_999 && recent.lost > 40_000, "{}", recent.lost);
     }
 
     fn flush(index: &IndexDb, view: &StateView) {

@@ -1,14 +1,21 @@
 //! The state as of one block: the layers that are not flushed yet, then the index environment.
 
-use super::Layer;
+use super::{Layer, LayerId};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
-use std::sync::Arc;
-use storage::{Account, IndexDb, IndexReader, ReadError, StateRead};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use storage::{Account, IndexDb, IndexReader, ReadError, StateChanges, StateRead};
 
 /// The state before block `next`. Immutable, and cheap to clone and to extend.
 #[derive(Clone, Debug)]
 pub struct StateView {
     next: u64,
+    /// The id of the newest layer, or of the state without layers.
+    id: LayerId,
+    /// The next id, for all views that extend the same state.
+    ids: Arc<AtomicU64>,
     /// The first non-canonical block: `next`, or the block before it if the newest layer is that of a pending
     /// block.
     canonical_next: u64,
@@ -21,30 +28,42 @@ pub struct StateView {
 impl StateView {
     /// The state before block `next`, which is flushed completely.
     pub fn before(next: u64, index: IndexDb) -> Self {
-        Self { next, canonical_next: next, layers: Arc::new([]), index }
+        let (id, ids) = (LayerId(0), Arc::new(AtomicU64::new(1)));
+        Self { next, id, ids, canonical_next: next, layers: Arc::new([]), index }
+    }
+
+    /// The layer of the next block: its changes, and the hashes of its transactions in block order.
+    pub fn next_layer(&self, changes: StateChanges, tx_hashes: Vec<B256>) -> Layer {
+        let id = LayerId(self.ids.fetch_add(1, Ordering::Relaxed));
+        Layer::new([id, self.id], self.next, changes, tx_hashes)
     }
 
     /// The state after the next block; layers up to `flushed` are dropped.
     ///
     /// # Panics
-    /// If the layer is not that of the next block.
+    /// If the layer does not extend this state; see [`Self::next_layer`].
     #[must_use]
     pub fn with_layer(&self, layer: Arc<Layer>, flushed: u64) -> Self {
-        assert_eq!(layer.number(), self.next, "layers are contiguous");
-        let next = layer.number() + 1;
+        assert_eq!(layer.parent(), self.id, "layer {} extends another state", layer.number());
+        let (next, id, ids) = (layer.number() + 1, layer.id(), Arc::clone(&self.ids));
         let kept = self.layers.iter().filter(|layer| layer.number() > flushed);
         let layers = kept.cloned().chain([layer]).collect();
-        Self { next, canonical_next: next, layers, index: self.index.clone() }
+        Self { next, id, ids, canonical_next: next, layers, index: self.index.clone() }
     }
 
     /// The state after a pending block, which may differ from the next canonical block. Only the pending block's
     /// layer has its changes; neither the index nor the chain ever has them.
     ///
     /// # Panics
-    /// If the layer is not that of the next block.
+    /// If the layer does not extend this state.
     #[must_use]
     pub fn with_pending(&self, layer: Arc<Layer>) -> Self {
         Self { canonical_next: self.next, ..self.with_layer(layer, 0) }
+    }
+
+    /// The id of this state: that of its newest layer, if it has one.
+    pub const fn id(&self) -> LayerId {
+        self.id
     }
 
     /// The number of the newest canonical block.
@@ -106,7 +125,8 @@ impl StateView {
         let historic = index.flushed()?.is_some_and(|flushed| flushed >= index_next);
         let newest = self.layers.partition_point(|layer| layer.number() < next);
         let layers = Arc::clone(&self.layers);
-        Ok(StateReader { next, index_next, layers, newest, index, historic })
+        let id = (next == self.next).then_some(self.id);
+        Ok(StateReader { next, id, index_next, layers, newest, index, historic })
     }
 }
 
@@ -114,6 +134,8 @@ impl StateView {
 #[derive(Debug)]
 pub struct StateReader {
     next: u64,
+    /// The id of the state; `None` if it is older than the view.
+    id: Option<LayerId>,
     /// The index is read as of the state before this block.
     index_next: u64,
     layers: Arc<[Arc<Layer>]>,
@@ -136,6 +158,11 @@ impl StateReader {
     /// The block that comes next after this state.
     pub(super) const fn next(&self) -> u64 {
         self.next
+    }
+
+    /// The id of the state; `None` if it is older than the view.
+    pub(super) const fn id(&self) -> Option<LayerId> {
+        self.id
     }
 
     /// The block after which the index is read.
@@ -208,7 +235,7 @@ fn is_bare(account: &Account) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storage::{AccountChange, FlushBlock, IndexOptions, StateChanges};
+    use storage::{AccountChange, FlushBlock, IndexOptions};
 
     #[test]
     fn a_pending_state_does_not_see_the_block_that_has_its_number_in_the_index() {
@@ -234,11 +261,8 @@ mod tests {
         };
         flush(0, vec![balance(both, 10), balance(other, 20)]);
         let changes = StateChanges { accounts: vec![balance(both, 11)], codes: Vec::new() };
-        let pending = StateView::before(1, index.clone()).with_pending(Arc::new(Layer::new(
-            1,
-            changes,
-            Vec::new(),
-        )));
+        let view = StateView::before(1, index.clone());
+        let pending = view.with_pending(Arc::new(view.next_layer(changes, Vec::new())));
         let seen = |address| {
             let account = pending.reader().unwrap().account(address).unwrap();
             account.unwrap().balance.to::<u64>()
@@ -290,5 +314,32 @@ mod tests {
         };
         assert_eq!([0, 1, 2].map(|number| has_storage(number, paid)), [false, false, true]);
         assert_eq!([0, 1, 2].map(|number| has_storage(number, old)), [true; 3]);
+    }
+
+    /// Two blocks on one parent have different layers, and each is extended by its own children only.
+    #[test]
+    fn layers_extend_the_state_that_they_were_made_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 24 }).unwrap();
+        let view = StateView::before(5, index);
+        let layer =
+            |view: &StateView| Arc::new(view.next_layer(StateChanges::default(), Vec::new()));
+        let [first, second] = [layer(&view), layer(&view)];
+        assert_ne!(first.id(), second.id());
+        assert_eq!([first.parent(), second.parent()], [view.id(); 2]);
+        assert_eq!([first.number(), second.number()], [5, 5]);
+        let after = view.with_layer(Arc::clone(&first), 0);
+        assert_eq!(after.id(), first.id());
+        let third = layer(&after);
+        assert_eq!((third.number(), third.parent()), (6, first.id()));
+        let wrong = [
+            (&after, second),
+            (&view, third),
+            (&view, Arc::new(Layer::detached(5, StateChanges::default(), Vec::new()))),
+        ];
+        for (view, layer) in wrong {
+            let extend = || view.with_layer(layer, 0);
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(extend)).is_err());
+        }
     }
 }

@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn failed_read_is_repeated() {
-        let hash = B256::repeat_byte(0xcd);
-        assert_eq!(code(hash, || Err("lost")), Err("lost"));
-        assert!(code(hash, || Ok::<_, Infallible>(Bytes::new())).unwrap().is_empty());
+        let (hash, cache) = (B256::repeat_byte(0xcd), no_code());
+        assert_eq!(code(&cache, hash, || Err("lost")), Err("lost"));
+        assert!(code(&cache, hash, || Ok::<_, Infallible>(Bytes::new())).unwrap().is_empty());
     }
 
     #[test]

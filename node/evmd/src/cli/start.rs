@@ -361,11 +361,12 @@ async fn serve(
         gas_cap: config.json_rpc.gas_cap,
         feehistory_cap: config.json_rpc.feehistory_cap,
         endpoints: config.endpoints(),
+        caches: home.caches.clone(),
         signers,
         budget: Arc::clone(budget),
     };
     let rpc = rpc::serve(&config.json_rpc, context).await?;
-    let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc));
+    let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc, home.caches.clone()));
     let queries = Queries::new(
         home.spec.clone(),
         pipeline.published.clone(),

@@ -85,7 +85,7 @@ impl Node {
     ) -> Self {
         let (backend, block_time) = (options.backend, options.block_time);
         let pipeline = Pipeline::start(&home, options).unwrap();
-        let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc));
+        let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc, home.caches.clone()));
         let (published, client) = (pipeline.published.clone(), pipeline.client());
         let queries = Queries::new(home.spec.clone(), published, client, &config, calls);
         let budget = Budget::new(&config);
@@ -104,6 +104,7 @@ impl Node {
                 Arc::new(Signers::new(backend, folder.path().to_owned(), &keyring))
             }),
             budget: Arc::clone(&budget),
+            caches: home.caches.clone(),
         };
         let rpc = rpc::serve(&config.json_rpc, context).await.unwrap();
         let context = observe::Context {

@@ -38,6 +38,7 @@ mod mempool;
 mod metrics_docs;
 mod native;
 mod pending;
+mod plain_mode;
 mod production;
 mod random;
 mod rpc_docs;

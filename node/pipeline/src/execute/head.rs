@@ -4,7 +4,7 @@ use crate::batch::SealedHeader;
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};
 use chain::{Ancestor, MAX_OMMER_DEPTH, Parent, block::Block};
-use evm::{BlockHashes, PARENT_UNKNOWN, ParentUnknown, StateError};
+use evm::{ExecutionCaches, ExecutionHost, PARENT_UNKNOWN, ParentUnknown, StateError};
 use home::{HomeError, stored_header};
 use modules::Modules;
 use state::{StateView, View};
@@ -33,11 +33,15 @@ pub(super) struct ExecutionHead {
     /// Hashes of blocks that may not be durable yet; older ones are read from the chain.
     hashes: BTreeMap<u64, B256>,
     pub(super) chain: ChainDb,
+    caches: Option<Arc<ExecutionCaches>>,
 }
 
 impl ExecutionHead {
     /// The execution head at the head of a view.
-    pub(super) fn load(view: &View) -> Result<Self, HomeError> {
+    pub(super) fn load(
+        view: &View,
+        caches: Option<Arc<ExecutionCaches>>,
+    ) -> Result<Self, HomeError> {
         let blocks = view.blocks()?;
         let header = Arc::clone(&view.head.header);
         let mined = !header.difficulty.is_zero();
@@ -61,6 +65,7 @@ impl ExecutionHead {
             ancestors,
             header,
             chain: view.chain.clone(),
+            caches,
         })
     }
 
@@ -111,7 +116,7 @@ impl ExecutionHead {
     }
 }
 
-impl BlockHashes for ExecutionHead {
+impl ExecutionHost for ExecutionHead {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         if let Some(hash) = self.hashes.get(&number) {
             return Ok(Some(*hash));
@@ -121,6 +126,10 @@ impl BlockHashes for ExecutionHead {
         }
         let blocks = self.chain.reader().map_err(StateError::new)?;
         blocks.hash(number).map_err(StateError::new)
+    }
+
+    fn caches(&self) -> Option<&ExecutionCaches> {
+        self.caches.as_deref()
     }
 }
 

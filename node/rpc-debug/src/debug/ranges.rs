@@ -1,5 +1,5 @@
 //! `debug_storageRangeAt` and `debug_accountRange`: pages of the state in the order of its trie, which is
-//! that of hashes, in geth's form.
+//! that of host, in geth's form.
 
 use super::{block_number, check_index, preimages, rerun::Rerun};
 use crate::replay::{Replay, text};
@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use alloy_trie::TrieAccount;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use rpc_eth::{
-    eth::Hashes,
+    eth::CallHost,
     method::{Answer, Call, json},
 };
 use rpc_types::{block_id::BlockId, error::Error, params::Number};
@@ -75,8 +75,8 @@ pub(super) fn storage_range_at(call: &Call) -> Answer {
     let (replay, rerun) = (Replay::new(call), Rerun::new(call, number)?);
     check_index(&rerun.stored, index)?;
     let deadline = call.interrupt.within(call.services.limits.trace_time);
-    let hashes = Hashes { view: &call.view, deadline: &deadline };
-    let changes = rerun.changes_before(&rerun.state()?, &hashes, index as usize);
+    let host = CallHost::new(call, &deadline);
+    let changes = rerun.changes_before(&rerun.state()?, &host, index as usize);
     replay.in_time()?;
     let changes = changes?;
     let mut trie = rerun.trie()?;

@@ -3,9 +3,9 @@
 use crate::replay::trace_error;
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
-use evm::{BlockBuilder, BlockHashes, CallSite, ExecutionError, StateError};
+use evm::{BlockBuilder, CallSite, ExecutionError, ExecutionHost, StateError};
 use modules::Modules;
-use rpc_eth::{eth::Hashes, evmd::modules_within, method::Call};
+use rpc_eth::{eth::CallHost, evmd::modules_within, method::Call};
 use rpc_types::error::Error;
 use state::stored::{self, MinedTx, StoredBlock};
 use state::{StateReader, TrieReader};
@@ -50,14 +50,14 @@ impl<'a> Rerun<'a> {
     pub(super) fn changes_before(
         &self,
         state: &StateReader,
-        hashes: &Hashes<'_>,
+        host: &CallHost<'_>,
         transactions: usize,
     ) -> Result<StateChanges, Error> {
         let before = self.stored.txs().take(transactions);
         let before = before.map(|tx| tx.map(MinedTx::recovered)).collect::<Result<Vec<_>, _>>()?;
         let (header, hash) = (&self.stored.block.header, self.stored.block.hash);
         let (spec, modules) = (&*self.call.context.spec, self.modules.as_deref());
-        let site = CallSite { spec, modules, state, hashes, header };
+        let site = CallSite { spec, modules, state, host, header };
         let overlay = site.overlay_after(header, hash, &before);
         Ok(overlay.map_err(|error| trace_error(error, Address::ZERO))?.changes())
     }
@@ -66,13 +66,13 @@ impl<'a> Rerun<'a> {
     pub(super) fn begin<'b, S>(
         &'b self,
         state: &'b S,
-        hashes: &'b dyn BlockHashes,
+        host: &'b dyn ExecutionHost,
     ) -> Result<BlockBuilder<'b, S>, ExecutionError>
     where
         S: StateRead<Error: StdError + Send + Sync + 'static>,
     {
         let (spec, modules) = (&*self.call.context.spec, self.modules.as_deref());
-        BlockBuilder::start(spec, state, hashes, modules, &self.stored.block.header)
+        BlockBuilder::start(spec, state, host, modules, &self.stored.block.header)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::replay::Replay;
 use alloy_primitives::B256;
 use evm::changes_since;
 use rpc_eth::{
-    eth::Hashes,
+    eth::CallHost,
     method::{Answer, Call, json},
 };
 use rpc_types::{block_id::BlockId, error::Error};
@@ -26,9 +26,9 @@ pub(super) fn intermediate_roots(call: &Call) -> Answer {
     }
     let (replay, rerun) = (Replay::new(call), Rerun::new(call, number)?);
     let deadline = call.interrupt.within(call.services.limits.trace_time);
-    let hashes = Hashes { view: &call.view, deadline: &deadline };
+    let host = CallHost::new(call, &deadline);
     let (state, mut trie) = (rerun.state()?, rerun.trie()?);
-    let mut block = rerun.begin(&state, &hashes).map_err(Error::internal)?;
+    let mut block = rerun.begin(&state, &host).map_err(Error::internal)?;
     let mut before = StateChanges::default();
     let mut roots = Vec::new();
     for tx in rerun.stored.txs().map(|tx| tx.map(MinedTx::recovered)) {

@@ -6,9 +6,9 @@ use super::{
 };
 use crate::replay::{Replay, text};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
-use evm::{BlockHashes, StateError};
+use evm::{ExecutionCaches, ExecutionHost, StateError};
 use rpc_eth::{
-    eth::Hashes,
+    eth::CallHost,
     method::{Answer, Call},
 };
 use rpc_types::{block_id::BlockId, error::Error};
@@ -63,12 +63,9 @@ struct Run {
 
 fn run(call: &Call, replay: &Replay<'_>, rerun: &Rerun<'_>) -> Result<Run, Error> {
     let deadline = call.interrupt.within(call.services.limits.trace_time);
-    let hashes = RecordedHashes {
-        inner: Hashes { view: &call.view, deadline: &deadline },
-        oldest: Cell::new(None),
-    };
+    let host = RecordedHashes { inner: CallHost::new(call, &deadline), oldest: Cell::new(None) };
     let state = Recorder { inner: rerun.state()?, read: RefCell::default() };
-    let mut block = rerun.begin(&state, &hashes).map_err(Error::internal)?;
+    let mut block = rerun.begin(&state, &host).map_err(Error::internal)?;
     for tx in rerun.stored.txs().map(|tx| tx.map(MinedTx::recovered)) {
         replay.in_time()?;
         let pushed = block.push(&tx?, &no_root);
@@ -80,7 +77,7 @@ fn run(call: &Call, replay: &Replay<'_>, rerun: &Rerun<'_>) -> Result<Run, Error
     let finished = block.finish_with_codes(&body.ommers, withdrawals);
     replay.in_time()?;
     let (executed, code_hashes) = finished.map_err(Error::internal)?;
-    let oldest = hashes.oldest.get();
+    let oldest = host.oldest.get();
     Ok(Run { state, changes: executed.changes, code_hashes, oldest })
 }
 
@@ -185,13 +182,13 @@ impl StateRead for Recorder {
     }
 }
 
-/// Hashes of blocks, of which the oldest that is asked for is remembered.
+/// CallHost of blocks, of which the oldest that is asked for is remembered.
 struct RecordedHashes<'a> {
-    inner: Hashes<'a>,
+    inner: CallHost<'a>,
     oldest: Cell<Option<u64>>,
 }
 
-impl BlockHashes for RecordedHashes<'_> {
+impl ExecutionHost for RecordedHashes<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         let oldest = self.oldest.get().map_or(number, |oldest| oldest.min(number));
         self.oldest.set(Some(oldest));
@@ -204,5 +201,9 @@ impl BlockHashes for RecordedHashes<'_> {
 
     fn is_given_up(&self) -> bool {
         self.inner.is_given_up()
+    }
+
+    fn caches(&self) -> Option<&ExecutionCaches> {
+        self.inner.caches()
     }
 }

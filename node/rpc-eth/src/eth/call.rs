@@ -11,8 +11,8 @@ use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, U64};
 use chain::Fork;
 use evm::{
-    BlockHashes, BlockOverrides, Call as Execution, CallError, CallOutcome, CallSite, StateError,
-    halt_text,
+    BlockOverrides, Call as Execution, CallError, CallOutcome, CallSite, ExecutionCaches,
+    ExecutionHost, StateError, halt_text,
 };
 use revm::context_interface::result::InvalidTransaction;
 use rpc_types::{block_id::BlockId, error::Error, text::Json};
@@ -25,16 +25,25 @@ use std::time::{Duration, SystemTime};
 /// Gas of a call where the settings set no cap, as geth.
 const GAS_UNCAPPED: u64 = u64::MAX / 2;
 
-/// Hashes for the BLOCKHASH instruction, and when to give the execution up.
+/// The host of a call: hashes of the blocks of a view, and a deadline.
 #[derive(Debug)]
-pub struct Hashes<'a> {
+pub struct CallHost<'a> {
     /// The view that has the blocks.
     pub view: &'a View,
-    /// When the call is given up.
+    /// When the call is cancelled.
     pub deadline: &'a Deadline,
+    /// The caches that executions share.
+    pub caches: Option<&'a ExecutionCaches>,
 }
 
-impl BlockHashes for Hashes<'_> {
+impl<'a> CallHost<'a> {
+    /// The host of an execution for a request.
+    pub fn new(call: &'a Call, deadline: &'a Deadline) -> Self {
+        Self { view: &call.view, deadline, caches: call.context.caches.as_deref() }
+    }
+}
+
+impl ExecutionHost for CallHost<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         // Few ask, so each gets a reader of its own.
         self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
@@ -46,6 +55,10 @@ impl BlockHashes for Hashes<'_> {
 
     fn is_given_up(&self) -> bool {
         self.deadline.passed()
+    }
+
+    fn caches(&self) -> Option<&ExecutionCaches> {
+        self.caches
     }
 }
 
@@ -228,11 +241,11 @@ fn run_on<T>(
     let (_, mut header) = stored::header_of(&call.view, number)?;
     overrides.apply(&mut header);
     let state = call.view.state.reader_at(number)?;
-    let hashes = Hashes { view: &call.view, deadline };
+    let host = CallHost::new(call, deadline);
     let spec = &call.context.spec;
     let modules = parameters_after(call, number)?;
     let modules = modules.as_deref();
-    let result = run(&CallSite { spec, modules, state: &state, hashes: &hashes, header: &header });
+    let result = run(&CallSite { spec, modules, state: &state, host: &host, header: &header });
     result.map_err(|error| in_time(call, deadline, error))
 }
 

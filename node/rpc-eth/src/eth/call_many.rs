@@ -2,7 +2,7 @@
 //! before it left.
 
 use super::{
-    call::{Hashes, call_error, check_overrides, gas_cap, in_time},
+    call::{CallHost, call_error, check_overrides, gas_cap, in_time},
     request::{AccountOverrides, Request},
 };
 use crate::{
@@ -138,7 +138,7 @@ pub(super) fn call_many(call: &Call) -> Answer {
     let before =
         before.map(|tx| tx.map(MinedTx::recovered)).collect::<Result<Vec<_>, StoredError>>()?;
     let deadline = call.call_deadline();
-    let hashes = Hashes { view: &call.view, deadline: &deadline };
+    let host = CallHost::new(call, &deadline);
     let (state, modules) = (
         call.view.state.reader_at(at)?,
         match inside {
@@ -147,7 +147,7 @@ pub(super) fn call_many(call: &Call) -> Answer {
         },
     );
     let modules = modules.as_deref();
-    let site = CallSite { spec, modules, state: &state, hashes: &hashes, header };
+    let site = CallSite { spec, modules, state: &state, host: &host, header };
     let overlay = match inside {
         Some(_) => site
             .overlay_after(header, hash, &before)

@@ -16,7 +16,7 @@ mod transactions;
 mod wide_raw;
 
 pub use blocks::{ReceiptPlaces, header, receipts_of, with_receipts};
-pub use call::{Hashes, call_error, gas_bound, gas_cap, on_block_with, on_state};
+pub use call::{CallHost, call_error, gas_bound, gas_cap, on_block_with, on_state};
 pub use call_many::MAX_CALLS;
 pub use fee_history::{check_percentiles, fee_quantiles};
 use logs::suggest;

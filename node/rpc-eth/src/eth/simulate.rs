@@ -1,7 +1,7 @@
 //! `eth_simulateV1`: blocks of transactions that never were.
 
 use super::{
-    call::{Hashes, gas_cap, in_time, invalid_text},
+    call::{CallHost, gas_cap, in_time, invalid_text},
     request::GivenBlock,
     request::{AccountOverrides, Request},
 };
@@ -146,11 +146,11 @@ fn run(
         updated.map(|(root, _)| root).map_err(StateError::new)
     };
     let deadline = call.call_deadline();
-    let hashes = Hashes { view: &call.view, deadline: &deadline };
+    let host = CallHost::new(call, &deadline);
     let spec = &call.context.spec;
     let modules = modules_after(call, number)?;
     let modules = modules.as_deref();
-    let site = CallSite { spec, modules, state: &state, hashes: &hashes, header: &header };
+    let site = CallSite { spec, modules, state: &state, host: &host, header: &header };
     let simulated = site.simulate(hash, &state_root, blocks, options);
     simulated.map_err(|error| in_time(call, &deadline, simulate_error(error)))
 }

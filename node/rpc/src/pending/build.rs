@@ -12,14 +12,17 @@ use chain::{
     ChainSpec, Fork, Parent,
     block::{Block, join},
 };
-use evm::{BlockBuilder, BlockHashes, Executed, ExecutionError, StateError, complete_header};
+use evm::{
+    BlockBuilder, Executed, ExecutionCaches, ExecutionError, ExecutionHost, StateError,
+    complete_header,
+};
 use feehistory::fee_row;
 use pipeline::{NextBlock, Tried, TryBounds, try_all};
 use rpc_eth::{Context, method::Line};
 use rpc_types::error::Error;
 use server::interrupt::Deadline;
 use state::stored::StoredBlock;
-use state::{Head, Layer, View};
+use state::{Head, View};
 use std::{
     cell::Cell,
     mem,
@@ -55,7 +58,7 @@ pub(super) async fn build(context: &Arc<Context>, lines: &Lines) -> Result<Pendi
             };
             let limits =
                 BuildLimits { gas: MAX_PENDING.gas, deadline: interrupt.within(MAX_BUILD_TIME) };
-            build_on(&context.spec, view, &txs, started, &limits)
+            build_on(&context, view, &txs, started, &limits)
         })
         .await
 }
@@ -79,15 +82,16 @@ struct BuildLimits {
     deadline: Deadline,
 }
 
-/// Block hashes, and the deadline for the execution of transactions.
-struct BuildHashes<'a> {
+/// The host of a pending block: hashes, and the deadline for the execution of transactions.
+struct BuildHost<'a> {
     view: &'a View,
     deadline: &'a Deadline,
     /// The transactions have been executed. The end of the block must not be interrupted.
     ending: Cell<bool>,
+    caches: Option<&'a ExecutionCaches>,
 }
 
-impl BlockHashes for BuildHashes<'_> {
+impl ExecutionHost for BuildHost<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
     }
@@ -99,6 +103,10 @@ impl BlockHashes for BuildHashes<'_> {
     fn is_given_up(&self) -> bool {
         !self.ending.get() && self.deadline.passed()
     }
+
+    fn caches(&self) -> Option<&ExecutionCaches> {
+        self.caches
+    }
 }
 
 fn failed(error: ExecutionError) -> Error {
@@ -107,21 +115,22 @@ fn failed(error: ExecutionError) -> Error {
 
 /// Builds a pending block on the head of a view, in the same way as the execute stage.
 fn build_on(
-    spec: &ChainSpec,
+    context: &Context,
     view: Arc<View>,
     txs: &[Arc<RecoveredTx>],
     started: Instant,
     limits: &BuildLimits,
 ) -> Result<PendingBlock, Error> {
+    let spec = &context.spec;
     let next = next_block(spec, &view.head);
-    let (txs, mut executed) = execute(spec, &view, &next, txs, limits)?;
+    let (txs, mut executed) = execute(context, &view, &next, txs, limits)?;
     let (header, turned) = next.end(spec, &mut executed);
     let modules = turned.map(|turned| turned.modules);
     let market = modules.as_deref().map(|modules| &modules.market);
     let gas = executed.tx_gas.iter().copied();
     let row = fee_row(spec, &header, market, txs.iter().map(|tx| &tx.tx).zip(gas));
     let changes = mem::take(&mut executed.changes);
-    let layer = Layer::new(header.number, changes, txs.iter().map(|tx| tx.hash).collect());
+    let layer = view.state.next_layer(changes, txs.iter().map(|tx| tx.hash).collect());
     let state = view.state.with_pending(Arc::new(layer));
     let stored = stored(spec, &header, &txs, &executed);
     let (header, next_base_fee) = (Arc::new(header), row.next_base_fee);
@@ -150,12 +159,13 @@ fn next_block(spec: &ChainSpec, head: &Head) -> NextBlock {
 
 /// Executes transactions; returns those in the block.
 fn execute(
-    spec: &ChainSpec,
+    context: &Context,
     view: &View,
     next: &NextBlock,
     txs: &[Arc<RecoveredTx>],
     limits: &BuildLimits,
 ) -> Result<(Vec<Arc<RecoveredTx>>, Executed), Error> {
+    let (spec, caches) = (&context.spec, context.caches.as_deref());
     let state = view.state.reader()?;
     let carries_roots = spec.fork_of(&next.header) < Fork::Byzantium;
     let trie = carries_roots.then(|| view.trie_at(view.number())).transpose()?;
@@ -165,14 +175,15 @@ fn execute(
             .map_err(StateError::new),
         None => Ok(B256::ZERO),
     };
-    let hashes = BuildHashes { view, deadline: &limits.deadline, ending: Cell::new(false) };
-    let is_over = || hashes.is_given_up();
+    let ending = Cell::new(false);
+    let host = BuildHost { view, deadline: &limits.deadline, ending, caches };
+    let is_over = || host.is_given_up();
     let bounds = TryBounds { gas: limits.gas, is_over: &is_over, state_root: &state_root };
     let modules = next.modules();
     let mut builder =
-        BlockBuilder::start(spec, &state, &hashes, modules, &next.header).map_err(failed)?;
+        BlockBuilder::start(spec, &state, &host, modules, &next.header).map_err(failed)?;
     let Tried { txs, .. } = try_all(&mut builder, txs, &bounds).map_err(failed)?;
-    hashes.ending.set(true);
+    host.ending.set(true);
     Ok((txs, builder.finish(&[], None).map_err(failed)?))
 }
 

@@ -2,6 +2,7 @@
 //! folders.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
+pub mod both_ways;
 pub mod frames;
 pub mod signed;
 

@@ -2,6 +2,7 @@
 //! results.
 
 use super::ledger::{Ledger, call, dev, from};
+use crate::common::both_ways::FastHost;
 use alloy_consensus::{Header, TxEip1559};
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use chain::{ChainSpec, Genesis};
@@ -86,18 +87,18 @@ impl World {
     /// individually.
     fn block(&self, txs: &[RecoveredTx], foresee: bool) -> (evm::Executed, usize) {
         let state = Counted { ledger: &self.ledger, single: Cell::new(0) };
-        let hashes = |_: u64| None;
-        let root = |_: &StateChanges| Ok(B256::ZERO);
+        let (hashes, root) = (|_: u64| None, |_: &StateChanges| Ok(B256::ZERO));
+        let host = FastHost(&hashes);
         let mut block =
-            BlockBuilder::start(&self.spec, &state, &hashes, Some(&self.modules), &self.header)
+            BlockBuilder::start(&self.spec, &state, &host, Some(&self.modules), &self.header)
                 .unwrap();
         let before = state.single.get();
         if foresee {
-            block.expect(txs).unwrap();
+            block.preload(txs).unwrap();
         }
         for (at, tx) in txs.iter().enumerate() {
             if foresee {
-                block.approach(txs, at);
+                block.prepare_next(txs, at);
             }
             block.push(tx, &root).unwrap().unwrap();
         }

@@ -1,5 +1,6 @@
 //! A chain of blocks on a map of accounts.
 
+use crate::common::both_ways::{FastHost, execute_block_both_ways};
 use alloy_consensus::{
     Header, SignableTransaction, Signed, TxEip1559, TxEip7702, TxLegacy,
     transaction::Transaction as _,
@@ -10,8 +11,8 @@ use alloy_primitives::{
 };
 use chain::{ChainSpec, DEV_ACCOUNTS, FEE_COLLECTOR, Genesis};
 use evm::{
-    BlockBuilder, BlockHashes, BlockInput, Executed, ExecutionError, PARENT_UNKNOWN, ParentUnknown,
-    StateError, TxError, execute_block, put_parent_hash,
+    BlockBuilder, BlockInput, Executed, ExecutionError, ExecutionHost, PARENT_UNKNOWN,
+    ParentUnknown, StateError, TxError, put_parent_hash,
 };
 use modules::Modules;
 use secp256k1::{Message, SecretKey, ecdsa::RecoverableSignature};
@@ -163,7 +164,14 @@ impl Chain {
             ommers: &[],
             withdrawals: Some(&[]),
         };
-        let again = execute_block(&self.spec, &self.ledger, &hashes, &root, Some(&modules), &input);
+        let again = execute_block_both_ways(
+            &self.spec,
+            &self.ledger,
+            &hashes,
+            &root,
+            Some(&modules),
+            &input,
+        );
         assert_eq!(again.unwrap(), executed, "a block given is a block built");
         match self.early(&modules, &header, txs) {
             Ok(early) => {
@@ -188,10 +196,15 @@ impl Chain {
         txs: &[RecoveredTx],
     ) -> Result<Executed, ExecutionError> {
         let unknown = Header { parent_hash: PARENT_UNKNOWN, ..header.clone() };
-        let hashes = HashesBefore(header.number - 1);
-        let root = |_: &StateChanges| Ok(B256::ZERO);
-        let mut builder =
-            BlockBuilder::start_early(&self.spec, &self.ledger, &hashes, Some(modules), &unknown)?;
+        let (host, root) = (HashesBefore(header.number - 1), |_: &StateChanges| Ok(B256::ZERO));
+        let host = FastHost(&host);
+        let mut builder = BlockBuilder::start_before_parent(
+            &self.spec,
+            &self.ledger,
+            &host,
+            Some(modules),
+            &unknown,
+        )?;
         for tx in txs {
             // Invalid transactions are left out.
             let _ = builder.push(tx, &root)?;
@@ -205,7 +218,7 @@ impl Chain {
 /// No hashes, as the hash of this block is not known yet.
 struct HashesBefore(u64);
 
-impl BlockHashes for HashesBefore {
+impl ExecutionHost for HashesBefore {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         if number == self.0 { Err(ParentUnknown.into()) } else { Ok(None) }
     }

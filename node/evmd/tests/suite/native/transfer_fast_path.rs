@@ -2,6 +2,7 @@
 //! results.
 
 use super::ledger::{GWEI, Ledger, STORE, call, dev, from, legacy};
+use crate::common::both_ways::FastHost;
 use alloy_consensus::{Header, TxEip1559, TxEip2930, TxLegacy};
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_primitives::{Address, B256, TxKind, U256, hex};
@@ -178,9 +179,9 @@ proptest! {
         let header = Header { gas_limit, ..header };
         let hashes = |_: u64| None;
         let root = |_: &StateChanges| Ok(B256::ZERO);
-        let start =
-            || BlockBuilder::start(&spec, &ledger, &hashes, modules.as_ref(), &header).unwrap();
-        let (mut short, mut long) = (start(), start().interpreted());
+        let fast = FastHost(&hashes);
+        let start = |host| BlockBuilder::start(&spec, &ledger, host, modules.as_ref(), &header);
+        let (mut short, mut long) = (start(&fast).unwrap(), start(&hashes).unwrap());
         let mut nonces = std::collections::BTreeMap::new();
         for seed in &seeds {
             let sender = party(seed.from);
@@ -202,8 +203,8 @@ fn transfers_of_the_fast_path_succeed() {
     let (spec, ledger, modules, header) = world(true, 5);
     let hashes = |_: u64| None;
     let root = |_: &StateChanges| Ok(B256::ZERO);
-    let mut block =
-        BlockBuilder::start(&spec, &ledger, &hashes, modules.as_ref(), &header).unwrap();
+    let host = FastHost(&hashes);
+    let mut block = BlockBuilder::start(&spec, &ledger, &host, modules.as_ref(), &header).unwrap();
     for nonce in 0..3 {
         let value = U256::from(5);
         let tx = from(dev(0), TxEip1559 { value, ..call(nonce, party(PARTIES), 100_000) });

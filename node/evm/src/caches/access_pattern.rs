@@ -1,5 +1,5 @@
-//! Predicts which storage slots of a contract a call will access, from the accesses of earlier calls of the
-//! same function.
+//! Access patterns: which storage slots of a contract a call will access, as earlier calls of the same
+//! function show.
 //!
 //! Most accessed slots are entries of mappings whose keys are the sender or an argument. Solidity stores the
 //! entry of `key` at Keccak-256(key . slot of the mapping), and the entry of a nested mapping at
@@ -13,23 +13,17 @@
 //! Access patterns are small and are kept between blocks. Their number is limited; the least recently used
 //! ones are discarded.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, LazyLock},
-};
+use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, Selector, U256, map::DefaultHashBuilder};
+use alloy_primitives::{Address, B256, Selector, U256};
 use quick_cache::sync::Cache;
 use verify::keccak256_spans;
 
-use super::touched_slots::MAX_TX_SLOTS;
-
+/// Maximum slots per transaction that are predicted; most transactions access two or three slots of a
+/// contract.
+pub(crate) const MAX_TX_SLOTS: usize = 4;
 /// Maximum number of contract functions whose patterns are stored, some 100 bytes each.
 const MAX_PATTERNS: usize = 4096;
-/// Minimum calls of a function in a block for which its slots are predicted.
-const MIN_CALLS: usize = 8;
-/// Maximum number of functions whose patterns one block extends: half a millisecond.
-const MAX_LEARNED: usize = 8;
 /// Calls without a new path after which a pattern is not extended any more.
 const MAX_CALLS_WITHOUT_PATH: u8 = 4;
 /// Number of slots at the beginning of a contract's storage in which mappings are searched.
@@ -41,13 +35,13 @@ const MAX_ARGUMENTS: u8 = 4;
 const CALLS_PER_BATCH: usize = 64;
 
 /// A function of a contract.
-type Function = (Address, Selector);
+pub(crate) type Function = (Address, Selector);
 
 /// The words of a call that may be keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CalldataWords<'a> {
-    pub(super) sender: Address,
-    pub(super) input: &'a [u8],
+pub(crate) struct CalldataWords<'a> {
+    pub(crate) sender: Address,
+    pub(crate) input: &'a [u8],
 }
 
 /// The word of a call that is the key of a mapping.
@@ -68,17 +62,22 @@ struct MappingPath {
 
 /// The paths that earlier calls of a function accessed.
 #[derive(Clone, Debug, Default)]
-struct AccessPattern {
+pub(crate) struct AccessPattern {
     paths: Vec<MappingPath>,
     calls_without_path: u8,
 }
 
-static PATTERNS: LazyLock<Cache<Function, Arc<AccessPattern>>> =
-    LazyLock::new(|| Cache::new(MAX_PATTERNS));
+/// The patterns of many functions.
+pub(super) type AccessPatterns = Cache<Function, Arc<AccessPattern>>;
+
+/// No patterns yet.
+pub(super) fn no_patterns() -> AccessPatterns {
+    Cache::new(MAX_PATTERNS)
+}
 
 impl CalldataWords<'_> {
     /// The function called, if the calldata begins with one.
-    fn selector(&self) -> Option<Selector> {
+    pub(crate) fn selector(&self) -> Option<Selector> {
         self.input.first_chunk().map(Selector::from)
     }
 
@@ -102,7 +101,7 @@ impl CalldataWords<'_> {
 }
 
 /// Two words: a key and the slot of a mapping.
-pub(super) type Pair = [u8; 2 * B256::len_bytes()];
+pub(crate) type Pair = [u8; 2 * B256::len_bytes()];
 
 fn pair(key: B256, mapping: B256) -> Pair {
     let mut pair = [0; size_of::<Pair>()];
@@ -141,17 +140,17 @@ fn word_of(mapping: u8) -> B256 {
 
 impl AccessPattern {
     /// Number of slots predicted per call.
-    const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.paths.len()
     }
 
     /// Whether the pattern can be extended.
-    const fn is_open(&self) -> bool {
+    pub(crate) const fn is_open(&self) -> bool {
         self.paths.len() < MAX_TX_SLOTS && self.calls_without_path < MAX_CALLS_WITHOUT_PATH
     }
 
     /// Appends the slots that these calls will access, one per call and path.
-    fn slots(&self, calls: &[CalldataWords<'_>], slots: &mut Vec<U256>) {
+    pub(crate) fn slots(&self, calls: &[CalldataWords<'_>], slots: &mut Vec<U256>) {
         let mut pairs = Pairs::default();
         for calls in calls.chunks(CALLS_PER_BATCH) {
             let paths =
@@ -171,7 +170,7 @@ impl AccessPattern {
     }
 
     /// Extends the pattern with the slots that a call read.
-    fn learn(&mut self, call: CalldataWords<'_>, read: &[U256]) {
+    pub(crate) fn learn(&mut self, call: CalldataWords<'_>, read: &[U256]) {
         let mut found: Vec<(usize, MappingPath)> = Vec::new();
         let mut pairs = Pairs::default();
         let mappings =
@@ -205,137 +204,11 @@ impl AccessPattern {
         }
         self.calls_without_path += u8::from(self.paths.len() == before);
     }
-}
 
-/// Calls of one function in a block: the positions of their transactions.
-type Calls = HashMap<(u32, Selector), Vec<u32>, DefaultHashBuilder>;
-
-/// The predictions for one block.
-#[derive(Debug, Default)]
-pub(super) struct AccessPredictor {
-    /// Functions whose patterns this block may extend.
-    open: Vec<Function>,
-    /// Patterns used.
-    patterns: Vec<Arc<AccessPattern>>,
-    /// By transaction; empty if no transaction has a prediction.
-    by_tx: Vec<TxPrediction>,
-    /// Positions of slots in their contracts.
-    positions: Vec<u32>,
-}
-
-/// The prediction for one transaction.
-#[derive(Clone, Copy, Debug, Default)]
-struct TxPrediction {
-    /// Index of its first slot in the list of positions.
-    start: u32,
-    /// Number of its slots.
-    slots: u32,
-    pattern: u32,
-}
-
-/// The predicted slots of one contract in a block.
-#[derive(Debug, Default)]
-pub(super) struct PredictedSlots {
-    /// Address and position of the contract.
-    pub(super) contract: (Address, u32),
-    /// Its slots, call by call.
-    pub(super) slots: Vec<U256>,
-    /// Transactions that access these slots: position, number of slots, and index of the pattern.
-    calls: Vec<(u32, u32, u32)>,
-}
-
-impl AccessPredictor {
-    /// Predicts the slots that these transactions will access; `call` returns the position and address of the
-    /// contract that a transaction calls, and the words of the call.
-    pub(super) fn predict<'a>(
-        &mut self,
-        txs: &[u32],
-        call: impl Fn(u32) -> (u32, Address, CalldataWords<'a>),
-    ) -> Vec<PredictedSlots> {
-        let mut calls = Calls::default();
-        for at in txs {
-            let (position, _, words) = call(*at);
-            if let Some(selector) = words.selector() {
-                calls.entry((position, selector)).or_default().push(*at);
-            }
-        }
-        calls.retain(|_, calls| calls.len() >= MIN_CALLS);
-        let mut predicted: HashMap<u32, PredictedSlots, DefaultHashBuilder> = HashMap::default();
-        for ((position, selector), calls) in calls {
-            let address = call(calls[0]).1;
-            let pattern = PATTERNS.get(&(address, selector)).unwrap_or_default();
-            if pattern.is_open() && self.open.len() < MAX_LEARNED {
-                self.open.push((address, selector));
-            }
-            if pattern.len() == 0 {
-                continue;
-            }
-            let of_contract = predicted.entry(position).or_default();
-            of_contract.contract = (address, position);
-            let words: Vec<_> = calls.iter().map(|at| call(*at).2).collect();
-            pattern.slots(&words, &mut of_contract.slots);
-            let (slots, number) = (pattern.len() as u32, self.patterns.len() as u32);
-            of_contract.calls.extend(calls.iter().map(|at| (*at, slots, number)));
-            self.patterns.push(pattern);
-        }
-        predicted.into_values().collect()
-    }
-
-    /// Stores the positions at which the predicted slots of a contract were preloaded.
-    pub(super) fn record(&mut self, count: usize, predicted: &PredictedSlots, positions: &[u32]) {
-        self.by_tx.resize(count, TxPrediction::default());
-        let mut start = self.positions.len() as u32;
-        self.positions.extend_from_slice(positions);
-        for (at, slots, pattern) in &predicted.calls {
-            self.by_tx[*at as usize] = TxPrediction { start, slots: *slots, pattern: *pattern };
-            start += slots;
-        }
-    }
-
-    /// Positions of the predicted slots in the contract that the transaction at `at` calls.
-    #[inline]
-    pub(super) fn positions(&self, at: usize) -> &[u32] {
-        let by_tx = self.by_tx.get(at).copied().unwrap_or_default();
-        &self.positions[by_tx.start as usize..][..by_tx.slots as usize]
-    }
-
-    /// The predicted slots whose preimage is known from the call alone: position and preimage.
-    pub(super) fn pairs<'s>(
-        &'s self,
-        at: usize,
-        call: CalldataWords<'s>,
-    ) -> impl Iterator<Item = (u32, Pair)> + use<'s> {
-        let pattern =
-            self.by_tx.get(at).and_then(|by_tx| self.patterns.get(by_tx.pattern as usize));
-        let paths = pattern.map(|pattern| pattern.paths.iter()).into_iter().flatten();
-        let paths = self.positions(at).iter().zip(paths).filter(|(_, path)| path.inner.is_none());
-        paths.map(move |(position, path)| {
-            (*position, pair(call.word(path.key), word_of(path.mapping)))
-        })
-    }
-
-    /// Extends the pattern of a function if a call of it read slots that were not predicted.
-    pub(super) fn learn(
-        &mut self,
-        contract: Address,
-        call: CalldataWords<'_>,
-        read: &[(Address, U256)],
-    ) {
-        let Some(selector) = call.selector() else { return };
-        let Some(at) = self.open.iter().position(|function| *function == (contract, selector))
-        else {
-            return;
-        };
-        let read = read.iter().filter(|(address, _)| *address == contract);
-        let read: Vec<U256> = read.map(|(_, slot)| *slot).collect();
-        if read.is_empty() {
-            return;
-        }
-        let function = self.open.swap_remove(at);
-        let mut pattern = PATTERNS
-            .get(&function)
-            .map_or_else(AccessPattern::default, |pattern| (*pattern).clone());
-        pattern.learn(call, &read);
-        PATTERNS.insert(function, Arc::new(pattern));
+    /// The mapping entries among the slots of a call whose preimage is known from the call alone: their index
+    /// among the slots, and the preimage.
+    pub(crate) fn preimages(&self, call: CalldataWords<'_>) -> impl Iterator<Item = (usize, Pair)> {
+        let paths = self.paths.iter().enumerate().filter(|(_, path)| path.inner.is_none());
+        paths.map(move |(at, path)| (at, pair(call.word(path.key), word_of(path.mapping))))
     }
 }

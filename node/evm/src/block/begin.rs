@@ -1,0 +1,138 @@
+//! The beginning of a block: what precedes its first transaction.
+
+use std::error::Error;
+
+use alloy_consensus::Header;
+use alloy_eips::{eip2935::HISTORY_STORAGE_ADDRESS, eip4788::BEACON_ROOTS_ADDRESS};
+use alloy_evm::eth::dao_fork::{DAO_HARDFORK_ACCOUNTS, DAO_HARDFORK_BENEFICIARY};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use chain::{ChainSpec, Fork};
+use modules::{
+    Modules,
+    decorator::{CheckContext, has_code},
+};
+use storage::StateRead;
+
+use super::BlockBuilder;
+use crate::{
+    ExecutionError, ExecutionHost, StateError,
+    cosmos::session,
+    deferred_parent_hash::{PARENT_UNKNOWN, ParentUnknown, is_history_code, parent_slot},
+    environment::Environment,
+    overlay::Overlay,
+};
+
+impl<'a, S> BlockBuilder<'a, S>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    /// Starts a block and applies what precedes its first transaction: the system calls of EIP-4788 and
+    /// EIP-2935, and the DAO fork. Only the header fields that transactions can observe matter, and not gas
+    /// used, roots or bloom.
+    ///
+    /// `modules` are those of a native chain at the beginning of the block. With them, transactions are
+    /// checked and charged by the rules of the chain; without, they run as if alone.
+    ///
+    /// # Errors
+    /// When state cannot be read.
+    pub fn start(
+        spec: &'a ChainSpec,
+        state: &'a S,
+        host: &'a dyn ExecutionHost,
+        modules: Option<&'a Modules>,
+        header: &Header,
+    ) -> Result<Self, ExecutionError> {
+        let mut block = Self::new(spec, state, host, modules, header);
+        block.begin(header)?;
+        Ok(block)
+    }
+
+    /// [`Self::start`] before the parent's hash is known. The header contains [`PARENT_UNKNOWN`] instead of
+    /// the hash, and `host` fails when it is requested. Complete the changes with [`put_parent_hash`].
+    ///
+    /// # Errors
+    /// [`ParentUnknown`] if the code of the history contract is not that of EIP-2935; or as [`Self::start`].
+    ///
+    /// [`put_parent_hash`]: crate::put_parent_hash
+    pub fn start_before_parent(
+        spec: &'a ChainSpec,
+        state: &'a S,
+        host: &'a dyn ExecutionHost,
+        modules: Option<&'a Modules>,
+        header: &Header,
+    ) -> Result<Self, ExecutionError> {
+        debug_assert_eq!(header.parent_hash, PARENT_UNKNOWN);
+        let mut block = Self::start(spec, state, host, modules, header)?;
+        if block.environment.fork >= Fork::Prague {
+            block.hide_parent_hash().map_err(|source| block.state_error(source))?;
+        }
+        Ok(block)
+    }
+
+    /// Makes reads of the placeholder fail that was written to the history contract instead of the parent's
+    /// hash.
+    fn hide_parent_hash(&mut self) -> Result<(), StateError> {
+        let overlay = self.machine.overlay_mut();
+        let Some(contract) = overlay.account(HISTORY_STORAGE_ADDRESS)? else { return Ok(()) };
+        if has_code(&contract) && !is_history_code(contract.code_hash) {
+            return Err(ParentUnknown.into());
+        }
+        overlay.hide_slot(HISTORY_STORAGE_ADDRESS, parent_slot(self.number));
+        Ok(())
+    }
+
+    pub(super) fn new(
+        spec: &'a ChainSpec,
+        state: &'a S,
+        host: &'a dyn ExecutionHost,
+        modules: Option<&'a Modules>,
+        header: &Header,
+    ) -> Self {
+        let mut environment = Environment::new(spec, modules, header);
+        environment.charge_shares(modules);
+        let checks = modules.map(|_| CheckContext::of_block(spec, modules, header));
+        let overlay = Overlay::new(state, host, environment.fork < Fork::SpuriousDragon);
+        let block = Self::over(spec, overlay, environment, header.number, ());
+        Self { checks, gov: session(spec, modules, header), ..block }
+    }
+}
+
+impl<S, I> BlockBuilder<'_, S, I>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    pub(crate) fn begin(&mut self, header: &Header) -> Result<(), ExecutionError> {
+        if self.spec.dao_fork() == Some((self.number, true)) {
+            self.apply_dao_fork().map_err(|source| self.state_error(source))?;
+        }
+        if let Some(root) = header.parent_beacon_block_root
+            && self.environment.fork >= Fork::Cancun
+        {
+            self.silent_call(BEACON_ROOTS_ADDRESS, root)?;
+        }
+        if self.environment.fork >= Fork::Prague {
+            self.silent_call(HISTORY_STORAGE_ADDRESS, header.parent_hash)?;
+        }
+        Ok(())
+    }
+
+    /// EIP-779: moves the balances of the DAO and its children to the refund contract.
+    fn apply_dao_fork(&mut self) -> Result<(), StateError> {
+        let overlay = self.machine.overlay_mut();
+        let mut total = U256::ZERO;
+        for address in DAO_HARDFORK_ACCOUNTS {
+            total += overlay.drain(address)?;
+        }
+        overlay.credit(DAO_HARDFORK_BENEFICIARY, total)
+    }
+
+    /// A system call whose failure, or whose missing contract, is ignored (EIP-4788, EIP-2935).
+    fn silent_call(&mut self, contract: Address, data: B256) -> Result<(), ExecutionError> {
+        if self.number == 0 {
+            return Ok(());
+        }
+        let data = Bytes::copy_from_slice(data.as_slice());
+        self.machine.system_call(contract, data).map_err(|error| self.fatal(error))?;
+        Ok(())
+    }
+}

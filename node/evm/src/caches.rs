@@ -1,0 +1,50 @@
+//! What executions keep for later ones, because it is expensive to compute: analysed code, and the access
+//! patterns of functions. Nothing of it changes a result.
+
+mod access_pattern;
+mod code;
+
+use std::fmt;
+
+use alloy_primitives::{B256, Bytes};
+use revm::bytecode::Bytecode;
+
+pub(crate) use access_pattern::{AccessPattern, CalldataWords, Function, MAX_TX_SLOTS, Pair};
+pub(crate) use code::analysed;
+
+/// The caches of a process, which its executions share. Their size is limited; see the modules.
+pub struct ExecutionCaches {
+    codes: code::CodeCache,
+    /// The access patterns of functions.
+    pub(crate) patterns: access_pattern::AccessPatterns,
+}
+
+impl Default for ExecutionCaches {
+    fn default() -> Self {
+        Self { codes: code::no_code(), patterns: access_pattern::no_patterns() }
+    }
+}
+
+impl ExecutionCaches {
+    /// The code with this hash in the form that the interpreter needs; calls `read` if it is not cached.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(crate) fn code<E>(
+        &self,
+        hash: B256,
+        read: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytecode, E> {
+        code::code(&self.codes, hash, read)
+    }
+}
+
+impl fmt::Debug for ExecutionCaches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (codes, patterns) = (self.codes.len(), self.patterns.len());
+        f.debug_struct("ExecutionCaches")
+            .field("codes", &codes)
+            .field("patterns", &patterns)
+            .finish()
+    }
+}

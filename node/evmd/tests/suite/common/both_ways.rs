@@ -1,0 +1,63 @@
+//! Executes blocks by the plain executor and by the fast paths, and compares the results.
+
+use alloy_primitives::B256;
+use chain::ChainSpec;
+use evm::{
+    BlockInput, Executed, ExecutionCaches, ExecutionError, ExecutionHost, StateError, StateRoot,
+    execute_block,
+};
+use modules::Modules;
+use std::{borrow::Borrow, error::Error, sync::LazyLock};
+use storage::StateRead;
+use transactions::RecoveredTx;
+
+/// Shared by all tests, as the executions of a node share theirs.
+static CACHES: LazyLock<ExecutionCaches> = LazyLock::new(ExecutionCaches::default);
+
+/// Another host with caches, so that blocks are executed by the fast paths.
+pub struct FastHost<'a>(pub &'a dyn ExecutionHost);
+
+impl ExecutionHost for FastHost<'_> {
+    fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
+        self.0.block_hash(number)
+    }
+
+    fn may_be_given_up(&self) -> bool {
+        self.0.may_be_given_up()
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.0.is_given_up()
+    }
+
+    fn caches(&self) -> Option<&ExecutionCaches> {
+        Some(&CACHES)
+    }
+}
+
+/// [`execute_block`] both ways, on a host without caches.
+///
+/// # Panics
+/// If the results differ.
+pub fn execute_block_both_ways<S, T: Borrow<RecoveredTx>>(
+    spec: &ChainSpec,
+    state: &S,
+    host: &dyn ExecutionHost,
+    root: &StateRoot<'_>,
+    modules: Option<&Modules>,
+    input: &BlockInput<'_, T>,
+) -> Result<Executed, ExecutionError>
+where
+    S: StateRead<Error: Error + Send + Sync + 'static>,
+{
+    let plain = execute_block(spec, state, host, root, modules, input);
+    let fast = execute_block(spec, state, &FastHost(host), root, modules, input);
+    match (&plain, &fast) {
+        (Ok(plain), Ok(fast)) => assert_eq!(plain, fast),
+        (plain, fast) => {
+            let texts = [plain, fast].map(|result| result.as_ref().map_err(ToString::to_string));
+            assert_eq!(texts[0], texts[1]);
+        }
+    }
+    fast
+}
