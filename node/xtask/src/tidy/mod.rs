@@ -6,6 +6,7 @@ mod cycles;
 mod layers;
 mod references;
 mod source;
+mod test_layout;
 mod test_names;
 mod tree;
 mod unsafe_code;
@@ -32,11 +33,12 @@ impl fmt::Display for Violation {
 }
 
 /// All checks.
-const CHECKS: [fn(&Tree) -> Vec<Violation>; 7] = [
+const CHECKS: [fn(&Tree) -> Vec<Violation>; 8] = [
     architecture::check,
     layers::check,
     cycles::check,
     references::check,
+    test_layout::check,
     test_names::check,
     unsafe_code::check,
     wording::check,

@@ -3,6 +3,7 @@
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used, clippy::type_complexity)]
 
+#[path = "../blocks/mod.rs"]
 mod blocks;
 
 use std::fs::{self, File};

@@ -4,7 +4,9 @@
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../blocks/mod.rs"]
 mod blocks;
+#[path = "../power/mod.rs"]
 mod power;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 //! at the edges of ranges. Small selections are committed under `data/`; the whole collections are
 //! read from the folder that `EVMD_FIXTURES` names.
 
+#[path = "../support/mod.rs"]
 mod support;
 
 use alloy_consensus::TxEnvelope;
@@ -34,7 +35,7 @@ fn check_wycheproof(cases: &[(Job, Option<Vec<u8>>)]) {
 
 #[test]
 fn wycheproof_selection() {
-    let cases: Vec<_> = include_str!("data/wycheproof.txt")
+    let cases: Vec<_> = include_str!("../data/wycheproof.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))
         .map(|line| {
@@ -123,7 +124,7 @@ fn check_senders(senders: &[(Job, Vec<u8>)]) {
 
 #[test]
 fn mainnet_selection() {
-    let senders: Vec<_> = include_str!("data/mainnet.txt")
+    let senders: Vec<_> = include_str!("../data/mainnet.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))
         .map(|line| {

@@ -3,6 +3,7 @@
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../blocks/mod.rs"]
 mod blocks;
 
 use std::ops::RangeInclusive;

@@ -1,5 +1,6 @@
 //! Every backend against libsecp256k1 on random, mutated and regrouped input.
 
+#[path = "../support/mod.rs"]
 mod support;
 
 use support::{Stream, check, expected, long, recoverers};

@@ -3,6 +3,7 @@
 // Functions outside the tests are part of them.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../blocks/mod.rs"]
 mod blocks;
 
 use std::io::{BufRead, BufReader, Read};
