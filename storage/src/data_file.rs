@@ -14,8 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::disk_space::DATA_FILE;
-use crate::env::Kind;
 use crate::error::OpenError;
+use crate::kind::Kind;
 
 /// Meta pages at the start of the file.
 const META_PAGES: u64 = 2;

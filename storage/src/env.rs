@@ -13,7 +13,6 @@
 
 #![allow(unsafe_code)]
 
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +23,15 @@ use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, RwTxn
 use crate::checked::{CheckedTable, RowFormat};
 use crate::data_file;
 use crate::disk_space::{DATA_FILE, has_disk_space, is_short_write};
-use crate::error::{DecodeError, OpenError, ReadError, WriteError};
+use crate::error::{OpenError, ReadError, WriteError};
 use crate::folders::{OPEN_FOLDER_MODE, make_folder, sync_folder};
-use crate::reader_table::ReaderTable;
+use crate::kind::Kind;
+use crate::primitive::DecodeError;
+use crate::reader_table::{MAX_READERS, ReaderTable};
 use crate::readers::{Lease, Readers};
 use crate::snapshot::ReadTxn;
+use crate::table::Table;
 
-/// Maximum concurrent read transactions, one per RPC request or batch. LMDB's default of 126 is too
-/// low for a busy server; a slot takes 64 bytes.
-pub const MAX_READERS: u32 = 1024;
 /// Maximum tables per environment: at most 11 are used, the rest is reserved for later formats.
 const MAX_TABLES: u32 = 32;
 /// Map sizes are rounded up to a multiple of this, the largest page size of supported systems.
@@ -48,76 +47,6 @@ const FORMAT_KEY: &[u8] = b"env.format";
 /// Key in [`META`]: a copy of kind and format with a checksum. A damaged format number must not start a
 /// migration.
 const CHECK_KEY: &[u8] = b"env.check";
-
-/// A table of byte strings in lexicographic order.
-pub(crate) type Table = Database<'static, RawBytes, RawBytes>;
-
-/// A range of keys.
-pub(crate) type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
-
-/// Removes every key that starts with `prefix`.
-pub(crate) fn delete_prefix(
-    table: Table,
-    txn: &mut RwTxn<'_>,
-    prefix: &[u8],
-) -> Result<(), heed::Error> {
-    let mut end = prefix.to_vec();
-    while end.last() == Some(&0xff) {
-        end.pop();
-    }
-    let end = match end.last_mut() {
-        Some(last) => {
-            *last += 1;
-            Bound::Excluded(end.as_slice())
-        }
-        None => Bound::Unbounded,
-    };
-    let range: KeyRange<'_> = (Bound::Included(prefix), end);
-    table.delete_range(txn, &range)?;
-    Ok(())
-}
-
-/// What distinguishes one environment from the other.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
-    /// Name in messages and in the file.
-    pub(crate) name: &'static str,
-    /// Setting that raises the map size.
-    pub(crate) map_setting: &'static str,
-    /// Format number written and read.
-    pub(crate) format: u32,
-    /// Format number that can be migrated to `format` in place.
-    pub(crate) migrates: Option<u32>,
-    /// First format number whose environments have [`CHECK_KEY`].
-    pub(crate) checked_from: u32,
-    /// What to do if the format number differs.
-    pub(crate) remedy: &'static str,
-    /// What to do if the environment is damaged. It may be impossible to open it.
-    pub(crate) damage_remedy: &'static str,
-    /// What to do if rows of a block after the first one are damaged.
-    pub(crate) block_remedy: &'static str,
-    /// Number of the `meta` table in checksums.
-    pub(crate) meta_id: u8,
-    /// Keys of eight bytes are block numbers.
-    pub(crate) has_blocks: bool,
-}
-
-#[cfg(test)]
-impl Kind {
-    /// An environment of a test.
-    pub(crate) const OF_TESTS: Self = Self {
-        name: "tests",
-        map_setting: "none",
-        format: 1,
-        migrates: None,
-        checked_from: 1,
-        remedy: "none",
-        damage_remedy: "none",
-        block_remedy: "none",
-        meta_id: 255,
-        has_blocks: false,
-    };
-}
 
 /// An environment that has been opened.
 pub(crate) struct Opened<const N: usize> {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use heed::MdbError;
 
-pub use crate::codec::DecodeError;
-use crate::env::Kind;
+use crate::kind::Kind;
+pub use crate::primitive::DecodeError;
 
 /// Why an environment or a home folder could not be opened.
 #[derive(Debug, thiserror::Error)]

@@ -74,21 +74,24 @@ mod folders;
 mod history;
 mod home;
 mod index;
+mod kind;
 mod prefetch;
+mod primitive;
 mod reader_table;
 mod readers;
+mod receipt;
 mod rows;
 mod snapshot;
 mod sorted_index;
 mod state;
+mod table;
 pub mod trie;
 
 pub use chain::{
     BlockRecord, CHAIN_FORMAT, CHAIN_MAP_BYTES_DEFAULT, ChainDb, ChainOptions, ChainReader,
-    GovernanceItems, GovernanceKey, GovernanceRow, MigrationProgress, ReceiptOutcome,
-    StoredReceipt,
+    GovernanceItems, GovernanceKey, GovernanceRow, MigrationProgress,
 };
-pub use env::{EnvStats, MAP_BYTES_MIN, MAX_READERS};
+pub use env::{EnvStats, MAP_BYTES_MIN};
 pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};
 pub use folders::{OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
 pub use home::{HomeLock, LOCK_FILE};
@@ -97,6 +100,8 @@ pub use index::{
     PostingKey,
 };
 pub use prefetch::prefetch;
+pub use reader_table::MAX_READERS;
+pub use receipt::{ReceiptOutcome, StoredReceipt};
 pub use sorted_index::SortedIndex;
 pub use state::{Account, AccountChange, StateChanges, StateRead, address_order};
 pub use trie::{LiveTrie, TrieCheckpoint, TrieUpdates, update_state_root};

@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::env::MAX_READERS;
-
+/// Maximum concurrent read transactions, one per RPC request or batch. LMDB's default of 126 is too
+/// low for a busy server; a slot takes 64 bytes.
+pub const MAX_READERS: u32 = 1024;
 /// Name of the file in the folder of an environment.
 const FILE: &str = "lock.mdb";
 /// `MDB_MAGIC` and `MDB_LOCK_FORMAT` of a little-endian 64-bit Linux whose `pthread_mutex_t` has 40 bytes.

@@ -6,7 +6,7 @@
 
 use heed::RwTxn;
 
-use crate::env::{KeyRange, Table};
+use crate::table::{KeyRange, Table};
 use std::ops::Bound;
 
 /// Maximum table rows per written row at which the table is scanned.
@@ -188,7 +188,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::env::{Environment, Kind, Opened};
+    use crate::env::{Environment, Opened};
+    use crate::kind::Kind;
 
     /// Values have up to 1,500 bytes, so that pages split and merge.
     fn rows() -> impl Strategy<Value = BTreeMap<u16, Option<(u8, usize)>>> {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use heed::{Env, RoTxn, WithoutTls};
 
-use crate::env::{Kind, MAX_READERS, Table};
 use crate::error::{DecodeError, ReadError};
+use crate::kind::Kind;
+use crate::reader_table::MAX_READERS;
 use crate::readers::{Readers, UsedTxn};
+use crate::table::Table;
 
 /// A snapshot of an environment. It may be sent to another thread, but not shared between threads.
 pub(crate) struct ReadTxn {

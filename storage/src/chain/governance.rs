@@ -12,8 +12,8 @@ use heed::RwTxn;
 
 use super::{ChainReader, Tables};
 use crate::checked::CheckedTable;
-use crate::env::KeyRange;
 use crate::error::{DecodeError, ReadError};
+use crate::table::KeyRange;
 
 /// Version of the rows that this program writes: the first byte of each.
 pub(super) const ROW_VERSION: u8 = 1;

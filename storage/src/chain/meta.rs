@@ -7,8 +7,8 @@ use alloy_primitives::Bytes;
 use heed::RwTxn;
 
 use super::ChainDb;
-use crate::codec;
 use crate::error::{DecodeError, ReadError, WriteError};
+use crate::primitive::put_counted_bytes;
 
 /// Prefix of the keys of callers, which keeps them apart from the keys of this crate.
 pub(super) const CALLER_KEY_PREFIX: &[u8] = b"user.";
@@ -48,7 +48,7 @@ impl ChainDb {
         let meta = self.tables.meta;
         let mut list = Vec::new();
         for row in meta.table.prefix_iter(txn, CALLER_KEY_PREFIX)? {
-            codec::put_counted_bytes(&mut list, row?.0);
+            put_counted_bytes(&mut list, row?.0);
         }
         meta.put(txn, KEYS_KEY, &list)
     }
@@ -62,7 +62,7 @@ impl ChainDb {
         let rows = meta.table.prefix_iter(txn.txn(), CALLER_KEY_PREFIX);
         for row in rows.map_err(|error| txn.error(error))? {
             let (key, _) = row.map_err(|error| txn.error(error))?;
-            codec::put_counted_bytes(&mut found, key);
+            put_counted_bytes(&mut found, key);
         }
         let list = match txn.get(meta.table, KEYS_KEY)? {
             Some(row) => meta.rows.payload(KEYS_KEY, row).map_err(corrupt)?,

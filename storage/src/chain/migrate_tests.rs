@@ -5,11 +5,10 @@ use std::path::Path;
 use alloy_primitives::{Address, B256, Bytes, Log, U256, keccak256};
 
 use super::*;
-use crate::chain::{
-    BLOCK_TABLES, BlockRecord, CHAIN_FORMAT, ChainOptions, KIND, MIGRATED_FORMAT, ReceiptOutcome,
-    StoredReceipt,
-};
-use crate::env::{Environment, Kind, Opened};
+use crate::chain::{BLOCK_TABLES, BlockRecord, CHAIN_FORMAT, ChainOptions, KIND, MIGRATED_FORMAT};
+use crate::env::{Environment, Opened};
+use crate::kind::Kind;
+use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use crate::state::{Account, AccountChange, StateChanges};
 
 const OPTIONS: ChainOptions = ChainOptions { map_bytes: 64 << 20 };

@@ -15,14 +15,17 @@ use std::ops::{Bound, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, Bytes, Log};
+use alloy_primitives::{Address, B256, Bytes};
 use heed::RwTxn;
 
 use crate::checked::{CheckedTable, RowFormat};
 use crate::codec;
-use crate::env::{EnvStats, Environment, KeyRange, Kind, Opened, Table};
+use crate::env::{EnvStats, Environment, Opened};
 use crate::error::{OpenError, ReadError, WriteError};
+use crate::kind::Kind;
+use crate::receipt::StoredReceipt;
 use crate::state::StateChanges;
+use crate::table::{KeyRange, Table};
 
 pub use governance::{GovernanceItems, GovernanceKey, GovernanceRow};
 pub use migrate::MigrationProgress;
@@ -48,28 +51,6 @@ const KIND: Kind = Kind {
     meta_id: 12,
     has_blocks: true,
 };
-
-/// One transaction's receipt, without what follows from its block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredReceipt {
-    /// EIP-2718 type; 0 for legacy.
-    pub tx_type: u8,
-    /// How it ended.
-    pub outcome: ReceiptOutcome,
-    /// Gas used in the block up to and including this transaction.
-    pub cumulative_gas_used: u64,
-    /// Logs in the order emitted.
-    pub logs: Vec<Log>,
-}
-
-/// First field of a receipt (EIP-658).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReceiptOutcome {
-    /// Since Byzantium: whether the transaction succeeded.
-    Status(bool),
-    /// Before Byzantium: state root after the transaction.
-    PostState(B256),
-}
 
 /// A finished block with all that follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,14 @@ use std::ops::{Bound, Range, RangeInclusive};
 use alloy_primitives::{Address, B256, Bytes};
 use heed::{AnyTls, RoTxn};
 
-use super::{StoredReceipt, Tables};
+use super::Tables;
 use crate::checked::{CheckedRow, CheckedTable};
 use crate::codec;
-use crate::env::KeyRange;
 use crate::error::{DecodeError, ReadError};
+use crate::receipt::StoredReceipt;
 use crate::snapshot::ReadTxn;
 use crate::state::StateChanges;
+use crate::table::KeyRange;
 
 /// A row that every block between the first and the head has.
 const MISSING: DecodeError = DecodeError { what: "the row is missing", at: 0 };

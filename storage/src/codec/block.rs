@@ -2,8 +2,8 @@
 
 use alloy_primitives::{Address, B256, Bytes, Log};
 
-use super::primitive::{DecodeError, Input, put_count, put_counted_bytes, put_varint};
-use crate::chain::{ReceiptOutcome, StoredReceipt};
+use crate::primitive::{DecodeError, Input, put_count, put_counted_bytes, put_varint};
+use crate::receipt::{ReceiptOutcome, StoredReceipt};
 
 /// Outcome tag: reverted or halted.
 const FAILED: u8 = 0;

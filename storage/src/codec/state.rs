@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Bytes, KECCAK256_EMPTY, U256};
 
-use super::primitive::{
+use crate::primitive::{
     DecodeError, Input, put_count, put_counted_bytes, put_counted_word, put_varint, put_word,
 };
 use crate::state::{Account, AccountChange, StateChanges};

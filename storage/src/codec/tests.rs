@@ -10,9 +10,10 @@ use proptest::prelude::*;
 
 use super::state::encode_account;
 use super::*;
-use crate::chain::{ReceiptOutcome, StoredReceipt};
+use crate::primitive::{DecodeError, put_varint};
+use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use crate::state::{Account, AccountChange, StateChanges};
-use crate::trie::{Branch, Child, Leaf, Node};
+use crate::trie::{Branch, Child, Leaf, Node, decode_node, encode_node, encode_path_key};
 
 fn b256() -> impl Strategy<Value = B256> {
     any::<[u8; 32]>().prop_map(B256::new)
@@ -228,7 +229,7 @@ proptest! {
 #[test]
 fn a_huge_count_is_refused() {
     let mut bytes = Vec::new();
-    primitive::put_varint(&mut bytes, u64::MAX);
+    put_varint(&mut bytes, u64::MAX);
     assert!(decode_changes(bytes.clone().into()).is_err());
     assert!(decode_receipts(bytes.into()).is_err());
 }

@@ -13,10 +13,11 @@ use super::keys::{SLOT_KEY_BYTES, account_at_key, slot_at_key, slot_key};
 use super::runs::{AddedRun, NewRun, Runs};
 use super::{FlushBlock, Tables};
 use crate::codec;
-use crate::env::{Environment, delete_prefix};
+use crate::env::Environment;
 use crate::error::{DecodeError, WriteError};
 use crate::rows::Rows;
 use crate::state::AccountChange;
+use crate::table::delete_prefix;
 
 /// Position of a change: the first bytes of its address, its block, its index in the block.
 #[derive(Clone, Copy)]

@@ -2,9 +2,8 @@
 
 use alloy_primitives::{Address, B256, U256};
 
-use crate::codec;
 use crate::error::DecodeError;
-use crate::trie::Nibbles;
+use crate::trie::{Nibbles, encode_path_key};
 
 /// Bytes of a key in `storage`, and of the part before the block number in `storage_history`.
 pub(super) const SLOT_KEY_BYTES: usize = 52;
@@ -44,7 +43,7 @@ pub(super) fn trie_key(owner: Option<B256>, path: &Nibbles) -> Vec<u8> {
     if let Some(owner) = owner {
         key.extend_from_slice(owner.as_slice());
     }
-    codec::encode_path_key(&mut key, path);
+    encode_path_key(&mut key, path);
     key
 }
 

@@ -21,9 +21,11 @@ use std::path::Path;
 use alloy_primitives::B256;
 
 use crate::checked::CheckedTable;
-use crate::env::{EnvStats, Environment, Kind, Opened, Table};
+use crate::env::{EnvStats, Environment, Opened};
 use crate::error::{OpenError, ReadError, WriteError};
+use crate::kind::Kind;
 use crate::state::StateChanges;
+use crate::table::Table;
 
 use postings::POSTING_KEY_BYTES;
 use runs::Runs;

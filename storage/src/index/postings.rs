@@ -6,8 +6,8 @@
 
 use alloy_primitives::{Address, B256};
 
-use crate::chain::StoredReceipt;
-use crate::codec::DecodeError;
+use crate::primitive::{DecodeError, Input, put_varint};
+use crate::receipt::StoredReceipt;
 
 /// Maximum blocks in one posting: far less than a page, and more than one flush.
 pub(super) const MAX_POSTING_BLOCKS: usize = 256;
@@ -89,7 +89,7 @@ pub(super) fn posting_key(key: PostingKey, first: u64) -> [u8; POSTING_KEY_BYTES
 /// Value in `postings`: for each further block, the varint distance to the one before.
 pub(super) fn encode_posting(out: &mut Vec<u8>, blocks: &[u64]) {
     for pair in blocks.windows(2) {
-        crate::codec::put_varint(out, pair[1] - pair[0]);
+        put_varint(out, pair[1] - pair[0]);
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn decode_posting(
     let first = first.ok_or(DecodeError { what: "posting key is not 17 bytes", at: key.len() })?;
     let mut block = u64::from_be_bytes(first);
     take(block);
-    let mut input = crate::codec::Input::borrowed(value);
+    let mut input = Input::borrowed(value);
     while input.remaining() > 0 {
         let distance = input.varint()?;
         let next = block.checked_add(distance).filter(|next| *next > block);

@@ -14,11 +14,11 @@ use super::runs::{Entry, RunError, Runs};
 use super::{FLUSHED_KEY, PostingKey, REMEDY, Tables};
 use crate::checked::CheckedTable;
 use crate::codec;
-use crate::env::Table;
 use crate::error::{DecodeError, ReadError};
 use crate::snapshot::ReadTxn;
 use crate::state::{Account, StateRead};
-use crate::trie::{Nibbles, Node, NodeRead};
+use crate::table::Table;
+use crate::trie::{Nibbles, Node, NodeRead, decode_node};
 
 /// A snapshot of the `index` environment. It may be sent to another thread. It pins the pages that
 /// it can see, so it should only be held for one request.
@@ -307,7 +307,7 @@ impl IndexReader {
             Some(_) => (self.tables.storage_trie, "storage_trie"),
         };
         let node = self.decoded(table, name, &trie_key(owner, path), |value| {
-            codec::decode_node(&Bytes::copy_from_slice(value))
+            decode_node(&Bytes::copy_from_slice(value))
         })?;
         Ok(node.map(Arc::new))
     }

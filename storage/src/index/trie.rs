@@ -6,8 +6,8 @@
 use alloy_primitives::B256;
 
 use super::{IndexDb, IndexReader, Tables};
-use crate::env::delete_prefix;
 use crate::error::{DecodeError, ReadError, WriteError};
+use crate::table::delete_prefix;
 use crate::trie::{RecordRead, TrieCheckpoint};
 
 /// Key in `meta`: number of the block whose state the trie records have (u64 big-endian), then its

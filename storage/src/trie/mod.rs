@@ -14,7 +14,10 @@
 //! batch.
 
 mod audit;
+mod decode_node;
 mod dirty;
+#[cfg(test)]
+mod encode_node;
 mod hashing;
 mod live;
 mod node;
@@ -36,6 +39,10 @@ mod witness_tests;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
+
+pub(crate) use decode_node::{PLAIN_ACCOUNT_END, decode_node, encode_path_key, record};
+#[cfg(test)]
+pub(crate) use encode_node::encode_node;
 
 pub use alloy_trie::{EMPTY_ROOT_HASH, Nibbles};
 pub use audit::{VerifiedTrie, verify_state_trie};

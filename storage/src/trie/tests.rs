@@ -15,7 +15,6 @@ use super::dirty::{Arena, Change, DirtyTrie};
 use super::hashing::hash_tries;
 use super::state::node_changes;
 use super::*;
-use crate::codec::{decode_node, encode_node};
 use crate::state::{Account, AccountChange, StateChanges};
 
 /// Records of one state, as bytes; remembers which were read.

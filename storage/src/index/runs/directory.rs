@@ -1,8 +1,7 @@
 //! The list of runs by level, and the progress of their merges.
 
 use super::{DIRECTORY, RunError, Runs};
-use crate::codec::{Input, put_count, put_varint};
-use crate::error::DecodeError;
+use crate::primitive::{DecodeError, Input, put_count, put_varint};
 use heed::{AnyTls, RoTxn, RwTxn};
 
 /// One run.

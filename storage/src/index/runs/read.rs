@@ -6,7 +6,7 @@ use heed::{AnyTls, RoTxn};
 
 use super::directory::Source;
 use super::{ID_BYTES, RunError, Runs, page_key};
-use crate::env::KeyRange;
+use crate::table::KeyRange;
 
 /// Key and value of an entry, in the map.
 pub(in crate::index) type Entry<'t> = (&'t [u8], &'t [u8]);

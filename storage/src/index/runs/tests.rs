@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::env::{Kind, Opened};
+use crate::env::Opened;
+use crate::kind::Kind;
 
 /// Keys: four bytes of the owner, four of the time.
 const KEY_BYTES: usize = 8;

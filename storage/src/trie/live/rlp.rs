@@ -3,7 +3,7 @@
 use super::arena::nibbles;
 use super::path::{KEY_NIBBLES, Key, Path, packed_suffix};
 use super::value::Value;
-use crate::codec::PLAIN_ACCOUNT_END;
+use crate::trie::PLAIN_ACCOUNT_END;
 
 /// In the first byte of a compact path: it is that of a leaf.
 const LEAF: u8 = 0x20;

@@ -10,13 +10,13 @@ use alloy_trie::HashBuilder;
 use proptest::prelude::*;
 
 use super::*;
-use crate::codec::{decode_node, encode_node, encode_path_key};
 use crate::history::{Model, apply, changes_of, step};
 use crate::trie::dirty::{Arena as DirtyArena, Change as DirtyChange, DirtyTrie};
 use crate::trie::hashing::hash_tries;
 use crate::trie::state::node_changes;
 use crate::trie::{
-    Nibbles, Node, NodeRead, TrieUpdates, state_root_from_scratch, update_state_root,
+    Nibbles, Node, NodeRead, TrieUpdates, decode_node, encode_node, encode_path_key,
+    state_root_from_scratch, update_state_root,
 };
 
 /// Records as bytes, by table and key.

@@ -1,4 +1,4 @@
-//! The elements of all layouts: integers, and byte strings of fixed or counted length.
+//! The elements of all layouts on disk: integers, and byte strings of fixed or counted length.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 

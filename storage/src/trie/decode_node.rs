@@ -4,8 +4,8 @@ use alloy_primitives::{Bytes, hex};
 use alloy_trie::Nibbles;
 use alloy_trie::nodes::RlpNode;
 
-use super::primitive::{DecodeError, Input};
-use crate::trie::{Branch, Child, Leaf, Node};
+use super::{Branch, Child, Leaf, Node};
+use crate::primitive::{DecodeError, Input};
 
 /// First bytes and tags of records.
 pub(crate) mod record {

@@ -3,15 +3,15 @@
 
 use alloy_trie::Nibbles;
 
-use super::node::{
+use super::decode_node::{
     PLAIN_ACCOUNT_END,
     record::{
         BRANCH, CHILD_EMBEDDED, CHILD_HASH, CHILD_LEAF, CHILD_PLAIN_LEAF, HASH_REFERENCE, LEAF,
         NO_REFERENCE,
     },
 };
-use super::primitive::put_counted_bytes;
-use crate::trie::{Child, Leaf, Node};
+use super::{Child, Leaf, Node};
+use crate::primitive::put_counted_bytes;
 
 pub(crate) fn encode_node(out: &mut Vec<u8>, node: &Node) {
     match node {
