@@ -3,10 +3,12 @@
 
 use crate::{
     drive::{Plan, Source, Watch, drive},
+    figures::letter,
     options::{Common, Node},
     reads::body,
-    report::{Report, Row},
-    rounds::{self, Part, Replay, Round, measure},
+    report::Report,
+    round::{Round, Row},
+    rounds::{self, Part, Replay, measure},
     rpc::hex,
     sample::Sample,
     stats::Stats,
@@ -108,7 +110,7 @@ pub(crate) fn run(args: &FloodArgs) -> anyhow::Result<(Report, &Common)> {
         let p99 = |row: &Row| row.sum().latency.value_at_quantile(0.99) as f64;
         report.notes.push(format!(
             "node {}: p99 of eth_blockNumber grows {:.2}x during the flood",
-            crate::report::letter(number),
+            letter(number),
             p99(flooded) / p99(alone).max(1.0)
         ));
     }

@@ -1,8 +1,10 @@
 //! The report as one HTML page without scripts or external resources, in a light and a dark theme.
 
 use crate::{
+    figures::{QUANTILES, letter, quantile_us, short},
     plot::{CLASSES, Chart, Line, Scale, bars, escape},
-    report::{QUANTILES, Report, Row, letter, quantile_us, short},
+    report::Report,
+    round::Row,
     stats::STEP,
 };
 use std::fmt::Write as _;

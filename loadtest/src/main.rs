@@ -2,8 +2,8 @@
 //!
 //! A scenario consists of *parts* (one measurement on one node). `rounds` runs them on one node, or
 //! alternately on two.
-//! `drive` is the loop that sends requests over `wire` and measures. `report` and `html` print the
-//! result.
+//! `drive` is the loop that sends requests over `wire` and measures. `report` and `html` write the
+//! result, and `publish` prints it.
 
 mod atomic_file;
 mod attack;
@@ -11,6 +11,7 @@ mod cpu;
 mod drive;
 mod explorer;
 mod fees;
+mod figures;
 mod fill;
 mod flood;
 mod follow;
@@ -26,9 +27,11 @@ mod node;
 mod options;
 mod peers;
 mod plot;
+mod publish;
 mod reads;
 mod report;
 mod rng;
+mod round;
 mod rounds;
 mod rpc;
 mod sample;
@@ -115,7 +118,7 @@ fn main() -> ExitCode {
 }
 
 fn publish((report, common): (Report, &Common)) -> anyhow::Result<ExitCode> {
-    report.publish(common)?;
+    publish::publish(&report, common)?;
     if interrupt::requested() {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }

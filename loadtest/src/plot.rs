@@ -1,5 +1,6 @@
 //! Line charts and bar charts as SVG text without dependencies.
 
+use crate::figures::short;
 use std::fmt::Write as _;
 
 /// Outer size of a chart, in SVG units.
@@ -193,7 +194,7 @@ pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -
                 BAR - 4.0,
                 BAR_LEFT + width + 6.0,
                 y + 13.0,
-                crate::report::short(value)
+                short(value)
             );
         }
     }

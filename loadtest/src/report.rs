@@ -1,88 +1,13 @@
-//! The result of a run: medians of the rounds as a table, as JSON or as a page (`html`).
+//! The result of a run: medians of the rounds as a table or as JSON.
 
 use crate::{
-    html, interrupt,
-    options::{Common, Node, Output},
-    rounds::Round,
-    stats::Stats,
+    figures::{QUANTILES, letter, quantile_us, short},
+    interrupt,
+    options::{Common, Node},
+    round::Row,
 };
-use anyhow::Context;
-use hdrhistogram::Histogram;
 use serde_json::{Value, json};
-use std::{fmt::Write as _, io::Write as _, time::Duration};
-
-/// The quantiles printed.
-pub(crate) const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
-
-/// One part on one node.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) part: String,
-    pub(crate) rounds: Vec<Round>,
-}
-
-impl Row {
-    pub(crate) fn new(part: String) -> Self {
-        Self { part, rounds: Vec::new() }
-    }
-
-    /// All rounds together.
-    pub(crate) fn sum(&self) -> Stats {
-        let mut sum = Stats::new();
-        for round in &self.rounds {
-            sum.add(&round.stats);
-            sum.elapsed += round.stats.elapsed;
-        }
-        sum
-    }
-
-    /// Median over the rounds.
-    pub(crate) fn median(&self, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
-        median(self.rounds.iter().map(figure).collect::<Option<_>>()?)
-    }
-
-    pub(crate) fn per_second(&self) -> f64 {
-        self.median(|round| Some(round.stats.per_second())).unwrap_or(0.0)
-    }
-
-    /// Server CPU per operation, in microseconds.
-    pub(crate) fn cpu_us(&self) -> Option<f64> {
-        self.median(Round::cpu_us)
-    }
-
-    /// Server CPU relative to another row: the median of the ratios of each round. Other work on
-    /// the machine affects both measurements of a round alike.
-    pub(crate) fn cost_relative_to(&self, other: &Self) -> Option<f64> {
-        let rounds = self.rounds.iter().zip(&other.rounds);
-        let costs = rounds.map(|(ours, theirs)| {
-            let theirs = theirs.cpu_us().filter(|cpu| *cpu > 0.0)?;
-            Some(ours.cpu_us()? / theirs)
-        });
-        median(costs.collect::<Option<_>>()?)
-    }
-
-    /// Names and medians of further figures.
-    pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
-        let Some(first) = self.rounds.first() else { return Vec::new() };
-        let median = |name: &'static str| {
-            let of =
-                |round: &Round| Some(round.figures.iter().find(|(other, _)| *other == name)?.1);
-            Some((name, self.median(of)?))
-        };
-        first.figures.iter().filter_map(|(name, _)| median(name)).collect()
-    }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-    }
-}
+use std::{fmt::Write as _, time::Duration};
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -163,24 +88,6 @@ impl Report {
         rounds.map(|round| round.stats.errors).sum()
     }
 
-    /// Prints the result, and writes the page if `--html` is set.
-    pub(crate) fn publish(&self, common: &Common) -> anyhow::Result<()> {
-        if let Some(path) = &common.html {
-            std::fs::write(path, html::page(self))
-                .with_context(|| format!("writing {}", path.display()))?;
-        }
-        let text = match common.output {
-            Output::Json => format!("{:#}\n", self.json()),
-            Output::Text => self.text(),
-        };
-        let mut out = std::io::stdout();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // The reader of the pipe has closed it.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            other => Ok(other?),
-        }
-    }
-
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for (number, (url, version)) in self.nodes.iter().enumerate() {
@@ -249,16 +156,6 @@ impl Report {
     }
 }
 
-/// The name of a node in tables.
-pub(crate) const fn letter(number: usize) -> char {
-    if number == 0 { 'A' } else { 'B' }
-}
-
-/// Microseconds of a quantile.
-pub(crate) fn quantile_us(latency: &Histogram<u64>, quantile: f64) -> f64 {
-    latency.value_at_quantile(quantile) as f64 / 1e3
-}
-
 fn line(row: &Row, number: usize, width: usize) -> String {
     let sum = row.sum();
     let us = |quantile| short(quantile_us(&sum.latency, quantile));
@@ -298,27 +195,6 @@ fn ratio(ours: &Row, theirs: &Row, width: usize) -> String {
     )
 }
 
-/// Formats a figure with about three digits.
-pub(crate) fn short(value: f64) -> String {
-    match value.abs() {
-        large if large >= 100.0 => group(value.round() as i64),
-        middle if middle >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-fn group(value: i64) -> String {
-    let digits = value.unsigned_abs().to_string();
-    let mut text = if value < 0 { "-".to_owned() } else { String::new() };
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn row_json(row: &Row) -> Value {
     let sum = row.sum();
     let latency: serde_json::Map<_, _> = QUANTILES
@@ -349,42 +225,4 @@ fn row_json(row: &Row) -> Value {
         "figures": figures,
         "rounds": rounds.collect::<Vec<_>>(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn median_of_odd_and_even_counts() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
-    }
-
-    #[test]
-    fn relative_cost_compares_the_same_rounds() {
-        let row = |cpu_us: [u64; 3]| {
-            let rounds = cpu_us.map(|us| {
-                let stats = Stats { operations: 1000, ..Stats::new() };
-                let server_cpu = Some(Duration::from_micros(us * 1000));
-                Round { server_cpu, ..Round::from_stats(stats, Duration::ZERO) }
-            });
-            Row { rounds: rounds.into(), ..Row::new(String::new()) }
-        };
-        let cost = |ours, theirs| row(ours).cost_relative_to(&row(theirs));
-        let near = |cost: Option<f64>, expected: f64| (cost.unwrap() - expected).abs() < 1e-6;
-        assert!(near(cost([5, 24, 8], [10, 20, 10]), 0.8));
-        assert!(
-            near(cost([6, 30, 12], [5, 25, 30]), 1.2),
-            "the ratio of the medians would be 0.48"
-        );
-        assert_eq!(cost([5, 24, 8], [10, 0, 10]), None);
-    }
-
-    #[test]
-    fn figures_are_formatted_with_about_three_digits() {
-        let shown = [0.123, 12.34, 123.4, 1_234_567.0].map(short);
-        assert_eq!(shown, ["0.12", "12.3", "123", "1,234,567"]);
-    }
 }

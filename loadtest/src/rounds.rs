@@ -5,7 +5,8 @@ use crate::{
     drive::{Plan, Source, Watch, drive},
     interrupt,
     options::{Common, Node, bar},
-    report::{Report, Row},
+    report::Report,
+    round::{Round, Row},
     stats::Stats,
     wire::Endpoint,
 };
@@ -15,45 +16,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-
-/// The result of one measurement of one part.
-#[derive(Clone, Debug)]
-pub(crate) struct Round {
-    pub(crate) stats: Stats,
-    /// CPU time of the node; `None` if its process is unknown.
-    pub(crate) server_cpu: Option<Duration>,
-    /// CPU time of this client.
-    pub(crate) client_cpu: Duration,
-    /// Time from start to end, including work after the last answer.
-    pub(crate) elapsed: Duration,
-    /// Further figures by name.
-    pub(crate) figures: Vec<(&'static str, f64)>,
-    /// Seconds since the start and base fee in gwei of each block.
-    pub(crate) base_fees: Vec<(f64, f64)>,
-    /// Refusals by the node that do not count as failures.
-    pub(crate) refusals: Vec<String>,
-}
-
-impl Round {
-    /// A round without CPU times.
-    pub(crate) fn from_stats(stats: Stats, elapsed: Duration) -> Self {
-        Self {
-            stats,
-            server_cpu: None,
-            client_cpu: Duration::ZERO,
-            elapsed,
-            figures: Vec::new(),
-            base_fees: Vec::new(),
-            refusals: Vec::new(),
-        }
-    }
-
-    /// Server CPU per operation, in microseconds.
-    pub(crate) fn cpu_us(&self) -> Option<f64> {
-        let operations = self.stats.operations.max(1) as f64;
-        self.server_cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / operations)
-    }
-}
 
 /// A measurement on one node.
 pub(crate) trait Part {

@@ -4,11 +4,14 @@
 use crate::{
     cpu::Process,
     drive::{Plan, Source, Watch, drive},
+    figures::quantile_us,
     fund::{self, Senders},
     options::{Common, Node, bar},
+    publish::publish,
     reads,
-    report::{Report, Row},
-    rounds::{Replay, Round, measure},
+    report::Report,
+    round::{Round, Row},
+    rounds::{Replay, measure},
     sample::Sample,
     stats::Stats,
     tx::{self, TxSettings, append_call},
@@ -278,7 +281,7 @@ impl Soak<'_> {
         watch: &Watch,
         reads: &Stats,
     ) -> anyhow::Result<Observation> {
-        let us = |quantile| crate::report::quantile_us(&reads.latency, quantile);
+        let us = |quantile| quantile_us(&reads.latency, quantile);
         let home = self.args.home.as_deref();
         let map = |folder: &str| {
             let file = home.map(|home| home.join(folder).join("data.mdb"));
@@ -417,7 +420,7 @@ impl Soak<'_> {
             report.notes.push("all bounds held".to_owned());
         }
         report.notes.extend(broken.iter().map(|bound| format!("BROKEN: {bound}")));
-        report.publish(common)
+        publish(&report, common)
     }
 }
 
