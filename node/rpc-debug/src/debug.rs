@@ -20,8 +20,8 @@ use chain::{
 use evm::{BlockOverrides, CallSite, GethTracer, encode_receipt, logs_bloom};
 use rpc_eth::{
     eth::{GivenOverrides, Request, gas_cap, on_block_with, raw_by_hash},
-    evmd::modules_within,
     method::{Answer, Call, Line, Method, Run, json},
+    module_state::modules_within,
 };
 use rpc_types::{
     block_id::{BlockId, BlockTag},

@@ -91,7 +91,7 @@ impl<'a> Replay<'a> {
         let host = CallHost::new(call, &self.deadline);
         let time = TraceTime::new(&host, self.timeout);
         let spec = &call.context.spec;
-        let modules = rpc_eth::evmd::modules_within(call, header.number)?;
+        let modules = rpc_eth::module_state::modules_within(call, header.number)?;
         let (hash, modules) = (stored.block.hash, modules.as_deref());
         let failed = |error| match self.deadline.passed() {
             true => self.late(),

@@ -3,16 +3,15 @@
 use crate::{
     eth::fee_quantiles,
     method::{Answer, Call, Line, Method, Run, json},
+    module_state::parameters_after,
 };
 use feemarket::{
     Market,
     query::{BaseFeeResponse, BlockGasResponse, ParamsResponse},
     store::Record,
 };
-use modules::Modules;
 use rpc_types::{block_id::BlockId, error::Error, text::Json};
 use serde_json::json as value;
-use std::sync::Arc;
 
 /// The methods of the namespace.
 pub const METHODS: &[Method] = &[
@@ -133,25 +132,4 @@ fn record(call: &Call) -> Result<Record, Error> {
 
 fn no_market() -> Error {
     Error::server("this chain has no fee market: it follows Ethereum's rules")
-}
-
-/// The modules after a block; `None` on an Ethereum chain.
-pub fn modules_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
-    let Some(native) = call.context.spec.native() else { return Ok(None) };
-    call.view.modules_after(native, number).map(Some).map_err(Error::internal)
-}
-
-/// The modules as the transactions of a block meet them; `None` on an Ethereum chain. The block has a parent.
-pub fn modules_within(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
-    let Some(native) = call.context.spec.native() else { return Ok(None) };
-    let Some(before) = modules_after(call, number.saturating_sub(1))? else { return Ok(None) };
-    let mut modules = Arc::unwrap_or_clone(before);
-    modules.market.begin_block(number, native.max_gas);
-    Ok(Some(Arc::new(modules)))
-}
-
-/// The modules after a block without the governance state; `None` on an Ethereum chain.
-pub fn parameters_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
-    let Some(native) = call.context.spec.native() else { return Ok(None) };
-    call.view.parameters_after(native, number).map(Some).map_err(Error::internal)
 }

@@ -1,7 +1,7 @@
 //! The methods of JSON-RPC that wallets and applications use, and what a method receives and returns.
 //!
 //! - [`eth`], [`net`], [`web3`], [`txpool`], [`personal`], [`evmd`]: one module for each namespace, each with its
-//!   table of methods. [`filters`] has those of `eth_newFilter`.
+//!   table of methods.
 //! - [`method`]: the call of a method; [`services`]: what all calls share; [`Context`]: what they work on.
 //! - [`Trial`]: contract calls of other interfaces.
 //!
@@ -10,7 +10,9 @@
 pub mod eth;
 pub mod evmd;
 pub mod filters;
+pub mod log_query;
 pub mod method;
+pub mod module_state;
 pub mod net;
 mod pending_block;
 pub mod personal;

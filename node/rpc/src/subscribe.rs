@@ -21,7 +21,8 @@ use jsonrpsee::{
 };
 use pipeline::Arrival;
 use rpc_eth::{
-    eth::{Filter, LogQuery, block_logs},
+    eth::block_logs,
+    log_query::{Filter, LogQuery},
     method::{Answer, put},
 };
 use rpc_types::{

@@ -5,7 +5,7 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use evm::{BlockBuilder, CallSite, ExecutionError, ExecutionHost, StateError};
 use modules::Modules;
-use rpc_eth::{eth::CallHost, evmd::modules_within, method::Call};
+use rpc_eth::{eth::CallHost, method::Call, module_state::modules_within};
 use rpc_types::error::Error;
 use state::stored::{self, MinedTx, StoredBlock};
 use state::{StateReader, TrieReader};

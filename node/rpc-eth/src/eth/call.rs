@@ -3,8 +3,8 @@
 
 use super::request::{AccountOverrides, GivenOverrides, Request};
 use crate::{
-    evmd::parameters_after,
     method::{Answer, Call, json, put},
+    module_state::parameters_after,
 };
 use alloy_consensus::Header;
 use alloy_eips::eip2930::AccessList;

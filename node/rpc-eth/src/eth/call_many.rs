@@ -6,8 +6,8 @@ use super::{
     request::{AccountOverrides, Request},
 };
 use crate::{
-    evmd::{modules_after, modules_within},
     method::{Answer, Call, json},
+    module_state::{modules_after, modules_within},
 };
 use alloy_primitives::Bytes;
 use chain::ChainSpec;

@@ -1,24 +1,21 @@
 //! `eth_getLogs`: the blocks that the index names for a filter, bounded in rows, bytes and time,
 //! never in blocks. When a bound is met the error names a range that fits.
 
-use crate::method::{Answer, Call};
-use alloy_primitives::{Address, B256, Log, U64};
-use chain::ChainSpec;
+use crate::{
+    log_query::{Filter, LogQuery},
+    method::{Answer, Call},
+};
+use alloy_primitives::U64;
 use rpc_types::{
-    block_id::BlockTag,
     error::{Error, Suggested},
-    fields,
     object::{LogObject, LogPlace},
-    params::{Param, addresses, hash, one_or_many},
     text::{Json, Put},
 };
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use server::interrupt::Deadline;
 use state::View;
 use state::stored;
 use std::time::Duration;
-use storage::{ChainReader, PostingKey};
+use storage::ChainReader;
 
 /// Blocks looked up in the index at once: keeps the candidates of a common topic in bounds.
 const WINDOW_BLOCKS: u64 = 1 << 16;
@@ -33,163 +30,6 @@ const RECEIPTS_AT_ONCE: usize = 256 * 1024;
 /// Addresses and topics that are looked up there.
 const KEYS_AT_ONCE: usize = 64;
 const TIME_AT_ONCE: Duration = Duration::from_micros(500);
-/// Most topics of a log, and so of a filter.
-const TOPICS_MAX: usize = 4;
-/// Maximum number of addresses, and of topics at one position, of an installed filter: geth's.
-const MAX_FILTER_ITEMS: usize = 1000;
-
-/// What to look for, and where.
-#[derive(Clone, Debug)]
-pub struct LogQuery {
-    place: Place,
-    /// Addresses and topics.
-    pub filter: Filter,
-}
-
-#[derive(Clone, Debug)]
-enum Place {
-    Block(B256),
-    Range(BlockTag, BlockTag),
-}
-
-/// Empty lists match everything.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    addresses: Vec<Address>,
-    topics: Vec<Vec<B256>>,
-}
-
-/// The object as given.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Object<'a> {
-    #[serde(borrow)]
-    from_block: Option<&'a RawValue>,
-    #[serde(borrow)]
-    to_block: Option<&'a RawValue>,
-    #[serde(borrow)]
-    block_hash: Option<&'a RawValue>,
-    #[serde(borrow)]
-    address: Option<&'a RawValue>,
-    #[serde(borrow)]
-    topics: Option<Vec<Option<&'a RawValue>>>,
-}
-
-impl Param for LogQuery {
-    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object<'_> = fields::read(json)?;
-        let tag = |raw: Option<&RawValue>| {
-            raw.map_or(Ok(BlockTag::Latest), |raw| BlockTag::read(raw.get(), spec))
-        };
-        let place = match object.block_hash {
-            None => Place::Range(tag(object.from_block)?, tag(object.to_block)?),
-            Some(_) if object.from_block.is_some() || object.to_block.is_some() => {
-                return Err("cannot specify both BlockHash and FromBlock/ToBlock, choose one or \
-                            the other"
-                    .to_owned());
-            }
-            Some(raw) => Place::Block(B256::read(raw.get(), spec)?),
-        };
-        let addresses = object.address.map_or(Ok(Vec::new()), |raw| addresses(raw, spec))?;
-        let topics = object.topics.unwrap_or_default();
-        if topics.len() > TOPICS_MAX {
-            return Err("exceed max topics".to_owned());
-        }
-        let topics = topics.into_iter();
-        let topics = topics.map(|raw| raw.map_or(Ok(Vec::new()), |raw| one_or_many(raw, hash)));
-        let topics = topics.collect::<Result<_, _>>()?;
-        Ok(Self { place, filter: Filter { addresses, topics } })
-    }
-}
-
-impl Default for LogQuery {
-    /// All logs of the newest block.
-    fn default() -> Self {
-        let place = Place::Range(BlockTag::Latest, BlockTag::Latest);
-        Self { place, filter: Filter::default() }
-    }
-}
-
-impl LogQuery {
-    /// Refuses what no installed filter can give: a range that ends before it begins, and logs of
-    /// blocks that are not made.
-    pub fn check(&self) -> Result<(), Error> {
-        let Filter { addresses, topics } = &self.filter;
-        let lists = topics.iter().map(Vec::len).chain([addresses.len()]);
-        if lists.max() > Some(MAX_FILTER_ITEMS) {
-            let message = format!(
-                "too many addresses or topics in a filter: at most {MAX_FILTER_ITEMS} addresses, and as many \
-                 topics at each position"
-            );
-            return Err(Error::limit(message, MAX_FILTER_ITEMS as u64, None));
-        }
-        match self.place {
-            Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
-                Err(no_pending_logs())
-            }
-            Place::Range(BlockTag::Number(first), BlockTag::Number(last)) if first > last => {
-                Err(no_range())
-            }
-            Place::Range(BlockTag::Number(1..), BlockTag::Earliest) => Err(no_range()),
-            Place::Range(..) | Place::Block(_) => Ok(()),
-        }
-    }
-
-    /// Bytes of memory that the query takes.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.filter.memory_bytes()
-    }
-
-    /// First and last block of the query as far as it gives numbers; an installed filter that says
-    /// `latest` goes on with the chain.
-    pub fn bounds(&self, view: &View) -> (u64, u64) {
-        let number = |tag: BlockTag, open: u64| match tag {
-            BlockTag::Number(_) | BlockTag::Earliest => tag.number(view),
-            BlockTag::Latest | BlockTag::Pending => open,
-        };
-        match self.place {
-            Place::Range(first, last) => (number(first, 0), number(last, u64::MAX)),
-            // One block, which is not a new one.
-            Place::Block(_) => (1, 0),
-        }
-    }
-}
-
-impl Filter {
-    /// Bytes of memory that the lists take.
-    pub fn memory_bytes(&self) -> usize {
-        let Self { addresses, topics } = self;
-        let topics = topics.iter().map(|list| size_of_val(list.as_slice())).sum::<usize>();
-        size_of_val(addresses.as_slice()) + topics
-    }
-
-    /// Whether a log has the addresses and topics.
-    pub fn matches(&self, log: &Log) -> bool {
-        let topics = log.topics();
-        let any = |wanted: &Vec<B256>, found| wanted.is_empty() || wanted.contains(found);
-        (self.addresses.is_empty() || self.addresses.contains(&log.address))
-            && self.topics.len() <= topics.len()
-            && self.topics.iter().zip(topics).all(|(wanted, found)| any(wanted, found))
-    }
-
-    /// Addresses and topics that are looked up.
-    fn keys(&self) -> usize {
-        self.addresses.len() + self.topics.iter().map(Vec::len).sum::<usize>()
-    }
-
-    /// What a block with a matching log is looked up by: one of each group.
-    fn groups(&self) -> Vec<Vec<PostingKey>> {
-        let addresses =
-            self.addresses.iter().map(|address| PostingKey::address(*address)).collect();
-        let topics = self.topics.iter().enumerate();
-        let topics = topics.map(|(position, wanted)| {
-            wanted.iter().map(|topic| PostingKey::topic(position, topic)).collect()
-        });
-        let groups: Vec<Vec<PostingKey>> = topics.chain([addresses]).collect();
-        groups.into_iter().filter(|group| !group.is_empty()).collect()
-    }
-}
-
 /// How far a search goes.
 struct Bounds {
     logs: usize,
@@ -229,7 +69,7 @@ impl Bounds {
 /// The logs of a query, if they are soon found.
 pub(super) fn logs_at_once(call: &Call) -> Result<Option<Json>, Error> {
     let query: LogQuery = call.arguments()?.nullable()?;
-    let (first, last) = range(&call.view, &query.place)?;
+    let (first, last) = query.range(&call.view)?;
     if last - first > RANGE_AT_ONCE {
         return Ok(None);
     }
@@ -242,8 +82,8 @@ pub(super) fn logs(call: &Call) -> Answer {
 }
 
 /// The logs of a query as JSON text.
-pub fn find(call: &Call, query: &LogQuery) -> Answer {
-    let (first, last) = range(&call.view, &query.place)?;
+pub(super) fn find(call: &Call, query: &LogQuery) -> Answer {
+    let (first, last) = query.range(&call.view)?;
     match search(&call.view, &query.filter, first, last, &Bounds::whole(call))? {
         Searched::All(answer) => Ok(answer),
         Searched::Past { message, limit, fits } => {
@@ -255,7 +95,7 @@ pub fn find(call: &Call, query: &LogQuery) -> Answer {
 
 /// The logs of the blocks `first` to `last` as far as they fit, and the last block of those: what a poll
 /// takes, whose client cannot choose the range.
-pub fn find_first(
+pub(super) fn find_first(
     call: &Call,
     filter: &Filter,
     first: u64,
@@ -269,7 +109,7 @@ pub fn find_first(
 }
 
 /// All of it, if it is soon found.
-pub fn find_at_once(
+pub(super) fn find_at_once(
     call: &Call,
     filter: &Filter,
     first: u64,
@@ -386,35 +226,6 @@ pub(super) fn suggest(first: u64, last: u64) -> Suggested {
     Suggested { from_block: U64::from(first), to_block: U64::from(last) }
 }
 
-fn no_range() -> Error {
-    Error::invalid_params("invalid block range params")
-}
-
-fn no_pending_logs() -> Error {
-    Error::invalid_params("pending logs are not supported")
-}
-
-/// First and last block of the query, both in the view.
-fn range(view: &View, place: &Place) -> Result<(u64, u64), Error> {
-    let (first, last) = match place {
-        Place::Block(hash) => {
-            let number = view.block_number(*hash)?;
-            return number.map_or_else(|| Err(Error::server("unknown block")), |n| Ok((n, n)));
-        }
-        Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
-            return Err(no_pending_logs());
-        }
-        Place::Range(first, last) => (first.number(view), last.number(view)),
-    };
-    if first > last {
-        return Err(no_range());
-    }
-    if last > view.number() {
-        return Err(Error::invalid_params("block range extends beyond current head block"));
-    }
-    Ok((first, last))
-}
-
 /// The answer so far.
 struct Found {
     text: Vec<u8>,
@@ -496,63 +307,4 @@ fn each_log(
         first_log += receipt.logs.len();
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use chain::Genesis;
-
-    fn read(json: &str) -> Result<LogQuery, String> {
-        LogQuery::read(json, &Genesis::native_dev(0).spec)
-    }
-
-    fn log(topics: &[u8]) -> Log {
-        let topics = topics.iter().map(|byte| B256::repeat_byte(*byte)).collect();
-        Log::new_unchecked(Address::repeat_byte(1), topics, Default::default())
-    }
-
-    #[test]
-    fn filters_match_as_geths() {
-        let (a, b) = (B256::repeat_byte(0xa), B256::repeat_byte(0xb));
-        let query = |topics: &str| read(&format!("{{\"topics\":{topics}}}")).expect(topics).filter;
-        let cases = [
-            ("[]".to_owned(), true),
-            (format!("[\"{a}\"]"), true),
-            (format!("[null,\"{b}\"]"), true),
-            (format!("[[],[\"{a}\",\"{b}\"]]"), true),
-            (format!("[[null,\"{b}\"]]"), true),
-            (format!("[\"{b}\"]"), false),
-            (format!("[\"{a}\",\"{b}\",null]"), false),
-        ];
-        let log = log(&[0xa, 0xb]);
-        for (topics, expected) in cases {
-            let filter = query(&topics);
-            assert_eq!(filter.matches(&log), expected, "{topics}");
-        }
-        let other = read("{\"address\":\"0x0202020202020202020202020202020202020202\"}");
-        assert!(!other.expect("valid").filter.matches(&log));
-    }
-
-    #[test]
-    fn bad_filters_are_refused() {
-        let many = format!("{{\"address\":[{}]}}", ["\"0x00\""; 1001].join(","));
-        let both = format!("{{\"blockHash\":\"{}\",\"toBlock\":\"0x1\"}}", B256::ZERO);
-        let five = "{\"topics\":[null,null,null,null,null]}";
-        let texts = [
-            "[]",
-            "1",
-            "{\"fromBlock\":1}",
-            "{\"address\":1}",
-            "{\"topics\":\"0x\"}",
-            five,
-            &many,
-            &both,
-            "{\"topics\":[[[]]]}",
-            "{\"blockHash\":\"0x12\"}",
-        ];
-        for json in texts {
-            assert!(read(json).is_err(), "{json}");
-        }
-    }
 }

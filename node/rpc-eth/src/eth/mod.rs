@@ -6,6 +6,7 @@ mod call_many;
 mod config;
 mod fee_history;
 mod fees;
+mod filters;
 mod logs;
 mod proof;
 mod request;
@@ -19,18 +20,12 @@ pub use blocks::{ReceiptPlaces, header, receipts_of, with_receipts};
 pub use call::{CallHost, call_error, gas_bound, gas_cap, on_block_with, on_state};
 pub use call_many::MAX_CALLS;
 pub use fee_history::{check_percentiles, fee_quantiles};
+pub use logs::block_logs;
 use logs::suggest;
-pub use logs::{
-    Filter, LogQuery, block_logs, find as query_logs, find_at_once as find_logs_at_once,
-    find_first as find_first_logs,
-};
 pub use request::{GivenOverrides, Request, WithdrawalObject, read_block_overrides};
 pub use transactions::raw_by_hash;
 
-use crate::{
-    filters,
-    method::{Answer, Call, Line, Method, Run, json, put},
-};
+use crate::method::{Answer, Call, Line, Method, Run, json, put};
 use alloy_primitives::{Address, U64};
 
 const BLOCK: &str = "block = latest";

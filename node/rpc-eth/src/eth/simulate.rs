@@ -6,8 +6,8 @@ use super::{
     request::{AccountOverrides, Request},
 };
 use crate::{
-    evmd::modules_after,
     method::{Answer, Call, json},
+    module_state::modules_after,
 };
 use alloy_primitives::{Bytes, U64};
 use chain::ChainSpec;

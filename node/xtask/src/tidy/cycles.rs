@@ -9,31 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Groups of modules that import each other today, with the crate's folder. No other module may join them.
 const KNOWN_CYCLES: &[(&str, &[&str])] = &[
-    ("loadtest", &["html", "plot", "report", "rounds"]),
     ("node/evm", &["block", "requests"]),
     ("node/evm", &["overlay", "overrides"]),
     ("node/pipeline", &["ante", "batch", "ingest", "recover", "submit"]),
     ("node/pipeline", &["builder", "topology"]),
     ("node/rpc", &["discover", "methods"]),
     ("node/rpc", &["dispatch", "front", "lines", "pending", "subscribe"]),
-    ("node/rpc-eth", &["eth", "evmd", "filters", "method", "services"]),
-    (
-        "storage",
-        &[
-            "chain",
-            "checked",
-            "codec",
-            "data_file",
-            "disk_space",
-            "env",
-            "error",
-            "reader_table",
-            "readers",
-            "rows",
-            "snapshot",
-            "trie",
-        ],
-    ),
 ];
 
 /// An import, by the modules that it connects.

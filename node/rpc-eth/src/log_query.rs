@@ -1,0 +1,259 @@
+//! Searches for logs: which addresses and topics, in which blocks.
+
+use alloy_primitives::{Address, B256, Log};
+use chain::ChainSpec;
+use rpc_types::{
+    block_id::BlockTag,
+    error::Error,
+    fields,
+    params::{Param, addresses, hash, one_or_many},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use state::View;
+use storage::PostingKey;
+
+/// Maximum number of topics of a log, and so of a filter.
+const MAX_TOPICS: usize = 4;
+/// Maximum number of addresses, and of topics at one position, of an installed filter: geth's.
+const MAX_FILTER_ITEMS: usize = 1000;
+
+/// A search for logs: the parameter of `eth_getLogs` and `eth_newFilter`.
+#[derive(Clone, Debug)]
+pub struct LogQuery {
+    place: Place,
+    /// Addresses and topics.
+    pub filter: Filter,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Block(B256),
+    Range(BlockTag, BlockTag),
+}
+
+/// Addresses and topics of the logs that are searched for. Empty lists match everything.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    addresses: Vec<Address>,
+    topics: Vec<Vec<B256>>,
+}
+
+/// The object in a request.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Object<'a> {
+    #[serde(borrow)]
+    from_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    to_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    block_hash: Option<&'a RawValue>,
+    #[serde(borrow)]
+    address: Option<&'a RawValue>,
+    #[serde(borrow)]
+    topics: Option<Vec<Option<&'a RawValue>>>,
+}
+
+impl Param for LogQuery {
+    fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
+        let object: Object<'_> = fields::read(json)?;
+        let tag = |raw: Option<&RawValue>| {
+            raw.map_or(Ok(BlockTag::Latest), |raw| BlockTag::read(raw.get(), spec))
+        };
+        let place = match object.block_hash {
+            None => Place::Range(tag(object.from_block)?, tag(object.to_block)?),
+            Some(_) if object.from_block.is_some() || object.to_block.is_some() => {
+                return Err("cannot specify both BlockHash and FromBlock/ToBlock, choose one or \
+                            the other"
+                    .to_owned());
+            }
+            Some(raw) => Place::Block(B256::read(raw.get(), spec)?),
+        };
+        let addresses = object.address.map_or(Ok(Vec::new()), |raw| addresses(raw, spec))?;
+        let topics = object.topics.unwrap_or_default();
+        if topics.len() > MAX_TOPICS {
+            return Err("exceed max topics".to_owned());
+        }
+        let topics = topics.into_iter();
+        let topics = topics.map(|raw| raw.map_or(Ok(Vec::new()), |raw| one_or_many(raw, hash)));
+        let topics = topics.collect::<Result<_, _>>()?;
+        Ok(Self { place, filter: Filter { addresses, topics } })
+    }
+}
+
+impl Default for LogQuery {
+    /// All logs of the newest block.
+    fn default() -> Self {
+        let place = Place::Range(BlockTag::Latest, BlockTag::Latest);
+        Self { place, filter: Filter::default() }
+    }
+}
+
+impl LogQuery {
+    /// Refuses a query that cannot be installed as a filter: a range that ends before it begins, logs of the pending
+    /// block, and long lists.
+    pub fn check(&self) -> Result<(), Error> {
+        let Filter { addresses, topics } = &self.filter;
+        let lists = topics.iter().map(Vec::len).chain([addresses.len()]);
+        if lists.max() > Some(MAX_FILTER_ITEMS) {
+            let message = format!(
+                "too many addresses or topics in a filter: at most {MAX_FILTER_ITEMS} addresses, and as many \
+                 topics at each position"
+            );
+            return Err(Error::limit(message, MAX_FILTER_ITEMS as u64, None));
+        }
+        match self.place {
+            Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
+                Err(no_pending_logs())
+            }
+            Place::Range(BlockTag::Number(first), BlockTag::Number(last)) if first > last => {
+                Err(no_range())
+            }
+            Place::Range(BlockTag::Number(1..), BlockTag::Earliest) => Err(no_range()),
+            Place::Range(..) | Place::Block(_) => Ok(()),
+        }
+    }
+
+    /// Bytes of memory that the query takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.filter.memory_bytes()
+    }
+
+    /// First and last block of the query, if it has numbers. An installed filter whose end is `latest` follows the
+    /// chain.
+    pub fn bounds(&self, view: &View) -> (u64, u64) {
+        let number = |tag: BlockTag, open: u64| match tag {
+            BlockTag::Number(_) | BlockTag::Earliest => tag.number(view),
+            BlockTag::Latest | BlockTag::Pending => open,
+        };
+        match self.place {
+            Place::Range(first, last) => (number(first, 0), number(last, u64::MAX)),
+            // One block, which is not a new one.
+            Place::Block(_) => (1, 0),
+        }
+    }
+
+    /// First and last block of the query, both in the view.
+    pub fn range(&self, view: &View) -> Result<(u64, u64), Error> {
+        let (first, last) = match &self.place {
+            Place::Block(hash) => {
+                let number = view.block_number(*hash)?;
+                return number.map_or_else(|| Err(Error::server("unknown block")), |n| Ok((n, n)));
+            }
+            Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
+                return Err(no_pending_logs());
+            }
+            Place::Range(first, last) => (first.number(view), last.number(view)),
+        };
+        if first > last {
+            return Err(no_range());
+        }
+        if last > view.number() {
+            return Err(Error::invalid_params("block range extends beyond current head block"));
+        }
+        Ok((first, last))
+    }
+}
+
+impl Filter {
+    /// Bytes of memory that the lists take.
+    pub fn memory_bytes(&self) -> usize {
+        let Self { addresses, topics } = self;
+        let topics = topics.iter().map(|list| size_of_val(list.as_slice())).sum::<usize>();
+        size_of_val(addresses.as_slice()) + topics
+    }
+
+    /// Whether a log has the addresses and topics.
+    pub fn matches(&self, log: &Log) -> bool {
+        let topics = log.topics();
+        let any = |wanted: &Vec<B256>, found| wanted.is_empty() || wanted.contains(found);
+        (self.addresses.is_empty() || self.addresses.contains(&log.address))
+            && self.topics.len() <= topics.len()
+            && self.topics.iter().zip(topics).all(|(wanted, found)| any(wanted, found))
+    }
+
+    /// Number of addresses and topics.
+    pub fn keys(&self) -> usize {
+        self.addresses.len() + self.topics.iter().map(Vec::len).sum::<usize>()
+    }
+
+    /// Keys of the index by which blocks are found: a matching block has at least one key of each group.
+    pub fn groups(&self) -> Vec<Vec<PostingKey>> {
+        let addresses =
+            self.addresses.iter().map(|address| PostingKey::address(*address)).collect();
+        let topics = self.topics.iter().enumerate();
+        let topics = topics.map(|(position, wanted)| {
+            wanted.iter().map(|topic| PostingKey::topic(position, topic)).collect()
+        });
+        let groups: Vec<Vec<PostingKey>> = topics.chain([addresses]).collect();
+        groups.into_iter().filter(|group| !group.is_empty()).collect()
+    }
+}
+
+fn no_range() -> Error {
+    Error::invalid_params("invalid block range params")
+}
+
+fn no_pending_logs() -> Error {
+    Error::invalid_params("pending logs are not supported")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chain::Genesis;
+
+    fn read(json: &str) -> Result<LogQuery, String> {
+        LogQuery::read(json, &Genesis::native_dev(0).spec)
+    }
+
+    fn log(topics: &[u8]) -> Log {
+        let topics = topics.iter().map(|byte| B256::repeat_byte(*byte)).collect();
+        Log::new_unchecked(Address::repeat_byte(1), topics, Default::default())
+    }
+
+    #[test]
+    fn filters_match_as_geths() {
+        let (a, b) = (B256::repeat_byte(0xa), B256::repeat_byte(0xb));
+        let query = |topics: &str| read(&format!("{{\"topics\":{topics}}}")).expect(topics).filter;
+        let cases = [
+            ("[]".to_owned(), true),
+            (format!("[\"{a}\"]"), true),
+            (format!("[null,\"{b}\"]"), true),
+            (format!("[[],[\"{a}\",\"{b}\"]]"), true),
+            (format!("[[null,\"{b}\"]]"), true),
+            (format!("[\"{b}\"]"), false),
+            (format!("[\"{a}\",\"{b}\",null]"), false),
+        ];
+        let log = log(&[0xa, 0xb]);
+        for (topics, expected) in cases {
+            let filter = query(&topics);
+            assert_eq!(filter.matches(&log), expected, "{topics}");
+        }
+        let other = read("{\"address\":\"0x0202020202020202020202020202020202020202\"}");
+        assert!(!other.expect("valid").filter.matches(&log));
+    }
+
+    #[test]
+    fn bad_filters_are_refused() {
+        let many = format!("{{\"address\":[{}]}}", ["\"0x00\""; 1001].join(","));
+        let both = format!("{{\"blockHash\":\"{}\",\"toBlock\":\"0x1\"}}", B256::ZERO);
+        let five = "{\"topics\":[null,null,null,null,null]}";
+        let texts = [
+            "[]",
+            "1",
+            "{\"fromBlock\":1}",
+            "{\"address\":1}",
+            "{\"topics\":\"0x\"}",
+            five,
+            &many,
+            &both,
+            "{\"topics\":[[[]]]}",
+            "{\"blockHash\":\"0x12\"}",
+        ];
+        for json in texts {
+            assert!(read(json).is_err(), "{json}");
+        }
+    }
+}
