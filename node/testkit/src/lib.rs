@@ -1,18 +1,25 @@
 //! What tests of several crates need. No program links it.
+//!
+//! - [`Endpoints`]: the addresses of a node, with a client for them. A test that takes them can run against a node in
+//!   its own process, against a [`NodeProcess`], or against any node whose addresses are known.
+//! - [`NodeProcess`]: a node in a process of its own.
+//! - [`london_at_block_7`]: a chain.
 
 #![allow(clippy::unwrap_used, reason = "a failure of a test's preparation fails the test")]
 
-use chain::Genesis;
+mod endpoints;
+mod genesis;
+mod http;
+mod node_process;
+mod websocket;
 
-/// The genesis of a chain of Ethereum's rules whose London fork is at block 7.
-pub fn london_at_block_7() -> Genesis {
-    let file = serde_json::json!({
-        "config": {
-            "chainId": 1, "homesteadBlock": 0, "eip150Block": 0, "eip158Block": 0,
-            "byzantiumBlock": 0, "constantinopleBlock": 0, "petersburgBlock": 0,
-            "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 7,
-        },
-        "gasLimit": "0x5f5e100", "alloc": {},
-    });
-    Genesis::from_json(&file.to_string()).unwrap()
-}
+pub use endpoints::Endpoints;
+pub use genesis::london_at_block_7;
+pub use http::{exchange, exchange_with_head};
+pub use node_process::NodeProcess;
+pub use websocket::Socket;
+
+use std::time::Duration;
+
+/// Maximum wait for a response.
+pub const MAX_WAIT: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Limits on batches and large bodies: their cost for the node and for other clients.
 
-use crate::client::{Node, PATIENCE, exchange};
+use crate::client::{MAX_WAIT, Node, exchange};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
@@ -39,9 +39,9 @@ async fn batch_has_one_deadline_for_all_its_calls() {
     calls.push(call("eth_sendRawTransaction", &json!(["0x"])));
     let batch = Value::from(calls).to_string();
     let over_http = node.post(&batch).await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     socket.send(&batch).await;
-    let over_websocket = timeout(PATIENCE, socket.receive()).await.unwrap();
+    let over_websocket = timeout(MAX_WAIT, socket.receive()).await.unwrap();
     for answers in [over_http, over_websocket] {
         let errors: Vec<_> =
             answers.as_array().unwrap().iter().map(|answer| &answer["error"]).collect();
@@ -67,7 +67,7 @@ async fn batch_has_one_deadline_for_all_its_calls() {
 async fn large_bodies_have_the_same_responses_as_small_ones() {
     let node = node().await;
     let spaces = " ".repeat(100_000);
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     for (small, expected) in [
         (call("eth_chainId", &json!([])).to_string(), "\"result\":\"0x40000\""),
         (format!("[{0},{0}]", call("eth_chainId", &json!([]))), "\"result\":\"0x40000\""),
@@ -83,14 +83,14 @@ async fn large_bodies_have_the_same_responses_as_small_ones() {
             node.post_as("application/json", small.as_bytes()).await
         );
         socket.send(&small).await;
-        assert_eq!(timeout(PATIENCE, socket.receive_text()).await.unwrap(), answer);
+        assert_eq!(timeout(MAX_WAIT, socket.receive_text()).await.unwrap(), answer);
     }
     // A subscription with many addresses.
     let addresses = vec![alloy_primitives::Address::ZERO; 1000];
     let mut subscription = call("eth_subscribe", &json!(["logs", { "address": addresses }]));
     subscription["padding"] = json!(" ".repeat(40_000));
     socket.send_long(&subscription.to_string()).await;
-    let answer = timeout(PATIENCE, socket.receive()).await.unwrap();
+    let answer = timeout(MAX_WAIT, socket.receive()).await.unwrap();
     assert!(answer["result"].is_string(), "{answer}");
     node.stop().await;
 }
@@ -110,7 +110,7 @@ async fn floods_of_items_are_refused_and_others_are_answered() {
     let flood = [head.as_bytes(), body.as_bytes()].concat();
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        let (address, flood) = (node.rpc.address, flood.clone());
+        let (address, flood) = (node.json_rpc, flood.clone());
         clients.push(tokio::spawn(async move { exchange(address, &flood).await }));
     }
     for _ in 0..50 {
@@ -121,7 +121,7 @@ async fn floods_of_items_are_refused_and_others_are_answered() {
         assert!(status == 200 && answer.contains("batch too large"), "{status}: {answer}");
     }
     // An incomplete request takes no thread.
-    let mut half = TcpStream::connect(node.rpc.address).await.unwrap();
+    let mut half = TcpStream::connect(node.json_rpc).await.unwrap();
     half.write_all(&flood[..flood.len() - 1]).await.unwrap();
     assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000");
     node.stop().await;

@@ -1,7 +1,7 @@
 //! Client libraries of wallets and explorers against a node: viem, ethers, web3.py. `.ci/clients` installs
 //! them; they are found through `NODE_PATH` and `PYTHONPATH`.
 
-use crate::client::{Node, PATIENCE};
+use crate::client::{MAX_WAIT, Node};
 use crate::common::{native_home, producing};
 use alloy_primitives::{hex, keccak256};
 use chain::DEV_ACCOUNTS;
@@ -41,13 +41,13 @@ async fn run(program: &str, script: &str, account: usize) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let child = Command::new(program)
         .arg(path)
-        .arg(format!("http://{}", node.rpc.address))
-        .arg(format!("ws://{}", node.rpc.ws_address))
+        .arg(format!("http://{}", node.json_rpc))
+        .arg(format!("ws://{}", node.web_socket))
         .arg(DEV_ACCOUNTS[account].private_key.to_string())
         .arg(hex::encode_prefixed(contract()))
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(PATIENCE, child).await.expect("an end").unwrap();
+    let output = tokio::time::timeout(MAX_WAIT, child).await.expect("an end").unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}\n{said}\n{complained}");

@@ -78,7 +78,7 @@ const GZIP: &str = "Accept-Encoding: br, gzip;q=0.8\r\n";
 #[tokio::test(flavor = "multi_thread")]
 async fn large_json_rpc_responses_are_compressed_if_the_client_accepts_it() {
     let node = Node::native().await;
-    let address = node.rpc.address;
+    let address = node.json_rpc;
     let one = returning(50_000);
     let batch = json!([one, returning(10), returning(30_000), one]);
     for body in [one.to_string(), batch.to_string()] {
@@ -107,7 +107,7 @@ async fn large_json_rpc_responses_are_compressed_if_the_client_accepts_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_clients_receive_compressed_responses_at_once() {
     let node = Node::native().await;
-    let (address, body) = (node.rpc.address, returning(60_000).to_string());
+    let (address, body) = (node.json_rpc, returning(60_000).to_string());
     let expected = post(address, "", &body).await.text();
     let clients = (0..40).map(|_| {
         let (body, expected) = (body.clone(), expected.clone());
@@ -128,19 +128,19 @@ async fn many_clients_receive_compressed_responses_at_once() {
 async fn large_responses_of_the_other_servers_are_compressed_too() {
     let node = Node::native().await;
     let path = "/openapi.json";
-    let plain = get(node.rest.address, "", path).await;
+    let plain = get(node.rest, "", path).await;
     assert!(!plain.is_compressed() && plain.body.len() > 16 * 1024);
     assert!(plain.head.to_lowercase().contains("vary: accept-encoding"), "{}", plain.head);
-    let compressed = get(node.rest.address, GZIP, path).await;
+    let compressed = get(node.rest, GZIP, path).await;
     assert!(compressed.is_compressed(), "{}", compressed.head);
     assert!(compressed.body.len() < plain.body.len());
     assert_eq!(compressed.text(), plain.text());
     // A file that is already compressed is sent unchanged.
     let path = "/swagger/swagger-ui.css";
-    let compressed = get(node.rest.address, GZIP, path).await;
+    let compressed = get(node.rest, GZIP, path).await;
     assert!(compressed.is_compressed());
-    assert_eq!(compressed.text(), get(node.rest.address, "", path).await.text());
-    let small = get(node.rest.address, GZIP, "/cosmos/auth/v1beta1/params").await;
+    assert_eq!(compressed.text(), get(node.rest, "", path).await.text());
+    let small = get(node.rest, GZIP, "/cosmos/auth/v1beta1/params").await;
     assert!(!small.is_compressed());
     node.stop().await;
 }

@@ -131,7 +131,7 @@ async fn grow(node: &Node) {
 /// The output of `evmd query feemarket`.
 fn query(node: &Node, question: &str, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_evmd"))
-        .args(["query", "feemarket", question, "--node", &format!("http://{}", node.rest.address)])
+        .args(["query", "feemarket", question, "--node", &format!("http://{}", node.rest)])
         .args(arguments)
         .output()
         .unwrap();

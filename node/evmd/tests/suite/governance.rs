@@ -80,7 +80,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     // Every interface returns them, and the old ones at the block before.
     let rest = |height: u64| {
         let url = format!("/cosmos/evm/feemarket/v1/params|{height}");
-        rest_at(chain.ports[2], &url)
+        rest_at(chain.endpoints.rest, &url)
     };
     assert_eq!(rest(deciding)["params"]["base_fee_change_denominator"], 16);
     assert_eq!(rest(deciding)["params"]["min_gas_price"], "500000000.000000000000000000");
@@ -91,7 +91,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let cli = chain.get("feemarket params");
     assert_eq!(cli["params"]["base_fee_change_denominator"], 16);
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"evmd_feemarketParams","params":[]}"#;
-    let rpc = post(chain.ports[0], body);
+    let rpc = post(chain.endpoints.json_rpc, body);
     assert!(rpc.to_string().contains("500000000.000000000000000000"), "{rpc}");
 
     // It survives a kill of the process.

@@ -62,14 +62,14 @@ async fn response_is_sent_to_a_client_that_has_closed_its_sending_side() {
     let large = Value::Array(vec![call("0x61ea606000f3"); 20]);
     for _ in 0..20 {
         for request in [&chain_id, &call("0x00"), &json!([chain_id, call("0x00")]), &long, &large] {
-            let received = ask(node.rpc.address, &posted(request)).await;
+            let received = ask(node.json_rpc, &posted(request)).await;
             let answer: Value = serde_json::from_str(body(&received)).unwrap();
             let answers = answer.as_array().cloned().unwrap_or_else(|| vec![answer]);
             assert!(answers.iter().all(|answer| answer["result"].is_string()));
         }
-        let received = ask(node.rest.address, &got("/cosmos/auth/v1beta1/params")).await;
+        let received = ask(node.rest, &got("/cosmos/auth/v1beta1/params")).await;
         assert!(body(&received).starts_with('{'));
-        let received = ask(node.observe.address, &got("/metrics")).await;
+        let received = ask(node.metrics, &got("/metrics")).await;
         assert!(body(&received).contains("# HELP"));
     }
     node.stop().await;
@@ -84,12 +84,12 @@ async fn request_is_abandoned_some_time_after_a_half_close() {
     })
     .await;
     let began = Instant::now();
-    let received = ask(node.rpc.address, &posted(&call("0x5b600056"))).await;
+    let received = ask(node.json_rpc, &posted(&call("0x5b600056"))).await;
     assert_eq!(received, "", "no response");
     assert!(began.elapsed() < Duration::from_secs(60));
     // A request with an incomplete body never has a response.
     let part = posted(&call("0x00"));
-    let received = ask(node.rpc.address, &part[..part.len() - 1]).await;
+    let received = ask(node.json_rpc, &part[..part.len() - 1]).await;
     assert!(!received.contains("result"), "{received}");
     node.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Large responses arrive completely, on every interface and even if the client reads slowly.
 
-use crate::client::{Node, PATIENCE, exchange};
+use crate::client::{MAX_WAIT, Node, exchange};
 use std::net::SocketAddr;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -76,7 +76,7 @@ async fn expect(stream: &mut (impl AsyncRead + Unpin), expected: &str, what: &st
         stream.read_exact(&mut body).await.unwrap();
         body
     };
-    let body = timeout(PATIENCE, read).await.unwrap_or_else(|_| panic!("{what}: cut short"));
+    let body = timeout(MAX_WAIT, read).await.unwrap_or_else(|_| panic!("{what}: cut short"));
     assert!(body == expected.as_bytes(), "{what}: {} of {} bytes", body.len(), expected.len());
 }
 
@@ -89,13 +89,13 @@ async fn in_step(stream: &mut TcpStream, id: usize, what: &str) {
 /// Batches of equal calls, for each number and size, on a new connection each and on a shared one.
 async fn batches_arrive(threads: usize) {
     let node = node(threads).await;
-    let mut used = connect(node.rpc.address, false).await;
+    let mut used = connect(node.json_rpc, false).await;
     for (turn, count) in COUNTS.into_iter().enumerate() {
         for bytes in SIZES {
             let (asked, expected) = batch(&vec![bytes; count]);
             let asked = request(&asked);
             let what = format!("{count} results of {bytes} bytes, {threads} threads");
-            let mut fresh = connect(node.rpc.address, turn % 2 == 1).await;
+            let mut fresh = connect(node.json_rpc, turn % 2 == 1).await;
             for stream in [&mut fresh, &mut used] {
                 stream.write_all(&asked).await.unwrap();
                 expect(stream, &expected, &what).await;
@@ -128,7 +128,7 @@ async fn pipelined_batches_are_answered_in_order_to_slow_readers() {
         sizes.collect::<Vec<_>>()
     };
     for slow in [false, true] {
-        let stream = connect(node.rpc.address, slow).await;
+        let stream = connect(node.json_rpc, slow).await;
         let (mut from, mut to) = stream.into_split();
         let (requests, expected): (Vec<_>, Vec<_>) = (0..BATCHES)
             .map(|first| batch(&sizes(first)))
@@ -147,13 +147,13 @@ async fn pipelined_batches_are_answered_in_order_to_slow_readers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_over_websocket_arrive_complete() {
     let node = node(2).await;
-    for address in [node.rpc.address, node.rpc.ws_address] {
+    for address in [node.json_rpc, node.web_socket] {
         let mut socket = node.websocket(address).await;
         for count in COUNTS {
             for bytes in SIZES {
                 let (asked, expected) = batch(&vec![bytes; count]);
                 socket.send(&asked).await;
-                let received = timeout(PATIENCE, socket.receive_text()).await.unwrap();
+                let received = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
                 assert!(received == expected, "{count} results of {bytes} bytes");
             }
         }
@@ -168,13 +168,13 @@ async fn documents_over_rest_arrive_complete() {
     let node = node(2).await;
     let asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let (_, whole) = exchange(
-        node.rest.address,
+        node.rest,
         b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     )
     .await;
     assert!(whole.len() > 100_000 && whole.ends_with('}'), "{}", whole.len());
     for slow in [false, true] {
-        let mut stream = connect(node.rest.address, slow).await;
+        let mut stream = connect(node.rest, slow).await;
         stream.write_all(&asked.repeat(TIMES)).await.unwrap();
         for time in 0..TIMES {
             expect(&mut stream, &whole, &format!("response {time}, slow: {slow}")).await;

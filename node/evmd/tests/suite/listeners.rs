@@ -1,7 +1,7 @@
 //! The rules of all servers: hosts, origins, and the sharing of resources between clients.
 
 use crate::{
-    client::{Node, PATIENCE, exchange},
+    client::{MAX_WAIT, Node, exchange},
     common::{native_home, producing},
 };
 use config::Comet;
@@ -31,7 +31,7 @@ async fn connect_from(source: IpAddr, to: SocketAddr) -> TcpStream {
 async fn answer(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut text)).await.unwrap().unwrap();
+    timeout(MAX_WAIT, stream.read_to_string(&mut text)).await.unwrap().unwrap();
     text
 }
 
@@ -42,7 +42,7 @@ fn get(path: &str, headers: &str) -> String {
 /// The value of a metric about a resource that clients share.
 async fn metric(node: &Node, name: &str, resource: &str) -> u64 {
     let request = get("/metrics", "Host: localhost\r\n");
-    let (_, text) = exchange(node.observe.address, request.as_bytes()).await;
+    let (_, text) = exchange(node.metrics, request.as_bytes()).await;
     let start = format!("{name}{{resource=\"{resource}\"}} ");
     let value = text.lines().find_map(|line| line.strip_prefix(&start));
     value.unwrap().parse().unwrap()
@@ -54,10 +54,10 @@ async fn every_server_checks_hosts_and_origins() {
     let comet = Comet { address: "127.0.0.1:0".parse().unwrap(), ..Comet::default() };
     let comet = comet::serve(&comet, &node.budget, node.queries.clone()).await.unwrap();
     for (server, address, path) in [
-        ("json-rpc", node.rpc.address, "/"),
-        ("rest", node.rest.address, "/cosmos/base/tendermint/v1beta1/syncing"),
+        ("json-rpc", node.json_rpc, "/"),
+        ("rest", node.rest, "/cosmos/base/tendermint/v1beta1/syncing"),
         ("comet", comet.address, "/health"),
-        ("metrics", node.observe.address, "/health"),
+        ("metrics", node.metrics, "/health"),
     ] {
         let ask = async |headers: &str| {
             let (status, text) = exchange(address, get(path, headers).as_bytes()).await;
@@ -101,15 +101,15 @@ async fn other_clients_are_served_if_one_uses_all_connections() {
     let request = get("/", "Host: localhost\r\n").replace("Connection: close\r\n", "");
     let mut taken = Vec::new();
     for _ in 0..4 {
-        let mut stream = connect_from(OTHER, node.rpc.address).await;
+        let mut stream = connect_from(OTHER, node.json_rpc).await;
         stream.write_all(request.as_bytes()).await.unwrap();
         assert_eq!(stream.read_u8().await.unwrap(), b'H');
         taken.push(stream);
     }
     let request = get("/", "Host: localhost\r\n");
-    let refused = answer(connect_from(OTHER, node.rpc.address).await, &request).await;
+    let refused = answer(connect_from(OTHER, node.json_rpc).await, &request).await;
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
-    let stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let stream = TcpStream::connect(node.json_rpc).await.unwrap();
     let served = answer(stream, &get("/", "Host: localhost\r\n")).await;
     assert!(served.starts_with("HTTP/1.1 200"), "{served}");
     // Exactly one of the first connections was closed for it.
@@ -119,7 +119,7 @@ async fn other_clients_are_served_if_one_uses_all_connections() {
             while stream.read(&mut [0; 4096]).await.is_ok_and(|count| count > 0) {}
         });
     }
-    timeout(PATIENCE, reading.join_next()).await.unwrap();
+    timeout(MAX_WAIT, reading.join_next()).await.unwrap();
     assert_eq!(
         metric(&node, "evmd_client_resource_evicted_total", "json_rpc_connections").await,
         1
@@ -143,7 +143,7 @@ async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
     };
     let mut open = Vec::new();
     for _ in 0..20 {
-        let mut stream = connect_from(OTHER, node.rpc.address).await;
+        let mut stream = connect_from(OTHER, node.json_rpc).await;
         stream.write_all(head(BODY).as_bytes()).await.unwrap();
         // A refused body is not read to its end.
         let _ = stream.write_all(&vec![b' '; BODY - 1]).await;
@@ -152,7 +152,7 @@ async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
     // A call of the other client needs memory that the first one uses.
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
     let body = format!("{call}{}", " ".repeat(BODY - call.len()));
-    let stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let stream = TcpStream::connect(node.json_rpc).await.unwrap();
     let text = answer(stream, &format!("{}{body}", head(BODY))).await;
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"result\":\"0x"), "{text}");
     assert!(metric(&node, "evmd_client_resource_refused_total", "memory_bytes").await > 0);
@@ -177,7 +177,7 @@ async fn clients_behind_a_trusted_proxy_have_separate_limits() {
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        exchange(node.rpc.address, request.as_bytes()).await.0
+        exchange(node.json_rpc, request.as_bytes()).await.0
     };
     let mut refused = 0;
     for _ in 0..60 {
@@ -202,7 +202,7 @@ async fn request_head_is_limited() {
     for (bytes, expected) in [(LIMIT - 1, 200), (LIMIT, 200), (LIMIT + 1, 431)] {
         let request = head(bytes);
         assert_eq!(request.len(), bytes);
-        let (status, _) = exchange(node.rpc.address, request.as_bytes()).await;
+        let (status, _) = exchange(node.json_rpc, request.as_bytes()).await;
         assert_eq!(status, expected, "{bytes} bytes");
     }
     node.stop().await;
@@ -220,7 +220,7 @@ fn other_ingest_clients_are_served_if_one_uses_all_connections() {
     let connect = |source| {
         let stream = runtime.block_on(connect_from(source, address)).into_std().unwrap();
         stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(MAX_WAIT)).unwrap();
         stream
     };
     // A response shows that the connection was accepted; the frame contains no transaction.

@@ -13,15 +13,15 @@ use pipeline::Pipeline;
 use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
-    io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
     path::Path,
-    process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use storage::StateRead;
+use testkit::NodeProcess;
 
 /// Number of kills per chain in the default run.
 const KILLS: u64 = 4;
@@ -45,74 +45,26 @@ struct Line {
     slot: (usize, u64),
 }
 
-/// A running node.
-struct Node {
-    process: Child,
-    ingest: SocketAddr,
-    json_rpc: SocketAddr,
-    /// Time from the start of the process until it serves requests.
-    starting: Duration,
-}
-
-impl Node {
-    fn start(home: &Path) -> Self {
-        // The port was free a moment ago, which does not guarantee that it still is.
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let [json_rpc, ws, metrics] = [free(), free(), free()];
-        let begun = Instant::now();
-        let process = Command::new(env!("CARGO_BIN_EXE_evmd"))
-            .args(["start", "--quiet", "--block-time", "20ms", "--ingest.address", "127.0.0.1:0"])
-            .args(["--json-rpc.address", &json_rpc.to_string()])
-            .args(["--json-rpc.ws-address", &ws.to_string()])
-            .args(["--metrics.address", &metrics.to_string()])
-            .args(["--comet.address", "127.0.0.1:0"])
-            .args(["--rest.address", "127.0.0.1:0"])
-            .args(["--grpc.address", "127.0.0.1:0"])
-            .arg("--home")
-            .arg(home)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // From here on, a failed assertion kills the process.
-        let ingest = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut node = Self { process, ingest, json_rpc, starting: Duration::ZERO };
-        let banner = BufReader::new(node.process.stdout.take().unwrap());
-        let mut ingest = None;
-        for line in banner.lines() {
-            let line = line.unwrap();
-            if let Some(at) = line.strip_prefix("transactions") {
-                ingest = at.trim().strip_prefix("tcp://").and_then(|at| at.parse().ok());
-            }
-            if line.starts_with("metrics") {
-                break; // The last line: a node must not find its banner's pipe closed.
-            }
-        }
-        (node.ingest, node.starting) = (ingest.unwrap(), begun.elapsed());
-        node
-    }
-
-    /// The number and hash of the newest block over JSON-RPC; `None` if the node has ended.
-    fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
-        let params = json!(["latest", false]);
-        let call =
-            json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": params});
-        let body = call.to_string();
-        let mut stream = TcpStream::connect(json_rpc).ok()?;
-        let head = "POST / HTTP/1.1\r\nContent-Type: application/json\r\n";
-        let length = body.len();
-        write!(
-            stream,
-            "{head}Host: {json_rpc}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        )
-        .ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let answer: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
-        let number = answer["result"]["number"].as_str()?;
-        let number = u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()?;
-        Some((number, answer["result"]["hash"].as_str()?.parse().ok()?))
-    }
+/// The number and hash of the newest block over JSON-RPC; `None` if the node has ended.
+fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
+    let params = json!(["latest", false]);
+    let call =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": params});
+    let body = call.to_string();
+    let mut stream = TcpStream::connect(json_rpc).ok()?;
+    let head = "POST / HTTP/1.1\r\nContent-Type: application/json\r\n";
+    let length = body.len();
+    write!(
+        stream,
+        "{head}Host: {json_rpc}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let answer: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
+    let number = answer["result"]["number"].as_str()?;
+    let number = u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()?;
+    Some((number, answer["result"]["hash"].as_str()?.parse().ok()?))
 }
 
 /// Sets a flag at the end of a scope, even if an assertion in it fails. Otherwise the thread that waits for the
@@ -122,15 +74,6 @@ struct SetOnDrop<'a>(&'a AtomicBool);
 impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// A failed test must not leave a process behind.
-impl Drop for Node {
-    fn drop(&mut self) {
-        // Both calls fail without effect if the process has been killed and waited for.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -166,8 +109,13 @@ fn lines(sender: usize, random: &mut Random) -> Vec<Line> {
 
 /// Submits until the node has ended; returns the accepted transactions. The node is killed after `enough`
 /// responses, once it has published a block since its start.
-fn submit(node: &mut Node, lines: &[Line], enough: usize, has_shown: &AtomicBool) -> HashSet<B256> {
-    let mut sender = Frames::connect(node.ingest);
+fn submit(
+    node: &mut NodeProcess,
+    lines: &[Line],
+    enough: usize,
+    has_shown: &AtomicBool,
+) -> HashSet<B256> {
+    let mut sender = Frames::connect(node.endpoints().ingest);
     let mut reader = sender.twin();
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -184,15 +132,14 @@ fn submit(node: &mut Node, lines: &[Line], enough: usize, has_shown: &AtomicBool
             accepted.extend(answer);
             answers += 1;
             if !killed && answers >= enough && has_shown.load(Ordering::Relaxed) {
-                node.process.kill().unwrap();
+                node.kill();
                 killed = true;
             }
         }
         if !killed {
             wait_until("a block is shown", || has_shown.load(Ordering::Relaxed));
-            node.process.kill().unwrap();
+            node.kill();
         }
-        node.process.wait().unwrap();
         assert!(answers >= enough, "only {answers} answers");
         accepted
     })
@@ -243,14 +190,18 @@ fn verify_again(home: &Home) {
 /// Runs the node until it is killed, and checks its data. Returns the number of accepted transactions that were
 /// replaced.
 fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
-    let mut node = Node::start(folder);
-    let (json_rpc, over) = (node.json_rpc, AtomicBool::new(false));
+    let mut node = NodeProcess::start(
+        Path::new(env!("CARGO_BIN_EXE_evmd")),
+        folder,
+        &["--block-time", "20ms"],
+    );
+    let (json_rpc, over) = (node.endpoints().json_rpc, AtomicBool::new(false));
     let has_shown = AtomicBool::new(false);
     let (accepted, shown) = thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             let (mut first, mut shown) = (None, None);
             while !over.load(Ordering::Relaxed) {
-                match Node::newest(json_rpc) {
+                match newest(json_rpc) {
                     None if shown.is_some() => break,
                     newest => shown = newest,
                 }
@@ -293,7 +244,7 @@ fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
     assert!(replaced <= doubles);
     eprintln!(
         "started in {:?}; {} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; shown {shown:?}",
-        node.starting,
+        node.started_in(),
         accepted.len(),
         mined.len(),
         view.number(),

@@ -1,7 +1,7 @@
 //! The pending block: transactions that are not in a block yet, as clients see them.
 
 use crate::{
-    client::{Node, PATIENCE},
+    client::{MAX_WAIT, Node},
     common::{
         CHAIN_ID, FEE_CAP, exported_chain, importing, native_home, producing, sign, signed,
         transfer,
@@ -39,7 +39,7 @@ async fn becomes(node: &Node, method: &str, params: Value, expected: &Value) {
         }
     };
     let what = format!("{method} {params} becomes {expected}");
-    tokio::time::timeout(PATIENCE, looking).await.expect(&what);
+    tokio::time::timeout(MAX_WAIT, looking).await.expect(&what);
 }
 
 async fn pool(node: &Node, raw: &Bytes) -> Value {

@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::Mutex,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+use testkit::Endpoints;
 
 /// Held by a test that starts processes. Between fork and exec, a child process holds a descriptor of the lock
 /// file of a home folder that another test is opening.
@@ -43,39 +44,19 @@ fn full_disk() -> Stdio {
     Stdio::from(File::options().write(true).open("/dev/full").unwrap())
 }
 
-/// Addresses of JSON-RPC, WebSocket, REST, gRPC, CometBFT, TCP ingest and metrics.
-struct Ports([SocketAddr; 7]);
-
-impl Ports {
-    fn free() -> Self {
-        let taken = [(); 7].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        Self(taken.each_ref().map(|listener| listener.local_addr().unwrap()))
-    }
-
-    fn flags(&self) -> Vec<String> {
-        let names = ["json-rpc", "json-rpc.ws", "rest", "grpc", "comet", "ingest", "metrics"];
-        let flag = |name: &str| match name {
-            "json-rpc.ws" => "--json-rpc.ws-address".to_owned(),
-            name => format!("--{name}.address"),
-        };
-        names.iter().zip(self.0).flat_map(|(name, at)| [flag(name), at.to_string()]).collect()
-    }
-
-    /// The body of a JSON-RPC response.
-    fn call(&self, method: &str, params: &Value) -> Value {
-        let body =
-            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-        let head = format!(
-            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        let mut stream = TcpStream::connect(self.0[0]).unwrap();
-        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
-    }
+/// The result of a JSON-RPC call, without asynchronous code.
+fn call(json_rpc: SocketAddr, method: &str, params: &Value) -> Value {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(json_rpc).unwrap();
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 /// A node that is killed when dropped.
@@ -91,11 +72,11 @@ impl Running {
     }
 
     /// Waits until the node serves JSON-RPC.
-    fn wait_for(&mut self, ports: &Ports) {
+    fn wait_for(&mut self, endpoints: &Endpoints) {
         wait_until("the node serves JSON-RPC", || {
             let ended = self.0.try_wait().unwrap();
             assert!(ended.is_none(), "ended early: {ended:?}");
-            TcpStream::connect(ports.0[0]).is_ok()
+            TcpStream::connect(endpoints.json_rpc).is_ok()
         });
     }
 
@@ -133,18 +114,18 @@ fn start_creates_the_chain_of_the_genesis_file_and_refuses_if_it_is_missing_late
     let folder = tempfile::tempdir().unwrap();
     let (home, text) = (folder.path(), own_genesis(GENESIS_TIME));
     fs::write(home.join("genesis.json"), &text).unwrap();
-    let ports = Ports::free();
-    let start = |ports: &Ports| {
+    let endpoints = Endpoints::unused();
+    let start = |endpoints: &Endpoints| {
         let mut command = evmd();
-        command.arg("start").args(["--quiet", "--home"]).arg(home).args(ports.flags());
+        command.arg("start").args(["--quiet", "--home"]).arg(home).args(endpoints.options());
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         command.env("RUST_LOG", "info,evmd::cli=debug");
         command
     };
-    let mut node = Running::start(&mut start(&ports));
+    let mut node = Running::start(&mut start(&endpoints));
     let log = BufReader::new(node.0.stderr.take().unwrap());
-    node.wait_for(&ports);
-    assert_eq!(ports.call("eth_chainId", &json!([]))["result"], "0x12fd1");
+    node.wait_for(&endpoints);
+    assert_eq!(call(endpoints.json_rpc, "eth_chainId", &json!([]))["result"], "0x12fd1");
     assert!(node.terminate().success());
     let log: Vec<String> = log.lines().map(Result::unwrap).collect();
     let logged = |text: &str| log.iter().any(|line| line.contains(text));
@@ -198,11 +179,11 @@ fn head_in_the_future_is_refused_without_a_flag() {
         "{err}"
     );
 
-    let ports = Ports::free();
+    let endpoints = Endpoints::unused();
     let mut command = evmd();
     command.arg("start").args(["--quiet", "--accept-future-head", "--home"]).arg(&home);
-    let mut node = Running::start(command.args(ports.flags()).stdout(Stdio::null()));
-    node.wait_for(&ports);
+    let mut node = Running::start(command.args(endpoints.options()).stdout(Stdio::null()));
+    node.wait_for(&endpoints);
     assert!(node.terminate().success());
 }
 
@@ -218,16 +199,16 @@ fn start_warns_that_a_minimum_price_has_no_effect_on_ethereum_transactions() {
                   1atest, or to an empty text for no minimum";
     assert!(err.trim_end().ends_with(reason), "{err}");
 
-    let ports = Ports::free();
+    let endpoints = Endpoints::unused();
     let mut command = evmd();
     command
         .arg("start")
         .args(["--quiet", "--minimum-gas-prices", "0.0001atest", "--home"])
         .arg(home);
-    command.args(ports.flags()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.args(endpoints.options()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut node = Running::start(&mut command);
     let log = BufReader::new(node.0.stderr.take().unwrap());
-    node.wait_for(&ports);
+    node.wait_for(&endpoints);
     assert!(node.terminate().success());
     let log: Vec<String> = log.lines().map(Result::unwrap).collect();
     let warning = "mempool.minimum-gas-prices has no effect on Ethereum transactions";
@@ -239,19 +220,19 @@ fn start_warns_that_a_minimum_price_has_no_effect_on_ethereum_transactions() {
 fn closed_terminal_shuts_down_the_node_except_with_nohup() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let ports = Ports::free();
+    let endpoints = Endpoints::unused();
     // Both states are set here, because the tests may run with nohup.
     for (option, goes_on) in [("--default-signal=HUP", false), ("--ignore-signal=HUP", true)] {
         let mut command = Command::new("env");
         command.args([option, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet", "--home"]);
-        command.arg(folder.path()).args(ports.flags()).env_remove("RUST_LOG");
+        command.arg(folder.path()).args(endpoints.options()).env_remove("RUST_LOG");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut node = Running::start(&mut command);
-        node.wait_for(&ports);
+        node.wait_for(&endpoints);
         if goes_on {
             kill_process(node.pid(), Signal::HUP).unwrap();
-            let before = ports_head(folder.path());
-            wait_until("a block after it", || ports_head(folder.path()) > before + 1);
+            let before = newest_block(folder.path());
+            wait_until("a block after it", || newest_block(folder.path()) > before + 1);
             assert!(node.terminate().success());
         } else {
             assert!(node.end_by(Signal::HUP).success());
@@ -264,12 +245,12 @@ fn closed_terminal_shuts_down_the_node_except_with_nohup() {
 fn node_survives_full_disks_behind_its_output() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let ports = Ports::free();
+    let endpoints = Endpoints::unused();
     let mut command = evmd();
-    command.arg("start").arg("--home").arg(folder.path()).args(ports.flags());
+    command.arg("start").arg("--home").arg(folder.path()).args(endpoints.options());
     command.stdout(full_disk()).stderr(full_disk());
     let mut node = Running::start(&mut command);
-    node.wait_for(&ports);
+    node.wait_for(&endpoints);
     assert!(node.terminate().success());
 }
 
@@ -329,32 +310,32 @@ const OPEN_FILES: usize = 200;
 fn connections_leave_descriptors_for_the_node() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let ports = Ports::free();
+    let endpoints = Endpoints::unused();
     let mut command = Command::new("sh");
     let script = format!("ulimit -n {OPEN_FILES} && exec \"$0\" \"$@\"");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet", "--home"]);
-    command.arg(folder.path()).args(ports.flags()).env_remove("RUST_LOG");
+    command.arg(folder.path()).args(endpoints.options()).env_remove("RUST_LOG");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut node = Running::start(&mut command);
     let mut log = BufReader::new(node.0.stderr.take().unwrap()).lines();
     let lowered = log.by_ref().map(Result::unwrap).find(|line| line.contains("lowered"));
     assert!(lowered.is_some_and(|line| line.contains("json-rpc.max-connections")));
-    node.wait_for(&ports);
+    node.wait_for(&endpoints);
 
     // More connections to each server than the process may have open.
     let connections: Vec<TcpStream> = (0..OPEN_FILES)
-        .flat_map(|_| ports.0)
+        .flat_map(|_| endpoints.all())
         .filter_map(|at| TcpStream::connect_timeout(&at, Duration::from_secs(5)).ok())
         .collect();
     assert!(connections.len() > OPEN_FILES);
     let open = || fs::read_dir(format!("/proc/{}/fd", node.0.id())).unwrap().count();
-    let head = || ports_head(folder.path());
+    let head = || newest_block(folder.path());
     let before = head();
     wait_until("blocks are still made", || head() > before + 2);
     assert!(open() < OPEN_FILES, "{} of {OPEN_FILES} descriptors are in use", open());
     drop(connections);
     wait_until("connections are accepted again", || {
-        let mut stream = TcpStream::connect(ports.0[0]).unwrap();
+        let mut stream = TcpStream::connect(endpoints.json_rpc).unwrap();
         let request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         let mut answer = Vec::new();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -365,6 +346,6 @@ fn connections_leave_descriptors_for_the_node() {
 }
 
 /// The newest block of a running node, read from its files, which needs no connection.
-fn ports_head(home: &Path) -> u64 {
+fn newest_block(home: &Path) -> u64 {
     home::Home::rules_of(home).unwrap().head
 }

@@ -1,6 +1,6 @@
 //! WebSockets conform to RFC 6455, and their responses equal those of HTTP.
 
-use crate::client::{Node, PATIENCE, exchange};
+use crate::client::{MAX_WAIT, Node, exchange};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio::{
@@ -86,7 +86,7 @@ impl Raw {
             self.0.read_exact(&mut payload).await.unwrap();
             (head[0] & 0x0f, payload)
         };
-        timeout(PATIENCE, read).await.unwrap()
+        timeout(MAX_WAIT, read).await.unwrap()
     }
 
     async fn receive_text(&mut self) -> String {
@@ -100,7 +100,7 @@ impl Raw {
         let (opcode, payload) = self.receive().await;
         assert_eq!(opcode, CLOSE, "{payload:x?}");
         let mut rest = Vec::new();
-        timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.unwrap().unwrap();
+        timeout(MAX_WAIT, self.0.read_to_end(&mut rest)).await.unwrap().unwrap();
         assert!(rest.is_empty());
         if payload.is_empty() { 1005 } else { u16::from_be_bytes(*payload.first_chunk().unwrap()) }
     }
@@ -142,7 +142,7 @@ async fn frames_that_violate_the_protocol_close_the_connection() {
         ),
         ("an end without a status", vec![frame(FIN | CLOSE, b"")], 1005),
     ];
-    for address in [node.rpc.address, node.rpc.ws_address] {
+    for address in [node.json_rpc, node.web_socket] {
         for (what, frames, status) in &cases {
             let mut raw = Raw::open(address).await;
             // Earlier messages are answered.
@@ -159,7 +159,7 @@ async fn frames_that_violate_the_protocol_close_the_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_valid_frames_are_answered() {
     let node = Node::native().await;
-    let mut raw = Raw::open(node.rpc.ws_address).await;
+    let mut raw = Raw::open(node.web_socket).await;
     let (start, end) = CALL.as_bytes().split_at(20);
     raw.send(&[frame(FIN | BINARY, CALL.as_bytes())]).await;
     assert_eq!(raw.receive_text().await, ANSWER);
@@ -196,7 +196,7 @@ async fn all_valid_frames_are_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_node_closes_with_going_away() {
     let node = Node::native().await;
-    let (idle, mut used) = (Raw::open(node.rpc.address).await, Raw::open(node.rpc.address).await);
+    let (idle, mut used) = (Raw::open(node.json_rpc).await, Raw::open(node.json_rpc).await);
     used.send(&[frame(FIN | TEXT, CALL.as_bytes())]).await;
     assert_eq!(used.receive_text().await, ANSWER);
     let (idle, used, _) = tokio::join!(idle.closed(), used.closed(), node.stop());
@@ -208,7 +208,7 @@ async fn stopping_node_closes_with_going_away() {
 async fn empty_continuation_frames_and_pings_are_not_messages() {
     const MANY: usize = 20_000;
     let node = Node::native().await;
-    let mut raw = Raw::open(node.rpc.address).await;
+    let mut raw = Raw::open(node.json_rpc).await;
     let mut frames = vec![frame(TEXT, CALL.as_bytes())];
     frames.extend(vec![frame(CONTINUATION, b""); MANY]);
     frames.push(frame(FIN | CONTINUATION, b""));
@@ -222,7 +222,7 @@ async fn empty_continuation_frames_and_pings_are_not_messages() {
 #[tokio::test(flavor = "multi_thread")]
 async fn handshakes_are_checked() {
     let node = Node::native().await;
-    for address in [node.rpc.address, node.rpc.ws_address] {
+    for address in [node.json_rpc, node.web_socket] {
         let status = async |request: String| exchange(address, request.as_bytes()).await.0;
         assert_eq!(status(handshake(8).replace("Upgrade\r", "Upgrade, close\r")).await, 426);
         let no_key = handshake(13).replace("Sec-WebSocket-Key", "Sec-WebSocket-None");
@@ -241,7 +241,7 @@ async fn handshakes_are_checked() {
          Content-Length: {}\r\n\r\n{CALL}",
         CALL.len()
     );
-    let answered = exchange(node.rpc.address, offer.as_bytes()).await;
+    let answered = exchange(node.json_rpc, offer.as_bytes()).await;
     assert_eq!(answered, (200, ANSWER.to_owned()));
     node.stop().await;
 }
@@ -270,7 +270,7 @@ const IDS: [(&str, bool); 17] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn every_id_receives_the_response_that_http_sends() {
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     let mut all = Vec::new();
     for (id, is_id) in IDS {
         for method in ["eth_chainId", "eth_nothing"] {
@@ -279,7 +279,7 @@ async fn every_id_receives_the_response_that_http_sends() {
             for body in [&call, &batch] {
                 let (_, over_http) = node.post_as("application/json", body.as_bytes()).await;
                 socket.send(body).await;
-                let over_websocket = timeout(PATIENCE, socket.receive_text()).await.unwrap();
+                let over_websocket = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
                 assert_eq!(over_websocket, over_http, "{body}");
                 let expected = if is_id { id } else { "null" };
                 assert!(over_http.contains(&format!("\"id\":{expected},")), "{over_http}");
@@ -289,7 +289,7 @@ async fn every_id_receives_the_response_that_http_sends() {
     }
     let all = format!("[{}]", all.join(","));
     socket.send(&all).await;
-    let received = timeout(PATIENCE, socket.receive_text()).await.unwrap();
+    let received = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
     let (_, over_http) = node.post_as("application/json", all.as_bytes()).await;
     assert_eq!(received, over_http);
     node.stop().await;
@@ -298,13 +298,13 @@ async fn every_id_receives_the_response_that_http_sends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_are_opened_and_closed_by_calls_with_any_id() {
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.address).await;
+    let mut socket = node.websocket(node.json_rpc).await;
     for (id, is_id) in IDS {
         let call = |method: &str, params: Value| {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
         };
         socket.send(&call("eth_subscribe", json!(["syncing"]))).await;
-        let text = timeout(PATIENCE, socket.receive_text()).await.unwrap();
+        let text = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
         let answer: Value = serde_json::from_str(&text).unwrap();
         if !is_id {
             assert_eq!(answer["error"]["code"], -32600, "{text}");
@@ -313,7 +313,7 @@ async fn subscriptions_are_opened_and_closed_by_calls_with_any_id() {
         let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x"#);
         assert!(text.starts_with(&start), "{text}");
         let subscription = &answer["result"];
-        let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+        let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
         let expected = json!({ "subscription": subscription, "result": false });
         assert_eq!((&pushed["method"], &pushed["params"]), (&json!("eth_subscription"), &expected));
         for (params, outcome) in [
@@ -321,12 +321,12 @@ async fn subscriptions_are_opened_and_closed_by_calls_with_any_id() {
             (json!([7]), "\"error\":{\"code\":-32602,"),
         ] {
             socket.send(&call("eth_subscribe", params)).await;
-            let text = timeout(PATIENCE, socket.receive_text()).await.unwrap();
+            let text = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
             let start = format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}"#);
             assert!(text.starts_with(&start), "{text}");
         }
         socket.send(&call("eth_unsubscribe", json!([subscription]))).await;
-        let text = timeout(PATIENCE, socket.receive_text()).await.unwrap();
+        let text = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
         assert_eq!(text, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":true}}"#));
     }
     // A request without an id is a notification: no subscription is opened, and there is no response.
@@ -339,7 +339,7 @@ async fn subscriptions_are_opened_and_closed_by_calls_with_any_id() {
 async fn subscriptions_of_a_connection_are_limited() {
     const MAX: u32 = 3;
     let node = Node::native_with(|config| config.json_rpc.max_subscriptions = MAX).await;
-    let mut socket = node.websocket(node.rpc.address).await;
+    let mut socket = node.websocket(node.json_rpc).await;
     let mut open = Vec::new();
     for _ in 0..MAX {
         open.push(socket.call("eth_subscribe", json!(["newPendingTransactions"])).await);
@@ -349,7 +349,7 @@ async fn subscriptions_of_a_connection_are_limited() {
         (&error["error"]["code"], &error["error"]["data"]["limit"]),
         (&json!(-32006), &json!(MAX))
     );
-    let mut other = node.websocket(node.rpc.address).await;
+    let mut other = node.websocket(node.json_rpc).await;
     let refused = other.answer("eth_unsubscribe", json!([open[0]])).await;
     assert_eq!(refused["error"]["code"], -32000, "it is the subscription of another connection");
     assert_eq!(socket.call("eth_unsubscribe", json!([open[0]])).await, true);
@@ -357,7 +357,7 @@ async fn subscriptions_of_a_connection_are_limited() {
     let again = async {
         while socket.answer("eth_subscribe", json!(["newHeads"])).await.get("error").is_some() {}
     };
-    timeout(PATIENCE, again).await.expect("a place is free again");
+    timeout(MAX_WAIT, again).await.expect("a place is free again");
     node.stop().await;
 }
 
@@ -367,7 +367,7 @@ async fn subscriptions_use_the_memory_of_clients() {
     let node = Node::native().await;
     let used = async || {
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        let (_, text) = exchange(node.observe.address, request.as_bytes()).await;
+        let (_, text) = exchange(node.metrics, request.as_bytes()).await;
         let start = "evmd_client_resource_used{resource=\"memory_bytes\"} ";
         let value = text.lines().find_map(|line| line.strip_prefix(start));
         value.unwrap().parse::<usize>().unwrap()
@@ -375,7 +375,7 @@ async fn subscriptions_use_the_memory_of_clients() {
     let addresses: Vec<_> = (0..1000).map(|number| format!("0x{number:040x}")).collect();
     let params = json!(["logs", { "address": addresses }]);
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": params });
-    let mut raw = Raw::open(node.rpc.ws_address).await;
+    let mut raw = Raw::open(node.web_socket).await;
     for number in 1..=10 {
         raw.send(&[frame(FIN | TEXT, call.to_string().as_bytes())]).await;
         let opened: Value = serde_json::from_str(&raw.receive_text().await).unwrap();
@@ -388,6 +388,6 @@ async fn subscriptions_use_the_memory_of_clients() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, freed).await.unwrap();
+    timeout(MAX_WAIT, freed).await.unwrap();
     node.stop().await;
 }

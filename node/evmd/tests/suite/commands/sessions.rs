@@ -66,7 +66,7 @@ async fn sessions_with_transactions_and_governance() {
         let folder = tempfile::tempdir().unwrap();
         proposals(folder.path());
         let mut variables = offline(folder.path());
-        variables.push(("EVMD_NODE", format!("http://{}", node.rest.address)));
+        variables.push(("EVMD_NODE", format!("http://{}", node.rest)));
         Session { folder: folder.path(), variables }.replay(name);
         node.stop().await;
     }
@@ -186,9 +186,9 @@ async fn sessions_with_a_node() {
     let replay = |address, name: &str| {
         Session { folder: folder.path(), variables: at(address) }.replay(name);
     };
-    replay(node.rest.address, "query.txt");
+    replay(node.rest, "query.txt");
     // The output is the same for each address of the node.
-    replay(node.rpc.address, "query.txt");
-    replay(node.observe.address, "any-address.txt");
+    replay(node.json_rpc, "query.txt");
+    replay(node.metrics, "any-address.txt");
     node.stop().await;
 }

@@ -11,7 +11,7 @@ const ALICE_HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
 /// Runs `evmd query`; exit code, standard output and error.
 async fn query(served: &Served, args: &str) -> (i32, String, String) {
-    let node = format!("http://{}", served.node.rest.address);
+    let node = format!("http://{}", served.node.rest);
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     command.arg("query").args(args.split(' ')).args(["--node", &node]).env_remove("EVMD_HOME");
     let run = move || {

@@ -67,8 +67,7 @@ async fn responses_have_height_and_display_unit() {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nx-cosmos-block-height: 1\r\nConnection: close\r\n\r\n"
         );
-        let (status, head, _) =
-            exchange_with_head(served.node.rest.address, request.as_bytes()).await;
+        let (status, head, _) = exchange_with_head(served.node.rest, request.as_bytes()).await;
         assert_eq!(status, 200);
         for name in ["x-cosmos-block-height", "grpc-metadata-x-cosmos-block-height"] {
             assert!(head.to_lowercase().contains(&format!("\r\n{name}: 1\r\n")), "{head}");

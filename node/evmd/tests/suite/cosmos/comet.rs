@@ -35,7 +35,7 @@ impl Served {
             "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        let (status, text) = exchange(self.comet.address, format!("{head}{body}").as_bytes()).await;
+        let (status, text) = exchange(self.node.comet, format!("{head}{body}").as_bytes()).await;
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
@@ -43,7 +43,7 @@ impl Served {
     pub(crate) async fn comet_get(&self, path: &str) -> (u16, Value) {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let (status, text) = exchange(self.comet.address, request.as_bytes()).await;
+        let (status, text) = exchange(self.node.comet, request.as_bytes()).await;
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 

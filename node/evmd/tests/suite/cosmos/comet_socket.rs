@@ -5,7 +5,7 @@ use super::{
     comet::{RECEIVER, coins},
     served::Served,
 };
-use crate::{client::PATIENCE, common::signed::address_of};
+use crate::{client::MAX_WAIT, common::signed::address_of};
 use alloy_primitives::hex;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use futures_util::{SinkExt, StreamExt};
@@ -20,7 +20,7 @@ struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Socket {
     async fn open(served: &Served) -> Self {
-        let url = format!("ws://{}/websocket", served.comet.address);
+        let url = format!("ws://{}/websocket", served.node.comet);
         Self(connect_async(url).await.unwrap().0)
     }
 
@@ -37,7 +37,7 @@ impl Socket {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, next).await.expect("a message")
+        tokio::time::timeout(MAX_WAIT, next).await.expect("a message")
     }
 
     /// Sends a call. Its response may be preceded by events.
@@ -85,7 +85,7 @@ async fn stopping_node_sends_a_close_frame() {
                 }
             }
         };
-        let frame = tokio::time::timeout(PATIENCE, closed).await.expect("a close frame");
+        let frame = tokio::time::timeout(MAX_WAIT, closed).await.expect("a close frame");
         assert_eq!(u16::from(frame.code), 1001, "{frame}");
     }
 }

@@ -6,7 +6,7 @@ use super::{
     served::{FORKING, Served},
 };
 use crate::{
-    client::PATIENCE,
+    client::MAX_WAIT,
     common::{native_home, producing, signed::address_of, transfer},
 };
 use alloy_primitives::hex;
@@ -192,13 +192,13 @@ async fn waiting_broadcast_commits_are_limited() {
             }
         }
     };
-    let said = tokio::time::timeout(PATIENCE, refusing).await.expect("a refusal");
+    let said = tokio::time::timeout(MAX_WAIT, refusing).await.expect("a refusal");
     assert!(said.starts_with("16 calls are waiting for a block: "), "{said}");
     // Other calls are answered in the meantime, and a client that disconnects releases its permit.
     served.comet("status", json!({})).await;
     waiting.shutdown().await;
     let missing =
         async { while served.comet_fails("broadcast_tx_commit", json!({})).await.1 == said {} };
-    tokio::time::timeout(PATIENCE, missing).await.expect("a place");
+    tokio::time::timeout(MAX_WAIT, missing).await.expect("a place");
     Arc::into_inner(served).expect("unknown else has it").stop().await;
 }

@@ -2,7 +2,7 @@
 //! `NODE_PATH`.
 
 use super::served::Served;
-use crate::client::PATIENCE;
+use crate::client::MAX_WAIT;
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::{net::SocketAddr, path::Path};
@@ -23,7 +23,7 @@ async fn run(script: &str, address: SocketAddr) -> Value {
         .arg(RECEIVER)
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(PATIENCE, child).await.expect("an end").unwrap();
+    let output = tokio::time::timeout(MAX_WAIT, child).await.expect("an end").unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{complained}");
@@ -34,7 +34,7 @@ async fn run(script: &str, address: SocketAddr) -> Value {
 #[ignore = "needs cosmjs: run .ci/clients"]
 async fn cosmjs_works_with_the_comet_rpc() {
     let served = Served::start().await;
-    let output = run("comet.cjs", served.comet.address).await;
+    let output = run("comet.cjs", served.node.comet).await;
     for hash in output["hashes"].as_array().unwrap() {
         let found = served.get(&format!("/cosmos/tx/v1beta1/txs/{}", hash.as_str().unwrap())).await;
         assert_eq!(
@@ -50,7 +50,7 @@ async fn cosmjs_works_with_the_comet_rpc() {
 async fn cosmjs_sends_and_nonces_agree() {
     let served = Served::start().await;
     let account = &DEV_ACCOUNTS[SENDER];
-    let output = run("cosmjs.cjs", served.node.rest.address).await;
+    let output = run("cosmjs.cjs", served.node.rest).await;
     let nonce =
         served.node.call("eth_getTransactionCount", json!([account.address, "latest"])).await;
     assert_eq!((output["sequence"].as_str(), nonce.as_str()), (Some("2"), Some("0x2")));

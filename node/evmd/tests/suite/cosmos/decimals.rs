@@ -179,7 +179,7 @@ where
     Q: Message + Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
 {
-    let endpoint = format!("http://{}", served.grpc.address);
+    let endpoint = format!("http://{}", served.node.grpc);
     let channel = tonic::transport::Endpoint::from_shared(endpoint).unwrap().connect().await;
     let mut client = tonic::client::Grpc::new(channel.unwrap());
     client.ready().await.unwrap();
@@ -324,7 +324,7 @@ async fn transfers_and_fees_use_base_units() {
 /// A response of CometBFT's RPC.
 async fn comet(served: &Served, path: &str) -> (u16, Value) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    let (status, text) = client::exchange(served.comet.address, request.as_bytes()).await;
+    let (status, text) = client::exchange(served.node.comet, request.as_bytes()).await;
     (status, serde_json::from_str(&text).unwrap())
 }
 
@@ -448,7 +448,7 @@ async fn adopting_chain_changes_its_unit_at_the_height() {
         let empty = json!({ "pending": "0x0", "queued": "0x0" });
         while served.node.call("txpool_status", json!([])).await != empty {}
     };
-    tokio::time::timeout(client::PATIENCE, dropping).await.expect("an empty pool");
+    tokio::time::timeout(client::MAX_WAIT, dropping).await.expect("an empty pool");
     assert_eq!(wei(&served, bob).await, old + new);
     let mined = served.mined(&chain.signed(4, 4_000, chain.send(bob, 1))).await;
     assert_eq!(mined["code"], 0, "{mined}");
@@ -504,7 +504,7 @@ async fn minimum_price_of_the_mempool_is_in_base_units() {
     let keys = tempfile::tempdir().unwrap();
     let key = hex::encode(DEV_ACCOUNTS[0].private_key);
     evmd(keys.path(), format!("keys unsafe-import-eth-key alice {key}")).await;
-    let node = format!("http://{}", served.node.rest.address);
+    let node = format!("http://{}", served.node.rest);
     evmd(keys.path(), format!("tx bank send alice {bob} 7utest -y --node {node}")).await;
     served.node.wait_for("eth_getBlockByNumber", json!(["0x3", false])).await;
     assert_eq!(wei(&served, bob).await, chain.factor() * U256::from(21));
@@ -518,7 +518,7 @@ async fn command_line_uses_base_units() {
     let home = tempfile::tempdir().unwrap();
     let key = hex::encode(DEV_ACCOUNTS[0].private_key);
     evmd(home.path(), format!("keys unsafe-import-eth-key alice {key}")).await;
-    let (bob, node) = (Address::repeat_byte(0xb0), format!("http://{}", served.node.rest.address));
+    let (bob, node) = (Address::repeat_byte(0xb0), format!("http://{}", served.node.rest));
     let sends = [
         // The fee uses the default price.
         format!("tx bank send alice {bob} 7utest -y --node {node}"),

@@ -73,7 +73,7 @@ impl Decoder for Bytes {
 
 impl Client {
     pub(crate) async fn connect(served: &Served) -> Self {
-        let endpoint = Endpoint::from_shared(format!("http://{}", served.grpc.address)).unwrap();
+        let endpoint = Endpoint::from_shared(format!("http://{}", served.node.grpc)).unwrap();
         Self(Grpc::new(endpoint.connect().await.unwrap()))
     }
 

@@ -44,7 +44,7 @@ async fn every_interface_refuses_transactions_without_block_production() {
     for answer in batch.as_array().unwrap() {
         assert!(answer["error"]["message"].as_str().unwrap().contains(REMEDY), "{answer}");
     }
-    let answer = node.call_over_websocket(node.rpc.address, &call.to_string()).await;
+    let answer = node.call_over_websocket(node.json_rpc, &call.to_string()).await;
     assert_eq!(answer["error"]["code"], -32000, "{answer}");
 
     let address = node.pipeline.ingest_address.unwrap();

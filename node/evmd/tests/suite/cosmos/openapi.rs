@@ -91,7 +91,7 @@ impl Session {
         let Request { verb, target, headers, body } = request;
         let bytes =
             format!("{verb} {target} HTTP/1.1\r\n{headers}{host}Connection: close\r\n\r\n{body}");
-        let address = self.served.node.rest.address;
+        let address = self.served.node.rest;
         let (status, head, text) = exchange_with_head(address, bytes.as_bytes()).await;
         self.checker.check(
             operation,
@@ -234,7 +234,7 @@ async fn the_document_is_valid_openapi() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/openapi.py");
     let child = Command::new("python3")
         .arg(script)
-        .arg(format!("http://{}/openapi.json", served.node.rest.address))
+        .arg(format!("http://{}/openapi.json", served.node.rest))
         .kill_on_drop(true)
         .output();
     let output = tokio::time::timeout(VALIDATOR_TIME, child).await.expect("an end").unwrap();

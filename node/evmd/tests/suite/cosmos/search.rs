@@ -147,7 +147,7 @@ async fn transactions_are_found_by_their_events() {
     let answer = served.get(&format!("{path}{older}")).await;
     let hashes = [0, 1].map(|at| answer["tx_responses"][at]["txhash"].as_str().unwrap().to_owned());
     assert_eq!(hashes, [coins[3].clone(), coins[2].clone()]);
-    let node = format!("http://{}", served.node.rest.address);
+    let node = format!("http://{}", served.node.rest);
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_evmd"));
     command.args(["query", "txs", "--query", &query, "--order_by", "desc", "--limit", "2"]);
     command.args(["-o", "json", "--node", &node]).env_remove("EVMD_HOME");

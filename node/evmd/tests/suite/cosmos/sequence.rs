@@ -105,7 +105,7 @@ async fn commands_use_the_sequence_after_pending_transactions() {
     let home = tempfile::tempdir().unwrap();
     let key = hex::encode(DEV_ACCOUNTS[0].private_key);
     evmd(home.path(), format!("keys unsafe-import-eth-key alice {key}")).await;
-    let (bob, node) = (address_of(9), format!("http://{}", served.node.rest.address));
+    let (bob, node) = (address_of(9), format!("http://{}", served.node.rest));
     for command in ["bank send", "bank send", "evm send", "bank send"] {
         let args = format!("tx {command} alice {bob} 7atest -y --node {node}");
         evmd(home.path(), args).await;

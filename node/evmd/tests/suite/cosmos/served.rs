@@ -1,7 +1,7 @@
 //! A node with REST, gRPC and CometBFT's RPC.
 
 use crate::{
-    client::{Node, PATIENCE, exchange},
+    client::{MAX_WAIT, Node, exchange},
     common::producing,
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -26,8 +26,8 @@ pub(crate) static FORKING: Mutex<()> = Mutex::const_new(());
 /// A node and its servers.
 pub(crate) struct Served {
     pub(crate) node: Node,
-    pub(crate) grpc: listen::Server,
-    pub(crate) comet: listen::Server,
+    grpc: listen::Server,
+    comet: listen::Server,
 }
 
 impl Served {
@@ -58,7 +58,7 @@ impl Served {
     }
 
     /// Starts the other servers of a node.
-    pub(crate) async fn with(node: Node) -> Self {
+    pub(crate) async fn with(mut node: Node) -> Self {
         let grpc = Grpc { address: "127.0.0.1:0".parse().unwrap(), ..Grpc::default() };
         let grpc = grpc::serve(&grpc, &node.budget, node.queries.clone()).await.unwrap();
         let comet = Comet {
@@ -67,6 +67,7 @@ impl Served {
             ..Comet::default()
         };
         let comet = comet::serve(&comet, &node.budget, node.queries.clone()).await.unwrap();
+        (node.endpoints.grpc, node.endpoints.comet) = (grpc.address, comet.address);
         Self { node, grpc, comet }
     }
 
@@ -121,7 +122,7 @@ impl Served {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, looking).await.expect("a block")
+        tokio::time::timeout(MAX_WAIT, looking).await.expect("a block")
     }
 
     async fn send(&self, head: &str, body: &str) -> (u16, Value) {
@@ -133,7 +134,7 @@ impl Served {
     /// Status and text of the response to any request.
     pub(crate) async fn raw(&self, head: &str, body: &str) -> (u16, String) {
         let request = format!("{head}Host: localhost\r\nConnection: close\r\n\r\n{body}");
-        exchange(self.node.rest.address, request.as_bytes()).await
+        exchange(self.node.rest, request.as_bytes()).await
     }
 
     pub(crate) async fn stop(self) {

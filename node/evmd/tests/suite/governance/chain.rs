@@ -5,11 +5,12 @@ use proto::cosmos::evm::feemarket::v1::{QueryParamsRequest, QueryParamsResponse}
 use serde_json::{Value, json};
 use std::{
     fs,
-    net::TcpListener,
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
+use testkit::Endpoints;
 use tonic::{Request, client::Grpc, transport::Endpoint};
 use tonic_prost::ProstCodec;
 
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A home folder and the node on it.
 pub(crate) struct Chain {
     pub(crate) folder: tempfile::TempDir,
-    pub(crate) ports: [u16; 7],
+    pub(crate) endpoints: Endpoints,
     node: Option<Child>,
 }
 
@@ -60,9 +61,7 @@ impl Chain {
         params["expedited_voting_period"] = json!(format!("{}s", VOTING_SECONDS / 2));
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("given.json"), genesis.to_string()).unwrap();
-        let ports = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-            .map(|listener: TcpListener| listener.local_addr().unwrap().port());
-        let chain = Self { folder, ports, node: None };
+        let chain = Self { folder, endpoints: Endpoints::unused(), node: None };
         chain.init(&chain.home());
         for (name, account) in ["val", "bob"].iter().zip(&DEV_ACCOUNTS) {
             let mut command = evmd();
@@ -90,15 +89,10 @@ impl Chain {
     }
 
     pub(crate) fn start_with(&mut self, flags: &[&str]) {
-        let [rpc, ws, rest, grpc, ingest, metrics, comet] =
-            self.ports.map(|port| format!("127.0.0.1:{port}"));
         let mut command = evmd();
         command.arg("start").arg("--home").arg(self.home());
         command.args(flags).arg("--quiet");
-        command.args(["--json-rpc.address", &rpc, "--json-rpc.ws-address", &ws]);
-        command.args(["--rest.address", &rest, "--grpc.address", &grpc]);
-        command.args(["--comet.address", &comet]);
-        command.args(["--ingest.address", &ingest, "--metrics.address", &metrics]);
+        command.args(self.endpoints.options());
         self.node = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         wait_for("an answer", || self.query("block").0);
     }
@@ -113,10 +107,9 @@ impl Chain {
 
     /// Runs `evmd query`; returns whether it succeeds, and its JSON.
     pub(crate) fn query(&self, args: &str) -> (bool, Value) {
-        let port = self.ports[2];
         let mut command = evmd();
         command.arg("query").args(args.split(' ')).args(["-o", "json", "--node"]);
-        let output = command.arg(format!("http://127.0.0.1:{port}")).output().unwrap();
+        let output = command.arg(format!("http://{}", self.endpoints.rest)).output().unwrap();
         let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
         (output.status.success(), json)
     }
@@ -132,7 +125,7 @@ impl Chain {
         let mut command = evmd();
         command.arg("tx").args(args).args(["--keyring-backend", "test", "-y", "-o", "json"]);
         command.arg("--home").arg(self.home());
-        command.arg("--node").arg(format!("http://127.0.0.1:{}", self.ports[2]));
+        command.arg("--node").arg(format!("http://{}", self.endpoints.rest));
         command.stdin(Stdio::null()).output().unwrap()
     }
 
@@ -154,7 +147,7 @@ impl Chain {
         fs::write(&file, tx.to_string()).unwrap();
         let mut command = evmd();
         command.args(["tx", "broadcast"]).arg(&file).arg("--node");
-        command.arg(format!("http://127.0.0.1:{}", self.ports[2]));
+        command.arg(format!("http://{}", self.endpoints.rest));
         let output = command.output().unwrap();
         (output.status.code(), text(&output.stderr))
     }
@@ -233,7 +226,7 @@ impl Chain {
         let body = format!(
             "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_getBlockByNumber\",\"params\":{params}}}"
         );
-        let answer = post(self.ports[0], &body);
+        let answer = post(self.endpoints.json_rpc, &body);
         let quantity = |name: &str| {
             let text = answer["result"][name].as_str().unwrap();
             u64::from_str_radix(&text[2..], 16).unwrap()
@@ -242,7 +235,7 @@ impl Chain {
     }
 
     pub(crate) async fn grpc_params(&self) -> QueryParamsResponse {
-        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{}", self.ports[3]));
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.endpoints.grpc));
         let mut grpc = Grpc::new(endpoint.unwrap().connect().await.unwrap());
         grpc.ready().await.unwrap();
         let codec = ProstCodec::<QueryParamsRequest, QueryParamsResponse>::default();
@@ -251,9 +244,9 @@ impl Chain {
     }
 }
 
-pub(crate) fn post(port: u16, body: &str) -> Value {
+pub(crate) fn post(json_rpc: SocketAddr, body: &str) -> Value {
     use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut stream = TcpStream::connect(json_rpc).unwrap();
     let head = format!(
         "POST / HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n",
@@ -274,10 +267,10 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Gets a path over REST; `url` is the path, `|` and a height.
-pub(crate) fn rest_at(port: u16, url: &str) -> Value {
+pub(crate) fn rest_at(rest: SocketAddr, url: &str) -> Value {
     use std::io::{Read, Write};
     let (path, height) = url.split_once('|').unwrap();
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut stream = TcpStream::connect(rest).unwrap();
     let request = format!(
         "GET {path} HTTP/1.0\r\nHost: localhost\r\nx-cosmos-block-height: {height}\r\n\r\n"
     );

@@ -61,7 +61,7 @@ impl Chain {
     fn create(&self, nonce: u64) -> (Value, Value) {
         let mut command = evmd();
         command.args(["tx", "evm", "raw", &creation(nonce), "-o", "json", "--node"]);
-        let output = command.arg(format!("http://127.0.0.1:{}", self.ports[2])).output().unwrap();
+        let output = command.arg(format!("http://{}", self.endpoints.rest)).output().unwrap();
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         (answer["codespace"].clone(), answer["code"].clone())
     }

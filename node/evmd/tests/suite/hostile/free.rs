@@ -32,7 +32,7 @@ pub(super) struct Free {
 impl Free {
     /// One step: the attacker takes as much as possible, then the honest user sends requests.
     pub(super) async fn act(&mut self, world: &World) {
-        let (http, socket) = (world.node.rpc.address, world.node.rpc.ws_address);
+        let (http, socket) = (world.node.json_rpc, world.node.web_socket);
         for _ in 0..TAKEN {
             self.count(post_from(ATTACKER, http, "eth_newBlockFilter", json!([])).await.is_some());
             let subscribed = subscribe_from(ATTACKER, socket).await;
@@ -87,7 +87,7 @@ async fn post_from(source: IpAddr, to: SocketAddr, method: &str, params: Value) 
         let answer: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
         answer.get("result").cloned()
     };
-    timeout(crate::client::PATIENCE, talk).await.expect("an answer or an end")
+    timeout(crate::client::MAX_WAIT, talk).await.expect("an answer or an end")
 }
 
 /// A connection that subscribes to new blocks; `None` if it was refused.
@@ -114,5 +114,5 @@ async fn subscribe_from(source: IpAddr, to: SocketAddr) -> Option<TcpStream> {
         let answer: Value = serde_json::from_slice(&message).ok()?;
         answer.get("result").is_some().then_some(stream)
     };
-    timeout(crate::client::PATIENCE, talk).await.expect("an answer or an end")
+    timeout(crate::client::MAX_WAIT, talk).await.expect("an answer or an end")
 }

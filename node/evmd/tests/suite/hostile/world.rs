@@ -117,7 +117,7 @@ impl World {
             "GET /cosmos/tx/v1beta1/txs/{hash:x} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         )
         .replace("0x", "");
-        let (status, text) = exchange(self.node.rest.address, request.as_bytes()).await;
+        let (status, text) = exchange(self.node.rest, request.as_bytes()).await;
         assert_eq!(status, 200, "{text}");
         let answer: Value = serde_json::from_str(&text).unwrap();
         let events = answer["tx_response"]["events"].as_array().unwrap();

@@ -1,6 +1,6 @@
 //! Invalid input of a client causes an error response and does not affect other clients.
 
-use crate::client::{Node, PATIENCE, exchange};
+use crate::client::{MAX_WAIT, Node, exchange};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
@@ -72,7 +72,7 @@ async fn each_call_of_a_batch_has_its_own_response() {
         let answer = node.post_as("application/json", body.as_bytes()).await;
         assert_eq!(answer, (200, String::new()), "{body}");
     }
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     socket.send(&json!([call(json!(1)), null, notification, call(json!(2))]).to_string()).await;
     let answers = socket.receive().await;
     let shapes: Vec<_> = answers.as_array().unwrap().iter().map(shape).collect();
@@ -101,11 +101,11 @@ async fn content_type_and_body_must_be_json() {
         body.len(),
         str::from_utf8(body).unwrap()
     );
-    assert_eq!(exchange(node.rpc.address, untold.as_bytes()).await.0, 415);
+    assert_eq!(exchange(node.json_rpc, untold.as_bytes()).await.0, 415);
     for method in ["PUT", "DELETE", "PATCH"] {
         let request =
             format!("{method} / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        assert_eq!(exchange(node.rpc.address, request.as_bytes()).await.0, 405, "{method}");
+        assert_eq!(exchange(node.json_rpc, request.as_bytes()).await.0, 405, "{method}");
     }
     for text in [&b"\xff\xfe{}"[..], b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}"] {
         let (status, answer) = node.post_as("application/json", text).await;
@@ -122,7 +122,7 @@ async fn content_type_and_body_must_be_json() {
         chunked.extend_from_slice(piece);
         chunked.extend_from_slice(b"\r\n");
     }
-    let (status, answer) = exchange(node.rpc.address, &chunked).await;
+    let (status, answer) = exchange(node.json_rpc, &chunked).await;
     assert_eq!((status, answer.contains("0x40000")), (200, true), "{answer}");
     node.stop().await;
 }
@@ -135,16 +135,16 @@ async fn other_http_requests_are_refused() {
     assert_eq!(node.post_as("application/json", &[b' '; 1_100_000]).await.0, 413);
     let preflight = b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
         Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n\r\n";
-    assert_eq!(exchange(node.rpc.address, preflight).await.0, 200);
+    assert_eq!(exchange(node.json_rpc, preflight).await.0, 200);
     let get = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    assert_eq!(exchange(node.rpc.address, get).await, (200, String::new()), "a health check");
+    assert_eq!(exchange(node.json_rpc, get).await, (200, String::new()), "a health check");
     let query =
         b"GET /?method=eth_chainId HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    assert_eq!(exchange(node.rpc.address, query).await.0, 405);
-    assert_eq!(exchange(node.rpc.address, b"\x16\x03\x01 not HTTP at all\r\n\r\n").await.0, 400);
-    assert!(exchange(node.rpc.ws_address, get).await.0 >= 400, "no plain HTTP there");
+    assert_eq!(exchange(node.json_rpc, query).await.0, 405);
+    assert_eq!(exchange(node.json_rpc, b"\x16\x03\x01 not HTTP at all\r\n\r\n").await.0, 400);
+    assert!(exchange(node.web_socket, get).await.0 >= 400, "no plain HTTP there");
     let lying = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: minus one\r\n\r\n";
-    assert_eq!(exchange(node.rpc.address, lying).await.0, 400);
+    assert_eq!(exchange(node.json_rpc, lying).await.0, 400);
     assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
     node.stop().await;
 }
@@ -153,7 +153,7 @@ async fn other_http_requests_are_refused() {
 async fn request_must_have_exactly_one_host_header() {
     let node = Node::native().await;
     let body = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
-    for address in [node.rpc.address, node.rpc.ws_address] {
+    for address in [node.json_rpc, node.web_socket] {
         let status = async |version: &str, hosts: &str| {
             let request = format!(
                 "POST / HTTP/{version}\r\n{hosts}Connection: close\r\n\
@@ -162,14 +162,14 @@ async fn request_must_have_exactly_one_host_header() {
             );
             exchange(address, request.as_bytes()).await.0
         };
-        let served = if address == node.rpc.address { 200 } else { 403 };
+        let served = if address == node.json_rpc { 200 } else { 403 };
         assert_eq!(status("1.1", "Host: localhost\r\n").await, served);
         assert_eq!(status("1.1", "").await, 400);
         assert_eq!(status("1.1", "Host: localhost\r\nHost: localhost\r\n").await, 400);
         assert_eq!(status("1.1", "Host: \u{fffd}\r\n").await, 400);
         assert_eq!(status("1.0", "").await, served);
     }
-    let probe = async |request: &str| exchange(node.rpc.address, request.as_bytes()).await.0;
+    let probe = async |request: &str| exchange(node.json_rpc, request.as_bytes()).await.0;
     assert_eq!(probe("GET / HTTP/1.0\r\n\r\n").await, 200, "a health check");
     assert_eq!(probe("GET / HTTP/1.1\r\nConnection: close\r\n\r\n").await, 400);
     node.stop().await;
@@ -282,7 +282,7 @@ async fn null_is_accepted_as_the_zero_value() {
 async fn idle_and_half_open_connections_do_not_delay_the_shutdown() {
     let node = Node::native().await;
     let mut connections = Vec::new();
-    for address in [node.rpc.address, node.rpc.ws_address, node.observe.address] {
+    for address in [node.json_rpc, node.web_socket, node.metrics] {
         for beginning in ["", "POST / HTTP/1.1\r\nHost: local"] {
             let mut connection = TcpStream::connect(address).await.unwrap();
             connection.write_all(beginning.as_bytes()).await.unwrap();
@@ -290,5 +290,5 @@ async fn idle_and_half_open_connections_do_not_delay_the_shutdown() {
         }
     }
     assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
-    tokio::time::timeout(PATIENCE, node.stop()).await.expect("an end");
+    tokio::time::timeout(MAX_WAIT, node.stop()).await.expect("an end");
 }

@@ -1,6 +1,6 @@
 //! A connection moves between threads without a visible effect for its client.
 
-use crate::client::{Node, PATIENCE};
+use crate::client::{MAX_WAIT, Node};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -49,7 +49,7 @@ async fn answer(stream: &mut TcpStream) -> Value {
 async fn sits(node: &Node, thread: &str) {
     let one = format!("evmd_rpc_connections{{thread=\"{thread}\"}} 1\n");
     let seated = async { while !node.get("/metrics").await.1.contains(&one) {} };
-    timeout(PATIENCE, seated).await.unwrap_or_else(|_| panic!("it never came to {thread}"));
+    timeout(MAX_WAIT, seated).await.unwrap_or_else(|_| panic!("it never came to {thread}"));
 }
 
 /// Each request is followed by the beginning of the next one, which the old thread reads.
@@ -64,7 +64,7 @@ async fn requests_that_begin_before_a_move_are_answered_after_it() {
         requests.extend((0..SMALL).map(|id| call(id, "eth_chainId", json!([]))));
     }
     let raw: Vec<_> = requests.iter().map(request).collect();
-    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
     let mut written = 0;
     for (index, asked) in requests.iter().enumerate() {
         let mut bytes = raw[index][written..].to_vec();
@@ -72,7 +72,7 @@ async fn requests_that_begin_before_a_move_are_answered_after_it() {
         bytes.extend_from_slice(next);
         written = next.len();
         stream.write_all(&bytes).await.unwrap();
-        let answered = timeout(PATIENCE, answer(&mut stream)).await.unwrap();
+        let answered = timeout(MAX_WAIT, answer(&mut stream)).await.unwrap();
         match asked.as_array() {
             Some(calls) => {
                 let ids: Vec<_> =
@@ -99,12 +99,12 @@ async fn requests_that_begin_before_a_move_are_answered_after_it() {
 async fn consecutive_requests_are_answered_in_order() {
     let node = node().await;
     let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
-    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
     // After many bytes at once, the reads are larger.
     let mut long = call(1, "eth_chainId", json!([]));
     long["long"] = json!(" ".repeat(900_000));
     stream.write_all(&request(&long)).await.unwrap();
-    assert_eq!(timeout(PATIENCE, answer(&mut stream)).await.unwrap()["result"], json!("0x40000"));
+    assert_eq!(timeout(MAX_WAIT, answer(&mut stream)).await.unwrap()["result"], json!("0x40000"));
     let requests = (0..3 * SMALL).flat_map(|id| match id % SMALL {
         0 => request(&Value::from_iter((0..CALLS).map(block))),
         _ => request(&call(id, "eth_chainId", json!([]))),
@@ -119,7 +119,7 @@ async fn consecutive_requests_are_answered_in_order() {
             assert!(from.read_buf(&mut text).await.unwrap() > 0, "it was closed");
         }
     };
-    timeout(PATIENCE, read).await.unwrap();
+    timeout(MAX_WAIT, read).await.unwrap();
     drop(writing.await.unwrap().unwrap());
     let text = String::from_utf8(text).unwrap();
     assert!(text.len() > 3 * 64 * 1024, "{}", text.len());
@@ -142,7 +142,7 @@ async fn rest_of_a_refused_body_is_not_parsed_as_a_request() {
         "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n1",
         1 + smuggled.len()
     );
-    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
     stream.write_all(&[&large, refused.as_bytes()].concat()).await.unwrap();
     let mut text = Vec::new();
     let read = async {
@@ -156,7 +156,7 @@ async fn rest_of_a_refused_body_is_not_parsed_as_a_request() {
         let _ = stream.shutdown().await;
         let _ = stream.read_to_end(&mut text).await;
     };
-    timeout(PATIENCE, read).await.unwrap();
+    timeout(MAX_WAIT, read).await.unwrap();
     assert!(!String::from_utf8_lossy(&text).contains("666"));
     node.stop().await;
 }

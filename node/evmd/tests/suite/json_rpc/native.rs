@@ -347,7 +347,7 @@ async fn addresses_are_accepted_as_hex_and_bech32() {
 async fn websocket_is_served_on_both_ports() {
     let node = Node::native().await;
     let call = r#"{"jsonrpc":"2.0","id":7,"method":"net_version"}"#;
-    for address in [node.rpc.address, node.rpc.ws_address] {
+    for address in [node.json_rpc, node.web_socket] {
         let answer = node.call_over_websocket(address, call).await;
         assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": 7, "result": "262144" }));
     }

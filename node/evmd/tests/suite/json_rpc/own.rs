@@ -6,7 +6,7 @@ use super::{
     native::naive_rewards,
 };
 use crate::{
-    client::{Node, PATIENCE},
+    client::{MAX_WAIT, Node},
     common::transfer,
 };
 use alloy_primitives::{Address, U256};
@@ -36,7 +36,7 @@ async fn evmd_pipeline_returns_the_stages() {
             }
         }
     };
-    let shown = timeout(PATIENCE, looking).await.expect("the transaction is counted");
+    let shown = timeout(MAX_WAIT, looking).await.expect("the transaction is counted");
     assert_eq!(shown["fault"], false);
     assert!(number(&shown["head"]) >= mined, "{shown}");
     let stages = shown["stages"].as_array().unwrap();
@@ -156,7 +156,7 @@ async fn fee_quantiles_refuse_invalid_parameters() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pushed_fees_equal_the_fee_history() {
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     let percentiles = json!([0, 12.5, 100]);
     let with = socket.call("eth_subscribe", json!(["newFees", percentiles])).await;
     let without = socket.call("eth_subscribe", json!(["newFees"])).await;
@@ -166,7 +166,7 @@ async fn pushed_fees_equal_the_fee_history() {
     }
     let (mut rows, mut bare, mut paid) = (Vec::new(), Vec::new(), 0);
     while rows.len() < 8 || bare.len() < 8 || paid == 0 {
-        let pushed = timeout(PATIENCE, socket.receive()).await.expect("a block");
+        let pushed = timeout(MAX_WAIT, socket.receive()).await.expect("a block");
         let row = pushed["params"]["result"].clone();
         paid += usize::from(row["reward"][0].as_str().is_some_and(|reward| reward != "0x0"));
         let list = if pushed["params"]["subscription"] == with { &mut rows } else { &mut bare };

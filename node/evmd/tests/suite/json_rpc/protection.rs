@@ -1,7 +1,7 @@
 //! Protection of the node and of other clients from one client.
 
 use crate::{
-    client::{Node, PATIENCE, exchange},
+    client::{MAX_WAIT, Node, exchange},
     common::transfer,
 };
 use alloy_primitives::Address;
@@ -39,10 +39,10 @@ async fn foreign_hosts_and_origins_are_refused() {
     let ask = async |host: &str, extra: &str| {
         let extra = format!("Connection: close\r\n{extra}");
         let request = request(host, &extra, &call);
-        let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+        let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        timeout(MAX_WAIT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
         answer.to_lowercase()
     };
     for host in ["localhost:8545", "127.0.0.1", "[::1]:8545"] {
@@ -57,11 +57,11 @@ async fn foreign_hosts_and_origins_are_refused() {
     let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
         Connection: Upgrade\r\nOrigin: https://evil.example\r\n\
         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-    for address in [node.rpc.address, node.rpc.ws_address] {
+    for address in [node.json_rpc, node.web_socket] {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(upgrade.as_bytes()).await.unwrap();
         let mut head = [0; 12];
-        timeout(PATIENCE, stream.read_exact(&mut head)).await.unwrap().unwrap();
+        timeout(MAX_WAIT, stream.read_exact(&mut head)).await.unwrap().unwrap();
         assert_eq!(&head, b"HTTP/1.1 403");
     }
     node.stop().await;
@@ -71,11 +71,11 @@ async fn foreign_hosts_and_origins_are_refused() {
 async fn each_address_serves_its_namespaces() {
     let node = Node::native_with(|config| config.json_rpc.ws_api = vec!["net".to_owned()]).await;
     let call = body("eth_chainId", &json!([]));
-    let chain = node.call_over_websocket(node.rpc.ws_address, &call).await;
+    let chain = node.call_over_websocket(node.web_socket, &call).await;
     assert_eq!(chain["error"]["code"], -32601);
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     assert_eq!(socket.call("net_version", json!([])).await, "262144");
-    let mut socket = node.websocket(node.rpc.address).await;
+    let mut socket = node.websocket(node.json_rpc).await;
     assert_eq!(socket.call("eth_chainId", json!([])).await, "0x40000");
     node.stop().await;
 }
@@ -93,12 +93,12 @@ async fn rate_limit_error_contains_the_limit() {
     assert_eq!(refused[0]["error"]["data"]["limit"], 25);
     assert!(refused[0]["error"]["data"]["retryAfterMs"].as_u64().unwrap() > 0);
     // A refused single call has an HTTP status.
-    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
     let many = request("localhost", "", &call).repeat(60)
         + &request("localhost", "Connection: close\r\n", &call);
     stream.write_all(many.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    timeout(MAX_WAIT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.contains("HTTP/1.1 429") && answer.contains("retry-after: 1"), "{answer}");
     assert!(answer.contains("\"id\":1,\"error\":") && !answer.contains("\"id\":null"), "{answer}");
     assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "another connection");
@@ -108,14 +108,14 @@ async fn rate_limit_error_contains_the_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_counted() {
     let node = Node::native_with(|config| config.json_rpc.max_connections_per_ip = 2).await;
-    let first = node.websocket(node.rpc.address).await;
-    let second = node.websocket(node.rpc.ws_address).await;
+    let first = node.websocket(node.json_rpc).await;
+    let second = node.websocket(node.web_socket).await;
     let (status, answer) = node.post_as("application/json", b"{}").await;
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!((status, &answer["error"]["data"]["limit"]), (503, &json!(2)));
     drop((first, second));
     let served = async { while node.post_as("application/json", b"{}").await.0 == 503 {} };
-    timeout(PATIENCE, served).await.expect("places are free again");
+    timeout(MAX_WAIT, served).await.expect("places are free again");
     node.stop().await;
 }
 
@@ -133,7 +133,7 @@ async fn errors_contain_the_limit() {
     let call = body("eth_getBlockByNumber", &json!(["0x0", false]));
     let eleven = format!("[{}]", [call.as_str(); 11].join(","));
     assert_eq!(limit(&node.post(&eleven).await[0], -32600), 10);
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     socket.send(&eleven).await;
     let answers = socket.receive().await;
     assert_eq!((limit(&answers[0], -32600), &answers[0]["id"]), (10, &json!(1)));
@@ -171,7 +171,7 @@ async fn endless_call_ends_at_its_timeout() {
             assert_eq!(answer["error"]["code"], -32000);
             assert_eq!(answer["error"]["data"]["limit"], 200);
         }
-        assert!(begun.elapsed() < PATIENCE / 4, "{method}");
+        assert!(begun.elapsed() < MAX_WAIT / 4, "{method}");
     }
     let simulated = json!([{ "blockStateCalls": [{
         "stateOverrides": endless()[2], "calls": [{ "to": endless()[0]["to"] }],
@@ -193,14 +193,14 @@ async fn work_is_aborted_when_the_client_disconnects() {
     // More than there are threads for such calls.
     let mut streams = Vec::new();
     for _ in 0..70 {
-        let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+        let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
         stream.write_all(call.as_bytes()).await.unwrap();
         streams.push(stream);
     }
     assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "cheap calls are served");
     drop(streams);
     let served = node.call("eth_call", json!([{ "to": Address::ZERO }]));
-    assert_eq!(timeout(PATIENCE, served).await.expect("threads are free again"), "0x");
+    assert_eq!(timeout(MAX_WAIT, served).await.expect("threads are free again"), "0x");
     node.stop().await;
 }
 
@@ -213,19 +213,19 @@ async fn silent_and_slow_clients_are_closed() {
     .await;
     let mut streams = Vec::new();
     for beginning in ["", "POST / HTTP/1.1\r\nHost: local"] {
-        let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+        let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
         stream.write_all(beginning.as_bytes()).await.unwrap();
         streams.push(stream);
     }
     for mut stream in streams {
         let mut rest = Vec::new();
-        timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("closed").unwrap();
+        timeout(MAX_WAIT, stream.read_to_end(&mut rest)).await.expect("closed").unwrap();
     }
     // An endless series of calls without reading the responses: writing blocks, then fails.
-    let mut stream = TcpStream::connect(node.rpc.address).await.unwrap();
+    let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
     let call = request("localhost", "", &body("rpc_discover", &json!([])));
     let flood = async { while stream.write_all(call.as_bytes()).await.is_ok() {} };
-    timeout(PATIENCE, flood).await.expect("the connection is closed");
+    timeout(MAX_WAIT, flood).await.expect("the connection is closed");
     node.stop().await;
 }
 
@@ -238,7 +238,7 @@ async fn batch_of_transactions_is_submitted_together() {
         format!("[{}]", calls.join(","))
     };
     let over_http = node.post(&batch(0)).await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     socket.send(&batch(20)).await;
     let over_websocket = socket.receive().await;
     let mut last = Value::Null;
@@ -260,7 +260,7 @@ async fn flood_of_one_client_does_not_block_others() {
     })
     .await;
     // One connection requests two minutes of work at a time.
-    let mut flood = node.websocket(node.rpc.ws_address).await;
+    let mut flood = node.websocket(node.web_socket).await;
     for _ in 0..100 {
         flood.send(&body("eth_call", &endless())).await;
     }
@@ -268,7 +268,7 @@ async fn flood_of_one_client_does_not_block_others() {
     assert_eq!(node.call("eth_call", json!([{ "to": Address::ZERO }])).await, "0x");
     assert!(begun.elapsed() < Duration::from_secs(2), "it waited for its turn only");
     let (status, _) = exchange(
-        node.rpc.address,
+        node.json_rpc,
         request("localhost", "Connection: close\r\n", &body("eth_chainId", &json!([]))).as_bytes(),
     )
     .await;

@@ -49,7 +49,7 @@ async fn reads_of_published_data_do_not_write_to_the_disk() {
     for path in ["/cosmos/base/tendermint/v1beta1/blocks/latest", "/cosmos/bank/v1beta1/supply"] {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let (status, text) = exchange(node.rest.address, request.as_bytes()).await;
+        let (status, text) = exchange(node.rest, request.as_bytes()).await;
         assert_eq!(status, 200, "{path}: {text}");
         assert!(reader_tables(&node) == before, "{path} began a read transaction");
     }

@@ -1,6 +1,6 @@
 //! Subscriptions that are opened and closed in a batch.
 
-use crate::client::{Node, PATIENCE, Socket};
+use crate::client::{MAX_WAIT, Node, Socket};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -12,7 +12,7 @@ fn call(id: impl Into<Value>, method: &str, params: Value) -> Value {
 }
 
 async fn next(socket: &mut Socket) -> Value {
-    timeout(PATIENCE, socket.receive()).await.unwrap()
+    timeout(MAX_WAIT, socket.receive()).await.unwrap()
 }
 
 /// Sends a batch and returns its response, which notifications of other subscriptions may precede.
@@ -31,7 +31,7 @@ async fn batch(socket: &mut Socket, calls: Value, known: &[Value]) -> Vec<Value>
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_follow_the_response_of_the_batch() {
     let node = Node::native().await;
-    for address in [node.rpc.address, node.rpc.ws_address] {
+    for address in [node.json_rpc, node.web_socket] {
         let mut socket = node.websocket(address).await;
         let mut known = Vec::new();
         for _ in 0..ROUNDS {
@@ -71,7 +71,7 @@ async fn notifications_follow_the_response_of_the_batch() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_head_is_missed_after_the_batch() {
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     let calls = json!([
         call(1, "eth_subscribe", json!(["newHeads"])),
         call(2, "eth_blockNumber", json!([])),
@@ -99,7 +99,7 @@ async fn subscription_is_closed_if_its_id_does_not_fit_into_the_response() {
         config.json_rpc.max_subscriptions = 1;
     };
     let node = Node::native_with(change).await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     let calls = json!([
         call("x".repeat(RESPONSE_BYTES as usize), "eth_chainId", json!([])),
         call(2, "eth_subscribe", json!(["newHeads"])),
@@ -115,7 +115,7 @@ async fn subscription_is_closed_if_its_id_does_not_fit_into_the_response() {
             }
         }
     };
-    let id = timeout(PATIENCE, opened).await.unwrap();
+    let id = timeout(MAX_WAIT, opened).await.unwrap();
     assert_eq!(next(&mut socket).await["params"], json!({ "subscription": id, "result": false }));
     node.stop().await;
 }

@@ -1,7 +1,7 @@
 //! Subscriptions and filters.
 
 use crate::{
-    client::{Node, PATIENCE},
+    client::{MAX_WAIT, Node},
     common::{CHAIN_ID, FEE_CAP, sign, transfer},
 };
 use alloy_consensus::TxEip1559;
@@ -14,13 +14,13 @@ use tokio::time::timeout;
 #[tokio::test(flavor = "multi_thread")]
 async fn every_new_head_is_pushed_in_order() {
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     let id = socket.call("eth_subscribe", json!(["newHeads"])).await;
     let fees = socket.call("eth_subscribe", json!(["newFees", [10, 50]])).await;
     assert!(id.as_str().unwrap().starts_with("0x") && id != fees);
     let (mut heads, mut rows) = (Vec::new(), Vec::new());
     while heads.len() < 5 || rows.len() < 5 {
-        let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+        let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
         assert_eq!(pushed["method"], "eth_subscription");
         let result = pushed["params"]["result"].clone();
         let kind = if pushed["params"]["subscription"] == id { &mut heads } else { &mut rows };
@@ -45,9 +45,9 @@ async fn every_new_head_is_pushed_in_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn syncing_subscription_reports_that_the_node_is_not_syncing() {
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.address).await;
+    let mut socket = node.websocket(node.json_rpc).await;
     let id = socket.call("eth_subscribe", json!(["syncing"])).await;
-    let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+    let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
     assert_eq!(pushed["params"], json!({ "subscription": id, "result": false }));
     assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(true));
     for gone in [id, json!("0x1"), json!([])] {
@@ -64,14 +64,14 @@ async fn every_websocket_receives_a_close_frame_at_shutdown() {
     let node = Node::native().await;
     let mut sockets = Vec::new();
     for turn in 0..60 {
-        let address = if turn % 2 == 0 { node.rpc.address } else { node.rpc.ws_address };
+        let address = if turn % 2 == 0 { node.json_rpc } else { node.web_socket };
         let mut socket = node.websocket(address).await;
         socket.call("eth_subscribe", json!(["newHeads"])).await;
         sockets.push(socket);
     }
     node.stop().await;
     for socket in &mut sockets {
-        assert_eq!(timeout(PATIENCE, socket.closing()).await.unwrap(), 1001);
+        assert_eq!(timeout(MAX_WAIT, socket.closing()).await.unwrap(), 1001);
     }
 }
 
@@ -80,7 +80,7 @@ async fn every_websocket_receives_a_close_frame_at_shutdown() {
 async fn slow_reader_receives_all_responses() {
     const CALLS: usize = 600;
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     // Code that returns 50,000 bytes, or 100,000 bytes of JSON: 60 MB in total, which the client does not read.
     let code =
         json!({ "0x00000000000000000000000000000000000c0de0": { "code": "0x61c3506000f3" } });
@@ -91,7 +91,7 @@ async fn slow_reader_receives_all_responses() {
         socket.send(&call.to_string()).await;
     }
     for _ in 0..CALLS {
-        let answer = timeout(PATIENCE, socket.receive()).await.unwrap();
+        let answer = timeout(MAX_WAIT, socket.receive()).await.unwrap();
         assert_eq!(answer["result"].as_str().map(str::len), Some(100_002), "{answer}");
     }
     node.stop().await;
@@ -100,12 +100,12 @@ async fn slow_reader_receives_all_responses() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_transactions_are_pushed_and_polled() {
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.address).await;
+    let mut socket = node.websocket(node.json_rpc).await;
     socket.call("eth_subscribe", json!(["newPendingTransactions"])).await;
     let filter = node.call("eth_newPendingTransactionFilter", json!([])).await;
     let whole = node.call("eth_newPendingTransactionFilter", json!([true])).await;
     let hash = node.call("eth_sendRawTransaction", json!([transfer(4, 0, Address::ZERO)])).await;
-    let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+    let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
     assert_eq!(pushed["params"]["result"], hash);
     assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([hash]));
     assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([]));
@@ -121,7 +121,7 @@ async fn pending_transactions_are_pushed_and_polled() {
 async fn receipts_are_pushed_block_by_block() {
     const TRANSFERS: u64 = 40;
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     let raw: Vec<_> = (0..TRANSFERS).map(|nonce| transfer(4, nonce, Address::ZERO)).collect();
     let hashes: Vec<_> = raw.iter().map(|raw| json!(keccak256(raw))).collect();
     let odd: Vec<_> = hashes.iter().skip(1).step_by(2).cloned().collect();
@@ -138,7 +138,7 @@ async fn receipts_are_pushed_block_by_block() {
     let mut received: HashMap<Value, Vec<Value>> = HashMap::new();
     let wanted = [(&all, &hashes), (&of_odd, &odd), (&all_again, &hashes)];
     while wanted.iter().any(|(id, hashes)| received.get(*id).map_or(0, Vec::len) < hashes.len()) {
-        let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+        let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
         let (id, result) = (&pushed["params"]["subscription"], &pushed["params"]["result"]);
         let receipts = result.as_array().unwrap();
         assert!(!receipts.is_empty(), "a block with nothing to tell");
@@ -165,7 +165,7 @@ async fn receipts_are_pushed_block_by_block() {
 async fn messages_of_any_kind_do_not_count_for_ever() {
     const EACH: usize = 10_000;
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     let notification = r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#;
     let batch = format!("[{notification}]");
     for message in [notification, &batch] {
@@ -178,7 +178,7 @@ async fn messages_of_any_kind_do_not_count_for_ever() {
             socket.send(wrong).await;
         }
         for _ in 0..EACH {
-            let answer = timeout(PATIENCE, socket.receive()).await.unwrap();
+            let answer = timeout(MAX_WAIT, socket.receive()).await.unwrap();
             let error = answer.get(0).unwrap_or(&answer)["error"]["code"].as_i64();
             assert!([-32700, -32600].contains(&error.unwrap()), "{wrong}: {answer}");
         }
@@ -195,7 +195,7 @@ async fn late_reader_receives_all_events() {
     const SUBSCRIBERS: usize = 8;
     const BYTES: usize = 250_000;
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     let mut received: HashMap<Value, Vec<Value>> = HashMap::new();
     for kind in ["transactionReceipts", "logs"] {
         for _ in 0..SUBSCRIBERS {
@@ -223,7 +223,7 @@ async fn late_reader_receives_all_events() {
     }
     let mut left = received.len() * hashes.len();
     while left > 0 {
-        let pushed = timeout(PATIENCE, socket.receive()).await.unwrap();
+        let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
         let (id, result) = (&pushed["params"]["subscription"], &pushed["params"]["result"]);
         let one = if result.is_array() { &result[0] } else { result };
         received.get_mut(id).unwrap().push(one["transactionHash"].clone());
@@ -302,7 +302,7 @@ async fn filters_with_an_empty_range_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_subscriptions_are_refused() {
     let node = Node::native().await;
-    let mut socket = node.websocket(node.rpc.ws_address).await;
+    let mut socket = node.websocket(node.web_socket).await;
     for params in [
         json!([]),
         json!([7]),

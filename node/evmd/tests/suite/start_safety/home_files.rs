@@ -1,7 +1,7 @@
 //! The table of `docs/home-files.md`: the behaviour of `evmd start` if a file of a home folder is missing,
 //! empty, truncated, or from another chain. `EVMD_WRITE_DOCS=1` writes the file.
 
-use super::{Ports, Running, evmd, turn};
+use super::{Endpoints, Running, call, evmd, turn};
 use crate::common::{exported_chain, import, native_home, producing, transfer};
 use alloy_primitives::Address;
 use chain::Genesis;
@@ -95,9 +95,12 @@ fn copy(from: &Path, to: &Path) {
 
 /// The result of `evmd start` with a home folder.
 fn start(home: &Path) -> String {
-    let ports = Ports::free();
+    let endpoints = Endpoints::unused();
     let mut command = evmd();
-    command.args(["start", "--quiet", "--no-produce", "--home"]).arg(home).args(ports.flags());
+    command
+        .args(["start", "--quiet", "--no-produce", "--home"])
+        .arg(home)
+        .args(endpoints.options());
     command.args(["--mempool.accept-without-production", "--json-rpc.api", "eth,txpool"]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut node = Running::start(&mut command);
@@ -108,13 +111,13 @@ fn start(home: &Path) -> String {
             let error = error.rsplit_once("error: ").unwrap_or(("", &error)).1;
             return format!("refused: {}", plain(error.trim(), home));
         }
-        if TcpStream::connect(ports.0[0]).is_ok() {
+        if TcpStream::connect(endpoints.json_rpc).is_ok() {
             break;
         }
         std::thread::yield_now();
     }
-    let number = ports.call("eth_blockNumber", &json!([]))["result"].clone();
-    let status = ports.call("txpool_status", &json!([]))["result"].clone();
+    let number = call(endpoints.json_rpc, "eth_blockNumber", &json!([]))["result"].clone();
+    let status = call(endpoints.json_rpc, "txpool_status", &json!([]))["result"].clone();
     assert!(node.terminate().success());
     let chain = if number == "0x0" { "starts a new chain" } else { "starts" };
     match status["pending"].as_str() {

@@ -1,6 +1,6 @@
 //! Chains whose genesis lacks contracts that blocks call.
 
-use super::{Ports, Running, evmd, run};
+use super::{Endpoints, Running, call, evmd, run};
 use chain::{Genesis, SYSTEM_CONTRACTS, SystemContract};
 use serde_json::Value;
 use std::{fs, path::Path, process::Stdio};
@@ -40,9 +40,9 @@ fn missing_required_contracts_are_reported_before_a_block_is_produced() {
         );
         assert!(line.contains("add an account with the code"), "{line}");
     }
-    let ports = Ports::free();
+    let endpoints = Endpoints::unused();
     let start = |more: &[&str]| {
-        let flags = ports.flags();
+        let flags = endpoints.options();
         let flags: Vec<_> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
         run(&home, &[&["start", "--quiet"], &flags[..]].concat())
     };
@@ -55,11 +55,17 @@ fn missing_required_contracts_are_reported_before_a_block_is_produced() {
     // The existing blocks can still be served.
     let log = folder.path().join("log");
     let mut command = evmd();
-    command.args(["start", "--quiet", "--no-produce", "--home"]).arg(&home).args(ports.flags());
+    command
+        .args(["start", "--quiet", "--no-produce", "--home"])
+        .arg(&home)
+        .args(endpoints.options());
     let stderr = Stdio::from(fs::File::create(&log).unwrap());
     let mut node = Running::start(command.stdout(Stdio::null()).stderr(stderr));
-    node.wait_for(&ports);
-    assert_eq!(ports.call("eth_blockNumber", &Value::Array(Vec::new()))["result"], "0x0");
+    node.wait_for(&endpoints);
+    assert_eq!(
+        call(endpoints.json_rpc, "eth_blockNumber", &Value::Array(Vec::new()))["result"],
+        "0x0"
+    );
     assert!(node.terminate().success());
     let log = fs::read_to_string(&log).unwrap();
     for contract in required {
@@ -76,14 +82,14 @@ fn blocks_are_produced_without_optional_contracts() {
     let (code, _, err) = run(&home, &["init", "--genesis", file.to_str().unwrap()]);
     assert_eq!((code, err.lines().count()), (0, 2), "{err}");
     assert!(err.lines().all(|line| line.contains("blocks are valid without it")), "{err}");
-    let ports = Ports::free();
+    let endpoints = Endpoints::unused();
     let mut command = evmd();
     command.args(["start", "--quiet", "--block-time", "50ms", "--home"]).arg(&home);
-    command.args(ports.flags()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(endpoints.options()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut node = Running::start(&mut command);
-    node.wait_for(&ports);
+    node.wait_for(&endpoints);
     crate::common::wait_until("block 2 is made", || {
-        let number = ports.call("eth_blockNumber", &Value::Array(Vec::new()));
+        let number = call(endpoints.json_rpc, "eth_blockNumber", &Value::Array(Vec::new()));
         !["0x0", "0x1"].contains(&number["result"].as_str().unwrap())
     });
     assert!(node.terminate().success());

@@ -1,0 +1,128 @@
+//! The addresses of a node, and calls to them.
+
+use crate::{MAX_WAIT, Socket, exchange};
+use serde_json::{Value, json};
+use std::net::{SocketAddr, TcpListener};
+
+/// The addresses of a node under test. Its methods are a client for them; they panic, and so fail the test, if the
+/// node does not answer as they require.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// JSON-RPC over HTTP and WebSocket.
+    pub json_rpc: SocketAddr,
+    /// JSON-RPC over WebSocket only.
+    pub web_socket: SocketAddr,
+    /// REST of the Cosmos interfaces.
+    pub rest: SocketAddr,
+    /// gRPC of the Cosmos interfaces.
+    pub grpc: SocketAddr,
+    /// CometBFT's RPC.
+    pub comet: SocketAddr,
+    /// Raw transactions over TCP.
+    pub ingest: SocketAddr,
+    /// Metrics, health and status.
+    pub metrics: SocketAddr,
+}
+
+impl Endpoints {
+    /// Addresses that are unused now. Another process may take one before the node listens on it.
+    pub fn unused() -> Self {
+        // All listeners exist at the same time, so the addresses differ.
+        let taken = [(); 7].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [json_rpc, web_socket, rest, grpc, comet, ingest, metrics] =
+            taken.each_ref().map(|listener| listener.local_addr().unwrap());
+        Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics }
+    }
+
+    /// The options of `evmd start` that make a node listen on these addresses.
+    pub fn options(&self) -> Vec<String> {
+        let options = [
+            ("--json-rpc.address", self.json_rpc),
+            ("--json-rpc.ws-address", self.web_socket),
+            ("--rest.address", self.rest),
+            ("--grpc.address", self.grpc),
+            ("--comet.address", self.comet),
+            ("--ingest.address", self.ingest),
+            ("--metrics.address", self.metrics),
+        ];
+        options.iter().flat_map(|(name, at)| [(*name).to_owned(), at.to_string()]).collect()
+    }
+
+    /// All addresses.
+    pub const fn all(&self) -> [SocketAddr; 7] {
+        let Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics } = *self;
+        [json_rpc, web_socket, rest, grpc, comet, ingest, metrics]
+    }
+
+    /// The whole response to a call.
+    pub async fn answer(&self, method: &str, params: Value) -> Value {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.post(&call.to_string()).await
+    }
+
+    /// The result of a call, which must succeed.
+    pub async fn call(&self, method: &str, params: Value) -> Value {
+        let answer = self.answer(method, params).await;
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// The code and message of a call, which must fail.
+    pub async fn fail(&self, method: &str, params: Value) -> (i64, String) {
+        let answer = self.answer(method, params).await;
+        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
+        (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+    }
+
+    /// Calls until the result is not null.
+    pub async fn wait_for(&self, method: &str, params: Value) -> Value {
+        let looking = async {
+            loop {
+                let result = self.call(method, params.clone()).await;
+                if !result.is_null() {
+                    return result;
+                }
+            }
+        };
+        let found = tokio::time::timeout(MAX_WAIT, looking).await;
+        found.unwrap_or_else(|_| panic!("{method} returned null for {MAX_WAIT:?}"))
+    }
+
+    /// Posts a body. The response must be JSON.
+    pub async fn post(&self, body: &str) -> Value {
+        let (status, answer) = self.post_as("application/json", body.as_bytes()).await;
+        // The status is 400 if the body is not JSON-RPC; the response is JSON, too.
+        assert!([200, 400].contains(&status), "{status}: {answer}");
+        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    }
+
+    /// Posts any body; returns status and body of the response.
+    pub async fn post_as(&self, content_type: &str, body: &[u8]) -> (u16, String) {
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        exchange(self.json_rpc, &[head.as_bytes(), body].concat()).await
+    }
+
+    /// Gets a path of the metrics server.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        exchange(self.metrics, request.as_bytes()).await
+    }
+
+    /// One call over a new WebSocket connection to one of the addresses of JSON-RPC.
+    pub async fn call_over_websocket(&self, address: SocketAddr, call: &str) -> Value {
+        let mut socket = self.websocket(address).await;
+        socket.send(call).await;
+        socket.receive().await
+    }
+
+    /// A new WebSocket connection to one of the addresses of JSON-RPC.
+    pub async fn websocket(&self, address: SocketAddr) -> Socket {
+        assert!([self.json_rpc, self.web_socket].contains(&address), "{address}");
+        Socket::open(address).await
+    }
+}

@@ -1,0 +1,72 @@
+//! A node in a process of its own.
+
+use crate::Endpoints;
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A running `evmd start`. It is killed when this is dropped, so that a failed test leaves no process behind.
+#[derive(Debug)]
+pub struct NodeProcess {
+    child: Child,
+    /// The node must not find the pipe closed when it prints the rest of its banner.
+    banner: BufReader<ChildStdout>,
+    endpoints: Endpoints,
+    started_in: Duration,
+}
+
+impl NodeProcess {
+    /// Starts `program` on a home folder with more options of `evmd start`; returns when all servers listen.
+    pub fn start(program: &Path, home: &Path, options: &[&str]) -> Self {
+        let endpoints = Endpoints::unused();
+        let begun = Instant::now();
+        let mut child = Command::new(program)
+            .args(["start", "--quiet"])
+            .args(options)
+            .args(endpoints.options())
+            .arg("--home")
+            .arg(home)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // From here on, a failed assertion kills the process.
+        let banner = BufReader::new(child.stdout.take().unwrap());
+        let mut node = Self { child, banner, endpoints, started_in: Duration::ZERO };
+        let mut line = String::new();
+        while !line.starts_with("metrics") {
+            line.clear();
+            let length = node.banner.read_line(&mut line).unwrap();
+            assert!(length > 0, "the node ended before it served requests");
+        }
+        node.started_in = begun.elapsed();
+        node
+    }
+
+    /// The addresses that the node listens on.
+    pub const fn endpoints(&self) -> Endpoints {
+        self.endpoints
+    }
+
+    /// Time from the start of the process until it served requests.
+    pub const fn started_in(&self) -> Duration {
+        self.started_in
+    }
+
+    /// Kills the process without a warning (SIGKILL) and waits for its end.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        // Both calls fail without effect if the process has been killed and waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
