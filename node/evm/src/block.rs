@@ -34,7 +34,7 @@ use modules::{
     decorator::{self, Admitted, CheckContext, Mode, Reject, Sender, has_code},
     gov::{Governance, Session},
 };
-use transactions::{RecoveredTx, named};
+use transactions::{RecoveredTx, participants};
 use transactions::{
     Update,
     cosmos::{CosmosTx, Refusal, TX_TYPE},
@@ -62,7 +62,7 @@ pub struct Executed {
     pub tx_gas: Vec<u64>,
     /// Sender of each transaction.
     pub senders: Vec<Address>,
-    /// The participants of the transactions, see [`named`].
+    /// The participants of the transactions, see [`participants`].
     pub named: Vec<Address>,
     /// Gas used by all transactions.
     pub gas_used: u64,
@@ -323,7 +323,7 @@ where
     /// Records the participants of a transaction now, while it is in the caches.
     fn record_participants(&mut self, tx: &RecoveredTx) {
         self.executed.senders.push(tx.sender);
-        self.executed.named.extend(named(&tx.tx, tx.sender, tx.cosmos.as_deref()));
+        self.executed.named.extend(participants(&tx.tx, tx.sender, tx.cosmos.as_deref()));
     }
 
     /// Tries the messages of a Cosmos transaction without checking signature, fee and sequence; returns the

@@ -42,7 +42,7 @@ use storage::{
     BlockRecord, ChainDb, ChainReader, HomeLock, IndexDb, OpenError, PostingKey, ReadError,
     WriteError,
 };
-use transactions::{DecodedTx, cosmos, named};
+use transactions::{DecodedTx, cosmos, participants};
 use verify::Backend;
 
 /// Key of the genesis file's text in the chain environment.
@@ -512,7 +512,8 @@ pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, Hom
     let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
     let senders = blocks.senders(number)?.ok_or_else(missing)?;
     let senders = txs.iter().zip(senders);
-    let parties = senders.flat_map(|(tx, sender)| named(&tx.tx, sender, tx.cosmos.as_deref()));
+    let parties =
+        senders.flat_map(|(tx, sender)| participants(&tx.tx, sender, tx.cosmos.as_deref()));
     let called = called(parties, layer.changes());
     layer.seal(hash, PostingKey::of_block(&receipts, called));
     Ok(Arc::new(layer))

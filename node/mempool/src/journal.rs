@@ -54,9 +54,10 @@ impl Entry {
     /// transaction is checked again, because the rules depend on what it covers.
     pub fn recovered(self, chain_id: u64) -> Result<RecoveredTx, DecodeError> {
         let DecodedTx { raw, tx, hash, cosmos } = DecodedTx::decode(self.raw)?;
-        let judged = cosmos.map(|cosmos| Arc::unwrap_or_clone(cosmos).judged(chain_id));
+        let verified =
+            cosmos.map(|cosmos| Arc::unwrap_or_clone(cosmos).with_verified_signature(chain_id));
         let cosmos =
-            judged.transpose().map_err(|refusal| DecodeError::Cosmos(Box::new(refusal)))?;
+            verified.transpose().map_err(|refusal| DecodeError::Cosmos(Box::new(refusal)))?;
         let cosmos = cosmos.map(Arc::new);
         Ok(RecoveredTx {
             raw,

@@ -42,7 +42,7 @@ use std::{
     time::Instant,
 };
 use tokio::sync::{Semaphore, oneshot};
-use transactions::{SIDECAR_BYTES_MAX, Senders, is_blob_tx, take_off_blobs};
+use transactions::{MAX_SIDECAR_BYTES, Senders, is_blob_tx, without_blobs};
 use verify::{Backend, Recoverer};
 
 /// Maximum number of transactions submitted and not answered, as for the recovery of TCP batches.
@@ -261,13 +261,13 @@ impl Submissions {
         if self.spec.native().is_some() {
             return Err(Reject::TypeNotSupported);
         }
-        let wrapped = within(raw, TX_BYTES_MAX + SIDECAR_BYTES_MAX)?;
+        let wrapped = within(raw, TX_BYTES_MAX + MAX_SIDECAR_BYTES)?;
         let pending = InFlight::within(BLOBS_PENDING_MAX, &self.blobs_pending)?;
         let permit = Arc::clone(&self.blobs).acquire_owned().await.expect("never closed");
         // The verification continues if the caller disconnects, so it holds the permit and the guard.
         let check = move || {
             let _until_the_end = (pending, permit);
-            take_off_blobs(&wrapped)
+            without_blobs(&wrapped)
         };
         let checked = tokio::task::spawn_blocking(check).await;
         // The blocking task does not panic, and is cancelled only with the runtime.
@@ -409,7 +409,7 @@ mod tests {
         future::Future,
         task::{Context, Poll, Waker},
     };
-    use transactions::SidecarFault;
+    use transactions::SidecarError;
 
     /// The example of EIP-155.
     const RAW: Bytes = Bytes::from_static(&alloy_primitives::hex!(
@@ -590,11 +590,11 @@ mod tests {
         let submissions =
             Submissions::new(Backend::detect().unwrap(), spec, out, no_stage(), meter);
         let blob = || submissions.without_blobs(Bytes::from_static(&[3, 0xc1, 0x80]));
-        assert_eq!(blob().await, Err(Reject::Sidecar(SidecarFault::Missing)));
+        assert_eq!(blob().await, Err(Reject::Sidecar(SidecarError::Missing)));
         submissions.blobs_pending.store(BLOBS_PENDING_MAX, Relaxed);
         assert_eq!(blob().await, Err(FULL));
         assert_eq!(submissions.blobs_pending.load(Relaxed), BLOBS_PENDING_MAX);
-        let wide = Bytes::from(vec![3; TX_BYTES_MAX + SIDECAR_BYTES_MAX + 1]);
+        let wide = Bytes::from(vec![3; TX_BYTES_MAX + MAX_SIDECAR_BYTES + 1]);
         assert!(matches!(submissions.without_blobs(wide).await, Err(Reject::Oversized { .. })));
     }
 

@@ -149,7 +149,7 @@ async fn build_block(call: Call) -> Answer {
     let strict = given.is_some();
     let (txs, bundle) = match given {
         Some(Transactions(raw)) => {
-            let (raw, bundle) = take_off_blobs(raw)?;
+            let (raw, bundle) = without_blobs(raw)?;
             (rpc_eth::recover::recover(&raw)?.into_iter().map(Arc::new).collect(), bundle)
         }
         None => (from_pool(&call).await?, Bundle::default()),
@@ -167,7 +167,7 @@ struct Bundle {
 }
 
 /// Transactions without their blobs, and these.
-fn take_off_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
+fn without_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
     let mut bundle = Bundle::default();
     for raw in raw.iter_mut().filter(|raw| is_blob_tx(raw)) {
         let (alone, sidecar) = split(raw).map_err(|fault| Error::server(fault.to_string()))?;

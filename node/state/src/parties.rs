@@ -8,7 +8,7 @@ use alloy_primitives::Address;
 use chain::ChainSpec;
 use std::cmp::Ordering;
 use storage::{Account, ChainReader};
-use transactions::named;
+use transactions::participants;
 
 /// The direction of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +143,6 @@ pub fn sent(
 
 /// Whether this address is the sender or another participant of a transaction.
 fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
-    let mut named = named(&mined.tx, mined.sender, mined.cosmos.as_deref());
-    mined.sender == address || named.any(|named| named == address)
+    let mut others = participants(&mined.tx, mined.sender, mined.cosmos.as_deref());
+    mined.sender == address || others.any(|other| other == address)
 }

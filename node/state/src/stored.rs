@@ -10,7 +10,7 @@ use storage::{ChainReader, ReadError, StoredReceipt};
 use transactions::{
     DecodedTx, RecoveredTx, Transaction,
     cosmos::{self, CosmosTx},
-    created,
+    created_contract,
 };
 
 /// Why a stored block cannot be read.
@@ -246,7 +246,7 @@ impl MinedTx<'_> {
 
     /// The address of the contract that it creates, if it succeeds.
     pub fn created(&self) -> Option<Address> {
-        created(&self.tx, self.sender)
+        created_contract(&self.tx, self.sender)
     }
 
     /// The transaction without its block.

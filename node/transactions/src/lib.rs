@@ -2,7 +2,7 @@
 //!
 //! - [`DecodedTx`] and [`RecoveredTx`] are what every later stage works with; [`Senders`] makes them in batches.
 //! - [`cosmos`] has what is particular to Cosmos transactions.
-//! - [`SidecarFault`] says why the blobs of a submitted transaction are refused.
+//! - [`SidecarError`] says why the blobs of a submitted transaction are refused.
 //! - [`code`] has the registered errors of the Cosmos SDK that refusals are reported with.
 //!
 //! Pure: no I/O, no clock, no state of accounts.
@@ -16,6 +16,8 @@ mod update;
 
 pub use code::Code;
 pub use senders::{Senders, recover_senders};
-pub use sidecar::{SIDECAR_BYTES_MAX, SidecarFault, is_blob_tx, split, take_off_blobs};
-pub use tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, created, named};
+pub use sidecar::{MAX_SIDECAR_BYTES, SidecarError, is_blob_tx, split, without_blobs};
+pub use tx::{
+    DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, created_contract, participants,
+};
 pub use update::Update;

@@ -21,13 +21,12 @@ pub struct Senders {
 }
 
 impl Senders {
-    /// Works with the given recoverer. Knows no chain, so the signature of no Cosmos transaction.
+    /// Uses this recoverer without a chain id, so it cannot verify signatures of Cosmos transactions.
     pub fn new(recoverer: Recoverer) -> Self {
         Self::of_chain(recoverer, 0)
     }
 
-    /// Works with the given recoverer on the chain with this EIP-155 id, which Cosmos transactions
-    /// sign without saying it.
+    /// Uses this recoverer on the chain with this EIP-155 id. Cosmos transactions sign the id without containing it.
     pub fn of_chain(recoverer: Recoverer, chain_id: u64) -> Self {
         Self { recoverer, chain_id, scratch: Scratch::default() }
     }

@@ -17,24 +17,24 @@ const TX_TYPE: u8 = 3;
 /// Most blobs one transaction may have under the blob schedule of any fork so far: those of a whole
 /// block in Prague; 6 since Osaka (EIP-7594).
 const MAX_BLOBS: usize = 9;
-/// Most bytes that each blob adds: itself, its commitment and its cells' proofs, each with its RLP
-/// header of at most 4 bytes.
-const BYTES_A_BLOB: usize =
+/// Maximum bytes that each blob adds: the blob, its commitment and the proofs of its cells, each with an RLP header of
+/// at most 4 bytes.
+const SIDECAR_BYTES_PER_BLOB: usize =
     (BYTES_PER_BLOB + 4) + (BYTES_PER_COMMITMENT + 4) + CELLS_PER_EXT_BLOB * (BYTES_PER_PROOF + 4);
-/// Most bytes of all that surrounds a transaction.
-pub const SIDECAR_BYTES_MAX: usize = MAX_BLOBS * BYTES_A_BLOB + 32;
+/// Maximum bytes of the blobs, commitments and proofs that are sent with a transaction.
+pub const MAX_SIDECAR_BYTES: usize = MAX_BLOBS * SIDECAR_BYTES_PER_BLOB + 32;
 
 /// Why the blobs of a transaction are not accepted. Texts are geth's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SidecarFault {
+pub enum SidecarError {
     /// The bytes are no transaction, wrapped or not.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The transaction came alone.
+    /// The transaction has no sidecar.
     #[error("missing sidecar in blob transaction")]
     Missing,
-    /// Not one blob a hash.
+    /// The number of blobs is not that of the hashes.
     #[error("invalid number of {have} blobs compared to {want} blob hashes")]
     Blobs {
         /// Blobs given.
@@ -42,7 +42,7 @@ pub enum SidecarFault {
         /// Versioned hashes in the transaction.
         want: usize,
     },
-    /// Not one commitment a hash.
+    /// The number of commitments is not that of the hashes.
     #[error("invalid number of {have} blob commitments compared to {want} blob hashes")]
     Commitments {
         /// Commitments given.
@@ -50,7 +50,7 @@ pub enum SidecarFault {
         /// Versioned hashes in the transaction.
         want: usize,
     },
-    /// Not one proof a blob (EIP-4844), or a cell (EIP-7594).
+    /// The number of proofs is not that of the blobs (EIP-4844) or cells (EIP-7594).
     #[error("invalid number of {have} blob proofs expected {want}")]
     Proofs {
         /// Proofs given.
@@ -78,23 +78,23 @@ pub fn is_blob_tx(raw: &[u8]) -> bool {
     raw.first() == Some(&TX_TYPE)
 }
 
-/// Takes the blobs off a transaction, in either form of wrapper whatever the fork, and gives the
-/// EIP-2718 bytes of the transaction alone.
+/// Checks the blobs of a transaction in either form of wrapper, whatever the fork, and returns the EIP-2718 bytes of
+/// the transaction without them.
 ///
-/// Cost: 2 ms a blob with a proof each, 20 ms with a proof for each cell; once in a process 2 s more,
+/// A blob takes 2 ms with one proof, and 20 ms with a proof for each cell. The first call of a process takes 2 s more
 /// for the trusted setup of the ceremony.
 ///
 /// # Errors
-/// See [`SidecarFault`].
-pub fn take_off_blobs(raw: &[u8]) -> Result<Bytes, SidecarFault> {
+/// See [`SidecarError`].
+pub fn without_blobs(raw: &[u8]) -> Result<Bytes, SidecarError> {
     split(raw).map(|(tx, _)| tx)
 }
 
-/// [`take_off_blobs`], with the blobs.
+/// Checks the blobs of a transaction like [`without_blobs`], and returns them, too.
 ///
 /// # Errors
-/// See [`SidecarFault`].
-pub fn split(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarFault> {
+/// See [`SidecarError`].
+pub fn split(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarError> {
     let (raw, sidecar) = unwrap(raw)?;
     let decoded = DecodedTx::decode(raw)?;
     check(decoded.tx.blob_versioned_hashes().unwrap_or_default(), &sidecar)?;
@@ -102,8 +102,8 @@ pub fn split(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarFault> {
 }
 
 /// The two parts of `0x03 || rlp([tx, ...sidecar])`.
-fn unwrap(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarFault> {
-    let rlp = |error| SidecarFault::Decode(DecodeError::Rlp(error));
+fn unwrap(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarError> {
+    let rlp = |error| SidecarError::Decode(DecodeError::Rlp(error));
     let mut rest = raw.get(1..).unwrap_or_default();
     let wrapper = Header::decode(&mut rest).map_err(rlp)?;
     if !wrapper.list {
@@ -116,7 +116,7 @@ fn unwrap(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarFault> {
     let inner = Header::decode(&mut after).map_err(rlp)?;
     if !inner.list {
         // The first field of a transaction alone: its chain id.
-        return Err(SidecarFault::Missing);
+        return Err(SidecarError::Missing);
     }
     let (tx, mut rest) = rest.split_at(inner.length_with_payload());
     let sidecar = Sidecar::rlp_decode_fields(&mut rest).map_err(rlp)?;
@@ -127,19 +127,19 @@ fn unwrap(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarFault> {
 }
 
 /// What is quickly seen first, then the proofs.
-fn check(hashes: &[B256], sidecar: &Sidecar) -> Result<(), SidecarFault> {
+fn check(hashes: &[B256], sidecar: &Sidecar) -> Result<(), SidecarError> {
     let want = hashes.len();
     let have = sidecar.blobs().len();
     if have != want {
-        return Err(SidecarFault::Blobs { have, want });
+        return Err(SidecarError::Blobs { have, want });
     }
     let have = sidecar.commitments().len();
     if have != want {
-        return Err(SidecarFault::Commitments { have, want });
+        return Err(SidecarError::Commitments { have, want });
     }
     for (index, (computed, stated)) in sidecar.versioned_hashes().zip(hashes).enumerate() {
         if computed != *stated {
-            return Err(SidecarFault::Hash { index, computed, stated: *stated });
+            return Err(SidecarError::Hash { index, computed, stated: *stated });
         }
     }
     let (have, want) = match sidecar {
@@ -147,11 +147,11 @@ fn check(hashes: &[B256], sidecar: &Sidecar) -> Result<(), SidecarFault> {
         Sidecar::Eip7594(sidecar) => (sidecar.cell_proofs.len(), want * CELLS_PER_EXT_BLOB),
     };
     if have != want {
-        return Err(SidecarFault::Proofs { have, want });
+        return Err(SidecarError::Proofs { have, want });
     }
     // Without tables for making proofs: they are only checked here.
     let setup = c_kzg::ethereum_kzg_settings(0);
-    sidecar.validate(hashes, setup).map_err(|_| SidecarFault::Proof)
+    sidecar.validate(hashes, setup).map_err(|_| SidecarError::Proof)
 }
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
         for sidecar in sidecars() {
             let tx = alone(&sidecar);
             let raw = wrap(&tx, &sidecar);
-            assert!(is_blob_tx(&raw) && raw.len() < tx.len() + SIDECAR_BYTES_MAX);
+            assert!(is_blob_tx(&raw) && raw.len() < tx.len() + MAX_SIDECAR_BYTES);
             assert_eq!(split(&raw), Ok((Bytes::from(tx), sidecar)));
         }
     }
@@ -212,23 +212,23 @@ mod tests {
             vec![Default::default(); MAX_BLOBS * CELLS_PER_EXT_BLOB],
         ));
         let raw = wrap(&alone(&most), &most);
-        assert!(raw.len() <= alone(&most).len() + SIDECAR_BYTES_MAX, "{}", raw.len());
+        assert!(raw.len() <= alone(&most).len() + MAX_SIDECAR_BYTES, "{}", raw.len());
     }
 
     #[test]
     fn everything_that_is_not_shown_is_refused() {
         for sidecar in sidecars() {
             let tx = alone(&sidecar);
-            assert_eq!(take_off_blobs(&tx), Err(SidecarFault::Missing));
+            assert_eq!(without_blobs(&tx), Err(SidecarError::Missing));
             for fault in faults(&sidecar) {
                 let (changed, expected) = fault;
-                assert_eq!(take_off_blobs(&wrap(&tx, &changed)), Err(expected));
+                assert_eq!(without_blobs(&wrap(&tx, &changed)), Err(expected));
             }
         }
     }
 
     /// A sidecar with one thing wrong, and what is said of it.
-    fn faults(right: &Sidecar) -> Vec<(Sidecar, SidecarFault)> {
+    fn faults(right: &Sidecar) -> Vec<(Sidecar, SidecarError)> {
         let change = |change: &dyn Fn(&mut Vec<Blob>, &mut Vec<_>, &mut Vec<_>)| {
             let mut wrong = right.clone();
             match &mut wrong {
@@ -244,26 +244,26 @@ mod tests {
         let proofs = if right.is_eip7594() { 2 * CELLS_PER_EXT_BLOB } else { 2 };
         let [first, second] = [0, 1].map(|at| right.versioned_hashes().nth(at).unwrap());
         vec![
-            (change(&|blobs, _, _| blobs.truncate(1)), SidecarFault::Blobs { have: 1, want: 2 }),
+            (change(&|blobs, _, _| blobs.truncate(1)), SidecarError::Blobs { have: 1, want: 2 }),
             (
                 change(&|_, commitments, _| commitments.truncate(1)),
-                SidecarFault::Commitments { have: 1, want: 2 },
+                SidecarError::Commitments { have: 1, want: 2 },
             ),
             (
                 change(&|_, _, proofs| proofs.truncate(1)),
-                SidecarFault::Proofs { have: 1, want: proofs },
+                SidecarError::Proofs { have: 1, want: proofs },
             ),
             (
                 change(&|_, commitments, _| commitments.swap(0, 1)),
-                SidecarFault::Hash { index: 0, computed: second, stated: first },
+                SidecarError::Hash { index: 0, computed: second, stated: first },
             ),
-            (change(&|blobs, _, _| blobs.swap(0, 1)), SidecarFault::Proof),
-            (change(&|blobs, _, _| blobs[1].0[40] ^= 1), SidecarFault::Proof),
+            (change(&|blobs, _, _| blobs.swap(0, 1)), SidecarError::Proof),
+            (change(&|blobs, _, _| blobs[1].0[40] ^= 1), SidecarError::Proof),
             // Not a field element.
-            (change(&|blobs, _, _| blobs[1].0[32] = 0xff), SidecarFault::Proof),
-            (change(&|_, _, proofs| proofs.swap(0, 1)), SidecarFault::Proof),
+            (change(&|blobs, _, _| blobs[1].0[32] = 0xff), SidecarError::Proof),
+            (change(&|_, _, proofs| proofs.swap(0, 1)), SidecarError::Proof),
             // Not a point of the curve.
-            (change(&|_, _, proofs| proofs[1].0[20] ^= 1), SidecarFault::Proof),
+            (change(&|_, _, proofs| proofs[1].0[20] ^= 1), SidecarError::Proof),
         ]
     }
 
@@ -272,20 +272,20 @@ mod tests {
         let [sidecar, _] = sidecars();
         let raw = wrap(&alone(&sidecar), &sidecar);
         for end in (0..200).chain([raw.len() / 2, raw.len() - 1]) {
-            let cut = take_off_blobs(&raw[..end]);
-            assert!(matches!(cut, Err(SidecarFault::Decode(_))), "{end}: {cut:?}");
+            let cut = without_blobs(&raw[..end]);
+            assert!(matches!(cut, Err(SidecarError::Decode(_))), "{end}: {cut:?}");
         }
-        let trailing = take_off_blobs(&[raw.as_slice(), &[0]].concat());
+        let trailing = without_blobs(&[raw.as_slice(), &[0]].concat());
         assert_eq!(trailing, Err(DecodeError::Trailing(1).into()));
         // Every byte of what surrounds the blobs; the transaction itself says nothing wrong by its
         // chain id or signature, which others look at.
         for at in 1..150 {
             let mut damaged = raw.clone();
             damaged[at] ^= 0x80;
-            drop(take_off_blobs(&damaged));
+            drop(without_blobs(&damaged));
         }
-        assert_eq!(take_off_blobs(&[TX_TYPE, 0x80]).unwrap_err(), {
-            SidecarFault::Decode(DecodeError::Rlp(alloy_rlp::Error::UnexpectedString))
+        assert_eq!(without_blobs(&[TX_TYPE, 0x80]).unwrap_err(), {
+            SidecarError::Decode(DecodeError::Rlp(alloy_rlp::Error::UnexpectedString))
         });
     }
 }

@@ -32,19 +32,19 @@ const HALF_ORDER: U256 = U256::from_limbs([
 pub type Transaction = EthereumTxEnvelope<TxEip4844>;
 
 /// The address of the contract that a transaction of `sender` creates, if it does not fail.
-pub fn created(tx: &Transaction, sender: Address) -> Option<Address> {
+pub fn created_contract(tx: &Transaction, sender: Address) -> Option<Address> {
     tx.is_create().then(|| sender.create(tx.nonce()))
 }
 
 /// The participants of a transaction in addition to its sender: the recipient, the contract it creates, and
 /// the recipients of its messages.
-pub fn named<'a>(
+pub fn participants<'a>(
     tx: &Transaction,
     sender: Address,
     cosmos: Option<&'a CosmosTx>,
 ) -> impl Iterator<Item = Address> + use<'a> {
     let paid = cosmos.into_iter().flat_map(CosmosTx::recipients);
-    tx.to().into_iter().chain(created(tx, sender)).chain(paid)
+    tx.to().into_iter().chain(created_contract(tx, sender)).chain(paid)
 }
 
 /// Why bytes are not a transaction.
@@ -95,7 +95,7 @@ const fn signature_reason(reason: Reason) -> &'static str {
 pub struct DecodedTx {
     /// EIP-2718 bytes as received.
     pub raw: Bytes,
-    /// What they say; of a Cosmos transaction its [`CosmosTx::face`].
+    /// The decoded transaction; the [`CosmosTx::ethereum_form`] of a Cosmos transaction.
     pub tx: Transaction,
     /// Keccak-256 of `raw`.
     pub hash: B256,
@@ -108,15 +108,15 @@ pub struct DecodedTx {
 pub struct RecoveredTx {
     /// EIP-2718 bytes as received.
     pub raw: Bytes,
-    /// What they say; of a Cosmos transaction its [`CosmosTx::face`].
+    /// The decoded transaction; the [`CosmosTx::ethereum_form`] of a Cosmos transaction.
     pub tx: Transaction,
     /// Keccak-256 of `raw`.
     pub hash: B256,
-    /// Who signed it.
+    /// The account that signed it.
     pub sender: Address,
     /// The signature's `s` is in the upper half: invalid since Homestead (EIP-2).
     pub high_s: bool,
-    /// Accounts that its authorizations delegate (EIP-7702), once somebody has recovered them: see
+    /// Accounts that its authorizations delegate (EIP-7702), once they have been recovered: see
     /// [`Self::authorities`].
     pub authorities: OnceLock<Box<[Address]>>,
     /// The Cosmos transaction, if it is one.
@@ -156,7 +156,7 @@ impl DecodedTx {
     fn decode_cosmos(raw: Bytes, hash: B256) -> Result<Self, DecodeError> {
         let wrong = |refusal| DecodeError::Cosmos(Box::new(refusal));
         let tx = CosmosTx::decode(&raw[1..], Signatures::Required).map_err(wrong)?;
-        Ok(Self { raw, tx: tx.face(), hash, cosmos: Some(Arc::new(tx)) })
+        Ok(Self { raw, tx: tx.ethereum_form(), hash, cosmos: Some(Arc::new(tx)) })
     }
 
     /// The transaction with the amounts of a Cosmos one read in this unit.
@@ -164,7 +164,7 @@ impl DecodedTx {
     pub fn in_unit(mut self, unit: TokenUnit) -> Self {
         if let Some(cosmos) = self.cosmos.take_if(|cosmos| cosmos.unit() != unit) {
             let cosmos = Arc::unwrap_or_clone(cosmos).in_unit(unit);
-            self.tx = cosmos.face();
+            self.tx = cosmos.ethereum_form();
             self.cosmos = Some(Arc::new(cosmos));
         }
         self
@@ -234,7 +234,7 @@ impl DecodedTx {
         cosmos.check_signature_form().map_err(wrong)?;
         let signed = |key: &Key| cosmos.is_signed_by(&compressed(key), key.address.into());
         let of_sign_bytes = outcomes.into_iter().flatten().any(signed);
-        Arc::make_mut(&mut cosmos).judge(of_sign_bytes, chain_id).map_err(wrong)?;
+        Arc::make_mut(&mut cosmos).verify_signature(of_sign_bytes, chain_id).map_err(wrong)?;
         let sender = cosmos.signer.address;
         let (authorities, cosmos) = (OnceLock::new(), Some(cosmos));
         Ok(RecoveredTx { raw, tx, hash, sender, high_s: false, authorities, cosmos })
@@ -261,7 +261,7 @@ impl RecoveredTx {
         match &self.cosmos {
             Some(cosmos) if cosmos.unit() != unit => {
                 let cosmos = CosmosTx::clone(cosmos).in_unit(unit);
-                let tx = cosmos.face();
+                let tx = cosmos.ethereum_form();
                 Arc::new(Self { tx, cosmos: Some(Arc::new(cosmos)), ..Self::clone(&self) })
             }
             _ => self,

@@ -7,7 +7,7 @@ use super::{
         base::abci::v1beta1::TxMsgData,
         gov::{
             v1::{MsgDepositResponse, MsgSubmitProposalResponse, MsgVoteResponse},
-            v1beta1 as former,
+            v1beta1,
         },
     },
 };
@@ -24,15 +24,15 @@ pub(super) fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any
         Message::Send(_) => any(&MsgSendResponse {}),
         Message::Submit(submission) => {
             let proposal_id = opened.next().unwrap_or_default();
-            if submission.former {
-                any(&former::MsgSubmitProposalResponse { proposal_id })
+            if submission.is_v1beta1 {
+                any(&v1beta1::MsgSubmitProposalResponse { proposal_id })
             } else {
                 any(&MsgSubmitProposalResponse { proposal_id })
             }
         }
-        Message::Deposit(deposit) if deposit.former => any(&former::MsgDepositResponse {}),
+        Message::Deposit(deposit) if deposit.is_v1beta1 => any(&v1beta1::MsgDepositResponse {}),
         Message::Deposit(_) => any(&MsgDepositResponse {}),
-        Message::Vote(vote) if vote.former => any(&former::MsgVoteResponse {}),
+        Message::Vote(vote) if vote.is_v1beta1 => any(&v1beta1::MsgVoteResponse {}),
         Message::Vote(_) => any(&MsgVoteResponse {}),
     };
     messages.iter().map(response).collect()

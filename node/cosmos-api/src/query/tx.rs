@@ -187,7 +187,7 @@ impl Snapshot {
         cosmos::check_names(&tx, &context.cosmos_facts(Mode::Simulate)).map_err(refused)?;
         let account = state.account(tx.signer.address)?.unwrap_or_default();
         if tx.sequence() < account.nonce {
-            cosmos::sequence(&tx, &account).map_err(refused)?;
+            cosmos::check_sequence(&tx, &account).map_err(refused)?;
         }
         let builder = BlockBuilder::start(&self.spec, &state, &no_hash, Some(&modules), &header);
         let mut builder = builder.map_err(QueryError::internal)?;

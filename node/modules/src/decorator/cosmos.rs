@@ -69,7 +69,7 @@ pub(super) fn check_cosmos(
         && cosmos.sequence() > sender.account.nonce
         && cosmos.sequence() < u64::MAX;
     if !ahead {
-        cosmos::sequence(cosmos, &sender.account)?;
+        cosmos::check_sequence(cosmos, &sender.account)?;
     }
     let gas_wanted = steps::gas_wanted(tx.tx.gas_limit(), context)?;
     let tip = passed.price.checked_sub(context.cosmos_base_fee).unwrap_or_default();

@@ -10,7 +10,7 @@
 use super::envelope::EnvelopeFault;
 use alloy_primitives::{Address, U256};
 use chain::Fork;
-use transactions::{Code, SidecarFault, code, cosmos::Refusal};
+use transactions::{Code, SidecarError, code, cosmos::Refusal};
 
 /// geth's JSON-RPC code for a refused transaction.
 const SERVER: i32 = -32000;
@@ -50,7 +50,7 @@ pub enum Reject {
     Cosmos(#[from] Refusal),
     /// The blobs of a blob transaction are missing, or do not match its hashes.
     #[error(transparent)]
-    Sidecar(#[from] SidecarFault),
+    Sidecar(#[from] SidecarError),
 
     // Checks of the transaction's own fields.
     /// A blob transaction if blobs are not accepted, or an unknown type.

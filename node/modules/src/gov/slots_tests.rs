@@ -8,7 +8,7 @@ use crate::{
 use chain::{Genesis, GovParams, Native, RulesVersion};
 use proto::cosmos::gov::v1::MsgSubmitProposal;
 use std::{collections::BTreeMap, convert::Infallible};
-use transactions::cosmos::{Deposit, Party, Submission};
+use transactions::cosmos::{Deposit, MessageAccount, Submission};
 
 const START: u64 = 1_000;
 /// Seconds of a vote and of a deposit period on the development chain.
@@ -104,15 +104,15 @@ enum Sent {
 
 impl Sent {
     fn run(&self, session: &mut Session<'_>, bank: &mut Given) -> Result<(), Refusal> {
-        let party = |number| Party::new("cosmos", account_of(number));
+        let account = |number| MessageAccount::new("cosmos", account_of(number));
         match *self {
             Self::Proposal { from, deposit } => {
                 let submission = Submission {
-                    proposer: party(from),
+                    proposer: account(from),
                     updates: Vec::new(),
                     deposit: U256::from(deposit),
                     message: MsgSubmitProposal::default(),
-                    former: false,
+                    is_v1beta1: false,
                 };
                 let Ok(done) = session.submit(bank, &submission);
                 done.map(|_| ())
@@ -120,10 +120,10 @@ impl Sent {
             Self::Deposit { from, proposal, amount } => {
                 let deposit = Deposit {
                     proposal,
-                    depositor: party(from),
+                    depositor: account(from),
                     coins: Vec::new(),
                     amount: U256::from(amount),
-                    former: false,
+                    is_v1beta1: false,
                 };
                 let Ok(done) = session.deposit(bank, &deposit);
                 done.map(|_| ())

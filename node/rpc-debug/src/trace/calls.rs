@@ -13,7 +13,7 @@ use rpc_eth::{
 };
 use rpc_types::{block_id::BlockId, error::Error, params::Param};
 use serde_json::value::RawValue;
-use transactions::{is_blob_tx, take_off_blobs};
+use transactions::{is_blob_tx, without_blobs};
 
 pub(super) fn call(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
@@ -73,7 +73,7 @@ pub(super) fn raw_transaction(call: &Call) -> Answer {
     let Kinds(tracer) = arguments.required()?;
     let id = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let raw = match is_blob_tx(&raw) {
-        true => take_off_blobs(&raw).map_err(|fault| Error::server(fault.to_string()))?,
+        true => without_blobs(&raw).map_err(|fault| Error::server(fault.to_string()))?,
         false => raw,
     };
     let tx = recover(&[raw])?.pop().ok_or_else(|| Error::internal("nothing was recovered"))?;

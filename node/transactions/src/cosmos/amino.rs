@@ -101,7 +101,7 @@ fn message(message: &Message) -> Option<Value> {
             }),
         ),
         Message::Deposit(deposit) => (
-            if deposit.former { "cosmos-sdk/MsgDeposit" } else { "cosmos-sdk/v1/MsgDeposit" },
+            if deposit.is_v1beta1 { "cosmos-sdk/MsgDeposit" } else { "cosmos-sdk/v1/MsgDeposit" },
             json!({
                 "amount": coins(&deposit.coins),
                 "depositor": deposit.depositor.text(),
@@ -117,9 +117,9 @@ fn message(message: &Message) -> Option<Value> {
             if !vote.metadata.is_empty() {
                 value["metadata"] = vote.metadata.as_str().into();
             }
-            (if vote.former { "cosmos-sdk/MsgVote" } else { "cosmos-sdk/v1/MsgVote" }, value)
+            (if vote.is_v1beta1 { "cosmos-sdk/MsgVote" } else { "cosmos-sdk/v1/MsgVote" }, value)
         }
-        Message::Submit(submission) if submission.former => {
+        Message::Submit(submission) if submission.is_v1beta1 => {
             let message = &submission.message;
             let content = json!({ "description": message.summary, "title": message.title });
             (

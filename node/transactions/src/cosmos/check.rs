@@ -101,7 +101,7 @@ pub fn check_unit(tx: &CosmosTx, token: Token<'_>) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// If it is not.
-pub fn sequence(tx: &CosmosTx, account: &Account) -> Result<(), Refusal> {
+pub fn check_sequence(tx: &CosmosTx, account: &Account) -> Result<(), Refusal> {
     let (expected, got) = (account.nonce, tx.sequence());
     if got == expected && got != u64::MAX {
         return Ok(());

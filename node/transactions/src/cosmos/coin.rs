@@ -11,7 +11,7 @@ const MAX_DIGITS: usize = 78;
 ///
 /// # Errors
 /// [`Refusal`] if it is none.
-pub fn coin_text(text: &str) -> Result<Coin, Refusal> {
+pub fn parse_coin(text: &str) -> Result<Coin, Refusal> {
     let wrong = || invalid_coins(format!("{text:?} is not an amount of a token, such as 10atest"));
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (amount, denom) = text.split_at(digits);
@@ -59,12 +59,12 @@ mod tests {
 
     #[test]
     fn amounts_are_read() {
-        let coin = coin_text("0010atest").unwrap();
+        let coin = parse_coin("0010atest").unwrap();
         assert_eq!((coin.amount.as_str(), coin.denom.as_str()), ("10", "atest"));
         for text in
             ["", "10", "atest", "-1atest", "1.5atest", "1atest,2x", "1 atest", &"9".repeat(80)]
         {
-            assert!(coin_text(text).is_err(), "{text}");
+            assert!(parse_coin(text).is_err(), "{text}");
         }
         let coin = |amount: &str| Coin { denom: "atest".to_owned(), amount: amount.to_owned() };
         assert_eq!(total(&[coin("7")]).unwrap(), U256::from(7));

@@ -10,7 +10,7 @@ pub(super) struct Form {
     /// Fields state their default values.
     pub(super) defaults: bool,
     /// It has messages of `cosmos.gov.v1beta1`.
-    pub(super) former_messages: bool,
+    pub(super) v1beta1_messages: bool,
     /// The fee payer is stated in the Amino document that was signed.
     pub(super) signed_payer: bool,
     /// What could be changed without the signer: the hash of the transaction would be another one.
@@ -33,7 +33,7 @@ impl Form {
         if self.defaults {
             return Err(tx_decode(later("default values may be stated")));
         }
-        if self.former_messages {
+        if self.v1beta1_messages {
             return Err(tx_decode(later("messages of cosmos.gov.v1beta1 are accepted")));
         }
         if self.signed_payer {

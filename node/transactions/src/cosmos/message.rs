@@ -24,7 +24,7 @@ use proto::cosmos::{
     evm::{feemarket::v1 as feemarket_proto, vm::v1 as vm_proto},
     gov::{
         v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption},
-        v1beta1 as former,
+        v1beta1 as is_v1beta1,
     },
 };
 use std::fmt;
@@ -45,14 +45,14 @@ const MAX_FORMER_DESCRIPTION_CHARS: usize = 10_000;
 
 /// An account as a message names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Party {
+pub struct MessageAccount {
     /// Its Bech32 prefix, which must be the chain's.
     pub(super) prefix: String,
     /// The account.
     pub address: Address,
 }
 
-impl Party {
+impl MessageAccount {
     /// An account of a chain with this prefix.
     pub fn new(prefix: &str, address: Address) -> Self {
         Self { prefix: prefix.to_owned(), address }
@@ -74,7 +74,7 @@ impl Party {
     }
 }
 
-impl fmt::Display for Party {
+impl fmt::Display for MessageAccount {
     /// As it was written: there is one form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&keys::bech32(&self.prefix, self.address))
@@ -84,59 +84,59 @@ impl fmt::Display for Party {
 /// `/cosmos.bank.v1beta1.MsgSend`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Send {
-    /// Who gives.
-    pub from: Party,
-    /// Who gets.
-    pub to: Party,
-    /// How much; one coin.
+    /// The account that pays.
+    pub from: MessageAccount,
+    /// The account that is paid.
+    pub to: MessageAccount,
+    /// The amount as it was sent: one coin.
     pub coins: Vec<Coin>,
-    /// The same as a number of base units of the token.
+    /// The amount in base units of the token.
     pub amount: U256,
 }
 
 /// `/cosmos.gov.v1.MsgSubmitProposal`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
-    /// Who proposes.
-    pub proposer: Party,
-    /// What it would change.
+    /// The account that proposes.
+    pub proposer: MessageAccount,
+    /// The parameters that the proposal changes.
     pub updates: Vec<Update>,
     /// The first deposit, in the token's base unit.
     pub deposit: U256,
-    /// The message itself; one of `cosmos.gov.v1beta1` in the form of `v1`.
+    /// The message. One of `cosmos.gov.v1beta1` is converted to `v1`.
     pub message: MsgSubmitProposal,
-    /// It came as one of `cosmos.gov.v1beta1`.
-    pub former: bool,
+    /// Whether the message was sent as one of `cosmos.gov.v1beta1`.
+    pub is_v1beta1: bool,
 }
 
 /// `/cosmos.gov.v1.MsgDeposit`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deposit {
-    /// Of which proposal.
+    /// Number of the proposal.
     pub proposal: u64,
-    /// Who deposits.
-    pub depositor: Party,
-    /// How much; one coin.
+    /// The account that deposits.
+    pub depositor: MessageAccount,
+    /// The amount as it was sent: one coin.
     pub coins: Vec<Coin>,
-    /// The same as a number of base units of the token.
+    /// The amount in base units of the token.
     pub amount: U256,
-    /// It came as one of `cosmos.gov.v1beta1`.
-    pub former: bool,
+    /// Whether the message was sent as one of `cosmos.gov.v1beta1`.
+    pub is_v1beta1: bool,
 }
 
 /// `/cosmos.gov.v1.MsgVote`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vote {
-    /// On which proposal.
+    /// Number of the proposal.
     pub proposal: u64,
-    /// Who votes.
-    pub voter: Party,
-    /// For what.
+    /// The account that votes.
+    pub voter: MessageAccount,
+    /// The vote.
     pub option: VoteOption,
-    /// A note.
+    /// A comment, which is stored with the vote.
     pub metadata: String,
-    /// It came as one of `cosmos.gov.v1beta1`.
-    pub former: bool,
+    /// Whether the message was sent as one of `cosmos.gov.v1beta1`.
+    pub is_v1beta1: bool,
 }
 
 /// A message of a transaction.
@@ -168,15 +168,16 @@ impl Message {
         if kind == MsgVote::type_url() {
             return Self::vote(reader.read(&any.value)?, false);
         }
-        if kind == former::MsgSubmitProposal::type_url() {
+        if kind == is_v1beta1::MsgSubmitProposal::type_url() {
             return Self::submit(text_proposal(reader.read(&any.value)?, reader)?, true);
         }
-        if kind == former::MsgDeposit::type_url() {
-            let former::MsgDeposit { proposal_id, depositor, amount } = reader.read(&any.value)?;
+        if kind == is_v1beta1::MsgDeposit::type_url() {
+            let is_v1beta1::MsgDeposit { proposal_id, depositor, amount } =
+                reader.read(&any.value)?;
             return Self::deposit(MsgDeposit { proposal_id, depositor, amount }, true);
         }
-        if kind == former::MsgVote::type_url() {
-            let former::MsgVote { proposal_id, voter, option } = reader.read(&any.value)?;
+        if kind == is_v1beta1::MsgVote::type_url() {
+            let is_v1beta1::MsgVote { proposal_id, voter, option } = reader.read(&any.value)?;
             let vote = MsgVote { proposal_id, voter, option, ..MsgVote::default() };
             return Self::vote(vote, true);
         }
@@ -195,21 +196,21 @@ impl Message {
     }
 
     fn send(message: MsgSend) -> Result<Self, Refusal> {
-        let from = Party::read(&message.from_address)?;
-        let to = Party::read(&message.to_address)?;
+        let from = MessageAccount::read(&message.from_address)?;
+        let to = MessageAccount::read(&message.to_address)?;
         let amount = some(&message.amount)?;
         Ok(Self::Send(Send { from, to, coins: message.amount, amount }))
     }
 
-    fn deposit(message: MsgDeposit, former: bool) -> Result<Self, Refusal> {
-        let depositor = Party::read(&message.depositor)?;
+    fn deposit(message: MsgDeposit, is_v1beta1: bool) -> Result<Self, Refusal> {
+        let depositor = MessageAccount::read(&message.depositor)?;
         let amount = some(&message.amount)?;
         let (proposal, coins) = (message.proposal_id, message.amount);
-        Ok(Self::Deposit(Deposit { proposal, depositor, coins, amount, former }))
+        Ok(Self::Deposit(Deposit { proposal, depositor, coins, amount, is_v1beta1 }))
     }
 
-    fn vote(message: MsgVote, former: bool) -> Result<Self, Refusal> {
-        let voter = Party::read(&message.voter)?;
+    fn vote(message: MsgVote, is_v1beta1: bool) -> Result<Self, Refusal> {
+        let voter = MessageAccount::read(&message.voter)?;
         let option = match VoteOption::try_from(message.option) {
             Ok(VoteOption::Unspecified) | Err(_) => {
                 return Err(gov_invalid_vote(format!("{} is no option", message.option)));
@@ -218,11 +219,11 @@ impl Message {
         };
         metadata(&message.metadata)?;
         let (proposal, metadata) = (message.proposal_id, message.metadata);
-        Ok(Self::Vote(Vote { proposal, voter, option, metadata, former }))
+        Ok(Self::Vote(Vote { proposal, voter, option, metadata, is_v1beta1 }))
     }
 
-    fn submit(message: MsgSubmitProposal, former: bool) -> Result<Self, Refusal> {
-        let proposer = Party::read(&message.proposer)?;
+    fn submit(message: MsgSubmitProposal, is_v1beta1: bool) -> Result<Self, Refusal> {
+        let proposer = MessageAccount::read(&message.proposer)?;
         if message.title.is_empty() {
             return Err(gov_invalid_proposal("proposal title cannot be empty"));
         }
@@ -246,33 +247,33 @@ impl Message {
         }
         let deposit = coin::total(&message.initial_deposit)?;
         let updates = message.messages.iter().map(read_update).collect::<Result<_, _>>()?;
-        Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message, former })))
+        Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message, is_v1beta1 })))
     }
 
-    /// The type it travels under.
+    /// The type URL of its protobuf form.
     pub fn type_url(&self) -> String {
         match self {
             Self::Send(_) => MsgSend::type_url(),
-            Self::Submit(it) if it.former => former::MsgSubmitProposal::type_url(),
+            Self::Submit(it) if it.is_v1beta1 => is_v1beta1::MsgSubmitProposal::type_url(),
             Self::Submit(_) => MsgSubmitProposal::type_url(),
-            Self::Deposit(it) if it.former => former::MsgDeposit::type_url(),
+            Self::Deposit(it) if it.is_v1beta1 => is_v1beta1::MsgDeposit::type_url(),
             Self::Deposit(_) => MsgDeposit::type_url(),
-            Self::Vote(it) if it.former => former::MsgVote::type_url(),
+            Self::Vote(it) if it.is_v1beta1 => is_v1beta1::MsgVote::type_url(),
             Self::Vote(_) => MsgVote::type_url(),
         }
     }
 
-    /// Whether it is one of `cosmos.gov.v1beta1`, which older wallets send.
-    pub const fn is_former(&self) -> bool {
+    /// Whether the message was sent as one of `cosmos.gov.v1beta1`, as older wallets do.
+    pub const fn is_v1beta1(&self) -> bool {
         match self {
             Self::Send(_) => false,
-            Self::Submit(submission) => submission.former,
-            Self::Deposit(deposit) => deposit.former,
-            Self::Vote(vote) => vote.former,
+            Self::Submit(submission) => submission.is_v1beta1,
+            Self::Deposit(deposit) => deposit.is_v1beta1,
+            Self::Vote(vote) => vote.is_v1beta1,
         }
     }
 
-    /// The module that handles it.
+    /// The module that executes the message.
     pub const fn module(&self) -> &'static str {
         match self {
             Self::Send(_) => "bank",
@@ -280,8 +281,8 @@ impl Message {
         }
     }
 
-    /// Who must have signed it.
-    pub const fn signer(&self) -> &Party {
+    /// The account that must have signed the message.
+    pub const fn signer(&self) -> &MessageAccount {
         match self {
             Self::Send(send) => &send.from,
             Self::Submit(submission) => &submission.proposer,
@@ -291,7 +292,7 @@ impl Message {
     }
 
     /// Everybody it names.
-    pub(super) fn parties(&self) -> impl Iterator<Item = &Party> {
+    pub(super) fn parties(&self) -> impl Iterator<Item = &MessageAccount> {
         let other = match self {
             Self::Send(send) => Some(&send.to),
             _ => None,
@@ -374,7 +375,7 @@ fn is_update(kind: &str) -> bool {
 }
 
 fn authority(text: &str) -> Result<(), Refusal> {
-    match Party::read(text) {
+    match MessageAccount::read(text) {
         Ok(party) if party.address == gov_address() => Ok(()),
         _ => {
             let prefix = decode_any(text).map_or_else(|_| "cosmos".to_owned(), |(found, _)| found);
@@ -403,14 +404,14 @@ fn some(coins: &[Coin]) -> Result<U256, Refusal> {
 
 /// A proposal of `cosmos.gov.v1beta1` in the form of `v1`, to which the SDK turns it too: a text changes nothing.
 fn text_proposal(
-    message: former::MsgSubmitProposal,
+    message: is_v1beta1::MsgSubmitProposal,
     reader: &mut Reader,
 ) -> Result<MsgSubmitProposal, Refusal> {
     let content = message.content.ok_or_else(|| gov_invalid_content("missing content"))?;
-    if content.type_url != former::TextProposal::type_url() {
+    if content.type_url != is_v1beta1::TextProposal::type_url() {
         return Err(gov_no_handler(content.type_url));
     }
-    let former::TextProposal { title, description } = reader.read(&content.value)?;
+    let is_v1beta1::TextProposal { title, description } = reader.read(&content.value)?;
     let lengths = [
         ("title", &title, MAX_FORMER_TITLE_CHARS),
         ("description", &description, MAX_FORMER_DESCRIPTION_CHARS),
@@ -435,7 +436,7 @@ fn text_proposal(
 }
 
 /// No gas, no limit: what the signer must be, once.
-pub(super) fn one_signer(messages: &[Message]) -> Result<Party, Refusal> {
+pub(super) fn one_signer(messages: &[Message]) -> Result<MessageAccount, Refusal> {
     let first =
         messages.first().ok_or_else(|| invalid_request("must contain at least one message"))?;
     match messages.iter().find(|message| message.signer() != first.signer()) {

@@ -25,8 +25,8 @@ mod wire;
 
 pub use base_fee::{base_fee, stored_base_fee};
 pub use check::{ChainFacts, Passed, check};
-pub use check::{check_names, check_unit, sequence, sequence_mismatch};
-pub use coin::coin_text;
+pub use check::{check_names, check_sequence, check_unit, sequence_mismatch};
+pub use coin::parse_coin;
 pub use error::Refusal;
 pub use error::{
     gov_inactive as inactive_proposal, gov_invalid_proposal as invalid_proposal,
@@ -34,7 +34,7 @@ pub use error::{
     insufficient_funds, not_supported as unsupported, unauthorized,
 };
 pub use gas_price::{GasPrice, GasPriceError};
-pub use message::Party;
+pub use message::MessageAccount;
 pub use message::{Deposit, Message, Send, Submission, Vote, read_update};
 pub use normal::normalised;
 pub use price::FeePrice;

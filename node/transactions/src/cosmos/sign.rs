@@ -88,13 +88,13 @@ impl CosmosTx {
         address == self.signer.address && self.public_key.is_none_or(|stated| stated == *key)
     }
 
-    /// Judges the signature, and notes in the transaction's form what it does not cover. `of_sign_bytes` says
-    /// whether a key that recovers from the sign bytes is the signer's; if not, the signature may be over a
-    /// rendering that wallets show.
+    /// Verifies the signature, and records in the transaction's form what it does not cover. `of_sign_bytes` says
+    /// whether the key recovered from the sign bytes is the signer's. If not, the signature may be over a rendering
+    /// that wallets show.
     ///
     /// # Errors
-    /// When it is the signer's over nothing that the transaction says.
-    pub fn judge(&mut self, of_sign_bytes: bool, chain_id: u64) -> Result<(), Refusal> {
+    /// If the signature is not the signer's over any form of the transaction.
+    pub fn verify_signature(&mut self, of_sign_bytes: bool, chain_id: u64) -> Result<(), Refusal> {
         let other = |tx: &Self| {
             tx.other_digests(chain_id).into_iter().any(|digest| tx.key_over(digest).is_some())
         };
@@ -119,13 +119,13 @@ impl CosmosTx {
         Ok(())
     }
 
-    /// [`Self::judge`] where nothing has been recovered yet.
+    /// [`Self::verify_signature`] of a transaction whose key has not been recovered yet.
     ///
     /// # Errors
-    /// As [`Self::judge`].
-    pub fn judged(mut self, chain_id: u64) -> Result<Self, Refusal> {
+    /// Those of [`Self::verify_signature`].
+    pub fn with_verified_signature(mut self, chain_id: u64) -> Result<Self, Refusal> {
         let of_sign_bytes = self.key_over(self.digest(chain_id)).is_some();
-        self.judge(of_sign_bytes, chain_id)?;
+        self.verify_signature(of_sign_bytes, chain_id)?;
         Ok(self)
     }
 
@@ -165,8 +165,7 @@ impl CosmosTx {
         digests
     }
 
-    /// The key of a transaction whose signature has been found good: the one it states, or else the
-    /// one that its signature shows.
+    /// The key of a transaction with a verified signature: the stated one, or else the recovered one.
     pub fn signing_key(&self, chain_id: u64) -> Option<[u8; PUBLIC_KEY_BYTES]> {
         let recovered = || {
             let mut digests =
@@ -195,10 +194,10 @@ impl CosmosTx {
         newer.into_iter().chain(eip712::legacy_digest(self, &document, chain_id)).collect()
     }
 
-    /// What can be said of the signature without the sign bytes.
+    /// Checks that do not need the sign bytes.
     ///
     /// # Errors
-    /// If it is another signature's twin, or the key stated is not the signer's.
+    /// If `s` is in the upper half of the order, so that the signature could be replaced by its twin.
     pub fn check_signature_form(&self) -> Result<(), Refusal> {
         let [_, s] = self.scalars().map(U256::from_be_bytes);
         if s > HALF_ORDER {

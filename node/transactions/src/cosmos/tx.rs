@@ -7,7 +7,7 @@ use super::{
         out_of_gas, unauthorized, unknown_option,
     },
     form::Form,
-    message::{Message, Party, one_signer},
+    message::{Message, MessageAccount, one_signer},
     price::{Charge, FeePrice},
     sign::SignMode,
     wire::{Reader, canonical},
@@ -63,15 +63,15 @@ pub struct CosmosTx {
     pub auth_info: AuthInfo,
     /// The messages.
     pub messages: Vec<Message>,
-    /// Who must have signed, and pays.
-    pub signer: Party,
-    /// The public key stated, 33 bytes; may be left out, for the signature tells it.
+    /// The account that must have signed, and pays the fee.
+    pub signer: MessageAccount,
+    /// The stated public key, 33 bytes. It may be left out, because it can be recovered from the signature.
     pub public_key: Option<[u8; PUBLIC_KEY_BYTES]>,
-    /// What was signed.
+    /// The form of the transaction that was signed.
     pub mode: SignMode,
-    /// r and s; zero where there is none.
+    /// r and s; zero without a signature.
     pub signature: [u8; 64],
-    /// What it offers for gas.
+    /// The offer for its gas.
     pub price: FeePrice,
     /// Bytes of the `TxRaw`, with the signature and the key that one to be simulated will have.
     pub size: usize,
@@ -125,7 +125,7 @@ impl CosmosTx {
             size,
             form: Form {
                 defaults: reader.defaults,
-                former_messages: messages.iter().any(Message::is_former),
+                v1beta1_messages: messages.iter().any(Message::is_v1beta1),
                 unsigned: (recovery_id && signatures == Signatures::Required)
                     .then_some("its 65th byte: leave it out"),
                 ..Form::default()
@@ -207,15 +207,15 @@ impl CosmosTx {
         Ok(())
     }
 
-    /// Who its messages pay.
+    /// The accounts that its messages pay.
     pub fn recipients(&self) -> impl Iterator<Item = Address> {
         self.messages.iter().map(Message::recipient)
     }
 
-    /// What it looks like to the pool, the fee market and JSON-RPC: a transfer of type 2 with the
-    /// same nonce, gas limit and price, to the first recipient, of all that leaves the account. Its amounts
-    /// are in wei; those past their type's range saturate, as no account can pay them.
-    pub fn face(&self) -> Transaction {
+    /// The transaction in the form that the pool, the fee market and JSON-RPC use: a transfer of type 2 with the same
+    /// nonce, gas limit and price, to the first recipient, of everything that leaves the account. Amounts are in wei.
+    /// Those above the range of their type saturate, because no account can pay them.
+    pub fn ethereum_form(&self) -> Transaction {
         let cap = self.price.cap().ok().and_then(|cap| self.unit.price_to_wei(cap).ok());
         let cap = cap.and_then(LegacyDec::truncate_u256);
         let cap = cap.map_or(u128::MAX, |cap| cap.saturating_to());
@@ -259,7 +259,7 @@ fn signed_size(raw: &TxRaw, auth: &AuthInfo) -> usize {
 fn price(
     body: &TxBody,
     auth: &AuthInfo,
-    signer: &Party,
+    signer: &MessageAccount,
     signatures: Signatures,
     reader: &mut Reader,
 ) -> Result<FeePrice, Refusal> {
@@ -290,7 +290,7 @@ fn price(
     if !fee.granter.is_empty() {
         return Err(not_supported("fee grants are not enabled"));
     }
-    if !fee.payer.is_empty() && Party::read(&fee.payer)? != *signer {
+    if !fee.payer.is_empty() && MessageAccount::read(&fee.payer)? != *signer {
         return Err(not_supported("a fee payer other than the signer"));
     }
     // Gas above 63 bits would not fit the interfaces' signed fields.

@@ -6,7 +6,7 @@ use keys::{bech32, parse_address};
 use prost::{Message, Name};
 use prost_types::Any;
 use proto::cosmos::bank::v1beta1::MsgSend;
-use transactions::cosmos::coin_text;
+use transactions::cosmos::parse_coin;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
@@ -37,7 +37,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
         let message = MsgSend {
             from_address: sender.to_owned(),
             to_address: bech32(prefix, to),
-            amount: vec![coin_text(&amount)?],
+            amount: vec![parse_coin(&amount)?],
         };
         Ok(vec![Any { type_url: MsgSend::type_url(), value: message.encode_to_vec() }])
     })

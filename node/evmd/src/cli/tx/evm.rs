@@ -10,7 +10,7 @@ use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Signature, TxKind, U256, hex};
 use anyhow::Context;
 use keys::parse_address;
-use transactions::cosmos::{GasPrice, coin_text};
+use transactions::cosmos::{GasPrice, parse_coin};
 
 /// The gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -77,7 +77,7 @@ fn send(args: &Send) -> anyhow::Result<()> {
     let key = args.keys.key(&args.from)?;
     let to = parse_address(&args.to, &node.prefix()?).with_context(|| args.to.clone())?;
     let token = node.token()?;
-    let coin = coin_text(&args.amount)?;
+    let coin = parse_coin(&args.amount)?;
     let amount = coin.amount.parse::<U256>().context("the amount")?;
     let value = token.unit_named(&coin.denom)?.to_wei(amount);
     let value = value.with_context(|| format!("{} exceeds 2^256 - 1 wei", args.amount))?;

@@ -8,7 +8,7 @@ use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption}
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
-use transactions::cosmos::coin_text;
+use transactions::cosmos::parse_coin;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
@@ -107,7 +107,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
             let message = MsgDeposit {
                 proposal_id: id,
                 depositor: sender.to_owned(),
-                amount: vec![coin_text(&amount)?],
+                amount: vec![parse_coin(&amount)?],
             };
             Ok(vec![any(&message)])
         }),
@@ -129,7 +129,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 fn submission(proposal: Proposal, proposer: &str) -> anyhow::Result<Vec<Any>> {
     let deposit = match proposal.deposit.as_str() {
         "" => Vec::new(),
-        text => vec![coin_text(text)?],
+        text => vec![parse_coin(text)?],
     };
     let message = MsgSubmitProposal {
         messages: proposal.messages.iter().map(json::any).collect::<anyhow::Result<_>>()?,

@@ -22,7 +22,7 @@ use proto::cosmos::{
     },
 };
 use std::io::{BufRead, Write};
-use transactions::cosmos::{CosmosTx, GasPrice, Signatures, coin_text};
+use transactions::cosmos::{CosmosTx, GasPrice, Signatures, parse_coin};
 
 /// The default gas price, in tenths of the base fee. It covers the increase by three full blocks.
 const DEFAULT_PRICE_TENTHS: u128 = 13;
@@ -70,7 +70,7 @@ pub(super) fn send(
         return Ok(());
     }
     let amount = match (&flags.fees, &flags.gas_prices) {
-        (Some(fees), _) => coin_text(fees)?,
+        (Some(fees), _) => parse_coin(fees)?,
         (None, Some(price)) => priced(price, gas)?,
         (None, None) => {
             let node = asked(node.as_ref(), "--fees or --gas-prices")?;
@@ -153,7 +153,7 @@ pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Resu
 fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
     let GasPrice { amount, denom } = price.parse().context("--gas-prices")?;
     let fee = amount.checked_mul_int(U256::from(gas))?.ceil();
-    Ok(coin_text(&format!("{fee}{denom}"))?)
+    Ok(parse_coin(&format!("{fee}{denom}"))?)
 }
 
 /// The gas times a decimal factor.
