@@ -11,7 +11,7 @@ use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, Signature, TxKind, U256, keccak256, map::HashMap,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use mempool::{Limits, Mempool, Room};
+use mempool::{BlockSpace, Limits, Mempool};
 use std::{
     collections::BTreeMap,
     hint::black_box,
@@ -77,7 +77,7 @@ fn insert(
 
 /// Selects the transactions of a block.
 fn select(pool: &mut Mempool) -> Vec<Arc<RecoveredTx>> {
-    pool.select(Room::exact(BLOCK * TRANSFER_GAS, usize::MAX)).txs
+    pool.select(BlockSpace::exact(BLOCK * TRANSFER_GAS, usize::MAX)).txs
 }
 
 /// Senders and next nonces in the state changes of a block with these transactions.

@@ -2,8 +2,8 @@
 
 use super::{
     Lane, Mempool, Pooled, Reject,
+    evict::Inserted,
     limits::{BLOB_PRICE_BUMP, bumped},
-    room::Newcomer,
 };
 use alloy_primitives::{Address, U256};
 use modules::decorator::has_code;
@@ -63,7 +63,7 @@ impl Mempool {
         }
         self.remember(hash, number, nonce);
         let replaces = replaced.is_some();
-        self.make_room_for(Newcomer { lane: number, nonce, replaced, beat })?;
+        self.evict_for(Inserted { lane: number, nonce, replaced, beat })?;
         self.arrivals += 1;
         self.dropped.replaced += u64::from(replaces);
         let pending = nonce < self.at(number).next_nonce();

@@ -136,7 +136,7 @@ impl Journal {
         };
         let found = Found::in_file(&bytes, genesis);
         let mut journal =
-            Self { path: path.to_owned(), header: Header::new(genesis)?, sync, ..Self::none() };
+            Self { path: path.to_owned(), header: Header::new(genesis)?, sync, ..Self::disabled() };
         journal.replacement = Some(Replacement::new(path)?);
         match found {
             Found::Usable(header, records) => {
@@ -192,7 +192,7 @@ impl Journal {
     }
 
     /// A journal that stores nothing.
-    pub const fn none() -> Self {
+    pub const fn disabled() -> Self {
         Self {
             file: None,
             path: PathBuf::new(),
@@ -239,8 +239,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Notes a block with these transactions; blocks up to `durable` are durable.
-    pub fn built(&mut self, number: u64, txs: Arc<Vec<Arc<RecoveredTx>>>, durable: u64) {
+    /// Records that the block has these transactions, which stay in the journal until it is durable. Blocks up to
+    /// `durable` are.
+    pub fn record_block(&mut self, number: u64, txs: Arc<Vec<Arc<RecoveredTx>>>, durable: u64) {
         if self.file.is_none() {
             return;
         }
@@ -254,13 +255,13 @@ impl Journal {
         }
     }
 
-    /// Stores transactions that are to be readmitted later.
-    pub fn keep_late(&mut self, txs: Vec<Arc<RecoveredTx>>) {
+    /// Stores transactions that failed admission after a restart and are retried after the next block.
+    pub fn store_for_retry(&mut self, txs: Vec<Arc<RecoveredTx>>) {
         self.late.extend(txs);
     }
 
-    /// Takes the transactions that are to be readmitted.
-    pub fn take_late(&mut self) -> Vec<Arc<RecoveredTx>> {
+    /// Takes the transactions that are to be retried.
+    pub fn take_for_retry(&mut self) -> Vec<Arc<RecoveredTx>> {
         mem::take(&mut self.late)
     }
 

@@ -16,11 +16,11 @@
 //! on chain, the base fee and the time are arguments.
 
 mod admit;
+mod evict;
 pub mod journal;
 mod lane;
 mod limits;
 mod order;
-mod room;
 mod row;
 mod select;
 
@@ -30,7 +30,7 @@ pub use limits::{Limits, SLOT_BYTES};
 pub use modules::decorator::Reject;
 pub use order::{Offer, Worth};
 pub use row::Row;
-pub use select::{Room, Selection};
+pub use select::{BlockSpace, Selection};
 
 use alloy_primitives::{
     Address, B256,
@@ -194,7 +194,7 @@ impl Mempool {
         let pooled = self.change(lane, |lane| lane.take(nonce, now));
         let pooled = pooled.expect("an indexed one is in its lane");
         self.forget(&pooled);
-        self.make_room();
+        self.evict();
         Some(pooled)
     }
 
@@ -226,7 +226,7 @@ impl Mempool {
             lanes.clear();
         }
         self.heads.remove_all(&mut self.departed);
-        self.make_room();
+        self.evict();
     }
 
     /// [`Self::advance`] for some lanes, which have been prefetched in this order.

@@ -15,12 +15,12 @@ const MIN_TX_GAS: u64 = 21_000;
 const MAX_MISFITS: usize = 4_096;
 /// Lanes between the prefetch of a lane's memory and its use.
 const HEADS_AHEAD: usize = 8;
-/// Denominator of [`Room::charged`].
+/// Denominator of [`BlockSpace::charged`].
 const WHOLE: u64 = 1 << 32;
 
 /// The space of a block, and the number of candidates to select for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct BlockSpace {
     /// Gas of the block.
     pub gas: u64,
     /// Maximum sum of the candidates' gas limits. It exceeds the block's gas, because transactions use less
@@ -38,7 +38,7 @@ pub struct Room {
     pub blob_base_fee: u128,
 }
 
-impl Room {
+impl BlockSpace {
     /// For transactions that are charged for their whole limits, and have no blobs.
     pub const fn exact(gas: u64, bytes: usize) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Mempool {
     ///
     /// Takes O(j log j) for the j transactions read: the selected ones, and a limited number that do not fit.
     /// not fit.
-    pub fn select(&mut self, mut room: Room) -> Selection {
+    pub fn select(&mut self, mut space: BlockSpace) -> Selection {
         let mut reader = self.heads.read();
         let mut heads = reader.by_ref().take_while(Rank::covers);
         // The best first transactions of lanes that were not begun, in order. Their lanes are being
@@ -102,8 +102,8 @@ impl Mempool {
         let mut begun: BinaryHeap<(Rank, usize)> = BinaryHeap::new();
         let mut chosen = Selection::default();
         let mut misfits = 0;
-        while room.gas.min(room.candidates_gas) >= MIN_TX_GAS
-            && room.txs > 0
+        while space.gas.min(space.candidates_gas) >= MIN_TX_GAS
+            && space.txs > 0
             && misfits < MAX_MISFITS
         {
             while near.len() < HEADS_AHEAD
@@ -124,14 +124,14 @@ impl Mempool {
             let Some((rank, index)) = next else { break };
             let lane = self.at(rank.lane);
             let pooled = lane.pending().get(index).expect("a row is as long as it was looked at");
-            let wide = pooled.gas() > room.gas.min(room.candidates_gas);
-            let large = pooled.bytes() > room.bytes;
-            if wide || large || room.refuses_blobs(pooled) {
+            let wide = pooled.gas() > space.gas.min(space.candidates_gas);
+            let large = pooled.bytes() > space.bytes;
+            if wide || large || space.refuses_blobs(pooled) {
                 chosen.bytes_full |= large && !wide;
                 misfits += 1;
                 continue;
             }
-            room = room.without(pooled);
+            space = space.without(pooled);
             chosen.gas += pooled.gas();
             chosen.txs.push(Arc::clone(&pooled.tx));
             let next = lane.pending().get(index + 1);

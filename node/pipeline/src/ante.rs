@@ -42,7 +42,7 @@ use chain::{ChainSpec, Fork};
 use consensus::{Clock, Demand, Engine};
 use feemarket::LegacyDec;
 use mempool::journal::{Entry, Journal};
-use mempool::{Limits, Mempool, Reject, Room, Selection};
+use mempool::{BlockSpace, Limits, Mempool, Reject, Selection};
 use modules::{
     Modules,
     decorator::{self, CheckContext, Mode, Sender},
@@ -261,7 +261,7 @@ impl Ante {
                 Err(reject) => tracing::debug!(%reject, "not taken in again from the journal"),
             }
         }
-        self.journal.keep_late(late);
+        self.journal.store_for_retry(late);
         Ok(())
     }
 
@@ -418,8 +418,8 @@ impl Ante {
             self.pool.advance(accounts, now);
         }
         let durable = self.published.load().number();
-        self.journal.built(self.parent.header.number, update.included, durable);
-        match self.journal.take_late() {
+        self.journal.record_block(self.parent.header.number, update.included, durable);
+        match self.journal.take_for_retry() {
             late if late.is_empty() => Ok(()),
             late => self.readmit(late),
         }
@@ -535,7 +535,7 @@ fn candidates(
     let blobs = parent.checks(spec, modules).blobs;
     let share = modules.map(|modules| modules.market.params().min_gas_multiplier);
     let parts = share.and_then(|share| share.checked_mul_int(U256::from(1_u64 << 32)).ok());
-    pool.select(Room {
+    pool.select(BlockSpace {
         gas,
         candidates_gas: gas.saturating_mul(CANDIDATE_BLOCKS),
         charged: parts.and_then(LegacyDec::truncate_u64).unwrap_or_default(),

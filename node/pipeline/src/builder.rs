@@ -156,7 +156,7 @@ impl<'a> PipelineBuilder<'a> {
             Journal::open(&home.path.join(JOURNAL_FILE), settings.journal_sync, genesis)
                 .map_err(Fault::from)?
         } else {
-            (Journal::none(), Vec::new())
+            (Journal::disabled(), Vec::new())
         };
         let token = home.spec.token(self.view.number().saturating_add(1));
         let minimum = settings.minimum_gas_prices.in_token(token.denom);

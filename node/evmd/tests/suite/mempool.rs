@@ -7,7 +7,7 @@ mod rows;
 use crate::random::Random;
 use alloy_primitives::{B256, U256};
 use forge::{BLOB_GAS, Draft, address};
-use mempool::{Limits, Mempool, Room, SLOT_BYTES, Standing};
+use mempool::{BlockSpace, Limits, Mempool, SLOT_BYTES, Standing};
 use model::{Model, Sender};
 use std::{
     collections::BTreeMap,
@@ -117,8 +117,8 @@ impl Twins {
         let base_fee = 10 * self.random.below(16);
         self.pool.set_base_fee(base_fee);
         self.model.set_base_fee(base_fee);
-        let room = Room::exact(21_000 * self.random.below(12), usize::MAX);
-        let mined = self.pool.select(Room { blob_gas: 6 * BLOB_GAS, ..room }).txs;
+        let room = BlockSpace::exact(21_000 * self.random.below(12), usize::MAX);
+        let mined = self.pool.select(BlockSpace { blob_gas: 6 * BLOB_GAS, ..room }).txs;
         let mut changed: Vec<u8> = mined.iter().map(|tx| tx.sender[0]).collect();
         changed.push(self.some_sender());
         changed.sort_unstable();
@@ -159,11 +159,11 @@ impl Twins {
         assert_eq!((level.pending, level.queued), self.model.level());
         assert_eq!(self.pool.take_dropped(), std::mem::take(&mut self.model.dropped));
         let room = if whole {
-            Room { blob_gas: u64::MAX, ..Room::exact(u64::MAX, usize::MAX) }
+            BlockSpace { blob_gas: u64::MAX, ..BlockSpace::exact(u64::MAX, usize::MAX) }
         } else {
             let gas = 21_000 * self.random.below(8);
             let charged = [1 << 32, 1 << 31, 0][self.random.below(3) as usize];
-            Room {
+            BlockSpace {
                 gas,
                 candidates_gas: 2 * gas,
                 charged,

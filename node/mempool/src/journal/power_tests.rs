@@ -25,12 +25,12 @@ fn answer(path: &Path) {
     assert_eq!(entries, [entry(0)]);
     // The pool has it from here on, so a client that sends it again is answered that it is known.
     println!("\nanswered 0");
-    journal.keep_late(vec![Arc::new(tx(0))]);
+    journal.store_for_retry(vec![Arc::new(tx(0))]);
     for nonce in 1..TXS {
         journal.push(&tx(nonce));
         journal.write().unwrap();
         println!("\nanswered {nonce}");
-        journal.keep_late(vec![Arc::new(tx(nonce))]);
+        journal.store_for_retry(vec![Arc::new(tx(nonce))]);
         if nonce % BETWEEN_REWRITES == 0 {
             journal.compact(&Mempool::default(), 0, Instant::now()).unwrap();
         }

@@ -212,15 +212,15 @@ fn a_rewrite_keeps_blocks_that_are_not_durable() {
     let path = folder.path().join("journal");
     written(&path, 5);
     let (mut journal, _) = Journal::open(&path, false, GENESIS).unwrap();
-    journal.built(7, Arc::new(vec![Arc::new(tx(0))]), 6);
-    journal.built(8, Arc::new(vec![Arc::new(tx(1))]), 6);
+    journal.record_block(7, Arc::new(vec![Arc::new(tx(0))]), 6);
+    journal.record_block(8, Arc::new(vec![Arc::new(tx(1))]), 6);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
     let (_, entries) = Journal::open(&path, false, GENESIS).unwrap();
     assert_eq!(entries, [entry(1)]);
-    journal.keep_late(vec![Arc::new(tx(2))]);
+    journal.store_for_retry(vec![Arc::new(tx(2))]);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(1), entry(2)]);
-    assert_eq!(journal.take_late().len(), 1);
+    assert_eq!(journal.take_for_retry().len(), 1);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
     // Not more dead bytes than [`SLACK_BYTES`] since the last rewrite, whatever its size was.
     journal.bytes += SLACK_BYTES;
@@ -300,7 +300,7 @@ fn without_descriptors() {
     journal.bytes -= SLACK_BYTES;
     // Once there are descriptors again, the rewrite happens.
     taken.clear();
-    journal.keep_late(vec![Arc::new(tx(2))]);
+    journal.store_for_retry(vec![Arc::new(tx(2))]);
     journal.compact(&Mempool::default(), 0, start).unwrap();
     assert_eq!(journal.bytes, HEADER_BYTES as u64 + record);
     assert!(journal.replacement.as_ref().unwrap().is_due(start));

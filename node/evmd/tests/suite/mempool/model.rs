@@ -2,7 +2,7 @@
 
 use super::forge::{Draft, address};
 use alloy_primitives::{B256, U256};
-use mempool::{Dropped, Limits, Room, SLOT_BYTES};
+use mempool::{BlockSpace, Dropped, Limits, SLOT_BYTES};
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
@@ -311,7 +311,7 @@ impl Model {
     }
 
     /// The hashes in block order that fit into a block.
-    pub fn select(&self, mut room: Room) -> Vec<B256> {
+    pub fn select(&self, mut room: BlockSpace) -> Vec<B256> {
         let mut rows: Vec<_> =
             self.senders.keys().map(|sender| self.rows(*sender)[0].clone()).collect();
         for row in &mut rows {

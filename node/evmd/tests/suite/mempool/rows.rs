@@ -5,7 +5,7 @@ use crate::common::{CHAIN_ID, FEE_CAP, native_home, producing, sign};
 use alloy_consensus::{SignableTransaction, Transaction as _, TxEip1559, TxEip4844, TxEnvelope};
 use alloy_eips::eip2718::{Decodable2718, Encodable2718};
 use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
-use mempool::{Limits, Mempool, Reject, Room, SLOT_BYTES, Standing};
+use mempool::{BlockSpace, Limits, Mempool, Reject, SLOT_BYTES, Standing};
 use pipeline::Pipeline;
 use std::time::{Duration, Instant};
 use storage::Account;
@@ -157,7 +157,7 @@ fn selection_respects_the_maximum() {
         pool.insert(Draft { sender: 1, nonce, ..PLAIN }).unwrap();
     }
     let mut chosen = |txs| {
-        let room = Room { txs, ..Room::exact(u64::MAX, usize::MAX) };
+        let room = BlockSpace { txs, ..BlockSpace::exact(u64::MAX, usize::MAX) };
         pool.pool.select(room).txs.iter().map(|tx| tx.tx.nonce()).collect::<Vec<_>>()
     };
     assert_eq!(chosen(0), [] as [u64; 0]);
@@ -176,8 +176,11 @@ fn blobs_wait_for_space_and_for_their_price() {
         pool.insert(Draft { nonce: 6, blobs: 0, ..draft }).unwrap();
     }
     let mut chosen = |blobs: u64, blob_base_fee| {
-        let room =
-            Room { blob_gas: blobs * BLOB_GAS, blob_base_fee, ..Room::exact(999_999, 9_999) };
+        let room = BlockSpace {
+            blob_gas: blobs * BLOB_GAS,
+            blob_base_fee,
+            ..BlockSpace::exact(999_999, 9_999)
+        };
         let txs = pool.pool.select(room).txs;
         txs.iter().map(|tx| (tx.sender[0], tx.tx.nonce())).collect::<Vec<_>>()
     };

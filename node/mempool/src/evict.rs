@@ -23,7 +23,7 @@ struct Victim {
 
 /// A transaction just inserted, and the previous state of its lane.
 #[derive(Debug)]
-pub(super) struct Newcomer {
+pub(super) struct Inserted {
     pub(super) lane: u32,
     pub(super) nonce: u64,
     pub(super) replaced: Option<Pooled>,
@@ -32,7 +32,7 @@ pub(super) struct Newcomer {
 
 /// A transaction evicted for a new one, and the previous state of its lane.
 #[derive(Debug)]
-struct Gone {
+struct Evicted {
     pooled: Pooled,
     account: Account,
     beat: Instant,
@@ -78,46 +78,51 @@ impl Mempool {
     }
 
     /// Removes a victim from its lane and from the indexes.
-    fn push_out(&mut self, victim: &Victim) -> Gone {
-        let gone = self.change(victim.rank.lane, |lane| {
+    fn evict_one(&mut self, victim: &Victim) -> Evicted {
+        let evicted = self.change(victim.rank.lane, |lane| {
             let (account, beat) = (*lane.account(), lane.beat);
             let end =
                 if victim.queued { lane.take_last_queued() } else { lane.take_last_pending() };
-            Gone { pooled: end.expect("a listed row has an end"), account, beat }
+            Evicted { pooled: end.expect("a listed row has an end"), account, beat }
         });
-        self.forget(&gone.pooled);
-        gone
+        self.forget(&evicted.pooled);
+        evicted
     }
 
     /// Evicts the worst transactions until the pool is within its limits.
-    pub(super) fn make_room(&mut self) {
+    pub(super) fn evict(&mut self) {
         while let Some(victim) = self.victim() {
-            self.push_out(&victim);
+            self.evict_one(&victim);
             self.dropped.evicted += 1;
         }
     }
 
     /// The same after a new transaction was inserted. If it is not worth more than the transactions that
     /// would have to be evicted, the pool is restored.
-    pub(super) fn make_room_for(&mut self, newcomer: Newcomer) -> Result<(), Reject> {
-        let mut gone = Vec::new();
+    pub(super) fn evict_for(&mut self, inserted: Inserted) -> Result<(), Reject> {
+        let mut evicted = Vec::new();
         while let Some(victim) = self.victim() {
-            if let Err(reject) = self.judge(&victim, &newcomer, gone.len()) {
-                self.undo(newcomer, gone);
+            if let Err(reject) = self.check_eviction(&victim, &inserted, evicted.len()) {
+                self.undo(inserted, evicted);
                 return Err(reject);
             }
-            gone.push(self.push_out(&victim));
+            evicted.push(self.evict_one(&victim));
         }
-        self.churn += gone.len();
-        self.dropped.evicted += gone.len() as u64;
+        self.churn += evicted.len();
+        self.dropped.evicted += evicted.len() as u64;
         Ok(())
     }
 
     /// Whether a victim may be evicted for the new transaction, after some others.
-    fn judge(&self, victim: &Victim, newcomer: &Newcomer, gone: usize) -> Result<(), Reject> {
-        let (lane, nonce) = (newcomer.lane, newcomer.nonce);
+    fn check_eviction(
+        &self,
+        victim: &Victim,
+        inserted: &Inserted,
+        evicted: usize,
+    ) -> Result<(), Reject> {
+        let (lane, nonce) = (inserted.lane, inserted.nonce);
         let own = self.at(lane);
-        let new = own.get(nonce).expect("it has not gone yet");
+        let new = own.get(nonce).expect("it is still pooled");
         let worth = new.floor.worth(self.base_fee);
         if victim.rank.lane == lane {
             // Transactions of its own lane that it moved up may be evicted, but not itself.
@@ -136,7 +141,7 @@ impl Mempool {
         if !gives_way && victim.rank.worth >= worth {
             return Err(self.too_cheap(victim, worth));
         }
-        if self.churn + gone >= self.limits.churn() {
+        if self.churn + evicted >= self.limits.churn() {
             return Err(Reject::PoolFull);
         }
         Ok(())
@@ -154,13 +159,13 @@ impl Mempool {
     }
 
     /// Removes the new transaction again, and restores the transactions evicted for it.
-    fn undo(&mut self, newcomer: Newcomer, gone: Vec<Gone>) {
-        let Newcomer { lane, nonce, replaced, beat } = newcomer;
+    fn undo(&mut self, inserted: Inserted, evicted: Vec<Evicted>) {
+        let Inserted { lane, nonce, replaced, beat } = inserted;
         let (sender, account) = (self.at(lane).sender(), *self.at(lane).account());
         let pooled = self.change(lane, |lane| lane.take(nonce, beat));
-        self.forget(&pooled.expect("it has not gone yet"));
-        let replaced = replaced.map(|pooled| Gone { pooled, account, beat });
-        for Gone { pooled, account, beat } in gone.into_iter().rev().chain(replaced) {
+        self.forget(&pooled.expect("it is still pooled"));
+        let replaced = replaced.map(|pooled| Evicted { pooled, account, beat });
+        for Evicted { pooled, account, beat } in evicted.into_iter().rev().chain(replaced) {
             let (hash, nonce) = (pooled.tx.hash, pooled.nonce());
             let lane = self.enter(pooled.tx.sender, &account, beat);
             self.change(lane, |lane| lane.put(pooled, beat));
