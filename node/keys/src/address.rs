@@ -3,7 +3,7 @@
 
 use super::{
     Bech32Error,
-    bech32_form::{KINDS, decode_any},
+    bech32_form::{BECH32_KINDS, decode_any},
 };
 use alloy_primitives::Address;
 
@@ -92,7 +92,7 @@ fn check_case(text: &str, address: Address) -> Result<(), AddressError> {
 
 fn parse_bech32(text: &str, prefix: &str) -> Result<Address, AddressError> {
     let (found, bytes) = decode_any(text)?;
-    if !KINDS.iter().any(|kind| kind.address_prefix(prefix) == found) {
+    if !BECH32_KINDS.iter().any(|kind| kind.address_prefix(prefix) == found) {
         return Err(AddressError::Prefix { found, expected: prefix.to_owned() });
     }
     Address::try_from(bytes.as_slice()).map_err(|_| AddressError::Bytes(bytes.len()))

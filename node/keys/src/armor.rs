@@ -27,7 +27,7 @@ const KEY_BYTES: usize = 32;
 const NONCE: [u8; 12] = [0; 12];
 /// Characters of base64 a line.
 const LINE_CHARS: usize = 64;
-/// Bytes of the largest file we read; real ones have some 300.
+/// Maximum bytes of a file that is read. Usual files have about 300.
 pub const MAX_FILE_BYTES: usize = 64 << 10;
 
 /// Why armour cannot be opened or made.
@@ -54,7 +54,7 @@ pub enum ArmorError {
     Random(#[from] getrandom::Error),
 }
 
-/// Says whether a text looks like armour.
+/// Whether a text looks like armour.
 pub fn is_armor(text: &str) -> bool {
     text.trim_start().starts_with("-----BEGIN")
 }

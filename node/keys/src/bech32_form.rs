@@ -16,11 +16,11 @@ use bech32::{
 };
 use std::{fmt, str::FromStr};
 
-/// The three kinds, in the order tools print them.
-pub const KINDS: [Bech32Kind; 3] =
+/// The three kinds, in the order in which tools print them.
+pub const BECH32_KINDS: [Bech32Kind; 3] =
     [Bech32Kind::Account, Bech32Kind::Validator, Bech32Kind::Consensus];
 
-/// What a Bech32 address or public key stands for. The bytes are the same in all three.
+/// What a Bech32 address or public key identifies. The bytes are the same in all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bech32Kind {
     /// A user: the plain prefix.
@@ -40,7 +40,7 @@ impl Bech32Kind {
         }
     }
 
-    /// What selects this kind on the command line.
+    /// The value that selects this kind on the command line.
     pub const fn selector(self) -> &'static str {
         match self {
             Self::Account => "acc",
@@ -86,7 +86,7 @@ impl FromStr for Bech32Kind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let kind = KINDS.into_iter().find(|kind| kind.selector() == text);
+        let kind = BECH32_KINDS.into_iter().find(|kind| kind.selector() == text);
         kind.ok_or_else(|| format!("unknown Bech32 kind {text:?}: want acc, val or cons"))
     }
 }
@@ -127,7 +127,7 @@ pub enum Bech32Error {
 /// Human-readable part in lower case, and bytes, of any Bech32 text, of this chain or another.
 ///
 /// # Errors
-/// If it is not well-formed; length and prefix are for the caller to judge.
+/// If it is not well-formed. The caller checks length and prefix.
 pub fn decode_any(text: &str) -> Result<(String, Vec<u8>), Bech32Error> {
     let decoded = CheckedHrpstring::new::<Bech32>(text).map_err(|error| match error {
         CheckedHrpstringError::Checksum(ChecksumError::InvalidResidue(_)) => Bech32Error::Checksum,
@@ -153,7 +153,7 @@ pub fn decode_any(text: &str) -> Result<(String, Vec<u8>), Bech32Error> {
 /// Says what is wrong: form, checksum, prefix, length, or a point off the curve.
 pub fn decode_public_key(text: &str, prefix: &str) -> Result<PublicKey, KeyError> {
     let (found, bytes) = decode_any(text)?;
-    if !KINDS.iter().any(|kind| kind.key_prefix(prefix) == found) {
+    if !BECH32_KINDS.iter().any(|kind| kind.key_prefix(prefix) == found) {
         let expected = Bech32Kind::Account.key_prefix(prefix);
         return Err(KeyError::Prefix { found, expected });
     }
@@ -173,7 +173,7 @@ mod tests {
             "cosmosvaloper17w0adeg64ky0daxwd2ugyuneellmjgnxxf088n",
             "cosmosvalcons17w0adeg64ky0daxwd2ugyuneellmjgnxj6umtj",
         ];
-        for (kind, expected) in KINDS.into_iter().zip(expected) {
+        for (kind, expected) in BECH32_KINDS.into_iter().zip(expected) {
             assert_eq!(kind.address("cosmos", address), expected);
             assert_eq!(kind.selector().parse(), Ok(kind));
         }

@@ -3,7 +3,7 @@
 use super::PublicKey;
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 
-/// An account as queries tell it: Ethereum's fields, and those the Cosmos interfaces add.
+/// An account in the answers of queries: the fields of Ethereum, and those of the Cosmos interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EthAccount {
     /// Its address.
@@ -14,14 +14,14 @@ pub struct EthAccount {
     pub balance: U256,
     /// Keccak-256 of its code. The code of a delegating account (EIP-7702) is its designation.
     pub code_hash: B256,
-    /// Public key, once a signature has shown it.
+    /// Public key, if it could be recovered from a signature.
     pub public_key: Option<PublicKey>,
-    /// What signatures of Cosmos transactions take for its number.
+    /// The account number in signatures of Cosmos transactions.
     pub account_number: u64,
 }
 
 impl EthAccount {
-    /// Says whether the account has code, a delegation included.
+    /// Whether the account has code. A delegation counts as code.
     pub fn has_code(&self) -> bool {
         self.code_hash != KECCAK256_EMPTY && !self.code_hash.is_zero()
     }

@@ -15,7 +15,7 @@ pub const PUBLIC_KEY_BYTES: usize = 33;
 /// The type a public key's JSON and protobuf forms name.
 const PUBLIC_KEY_TYPE: &str = "/cosmos.evm.crypto.v1.ethsecp256k1.PubKey";
 
-/// Why bytes or a text are no key. Never tells anything of a private key's value.
+/// Why bytes or a text are not a key. A message never contains a part of a private key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -68,7 +68,7 @@ impl PrivateKey {
     /// A key from the operating system's randomness.
     ///
     /// # Errors
-    /// If the system has none to give.
+    /// If the system has no randomness.
     pub fn random() -> Result<Self, getrandom::Error> {
         loop {
             let mut bytes = Zeroizing::new([0; PRIVATE_KEY_BYTES]);
@@ -83,7 +83,7 @@ impl PrivateKey {
     /// Reads 32 bytes, most significant first.
     ///
     /// # Errors
-    /// On another length, on zero, and from the order of the curve on.
+    /// If the length is not 32, or if the number is zero or not below the order of the curve.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
         if bytes.len() != PRIVATE_KEY_BYTES {
             let (kind, want) = ("private", PRIVATE_KEY_BYTES);

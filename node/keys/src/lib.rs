@@ -28,7 +28,7 @@ mod signers;
 pub use address::{AddressError, parse_address, parse_address_in_any_case};
 pub use algorithm::{ALGORITHM, UnknownAlgorithm, check_algorithm};
 pub use bech32_form::{
-    Bech32Error, Bech32Kind, KINDS, bech32, decode_any, decode_public_key, encode_any,
+    BECH32_KINDS, Bech32Error, Bech32Kind, bech32, decode_any, decode_public_key, encode_any,
 };
 pub use eth_account::EthAccount;
 pub use hd_path::{COIN_TYPE, HdPath, PathError};

@@ -8,16 +8,16 @@ use bip39::{Error as Bip39Error, Language, Mnemonic};
 use std::borrow::Cow;
 use zeroize::Zeroizing;
 
-/// Words of a phrase we make: 256 bits.
+/// Number of words of a new phrase, which has 256 bits of entropy.
 pub const DEFAULT_WORDS: usize = 24;
-/// Numbers of words a phrase may have.
+/// Numbers of words that a phrase may have.
 pub const WORD_COUNTS: [usize; 5] = [12, 15, 18, 21, 24];
 /// Three words carry 33 bits: 32 of entropy and one of checksum.
 const ENTROPY_BYTES_PER_THREE_WORDS: usize = 4;
-/// Bytes of the longest phrase read: 24 words of at most 8 letters, in UTF-8 and decomposed.
+/// Maximum bytes of a phrase that is read: 24 words of at most 8 letters, in UTF-8 and decomposed.
 pub const MAX_PHRASE_BYTES: usize = 2048;
 
-/// Why a text is no phrase.
+/// Why a text is not a phrase.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MnemonicError {
@@ -52,7 +52,7 @@ pub enum MnemonicError {
     Derivation(HdPath),
 }
 
-/// A phrase with a right checksum, zeroed when dropped.
+/// A phrase with a valid checksum. It is zeroed when dropped.
 #[derive(Clone)]
 pub struct Phrase(Mnemonic);
 
@@ -112,7 +112,7 @@ impl Phrase {
         Err(MnemonicError::UnknownWord { place: furthest + 1, word })
     }
 
-    /// The words, a space between.
+    /// The words, separated by spaces.
     pub fn words(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(MAX_PHRASE_BYTES));
         for word in self.0.words() {

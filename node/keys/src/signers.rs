@@ -47,7 +47,7 @@ enum Open {
     No,
 }
 
-/// See the module.
+/// The keys with which the node signs for its clients.
 #[derive(Debug)]
 pub struct Signers {
     backend: Backend,
@@ -110,7 +110,7 @@ impl Signers {
         Ok(held.key.sign(hash))
     }
 
-    /// Locks a key; says whether there is one.
+    /// Locks a key; returns whether it exists.
     pub fn lock(&self, address: Address) -> bool {
         self.set(address, Open::No)
     }

@@ -49,9 +49,9 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// Characters a new passphrase needs.
+/// Minimum number of characters of a new passphrase.
 pub const MIN_PASSPHRASE_CHARS: usize = 8;
-/// Keys in one keyring: people have tens, and the file is read whole.
+/// Maximum number of keys in a keyring. Users have tens of keys, and the file is read completely.
 pub const MAX_RECORDS: usize = 10_000;
 /// Bytes of the largest keyring file: that many records of some hundreds of bytes, in base64.
 const MAX_FILE_BYTES: usize = 16 << 20;
@@ -61,7 +61,7 @@ const OFFERED: &str =
 /// Version of the file's form.
 const VERSION: u32 = 1;
 
-/// Where keys are kept.
+/// Where keys are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// A file under a passphrase.
@@ -178,27 +178,27 @@ pub enum KeyringError {
     Random(#[from] getrandom::Error),
 }
 
-/// What opening will need.
+/// The passphrase that is needed to open a keyring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum PassphraseNeed {
     /// No passphrase.
-    Nothing,
+    None,
     /// The passphrase of an existing keyring.
-    Passphrase,
-    /// A passphrase for a keyring that is not there yet, if it is to be changed.
-    NewPassphrase,
+    Existing,
+    /// A new passphrase, if something is written: the keyring does not exist yet.
+    New,
 }
 
-/// Says what opening a keyring needs.
-pub fn need(backend: Backend, folder: &Path) -> Need {
+/// The passphrase that is needed to open a keyring in this folder.
+pub fn passphrase_need(backend: Backend, folder: &Path) -> PassphraseNeed {
     match (backend, file_path(backend, folder)) {
-        (Backend::File, Some(path)) if path.exists() => Need::Passphrase,
-        (Backend::File, _) => Need::NewPassphrase,
-        _ => Need::Nothing,
+        (Backend::File, Some(path)) if path.exists() => PassphraseNeed::Existing,
+        (Backend::File, _) => PassphraseNeed::New,
+        _ => PassphraseNeed::None,
     }
 }
 
-/// What an opened keyring is for.
+/// Whether an opened keyring may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Looking only; nothing is created on disk.
@@ -207,7 +207,7 @@ pub enum Access {
     Write,
 }
 
-/// Opened keys.
+/// An opened keyring.
 #[derive(Debug)]
 pub struct Keyring {
     path: Option<PathBuf>,
@@ -225,7 +225,7 @@ struct Contents {
 }
 
 impl Keyring {
-    /// A keyring that keeps nothing.
+    /// A keyring that is not stored.
     pub const fn memory() -> Self {
         Self { path: None, seal: None, records: Vec::new(), _lock: None }
     }
@@ -285,12 +285,12 @@ impl Keyring {
         &self.records
     }
 
-    /// The record of that name.
+    /// The record with this name.
     pub fn by_name(&self, name: &str) -> Option<&Record> {
         self.records.iter().find(|record| record.name == name)
     }
 
-    /// The record of that address.
+    /// The record with this address.
     pub fn by_address(&self, address: Address) -> Option<&Record> {
         self.records.iter().find(|record| record.address() == address)
     }

@@ -6,17 +6,17 @@ use alloy_primitives::{Address, hex};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-/// Characters of the longest name.
+/// Maximum number of characters of a name.
 pub const MAX_NAME_CHARS: usize = 128;
 
 /// A named key.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What people call it.
+    /// The name, unique in its keyring.
     pub name: String,
     /// Its public key.
     pub public_key: PublicKey,
-    /// Its private key; none in a record of a key kept elsewhere.
+    /// Its private key; `None` if it is stored elsewhere.
     pub private_key: Option<PrivateKey>,
 }
 

@@ -12,14 +12,14 @@ fn record(name: &str) -> Record {
 fn sealed_keys_come_back_only_with_the_passphrase() {
     let folder = tempfile::tempdir().unwrap();
     let open = |access, passphrase| Keyring::open(Backend::File, folder.path(), access, passphrase);
-    assert_eq!(need(Backend::File, folder.path()), Need::NewPassphrase);
+    assert_eq!(passphrase_need(Backend::File, folder.path()), PassphraseNeed::New);
     assert!(open(Access::Read, None).unwrap().records().is_empty());
     assert!(matches!(open(Access::Write, Some("short")), Err(KeyringError::ShortPassphrase)));
     let alice = record("alice");
     let mut keyring = open(Access::Write, Some(PASSPHRASE)).unwrap();
     keyring.add(alice.clone(), false).unwrap();
     drop(keyring);
-    assert_eq!(need(Backend::File, folder.path()), Need::Passphrase);
+    assert_eq!(passphrase_need(Backend::File, folder.path()), PassphraseNeed::Existing);
     let keyring = open(Access::Read, Some(PASSPHRASE)).unwrap();
     let found = keyring.by_name("alice").unwrap();
     assert_eq!(found.private_key().unwrap().to_bytes(), alice.private_key().unwrap().to_bytes());

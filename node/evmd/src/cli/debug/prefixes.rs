@@ -1,7 +1,7 @@
 //! `evmd debug prefixes`
 
 use crate::cli::{HomeArg, Output, prefix};
-use keys::KINDS;
+use keys::BECH32_KINDS;
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -15,7 +15,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let prefix = prefix::of_home(&args.home)?;
-    let [acc, val, con] = KINDS.map(|kind| kind.address_prefix(&prefix));
+    let [acc, val, con] = BECH32_KINDS.map(|kind| kind.address_prefix(&prefix));
     let mut out = crate::cli::stdout();
     match args.output {
         Output::Text => {

@@ -20,7 +20,7 @@ use super::{HomeArg, Output, prefix};
 use clap::{Subcommand, error::ErrorKind};
 use keys::{
     PrivateKey,
-    keyring::{Access, Backend, Keyring, KeyringError, Need, need},
+    keyring::{Access, Backend, Keyring, KeyringError, PassphraseNeed, passphrase_need},
     parse_address,
 };
 use prompt::Prompt;
@@ -169,13 +169,13 @@ fn open(
     prompt: &Prompt,
 ) -> anyhow::Result<(Keyring, Option<Zeroizing<String>>)> {
     let open = |passphrase: Option<&str>| Keyring::open(backend, folder, access, passphrase);
-    match (need(backend, folder), access) {
-        (Need::Nothing, _) | (Need::NewPassphrase, Access::Read) => Ok((open(None)?, None)),
-        (Need::NewPassphrase, Access::Write) => {
+    match (passphrase_need(backend, folder), access) {
+        (PassphraseNeed::None, _) | (PassphraseNeed::New, Access::Read) => Ok((open(None)?, None)),
+        (PassphraseNeed::New, Access::Write) => {
             let passphrase = prompt.new_secret("keyring passphrase")?;
             Ok((open(Some(&passphrase))?, Some(passphrase)))
         }
-        (Need::Passphrase, _) => {
+        (PassphraseNeed::Existing, _) => {
             let attempts = if prompt.is_terminal() { ATTEMPTS } else { 1 };
             let mut attempt = 1;
             loop {

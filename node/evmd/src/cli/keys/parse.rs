@@ -3,7 +3,7 @@
 use super::Common;
 use alloy_primitives::{Address, hex};
 use anyhow::{anyhow, bail};
-use keys::{KINDS, PublicKey, decode_any};
+use keys::{BECH32_KINDS, PublicKey, decode_any};
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -44,10 +44,10 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
 /// The three Bech32 forms of an address or of a public key.
 fn formats(bytes: &[u8], prefix: &str) -> anyhow::Result<Vec<String>> {
     if let Ok(address) = Address::try_from(bytes) {
-        return Ok(KINDS.iter().map(|kind| kind.address(prefix, address)).collect());
+        return Ok(BECH32_KINDS.iter().map(|kind| kind.address(prefix, address)).collect());
     }
     match PublicKey::from_bytes(bytes) {
-        Ok(key) => Ok(KINDS.iter().map(|kind| kind.public_key(prefix, &key)).collect()),
+        Ok(key) => Ok(BECH32_KINDS.iter().map(|kind| kind.public_key(prefix, &key)).collect()),
         Err(error) if bytes.len() == keys::PUBLIC_KEY_BYTES => Err(error.into()),
         Err(_) => bail!(
             "neither an address (20 bytes) nor a public key (33 bytes): {} bytes",
