@@ -14,7 +14,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("block is not valid RLP at {part}: {reason}")]
 pub struct BlockDecodeError {
-    /// Where in the block.
+    /// The part of the block.
     pub part: &'static str,
     /// What is wrong there.
     pub reason: alloy_rlp::Error,

@@ -19,29 +19,29 @@ pub struct Validator {
 pub struct GovParams {
     /// Deposit that opens the vote, in wei.
     pub min_deposit: U256,
-    /// The same of an urgent proposal.
+    /// Deposit that opens the vote on an expedited proposal, in wei.
     pub expedited_min_deposit: U256,
-    /// Seconds to gather it.
+    /// Maximum time in which the deposit is collected, in seconds.
     pub max_deposit_period: u64,
-    /// Seconds to vote.
+    /// Duration of the vote, in seconds.
     pub voting_period: u64,
-    /// The same of an urgent proposal.
+    /// Duration of the vote on an expedited proposal, in seconds.
     pub expedited_voting_period: u64,
-    /// Share of all weight that must vote.
+    /// Minimum share of all voting power that votes.
     pub quorum: LegacyDec,
-    /// Share of yes that must be passed.
+    /// Share of votes for yes that must be exceeded.
     pub threshold: LegacyDec,
-    /// The same of an urgent proposal.
+    /// Share of votes for yes on an expedited proposal that must be exceeded.
     pub expedited_threshold: LegacyDec,
-    /// Share of vetoes that rejects.
+    /// Share of vetoes from which a proposal is rejected.
     pub veto_threshold: LegacyDec,
-    /// Deposits are lost when too few vote.
+    /// Whether deposits are burned if the quorum is not reached.
     pub burn_vote_quorum: bool,
-    /// Deposits are lost when they did not suffice in time.
+    /// Whether deposits are burned if they were not sufficient in time.
     pub burn_proposal_deposit_prevote: bool,
-    /// Deposits are lost when a proposal is vetoed.
+    /// Whether deposits are burned if the proposal is vetoed.
     pub burn_vote_veto: bool,
-    /// Share of the deposit that a proposal must bring along; from version 1 of the rules on.
+    /// Minimum share of the deposit that is paid with the proposal; from version 1 of the rules on.
     pub min_initial_deposit_ratio: LegacyDec,
     /// Share of the deposit that each single deposit must have at least; from version 1 of the rules on. If it is not
     /// zero, no proposal can be made without a deposit, as in the SDK.
@@ -50,27 +50,27 @@ pub struct GovParams {
     pub proposal_cancel_ratio: LegacyDec,
     /// The account that receives it; empty to burn it. Only shown, too.
     pub proposal_cancel_dest: String,
-    /// Who votes, by address.
+    /// The validators, which vote, by address.
     pub validators: Vec<Validator>,
 }
 
 impl GovParams {
     /// Deposit that opens the vote, in wei.
-    pub const fn needed_deposit(&self, expedited: bool) -> U256 {
+    pub const fn required_deposit(&self, expedited: bool) -> U256 {
         if expedited { self.expedited_min_deposit } else { self.min_deposit }
     }
 
-    /// Deposit that a proposal must bring along (SDK: rounded to the nearest).
-    pub fn least_initial_deposit(&self, expedited: bool) -> U256 {
-        share_of(self.needed_deposit(expedited), self.min_initial_deposit_ratio, true)
+    /// Minimum deposit that is paid with a proposal (SDK: rounded to the nearest).
+    pub fn min_initial_deposit(&self, expedited: bool) -> U256 {
+        share_of(self.required_deposit(expedited), self.min_initial_deposit_ratio, true)
     }
 
     /// Minimum of a single deposit (SDK: rounded down).
-    pub fn least_deposit(&self, expedited: bool) -> U256 {
-        share_of(self.needed_deposit(expedited), self.min_deposit_ratio, false)
+    pub fn min_single_deposit(&self, expedited: bool) -> U256 {
+        share_of(self.required_deposit(expedited), self.min_deposit_ratio, false)
     }
 
-    /// Seconds to vote.
+    /// Duration of a vote, in seconds.
     pub const fn voting_seconds(&self, expedited: bool) -> u64 {
         if expedited { self.expedited_voting_period } else { self.voting_period }
     }

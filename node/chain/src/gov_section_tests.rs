@@ -97,8 +97,8 @@ fn parameters_of_the_sdk_and_of_the_query_are_a_genesis() {
     assert_eq!(shown.min_initial_deposit_ratio, "0.250000000000000000");
     assert_eq!(shown.min_deposit_ratio, "0.010000000000000000");
     assert_eq!(shown.proposal_cancel_ratio, "0.500000000000000000");
-    assert_eq!(params.least_initial_deposit(false), U256::from(2_500_000));
-    assert_eq!(params.least_deposit(true), U256::from(500_000));
+    assert_eq!(params.min_initial_deposit(false), U256::from(2_500_000));
+    assert_eq!(params.min_single_deposit(true), U256::from(500_000));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn shares_are_rounded_as_the_sdk_rounds_them() {
             "min_deposit_ratio": ratio,
         });
         let params = read(&deposits, 1).unwrap();
-        [params.least_initial_deposit(false), params.least_deposit(false)]
+        [params.min_initial_deposit(false), params.min_single_deposit(false)]
             .map(|share| share.to::<u64>())
     };
     // To the nearest, to the even one of two; and down.

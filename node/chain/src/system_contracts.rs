@@ -12,11 +12,11 @@ use std::fmt;
 /// A contract that every block from a fork on calls by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemContract {
-    /// Where it is, on all chains.
+    /// Its address, the same on all chains.
     pub address: Address,
     /// The EIP that states its code.
     pub eip: u16,
-    /// What it does.
+    /// What it stores, as a phrase for messages.
     pub purpose: &'static str,
     /// The first fork whose blocks call it.
     pub fork: Fork,
@@ -59,7 +59,7 @@ pub const SYSTEM_CONTRACTS: [SystemContract; 4] = [
 /// A contract without code that blocks from a time on call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingContract {
-    /// Which.
+    /// The contract.
     pub contract: SystemContract,
     /// Timestamp of the first block that may call it, in seconds.
     pub from: u64,

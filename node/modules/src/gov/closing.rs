@@ -47,7 +47,7 @@ impl Session<'_> {
 
     /// Whether it has the deposit that opens its vote.
     fn is_funded(&self, entry: &Entry) -> bool {
-        let needed = self.rules.params.needed_deposit(entry.head.expedited);
+        let needed = self.rules.params.required_deposit(entry.head.expedited);
         amount_of(&entry.head.total_deposit) >= needed
     }
 

@@ -24,7 +24,7 @@ impl Session<'_> {
 
     /// From version 1 on: a deposit must be a share of the deposit that the proposal needs.
     pub(super) fn check_deposit(&self, amount: U256, expedited: bool) -> Result<(), Refusal> {
-        let least = self.rules.params.least_deposit(expedited);
+        let least = self.rules.params.min_single_deposit(expedited);
         if !self.is_version_1() || amount >= least {
             return Ok(());
         }
@@ -84,7 +84,7 @@ impl Session<'_> {
         let head = &mut entry.head;
         head.total_deposit = sum;
         let waits = head.status() == ProposalStatus::DepositPeriod;
-        let opens = waits && may_open && total >= params.needed_deposit(head.expedited);
+        let opens = waits && may_open && total >= params.required_deposit(head.expedited);
         if opens {
             self.open(id);
         }

@@ -161,14 +161,14 @@ impl<'a> Session<'a> {
         }
         let (deposit, expedited) = (submission.deposit, submission.message.expedited);
         let params = self.rules.params;
-        let least = params.least_initial_deposit(expedited);
+        let least = params.min_initial_deposit(expedited);
         if deposit < least {
             let [was, need] = [deposit, least].map(|amount| self.shown(amount));
             return Err(min_deposit_too_small(format!("was ({was}), need ({need})")));
         }
         // The SDK requires the initial deposit as a share of each deposit, even if none is given.
         self.check_deposit(deposit, expedited)?;
-        if deposit >= params.needed_deposit(expedited) && slots::may_open(self.state()) {
+        if deposit >= params.required_deposit(expedited) && slots::may_open(self.state()) {
             return Ok(None);
         }
         slots::place_of_proposal(self.state(), deposit)
