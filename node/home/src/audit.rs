@@ -14,7 +14,7 @@ use storage::{ChainReader, IndexReader, ReadError, StateRead};
 /// Addresses read at once.
 const PAGE: usize = 4096;
 
-/// What was found.
+/// The state of the index, compared with the header of its newest block.
 #[derive(Clone, Copy, Debug)]
 pub struct StateAudit {
     /// The newest block that the index has.

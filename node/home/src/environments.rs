@@ -80,7 +80,7 @@ pub struct ProgressLog {
 }
 
 impl ProgressLog {
-    /// A pass that the messages name so.
+    /// A pass with this name in its messages.
     pub fn new(what: &'static str) -> Self {
         Self { what, last: Instant::now() }
     }

@@ -251,14 +251,14 @@ pub enum HomeError {
     },
 }
 
-/// What opening a home folder had to do again.
+/// Blocks that were replayed when a home folder was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Replayed {
-    /// Blocks the index did not have all of.
+    /// Number of blocks that the index did not have completely.
     pub blocks: u64,
-    /// Their transactions.
+    /// Number of their transactions.
     pub transactions: u64,
-    /// How long it took, state roots checked.
+    /// Duration of the replay, including the check of state roots.
     pub elapsed: Duration,
 }
 
@@ -267,7 +267,7 @@ pub struct Replayed {
 pub struct Home {
     /// The folder.
     pub path: PathBuf,
-    /// Its settings file's values.
+    /// The settings of the folder.
     pub config: Config,
     /// The chain's rules.
     pub spec: Arc<ChainSpec>,
@@ -275,7 +275,7 @@ pub struct Home {
     pub chain: ChainDb,
     /// The index environment, flushed up to the head of the chain.
     pub index: IndexDb,
-    /// What the last run had not flushed.
+    /// Blocks that the last run had not flushed.
     pub replayed: Replayed,
     /// The caches that executions share. `None` in plain mode (`EVMD_PLAIN=1`).
     pub caches: Option<Arc<ExecutionCaches>>,
@@ -284,7 +284,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// Says whether the folder holds a chain.
+    /// Whether the folder has a chain.
     pub fn exists(path: &Path) -> bool {
         whole_file::is_present(&path.join(CHAIN_FOLDER).join("data.mdb"))
     }
@@ -495,7 +495,7 @@ impl Home {
     }
 }
 
-/// What a stored block changed, to be flushed again.
+/// The changes of a stored block, to be flushed again.
 pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
     let damaged = |reason: String| HomeError::Damaged { number, reason };
     let missing = || damaged("a row of it is missing".to_owned());
@@ -529,7 +529,7 @@ pub fn stored_header(blocks: &ChainReader, number: u64) -> Result<(B256, Header)
     Ok((hash, header))
 }
 
-/// The modules stored with a block, held to the block's header.
+/// The modules stored with a block, checked against its header.
 pub fn stored_modules(native: &Native, header: &Header, record: &[u8]) -> Result<Modules, String> {
     let record = Record::from_bytes(record).map_err(|error| error.to_string())?;
     let root = record.root();
@@ -570,7 +570,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
     }
 }
 
-/// The text of the genesis that a chain was made of.
+/// The text of the genesis from which a chain was created.
 pub fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError> {
     Ok(chain.meta(GENESIS_KEY)?)
 }

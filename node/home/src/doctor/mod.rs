@@ -33,9 +33,9 @@ pub enum Outcome {
 /// One check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What is checked.
+    /// The name of the check.
     pub name: &'static str,
-    /// How it ended.
+    /// The result.
     pub outcome: Outcome,
     /// What was checked, or what is wrong.
     pub detail: String,
