@@ -36,6 +36,7 @@ mod load;
 mod load_kill;
 mod mempool;
 mod metrics_docs;
+mod metrics_text;
 mod native;
 mod pending;
 mod plain_mode;
