@@ -50,7 +50,7 @@ const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Time in which as many connections as a measurement has must be answered before it begins.
 const SETTLE_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum wait for that: a node drops the requests of a client that is gone within seconds.
-const SETTLE_MAX: Duration = Duration::from_secs(60);
+const MAX_SETTLE: Duration = Duration::from_secs(60);
 
 /// Calls in a valid request. The load generator spends as much time as the node on a small call that is sent
 /// alone, and then the node is idle while it waits for requests.
@@ -191,7 +191,7 @@ fn settle(args: &AttackArgs, node: &Node) -> anyhow::Result<()> {
         rate: Some(connections as f64 / SETTLE_PERIOD.as_secs_f64()),
         timeout: PROBE_TIMEOUT,
     };
-    let until = Instant::now() + SETTLE_MAX;
+    let until = Instant::now() + MAX_SETTLE;
     while Instant::now() < until && !interrupt::requested() {
         let bodies: Arc<[_]> = vec![body("eth_blockNumber", &json!([]))].into();
         let source: Box<dyn Source> = Box::new(Replay::new(bodies, connections));
@@ -207,7 +207,7 @@ fn settle(args: &AttackArgs, node: &Node) -> anyhow::Result<()> {
     bail!(
         "the node refused some of {connections} connections for {} s: use fewer --clients, or raise \
          json-rpc.max-connections of the node",
-        SETTLE_MAX.as_secs()
+        MAX_SETTLE.as_secs()
     );
 }
 

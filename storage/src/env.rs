@@ -37,7 +37,7 @@ const MAX_TABLES: u32 = 32;
 /// Map sizes are rounded up to a multiple of this, the largest page size of supported systems.
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
 /// Minimum map size: an empty environment with its tables does not fit into one such step.
-pub const MAP_BYTES_MIN: u64 = 2 * MAP_ROUNDING_BYTES;
+pub const MIN_MAP_BYTES: u64 = 2 * MAP_ROUNDING_BYTES;
 /// Table of every environment that describes the environment.
 const META: &str = "meta";
 /// Key in [`META`]: kind of environment, as text.

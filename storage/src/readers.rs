@@ -18,7 +18,7 @@ use crate::reader_table::ReaderTable;
 /// Transactions kept ready. More are in use at once only if more threads than that read; the others begin their own.
 const READY: usize = 64;
 /// Transactions of older commits that wait for the writing thread to end them; each uses one of the slots for readers.
-const OUTDATED_MAX: usize = 64;
+const MAX_OUTDATED: usize = 64;
 
 type Txn = RoTxn<'static, WithoutTls>;
 
@@ -94,7 +94,7 @@ impl Readers {
         let mut state = self.lock();
         if txn.id() == state.newest && state.ready.len() < state.wanted {
             state.ready.push(txn);
-        } else if state.wanted > 0 && state.outdated.len() < OUTDATED_MAX {
+        } else if state.wanted > 0 && state.outdated.len() < MAX_OUTDATED {
             state.outdated.push(txn);
         } else {
             drop(state);

@@ -1,7 +1,7 @@
 //! Limits of settings. Invalid values are refused when the file is parsed, so that the error names the line.
 
 use serde::{Deserialize, Deserializer, de::Error as _};
-use storage::MAP_BYTES_MIN;
+use storage::MIN_MAP_BYTES;
 
 /// The beginning of the error texts in this module. They follow the name of the setting.
 const MUST_BE: &str = "must be";
@@ -59,9 +59,9 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::E
 /// The maximum size of an LMDB environment in bytes.
 pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     let bytes = u64::deserialize(source)?;
-    if bytes < MAP_BYTES_MIN {
+    if bytes < MIN_MAP_BYTES {
         let reason = format!(
-            "{MUST_BE} at least {MAP_BYTES_MIN}, the bytes of an empty environment, got {bytes}; a larger \
+            "{MUST_BE} at least {MIN_MAP_BYTES}, the bytes of an empty environment, got {bytes}; a larger \
              value costs address space only"
         );
         return Err(D::Error::custom(reason));

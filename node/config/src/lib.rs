@@ -26,7 +26,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use storage::trie::{TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN};
+use storage::trie::{MIN_TRIE_CACHE_BYTES, TRIE_CACHE_BYTES_DEFAULT};
 
 /// Name of the settings file in the home folder.
 pub const CONFIG_FILE: &str = "config.toml";
@@ -421,7 +421,7 @@ impl Storage {
     /// The size of the state trie in memory in bytes.
     pub fn trie_cache_bytes(&self) -> u64 {
         match self.trie_cache_bytes {
-            0 => derived(TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN),
+            0 => derived(TRIE_CACHE_BYTES_DEFAULT, MIN_TRIE_CACHE_BYTES),
             set => set,
         }
     }

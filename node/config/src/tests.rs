@@ -25,7 +25,7 @@ fn mempool_settings_default_to_the_limits_of_the_mempool() {
 #[test]
 fn derived_defaults_fit_into_two_gibibytes() {
     let on = |full: u64, minimum| memory::derived_on(2 << 30, full, minimum);
-    let trie = on(TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN);
+    let trie = on(TRIE_CACHE_BYTES_DEFAULT, MIN_TRIE_CACHE_BYTES);
     let recent = on(FULL_RECENT_ACCOUNTS as u64, MIN_RECENT_ACCOUNTS as u64);
     let answers = on(FULL_ANSWER_CACHE_BYTES, MIN_ANSWER_CACHE_BYTES);
     let limits = Mempool::default().limits_on(2 << 30);

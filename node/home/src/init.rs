@@ -150,7 +150,7 @@ mod tests {
     /// A folder whose settings give an environment no room for a genesis with much code.
     fn prepare(home: &Path, setting: &str) -> Genesis {
         fs::create_dir_all(home).expect("a folder");
-        let least = storage::MAP_BYTES_MIN;
+        let least = storage::MIN_MAP_BYTES;
         fs::write(home.join(CONFIG_FILE), format!("[storage]\n{setting} = {least}\n"))
             .expect("written");
         let code = "60".repeat(1 << 20);

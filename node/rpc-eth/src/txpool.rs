@@ -39,9 +39,9 @@ pub const METHODS: &[Method] = &[
 ];
 
 /// Fewest bytes of a transaction in an answer: its members' names, hashes, addresses and signature.
-const OBJECT_BYTES_MIN: usize = 500;
+const MIN_OBJECT_BYTES: usize = 500;
 /// Fewest bytes of the line that tells of one.
-const LINE_BYTES_MIN: usize = 40;
+const MIN_LINE_BYTES: usize = 40;
 
 /// Pending and queued, whatever stands for a transaction.
 #[derive(Serialize)]
@@ -108,7 +108,7 @@ fn object(tx: &RecoveredTx) -> TransactionObject {
 }
 
 async fn content(call: Call) -> Answer {
-    everything(call, OBJECT_BYTES_MIN, object).await
+    everything(call, MIN_OBJECT_BYTES, object).await
 }
 
 async fn content_from(call: Call) -> Answer {
@@ -122,7 +122,7 @@ async fn content_from(call: Call) -> Answer {
 }
 
 async fn inspect(call: Call) -> Answer {
-    everything(call, LINE_BYTES_MIN, line).await
+    everything(call, MIN_LINE_BYTES, line).await
 }
 
 fn line(tx: &RecoveredTx) -> String {

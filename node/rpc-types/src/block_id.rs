@@ -12,7 +12,7 @@ use state::View;
 use std::borrow::Cow;
 
 /// geth keeps block numbers in 63 bits.
-const NUMBER_MAX: u64 = i64::MAX as u64;
+const MAX_NUMBER: u64 = i64::MAX as u64;
 
 /// A block by tag or number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl BlockTag {
             "pending" => Ok(Self::Pending),
             "earliest" => Ok(Self::Earliest),
             number => match quantity(number)? {
-                number if number > NUMBER_MAX => Err("block number larger than int64".to_owned()),
+                number if number > MAX_NUMBER => Err("block number larger than int64".to_owned()),
                 number => Ok(Self::Number(number)),
             },
         }

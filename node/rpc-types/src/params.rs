@@ -74,7 +74,7 @@ pub fn string(json: &str) -> Result<Cow<'_, str>, String> {
 }
 
 /// Most addresses, or alternatives for one topic, of a filter, as geth.
-const ALTERNATIVES_MAX: usize = 1000;
+const MAX_ALTERNATIVES: usize = 1000;
 
 /// A string or a list of strings; a list with a `null` in it matches everything, as geth has it.
 pub fn one_or_many<T>(
@@ -90,7 +90,7 @@ pub fn one_or_many<T>(
     } else {
         vec![serde_json::from_str(json).map_err(malformed)?]
     };
-    if texts.len() > ALTERNATIVES_MAX {
+    if texts.len() > MAX_ALTERNATIVES {
         return Err("exceed max addresses or topics per search position".to_owned());
     }
     let texts: Option<Vec<_>> = texts.into_iter().collect();

@@ -5,7 +5,7 @@ use crate::StateView;
 use alloy_primitives::B256;
 use storage::{
     ChainReader, IndexDb, LiveTrie, ReadError, StateChanges, TrieCheckpoint,
-    trie::{EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_MIN, TrieError},
+    trie::{EMPTY_ROOT_HASH, MIN_TRIE_CACHE_BYTES, TrieError},
     update_state_root,
 };
 
@@ -153,7 +153,7 @@ fn weight(changes: &StateChanges) -> usize {
 
 /// Maximum number of records waiting for a checkpoint if the trie may use this many bytes.
 fn max_records(limit: u64) -> usize {
-    let fit = limit.max(TRIE_CACHE_BYTES_MIN) / RECORD_BYTES;
+    let fit = limit.max(MIN_TRIE_CACHE_BYTES) / RECORD_BYTES;
     usize::try_from(fit).unwrap_or(usize::MAX).min(CHECKPOINT_RECORDS)
 }
 

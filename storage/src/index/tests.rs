@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
 use crate::state::{Account, AccountChange};
-use crate::trie::{EMPTY_ROOT_HASH, LiveTrie, TRIE_CACHE_BYTES_MIN};
+use crate::trie::{EMPTY_ROOT_HASH, LiveTrie, MIN_TRIE_CACHE_BYTES};
 
 /// Enough for any history here.
 const MAP_BYTES: u64 = 64 << 20;
@@ -123,7 +123,7 @@ fn flush_both(changes: &[StateChanges], flush_blocks: usize) -> [(tempfile::Temp
         (folder, index)
     });
     let hashes: Vec<_> = (0..changes.len()).map(tx_hashes).collect();
-    let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_MIN);
+    let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, MIN_TRIE_CACHE_BYTES);
     for (number, changes) in changes.iter().enumerate() {
         trie.update(&single.1.reader().unwrap(), changes).unwrap();
         single.1.flush(&[flush_block(number, changes, &hashes)]).unwrap();

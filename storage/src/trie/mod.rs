@@ -47,7 +47,7 @@ pub(crate) use encode_node::encode_node;
 pub use alloy_trie::{EMPTY_ROOT_HASH, Nibbles};
 pub use audit::{VerifiedTrie, verify_state_trie};
 pub use live::{
-    LiveNodes, LiveTrie, RecordRead, TRIE_CACHE_BYTES_DEFAULT, TRIE_CACHE_BYTES_MIN, TrieCheckpoint,
+    LiveNodes, LiveTrie, MIN_TRIE_CACHE_BYTES, RecordRead, TRIE_CACHE_BYTES_DEFAULT, TrieCheckpoint,
 };
 pub use node::{Branch, Child, Leaf, Node};
 pub use ordered::{ordered_root, ordered_root_with};

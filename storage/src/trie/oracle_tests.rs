@@ -54,7 +54,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let index =
             IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES }).unwrap();
-        let mut live = LiveTrie::new(EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_MIN);
+        let mut live = LiveTrie::new(EMPTY_ROOT_HASH, MIN_TRIE_CACHE_BYTES);
         let mut model = Model::new();
         let mut root = EMPTY_ROOT_HASH;
         let mut pending: Vec<StateChanges> = Vec::new();

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 
 use alloy_primitives::{B256, U256, keccak256};
 use blocks::{account, block, changes};
-use storage::trie::{EMPTY_ROOT_HASH, Nibbles, NodeRead, TRIE_CACHE_BYTES_MIN};
+use storage::trie::{EMPTY_ROOT_HASH, MIN_TRIE_CACHE_BYTES, Nibbles, NodeRead};
 use storage::{
     ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions, IndexReader, LiveTrie, ReadError,
     StateChanges, WriteError, update_state_root,
@@ -96,7 +96,7 @@ fn child_flushes() {
     let mut next = reader.flushed().unwrap().map_or(0, |number| number + 1);
     let at = reader.trie_block().unwrap();
     drop(reader);
-    let mut trie = LiveTrie::new(at.map_or(EMPTY_ROOT_HASH, |at| at.1), TRIE_CACHE_BYTES_MIN);
+    let mut trie = LiveTrie::new(at.map_or(EMPTY_ROOT_HASH, |at| at.1), MIN_TRIE_CACHE_BYTES);
     // Flushed blocks that are not in the trie yet.
     for number in at.map_or(0, |at| at.0 + 1)..next {
         trie.update(&index.reader().unwrap(), &changes(number)).unwrap();
@@ -223,7 +223,7 @@ fn check_trie(reader: &IndexReader, flushed: u64) {
     assert!(at <= flushed);
     assert_eq!(root, root_of(reader));
     let mut accounts = BTreeMap::new();
-    let mut trie = LiveTrie::new(root, TRIE_CACHE_BYTES_MIN);
+    let mut trie = LiveTrie::new(root, MIN_TRIE_CACHE_BYTES);
     for number in 0..=flushed {
         let changes = changes(number);
         for change in &changes.accounts {

@@ -31,7 +31,7 @@ const NOT_LIMITS: [(&str, &str, &str); 17] = [
     ("rpc/front/websocket/frames.rs", "MAX_HEAD_BYTES", "length of a frame head in RFC 6455"),
     ("rpc/front/websocket/frames.rs", "MAX", "of a test"),
     ("rpc/front/threads.rs", "BLOCKING_MAX", "threads"),
-    ("rpc-types/block_id.rs", "NUMBER_MAX", "the range of block numbers"),
+    ("rpc-types/block_id.rs", "MAX_NUMBER", "the range of block numbers"),
     ("rpc/envelope.rs", "MAX", "of a test"),
     ("rpc-types/go_duration.rs", "MAX_NANOSECONDS", "the range of Go's durations"),
     ("rpc-types/go_duration.rs", "MAX_FRACTION_DIGITS", "precision of a duration"),

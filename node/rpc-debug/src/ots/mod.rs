@@ -25,7 +25,7 @@ use storage::StateRead;
 const API_LEVEL: u64 = 8;
 /// Most transactions a page may have. Otterscan asks for 25; a search gives the rest of its last block
 /// beyond them.
-const PAGE_MAX: u64 = 1_000;
+const MAX_PAGE_TXS: u64 = 1_000;
 
 /// The methods of the namespace.
 pub const METHODS: &[Method] = &[
@@ -130,8 +130,10 @@ impl Param for Block {
 /// The size of a page: as asked, within bounds.
 fn page_size(Number(size): Number) -> Result<usize, Error> {
     match size {
-        1..=PAGE_MAX => Ok(size as usize),
-        _ => Err(Error::invalid_params(format!("page size {size} is not within 1 to {PAGE_MAX}"))),
+        1..=MAX_PAGE_TXS => Ok(size as usize),
+        _ => Err(Error::invalid_params(format!(
+            "page size {size} is not within 1 to {MAX_PAGE_TXS}"
+        ))),
     }
 }
 

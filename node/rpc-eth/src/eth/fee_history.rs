@@ -19,7 +19,7 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// Most percentiles of one request, as geth.
-const PERCENTILES_MAX: usize = 100;
+const MAX_PERCENTILES: usize = 100;
 
 /// A count in any form geth takes: number, decimal string, hex string, empty for zero.
 struct Count(u64);
@@ -43,8 +43,8 @@ impl Param for Count {
 /// geth's rules: percentiles within 0 to 100 and rising, not too many.
 pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     let invalid = |reason| Error::server(format!("invalid reward percentile: {reason}"));
-    if percentiles.len() > PERCENTILES_MAX {
-        return Err(invalid(format!("over the query limit {PERCENTILES_MAX}")));
+    if percentiles.len() > MAX_PERCENTILES {
+        return Err(invalid(format!("over the query limit {MAX_PERCENTILES}")));
     }
     let mut before: Option<f64> = None;
     for (index, percentile) in percentiles.iter().enumerate() {
@@ -147,11 +147,11 @@ fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec
 }
 
 /// Most blocks of one `evmd_feeQuantiles`: about two weeks of Ethereum.
-const QUANTILE_BLOCKS_MAX: u64 = 100_000;
+const MAX_QUANTILE_BLOCKS: u64 = 100_000;
 /// Most buckets of an answer: more than a chart has pixels to show.
-const BUCKETS_MAX: u64 = 2048;
+const MAX_BUCKETS: u64 = 2048;
 /// Longest one request may take.
-const QUANTILES_TIME_MAX: Duration = Duration::from_secs(5);
+const MAX_QUANTILES_TIME: Duration = Duration::from_secs(5);
 
 /// Some consecutive blocks taken together.
 #[derive(Serialize)]
@@ -175,14 +175,14 @@ pub fn fee_quantiles(call: &Call) -> Answer {
     check_percentiles(&percentiles)?;
     let (first, last) = (first.number(&call.view), last.number(&call.view));
     check_buckets((first, last), bucket, call.view.number())?;
-    let deadline = Instant::now() + QUANTILES_TIME_MAX;
+    let deadline = Instant::now() + MAX_QUANTILES_TIME;
     let reader = call.view.blocks()?;
     let mut buckets = Vec::new();
     let mut start = first;
     while start <= last {
         let end = last.min(start.saturating_add(bucket - 1));
         if Instant::now() > deadline && start > first {
-            let seconds = QUANTILES_TIME_MAX.as_secs();
+            let seconds = MAX_QUANTILES_TIME.as_secs();
             let message = format!("query took more than {seconds} seconds");
             return Err(Error::limit(message, seconds, Some(super::suggest(first, start - 1))));
         }
@@ -200,7 +200,7 @@ fn check_buckets((first, last): (u64, u64), bucket: u64, head: u64) -> Result<()
     if bucket == 0 {
         return Err(Error::invalid_params("a bucket needs at least one block"));
     }
-    let most = QUANTILE_BLOCKS_MAX.min(bucket.saturating_mul(BUCKETS_MAX));
+    let most = MAX_QUANTILE_BLOCKS.min(bucket.saturating_mul(MAX_BUCKETS));
     if last - first >= most {
         let message = format!("exceed maximum block range: {most}");
         return Err(Error::limit(message, most, Some(super::suggest(first, first + most - 1))));
@@ -274,20 +274,20 @@ mod tests {
 
     #[test]
     fn buckets_are_bounded_in_number_and_blocks() {
-        let head = 10 * QUANTILE_BLOCKS_MAX;
+        let head = 10 * MAX_QUANTILE_BLOCKS;
         let check = |first, last, bucket| check_buckets((first, last), bucket, head);
         for (first, last, bucket) in [
-            (7, 6 + BUCKETS_MAX, 1),
-            (7, 6 + QUANTILE_BLOCKS_MAX, 49),
-            (0, QUANTILE_BLOCKS_MAX - 1, u64::MAX),
+            (7, 6 + MAX_BUCKETS, 1),
+            (7, 6 + MAX_QUANTILE_BLOCKS, 49),
+            (0, MAX_QUANTILE_BLOCKS - 1, u64::MAX),
             (head, head, 1),
         ] {
             assert!(check(first, last, bucket).is_ok(), "{first} to {last} by {bucket}");
         }
         for (first, last, bucket, most) in [
-            (7, 7 + BUCKETS_MAX, 1, BUCKETS_MAX),
-            (7, 7 + QUANTILE_BLOCKS_MAX, 49, QUANTILE_BLOCKS_MAX),
-            (0, head, u64::MAX, QUANTILE_BLOCKS_MAX),
+            (7, 7 + MAX_BUCKETS, 1, MAX_BUCKETS),
+            (7, 7 + MAX_QUANTILE_BLOCKS, 49, MAX_QUANTILE_BLOCKS),
+            (0, head, u64::MAX, MAX_QUANTILE_BLOCKS),
         ] {
             let error = check(first, last, bucket).expect_err("too many");
             assert_eq!(error.code(), -32005);

@@ -13,7 +13,7 @@ use state::View;
 /// Non-empty blocks the suggested tip is taken from.
 const TIP_BLOCKS: usize = 20;
 /// Blocks looked through for them, so that an idle chain costs no more than that.
-const TIP_BLOCKS_SEEN_MAX: u64 = 128;
+const MAX_TIP_BLOCKS_SEEN: u64 = 128;
 /// The suggested tip is this percentile of the gas.
 const TIP_PERCENT: u64 = 60;
 /// Where the fee market has no base fee, the price shown is this percentile of the gas.
@@ -138,7 +138,7 @@ fn median_price(view: &View, rows: &[FeeRow]) -> u128 {
 /// The last blocks with transactions.
 fn recent_rows(view: &View) -> Result<Vec<FeeRow>, Error> {
     let head = view.number();
-    let rows = fee_rows(view, head.saturating_sub(TIP_BLOCKS_SEEN_MAX - 1), head)?;
+    let rows = fee_rows(view, head.saturating_sub(MAX_TIP_BLOCKS_SEEN - 1), head)?;
     Ok(rows.into_iter().rev().filter(|row| !row.tips.is_empty()).take(TIP_BLOCKS).collect())
 }
 

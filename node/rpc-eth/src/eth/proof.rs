@@ -20,7 +20,7 @@ use storage::{
 };
 
 /// Most slots of one request, as geth.
-const SLOTS_MAX: usize = 1024;
+const MAX_SLOTS: usize = 1024;
 /// Slots that are read where the socket is served.
 const SLOTS_AT_ONCE: usize = 64;
 /// Characters of a storage key that is a whole word.
@@ -71,8 +71,8 @@ pub(super) fn get_proof(call: &Call) -> Answer {
     let address: Address = arguments.required()?;
     let Keys(keys) = arguments.nullable()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    if keys.len() > SLOTS_MAX {
-        return Err(Error::limit(too_many_slots(), SLOTS_MAX as u64, None));
+    if keys.len() > MAX_SLOTS {
+        return Err(Error::limit(too_many_slots(), MAX_SLOTS as u64, None));
     }
     let number = call.require_canonical(id)?;
     let (_, header) = stored::header(&call.view.blocks()?, number)?;
@@ -132,7 +132,7 @@ pub(super) fn get_account(call: &Call) -> Answer {
 }
 
 fn too_many_slots() -> String {
-    format!("too many slots (max {SLOTS_MAX})")
+    format!("too many slots (max {MAX_SLOTS})")
 }
 
 /// Slots by account.
@@ -166,8 +166,8 @@ pub(super) fn get_storage_values(call: &Call) -> Answer {
     if count == 0 {
         return Err(Error::invalid_params("empty request"));
     }
-    if count > SLOTS_MAX {
-        return Err(Error::client_limit(too_many_slots(), SLOTS_MAX as u64));
+    if count > MAX_SLOTS {
+        return Err(Error::client_limit(too_many_slots(), MAX_SLOTS as u64));
     }
     let state = call.view.state.reader_at(call.require(id)?)?;
     let mut found: BTreeMap<Address, Vec<B256>> = BTreeMap::new();

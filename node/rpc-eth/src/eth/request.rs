@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// Most slots one request may override in all: more than any tool needs, few enough to be cheap.
-const SLOTS_MAX: usize = 100_000;
+const MAX_SLOTS: usize = 100_000;
 
 // An empty text in an object is nothing, or zero, as geth has it.
 rpc_types::text_fields! {
@@ -233,7 +233,7 @@ impl Param for AccountOverrides {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         let objects: BTreeMap<String, Option<AccountObject>> = fields::read(json)?;
         let mut overrides = Vec::with_capacity(objects.len());
-        let mut slots_left = SLOTS_MAX;
+        let mut slots_left = MAX_SLOTS;
         for (text, object) in objects {
             let address = parse_address_in_any_case(&text, &spec.bech32_prefix);
             let address = address.map_err(|error| error.to_string())?;
@@ -272,7 +272,7 @@ impl AccountObject {
 
 fn read_slots(map: Slots, slots_left: &mut usize) -> Result<Vec<(U256, U256)>, String> {
     *slots_left = slots_left.checked_sub(map.len()).ok_or_else(|| {
-        format!("a request may override at most {SLOTS_MAX} slots of all accounts")
+        format!("a request may override at most {MAX_SLOTS} slots of all accounts")
     })?;
     let word = |HashField(hash): HashField| U256::from_be_bytes(hash.0);
     Ok(map.into_iter().map(|(slot, value)| (word(slot), word(value))).collect())

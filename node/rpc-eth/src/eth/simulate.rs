@@ -30,9 +30,9 @@ use state::stored::{self, MinedTx};
 use storage::StateChanges;
 
 /// Most blocks given; more blocks than that are not simulated anyway.
-const BLOCKS_MAX: usize = evm::SIMULATED_BLOCKS_MAX as usize;
+const MAX_BLOCKS: usize = evm::SIMULATED_BLOCKS_MAX as usize;
 /// Most calls in all, so that a small request cannot ask for days of work.
-const CALLS_MAX: usize = 10_000;
+const MAX_CALLS: usize = 10_000;
 /// Code of a call that halted.
 const HALTED: i32 = -32015;
 /// Code of a call that reverted.
@@ -104,12 +104,12 @@ pub(super) fn simulate(call: &Call) -> Answer {
     if payload.blocks.is_empty() {
         return Err(Error::invalid_params("empty input"));
     }
-    if payload.blocks.len() > BLOCKS_MAX {
+    if payload.blocks.len() > MAX_BLOCKS {
         return Err(too_many_blocks());
     }
     let calls: usize = payload.blocks.iter().map(|block| block.calls.len()).sum();
-    if calls > CALLS_MAX {
-        return Err(Error::client_limit(format!("more than {CALLS_MAX} calls"), CALLS_MAX as u64));
+    if calls > MAX_CALLS {
+        return Err(Error::client_limit(format!("more than {MAX_CALLS} calls"), MAX_CALLS as u64));
     }
     if id.is_pending() {
         // The first simulated block contains the hash of the pending one.

@@ -6,7 +6,7 @@ use rpc_types::{block_id::BlockId, error::Error, params::Arguments};
 use storage::StateRead;
 
 /// Most hex digits of a storage key.
-const KEY_DIGITS_MAX: usize = 64;
+const MAX_KEY_DIGITS: usize = 64;
 
 /// The state at the block named next, the newest if none is.
 fn state_at(call: &Call, arguments: &mut Arguments<'_>) -> Result<state::StateReader, Error> {
@@ -42,15 +42,15 @@ pub(super) fn storage_at(call: &Call) -> Answer {
 pub(super) fn storage_key(text: &str) -> Result<U256, Error> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let digits = digits.ok_or_else(|| {
-        let shown: String = text.chars().take(2 * KEY_DIGITS_MAX).collect();
+        let shown: String = text.chars().take(2 * MAX_KEY_DIGITS).collect();
         Error::invalid_params(format!("storage key without 0x prefix: {shown:?}"))
     })?;
-    if digits.len() > KEY_DIGITS_MAX {
-        let shown: String = text.chars().take(2 * KEY_DIGITS_MAX).collect();
+    if digits.len() > MAX_KEY_DIGITS {
+        let shown: String = text.chars().take(2 * MAX_KEY_DIGITS).collect();
         let message = format!("storage key too long (want at most 32 bytes): {shown:?}");
         return Err(Error::invalid_params(message));
     }
-    let padded = format!("{digits:0>KEY_DIGITS_MAX$}");
+    let padded = format!("{digits:0>MAX_KEY_DIGITS$}");
     let mut key = [0; 32];
     hex::decode_to_slice(padded, &mut key)
         .map_err(|_| Error::invalid_params(format!("invalid hex in storage key: {text:?}")))?;

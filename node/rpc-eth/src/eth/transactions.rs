@@ -193,7 +193,7 @@ async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
 }
 
 /// The longest a caller may wait for a receipt, in milliseconds.
-const SYNC_MS_MAX: u64 = 30_000;
+const MAX_SYNC_MS: u64 = 30_000;
 /// How long a caller waits that does not say, as EIP-7966 recommends.
 const SYNC_MS_DEFAULT: u64 = 2_000;
 /// EIP-7966: the transaction is submitted and not mined in time.
@@ -203,7 +203,7 @@ const SYNC_TIMEOUT: i32 = 4;
 fn wait_ms(timeout: Option<Number>) -> u64 {
     match timeout {
         None | Some(Number(0)) => SYNC_MS_DEFAULT,
-        Some(Number(ms)) => ms.min(SYNC_MS_MAX),
+        Some(Number(ms)) => ms.min(MAX_SYNC_MS),
     }
 }
 

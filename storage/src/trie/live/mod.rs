@@ -50,7 +50,7 @@ pub(super) use rlp::put_branch;
 /// Default limit of the cache in bytes: about 14 million accounts.
 pub const TRIE_CACHE_BYTES_DEFAULT: u64 = 2 << 30;
 /// Minimum useful limit in bytes: the paths to the accounts of one large block.
-pub const TRIE_CACHE_BYTES_MIN: u64 = 16 << 20;
+pub const MIN_TRIE_CACHE_BYTES: u64 = 16 << 20;
 /// Bytes of an entry in the map of storage tries.
 const TREE_BYTES: usize = 96;
 
@@ -124,7 +124,7 @@ impl LiveTrie {
             handed_over: VecDeque::new(),
             removed: Vec::new(),
             dirty: 0,
-            limit: usize::try_from(limit.max(TRIE_CACHE_BYTES_MIN)).unwrap_or(usize::MAX),
+            limit: usize::try_from(limit.max(MIN_TRIE_CACHE_BYTES)).unwrap_or(usize::MAX),
             hand: Hand::new(),
             locate: Locate::default(),
             hash: Hash::new(),
