@@ -1,5 +1,5 @@
 //! Compiles the definitions of `node/proto` into the messages and services of `node/proto/src/generated`, and into
-//! descriptors for reflection and JSON. It needs no `protoc`.
+//! descriptors for reflection and JSON. It needs no `protoc`, but `rustfmt`.
 //!
 //! `cargo run --manifest-path node/generate-proto/Cargo.toml` writes the files. They are checked in, so
 //! that building the node needs no protobuf compiler. A test of the crate `proto` fails if a
@@ -10,6 +10,7 @@ use std::{
     error::Error,
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,7 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The compiler encodes the set itself, because `FileDescriptorSet` loses options of our own.
     fs::write(generated.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
     let mut config = prost_build::Config::new();
-    config.enable_type_names();
+    // The definitions, in the same folder, have the comments.
+    config.enable_type_names().disable_comments(["."]);
     tonic_prost_build::configure()
         .out_dir(&generated)
         .build_client(false)
@@ -39,8 +41,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         // The messages of both packages are the same on the wire, so they share their Rust types.
         .extern_path(".feemarket.v1", "crate::cosmos::evm::feemarket::v1")
         .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
+    format(&generated)?;
     fs::write(generated.join("sources.txt"), sources(&definitions, &files)?)?;
     Ok(())
+}
+
+/// Formats the code like that of the workspace, which is shorter than the generator's own format.
+fn format(generated: &Path) -> Result<(), Box<dyn Error>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(generated)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    let status = Command::new("rustfmt").args(["--edition", "2024"]).args(files).status()?;
+    if status.success() { Ok(()) } else { Err("rustfmt failed".into()) }
 }
 
 /// One line for each definition: its SHA-256 and its path. The node's test compares them with the files.

@@ -13,15 +13,12 @@ impl ::prost::Name for ConfigRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConfigResponse {
-    /// Least price of gas that the pool takes, with its token.
     #[prost(string, tag = "1")]
     pub minimum_gas_price: ::prost::alloc::string::String,
-    /// Always 0, as is the next: nothing is pruned.
     #[prost(string, tag = "2")]
     pub pruning_keep_recent: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub pruning_interval: ::prost::alloc::string::String,
-    /// Always 0: the node stops at no height.
     #[prost(uint64, tag = "4")]
     pub halt_height: u64,
 }
@@ -49,17 +46,14 @@ impl ::prost::Name for StatusRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StatusResponse {
-    /// Always 0: the state of every block is kept, that of genesis too.
     #[prost(uint64, tag = "1")]
     pub earliest_store_height: u64,
     #[prost(uint64, tag = "2")]
     pub height: u64,
     #[prost(message, optional, tag = "3")]
     pub timestamp: ::core::option::Option<::prost_types::Timestamp>,
-    /// The root of the state.
     #[prost(bytes = "vec", tag = "4")]
     pub app_hash: ::prost::alloc::vec::Vec<u8>,
-    /// Empty: headers name no set of validators.
     #[prost(bytes = "vec", tag = "5")]
     pub validator_hash: ::prost::alloc::vec::Vec<u8>,
 }
@@ -80,7 +74,7 @@ pub mod service_server {
         dead_code,
         missing_docs,
         clippy::wildcard_imports,
-        clippy::let_unit_value,
+        clippy::let_unit_value
     )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with ServiceServer.
@@ -118,10 +112,7 @@ pub mod service_server {
                 max_encoding_message_size: None,
             }
         }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
+        pub fn with_interceptor<F>(inner: T, interceptor: F) -> InterceptedService<Self, F>
         where
             F: tonic::service::Interceptor,
         {
@@ -176,21 +167,15 @@ pub mod service_server {
                 "/cosmos.base.node.v1beta1.Service/Config" => {
                     #[allow(non_camel_case_types)]
                     struct ConfigSvc<T: Service>(pub Arc<T>);
-                    impl<T: Service> tonic::server::UnaryService<super::ConfigRequest>
-                    for ConfigSvc<T> {
+                    impl<T: Service> tonic::server::UnaryService<super::ConfigRequest> for ConfigSvc<T> {
                         type Response = super::ConfigResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::ConfigRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Service>::config(&inner, request).await
-                            };
+                            let fut = async move { <T as Service>::config(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -219,21 +204,15 @@ pub mod service_server {
                 "/cosmos.base.node.v1beta1.Service/Status" => {
                     #[allow(non_camel_case_types)]
                     struct StatusSvc<T: Service>(pub Arc<T>);
-                    impl<T: Service> tonic::server::UnaryService<super::StatusRequest>
-                    for StatusSvc<T> {
+                    impl<T: Service> tonic::server::UnaryService<super::StatusRequest> for StatusSvc<T> {
                         type Response = super::StatusResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::StatusRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Service>::status(&inner, request).await
-                            };
+                            let fut = async move { <T as Service>::status(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -259,25 +238,16 @@ pub mod service_server {
                     };
                     Box::pin(fut)
                 }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
+                _ => Box::pin(async move {
+                    let mut response = http::Response::new(tonic::body::Body::default());
+                    let headers = response.headers_mut();
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    Ok(response)
+                }),
             }
         }
     }

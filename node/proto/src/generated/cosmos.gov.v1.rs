@@ -3,7 +3,6 @@
 pub struct WeightedVoteOption {
     #[prost(enumeration = "VoteOption", tag = "1")]
     pub option: i32,
-    /// Decimal; a vote here has one option of weight 1.
     #[prost(string, tag = "2")]
     pub weight: ::prost::alloc::string::String,
 }
@@ -17,7 +16,6 @@ impl ::prost::Name for WeightedVoteOption {
         "/cosmos.gov.v1.WeightedVoteOption".into()
     }
 }
-/// What an account put down for a proposal.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Deposit {
     #[prost(uint64, tag = "1")]
@@ -41,12 +39,10 @@ impl ::prost::Name for Deposit {
 pub struct Proposal {
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// What is executed when it passes.
     #[prost(message, repeated, tag = "2")]
     pub messages: ::prost::alloc::vec::Vec<::prost_types::Any>,
     #[prost(enumeration = "ProposalStatus", tag = "3")]
     pub status: i32,
-    /// Zero until the vote is over.
     #[prost(message, optional, tag = "4")]
     pub final_tally_result: ::core::option::Option<TallyResult>,
     #[prost(message, optional, tag = "5")]
@@ -69,7 +65,6 @@ pub struct Proposal {
     pub proposer: ::prost::alloc::string::String,
     #[prost(bool, tag = "14")]
     pub expedited: bool,
-    /// Why a proposal that passed had no effect.
     #[prost(string, tag = "15")]
     pub failed_reason: ::prost::alloc::string::String,
 }
@@ -83,7 +78,6 @@ impl ::prost::Name for Proposal {
         "/cosmos.gov.v1.Proposal".into()
     }
 }
-/// Votes by option, each weighing as much as its voter.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TallyResult {
     #[prost(string, tag = "1")]
@@ -134,22 +128,16 @@ pub struct Params {
     pub max_deposit_period: ::core::option::Option<::prost_types::Duration>,
     #[prost(message, optional, tag = "3")]
     pub voting_period: ::core::option::Option<::prost_types::Duration>,
-    /// Share of all weight that must vote.
     #[prost(string, tag = "4")]
     pub quorum: ::prost::alloc::string::String,
-    /// Share of yes among yes, no and veto that must be passed.
     #[prost(string, tag = "5")]
     pub threshold: ::prost::alloc::string::String,
-    /// Share of vetoes among all votes that rejects and burns the deposit.
     #[prost(string, tag = "6")]
     pub veto_threshold: ::prost::alloc::string::String,
-    /// Share of the deposit that must be there at once: none.
     #[prost(string, tag = "7")]
     pub min_initial_deposit_ratio: ::prost::alloc::string::String,
-    /// Share of the deposit that is lost when a proposal is taken back: none, because none can be.
     #[prost(string, tag = "8")]
     pub proposal_cancel_ratio: ::prost::alloc::string::String,
-    /// Who gets that: nobody.
     #[prost(string, tag = "9")]
     pub proposal_cancel_dest: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "10")]
@@ -157,16 +145,13 @@ pub struct Params {
     #[prost(string, tag = "11")]
     pub expedited_threshold: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "12")]
-    pub expedited_min_deposit: ::prost::alloc::vec::Vec<
-        super::super::base::v1beta1::Coin,
-    >,
+    pub expedited_min_deposit: ::prost::alloc::vec::Vec<super::super::base::v1beta1::Coin>,
     #[prost(bool, tag = "13")]
     pub burn_vote_quorum: bool,
     #[prost(bool, tag = "14")]
     pub burn_proposal_deposit_prevote: bool,
     #[prost(bool, tag = "15")]
     pub burn_vote_veto: bool,
-    /// Share of the least deposit that each deposit must reach: none.
     #[prost(string, tag = "16")]
     pub min_deposit_ratio: ::prost::alloc::string::String,
 }
@@ -180,7 +165,6 @@ impl ::prost::Name for Params {
         "/cosmos.gov.v1.Params".into()
     }
 }
-/// The parameters of deposits, for those who ask for them alone.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DepositParams {
     #[prost(message, repeated, tag = "1")]
@@ -198,7 +182,6 @@ impl ::prost::Name for DepositParams {
         "/cosmos.gov.v1.DepositParams".into()
     }
 }
-/// Those of voting.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VotingParams {
     #[prost(message, optional, tag = "1")]
@@ -214,7 +197,6 @@ impl ::prost::Name for VotingParams {
         "/cosmos.gov.v1.VotingParams".into()
     }
 }
-/// Those of counting.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TallyParams {
     #[prost(string, tag = "1")]
@@ -339,18 +321,14 @@ impl ::prost::Name for QueryProposalResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QueryProposalsRequest {
-    /// Of this status only, if it is given.
     #[prost(enumeration = "ProposalStatus", tag = "1")]
     pub proposal_status: i32,
-    /// With a vote or a deposit of this account only.
     #[prost(string, tag = "2")]
     pub voter: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub depositor: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "4")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageRequest,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageRequest>,
 }
 impl ::prost::Name for QueryProposalsRequest {
     const NAME: &'static str = "QueryProposalsRequest";
@@ -367,9 +345,7 @@ pub struct QueryProposalsResponse {
     #[prost(message, repeated, tag = "1")]
     pub proposals: ::prost::alloc::vec::Vec<Proposal>,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageResponse,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageResponse>,
 }
 impl ::prost::Name for QueryProposalsResponse {
     const NAME: &'static str = "QueryProposalsResponse";
@@ -418,9 +394,7 @@ pub struct QueryVotesRequest {
     #[prost(uint64, tag = "1")]
     pub proposal_id: u64,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageRequest,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageRequest>,
 }
 impl ::prost::Name for QueryVotesRequest {
     const NAME: &'static str = "QueryVotesRequest";
@@ -437,9 +411,7 @@ pub struct QueryVotesResponse {
     #[prost(message, repeated, tag = "1")]
     pub votes: ::prost::alloc::vec::Vec<Vote>,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageResponse,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageResponse>,
 }
 impl ::prost::Name for QueryVotesResponse {
     const NAME: &'static str = "QueryVotesResponse";
@@ -453,7 +425,6 @@ impl ::prost::Name for QueryVotesResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QueryParamsRequest {
-    /// deposit, voting, tallying, or nothing.
     #[prost(string, tag = "1")]
     pub params_type: ::prost::alloc::string::String,
 }
@@ -469,14 +440,12 @@ impl ::prost::Name for QueryParamsRequest {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueryParamsResponse {
-    /// Of these three the one that is asked for.
     #[prost(message, optional, tag = "1")]
     pub voting_params: ::core::option::Option<VotingParams>,
     #[prost(message, optional, tag = "2")]
     pub deposit_params: ::core::option::Option<DepositParams>,
     #[prost(message, optional, tag = "3")]
     pub tally_params: ::core::option::Option<TallyParams>,
-    /// All of them, whatever is asked for.
     #[prost(message, optional, tag = "4")]
     pub params: ::core::option::Option<Params>,
 }
@@ -527,9 +496,7 @@ pub struct QueryDepositsRequest {
     #[prost(uint64, tag = "1")]
     pub proposal_id: u64,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageRequest,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageRequest>,
 }
 impl ::prost::Name for QueryDepositsRequest {
     const NAME: &'static str = "QueryDepositsRequest";
@@ -546,9 +513,7 @@ pub struct QueryDepositsResponse {
     #[prost(message, repeated, tag = "1")]
     pub deposits: ::prost::alloc::vec::Vec<Deposit>,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageResponse,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageResponse>,
 }
 impl ::prost::Name for QueryDepositsResponse {
     const NAME: &'static str = "QueryDepositsResponse";
@@ -597,7 +562,7 @@ pub mod query_server {
         dead_code,
         missing_docs,
         clippy::wildcard_imports,
-        clippy::let_unit_value,
+        clippy::let_unit_value
     )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with QueryServer.
@@ -607,66 +572,42 @@ pub mod query_server {
         async fn proposal(
             &self,
             request: tonic::Request<super::QueryProposalRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryProposalResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryProposalResponse>, tonic::Status>;
         /// Proposals, the oldest first.
         async fn proposals(
             &self,
             request: tonic::Request<super::QueryProposalsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryProposalsResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryProposalsResponse>, tonic::Status>;
         /// An account's vote, while voting lasts.
         async fn vote(
             &self,
             request: tonic::Request<super::QueryVoteRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryVoteResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryVoteResponse>, tonic::Status>;
         /// The votes on a proposal, while voting lasts.
         async fn votes(
             &self,
             request: tonic::Request<super::QueryVotesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryVotesResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryVotesResponse>, tonic::Status>;
         /// Periods, deposits and thresholds.
         async fn params(
             &self,
             request: tonic::Request<super::QueryParamsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryParamsResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryParamsResponse>, tonic::Status>;
         /// What an account put down, until it is given back.
         async fn deposit(
             &self,
             request: tonic::Request<super::QueryDepositRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryDepositResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryDepositResponse>, tonic::Status>;
         /// What all put down for a proposal.
         async fn deposits(
             &self,
             request: tonic::Request<super::QueryDepositsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryDepositsResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryDepositsResponse>, tonic::Status>;
         /// The votes so far, or in the end.
         async fn tally_result(
             &self,
             request: tonic::Request<super::QueryTallyResultRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryTallyResultResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryTallyResultResponse>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct QueryServer<T> {
@@ -689,10 +630,7 @@ pub mod query_server {
                 max_encoding_message_size: None,
             }
         }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
+        pub fn with_interceptor<F>(inner: T, interceptor: F) -> InterceptedService<Self, F>
         where
             F: tonic::service::Interceptor,
         {
@@ -747,23 +685,15 @@ pub mod query_server {
                 "/cosmos.gov.v1.Query/Proposal" => {
                     #[allow(non_camel_case_types)]
                     struct ProposalSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryProposalRequest>
-                    for ProposalSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryProposalRequest> for ProposalSvc<T> {
                         type Response = super::QueryProposalResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryProposalRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::proposal(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::proposal(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -792,23 +722,15 @@ pub mod query_server {
                 "/cosmos.gov.v1.Query/Proposals" => {
                     #[allow(non_camel_case_types)]
                     struct ProposalsSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryProposalsRequest>
-                    for ProposalsSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryProposalsRequest> for ProposalsSvc<T> {
                         type Response = super::QueryProposalsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryProposalsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::proposals(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::proposals(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -837,21 +759,15 @@ pub mod query_server {
                 "/cosmos.gov.v1.Query/Vote" => {
                     #[allow(non_camel_case_types)]
                     struct VoteSvc<T: Query>(pub Arc<T>);
-                    impl<T: Query> tonic::server::UnaryService<super::QueryVoteRequest>
-                    for VoteSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryVoteRequest> for VoteSvc<T> {
                         type Response = super::QueryVoteResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryVoteRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::vote(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::vote(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -880,21 +796,15 @@ pub mod query_server {
                 "/cosmos.gov.v1.Query/Votes" => {
                     #[allow(non_camel_case_types)]
                     struct VotesSvc<T: Query>(pub Arc<T>);
-                    impl<T: Query> tonic::server::UnaryService<super::QueryVotesRequest>
-                    for VotesSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryVotesRequest> for VotesSvc<T> {
                         type Response = super::QueryVotesResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryVotesRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::votes(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::votes(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -923,21 +833,15 @@ pub mod query_server {
                 "/cosmos.gov.v1.Query/Params" => {
                     #[allow(non_camel_case_types)]
                     struct ParamsSvc<T: Query>(pub Arc<T>);
-                    impl<T: Query> tonic::server::UnaryService<super::QueryParamsRequest>
-                    for ParamsSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryParamsRequest> for ParamsSvc<T> {
                         type Response = super::QueryParamsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryParamsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::params(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::params(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -966,23 +870,15 @@ pub mod query_server {
                 "/cosmos.gov.v1.Query/Deposit" => {
                     #[allow(non_camel_case_types)]
                     struct DepositSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryDepositRequest>
-                    for DepositSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryDepositRequest> for DepositSvc<T> {
                         type Response = super::QueryDepositResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryDepositRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::deposit(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::deposit(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -1011,23 +907,15 @@ pub mod query_server {
                 "/cosmos.gov.v1.Query/Deposits" => {
                     #[allow(non_camel_case_types)]
                     struct DepositsSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryDepositsRequest>
-                    for DepositsSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryDepositsRequest> for DepositsSvc<T> {
                         type Response = super::QueryDepositsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryDepositsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::deposits(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::deposits(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -1056,23 +944,16 @@ pub mod query_server {
                 "/cosmos.gov.v1.Query/TallyResult" => {
                     #[allow(non_camel_case_types)]
                     struct TallyResultSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryTallyResultRequest>
-                    for TallyResultSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryTallyResultRequest> for TallyResultSvc<T> {
                         type Response = super::QueryTallyResultResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryTallyResultRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::tally_result(&inner, request).await
-                            };
+                            let fut =
+                                async move { <T as Query>::tally_result(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -1098,25 +979,16 @@ pub mod query_server {
                     };
                     Box::pin(fut)
                 }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
+                _ => Box::pin(async move {
+                    let mut response = http::Response::new(tonic::body::Body::default());
+                    let headers = response.headers_mut();
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    Ok(response)
+                }),
             }
         }
     }

@@ -16,7 +16,6 @@ impl ::prost::Name for WeightedVoteOption {
         "/cosmos.gov.v1beta1.WeightedVoteOption".into()
     }
 }
-/// A proposal that changes nothing by itself.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TextProposal {
     #[prost(string, tag = "1")]
@@ -34,7 +33,6 @@ impl ::prost::Name for TextProposal {
         "/cosmos.gov.v1beta1.TextProposal".into()
     }
 }
-/// What an account put down for a proposal.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Deposit {
     #[prost(uint64, tag = "1")]
@@ -58,12 +56,10 @@ impl ::prost::Name for Deposit {
 pub struct Proposal {
     #[prost(uint64, tag = "1")]
     pub proposal_id: u64,
-    /// Never there: proposals carry messages, which only the newer form shows.
     #[prost(message, optional, tag = "2")]
     pub content: ::core::option::Option<::prost_types::Any>,
     #[prost(enumeration = "ProposalStatus", tag = "3")]
     pub status: i32,
-    /// Zero until the vote is over.
     #[prost(message, optional, tag = "4")]
     pub final_tally_result: ::core::option::Option<TallyResult>,
     #[prost(message, optional, tag = "5")]
@@ -87,7 +83,6 @@ impl ::prost::Name for Proposal {
         "/cosmos.gov.v1beta1.Proposal".into()
     }
 }
-/// Votes by option, each weighing as much as its voter.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TallyResult {
     #[prost(string, tag = "1")]
@@ -115,7 +110,6 @@ pub struct Vote {
     pub proposal_id: u64,
     #[prost(string, tag = "2")]
     pub voter: ::prost::alloc::string::String,
-    /// The same as the one option below.
     #[prost(enumeration = "VoteOption", tag = "3")]
     pub option: i32,
     #[prost(message, repeated, tag = "4")]
@@ -165,13 +159,10 @@ impl ::prost::Name for VotingParams {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TallyParams {
-    /// Share of all weight that must vote.
     #[prost(bytes = "vec", tag = "1")]
     pub quorum: ::prost::alloc::vec::Vec<u8>,
-    /// Share of yes among yes, no and veto that must be passed.
     #[prost(bytes = "vec", tag = "2")]
     pub threshold: ::prost::alloc::vec::Vec<u8>,
-    /// Share of vetoes among all votes that rejects and burns the deposit.
     #[prost(bytes = "vec", tag = "3")]
     pub veto_threshold: ::prost::alloc::vec::Vec<u8>,
 }
@@ -290,18 +281,14 @@ impl ::prost::Name for QueryProposalResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QueryProposalsRequest {
-    /// Of this status only, if it is given.
     #[prost(enumeration = "ProposalStatus", tag = "1")]
     pub proposal_status: i32,
-    /// With a vote or a deposit of this account only.
     #[prost(string, tag = "2")]
     pub voter: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub depositor: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "4")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageRequest,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageRequest>,
 }
 impl ::prost::Name for QueryProposalsRequest {
     const NAME: &'static str = "QueryProposalsRequest";
@@ -318,9 +305,7 @@ pub struct QueryProposalsResponse {
     #[prost(message, repeated, tag = "1")]
     pub proposals: ::prost::alloc::vec::Vec<Proposal>,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageResponse,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageResponse>,
 }
 impl ::prost::Name for QueryProposalsResponse {
     const NAME: &'static str = "QueryProposalsResponse";
@@ -369,9 +354,7 @@ pub struct QueryVotesRequest {
     #[prost(uint64, tag = "1")]
     pub proposal_id: u64,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageRequest,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageRequest>,
 }
 impl ::prost::Name for QueryVotesRequest {
     const NAME: &'static str = "QueryVotesRequest";
@@ -388,9 +371,7 @@ pub struct QueryVotesResponse {
     #[prost(message, repeated, tag = "1")]
     pub votes: ::prost::alloc::vec::Vec<Vote>,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageResponse,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageResponse>,
 }
 impl ::prost::Name for QueryVotesResponse {
     const NAME: &'static str = "QueryVotesResponse";
@@ -404,7 +385,6 @@ impl ::prost::Name for QueryVotesResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QueryParamsRequest {
-    /// deposit, voting or tallying.
     #[prost(string, tag = "1")]
     pub params_type: ::prost::alloc::string::String,
 }
@@ -418,7 +398,6 @@ impl ::prost::Name for QueryParamsRequest {
         "/cosmos.gov.v1beta1.QueryParamsRequest".into()
     }
 }
-/// Those that were not asked for are zero.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueryParamsResponse {
     #[prost(message, optional, tag = "1")]
@@ -475,9 +454,7 @@ pub struct QueryDepositsRequest {
     #[prost(uint64, tag = "1")]
     pub proposal_id: u64,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageRequest,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageRequest>,
 }
 impl ::prost::Name for QueryDepositsRequest {
     const NAME: &'static str = "QueryDepositsRequest";
@@ -494,9 +471,7 @@ pub struct QueryDepositsResponse {
     #[prost(message, repeated, tag = "1")]
     pub deposits: ::prost::alloc::vec::Vec<Deposit>,
     #[prost(message, optional, tag = "2")]
-    pub pagination: ::core::option::Option<
-        super::super::base::query::v1beta1::PageResponse,
-    >,
+    pub pagination: ::core::option::Option<super::super::base::query::v1beta1::PageResponse>,
 }
 impl ::prost::Name for QueryDepositsResponse {
     const NAME: &'static str = "QueryDepositsResponse";
@@ -545,7 +520,7 @@ pub mod query_server {
         dead_code,
         missing_docs,
         clippy::wildcard_imports,
-        clippy::let_unit_value,
+        clippy::let_unit_value
     )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with QueryServer.
@@ -555,66 +530,42 @@ pub mod query_server {
         async fn proposal(
             &self,
             request: tonic::Request<super::QueryProposalRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryProposalResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryProposalResponse>, tonic::Status>;
         /// Proposals, the oldest first.
         async fn proposals(
             &self,
             request: tonic::Request<super::QueryProposalsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryProposalsResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryProposalsResponse>, tonic::Status>;
         /// An account's vote, while voting lasts.
         async fn vote(
             &self,
             request: tonic::Request<super::QueryVoteRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryVoteResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryVoteResponse>, tonic::Status>;
         /// The votes on a proposal, while voting lasts.
         async fn votes(
             &self,
             request: tonic::Request<super::QueryVotesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryVotesResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryVotesResponse>, tonic::Status>;
         /// The parameters of one kind: deposit, voting or tallying.
         async fn params(
             &self,
             request: tonic::Request<super::QueryParamsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryParamsResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryParamsResponse>, tonic::Status>;
         /// What an account put down, until it is given back.
         async fn deposit(
             &self,
             request: tonic::Request<super::QueryDepositRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryDepositResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryDepositResponse>, tonic::Status>;
         /// What all put down for a proposal.
         async fn deposits(
             &self,
             request: tonic::Request<super::QueryDepositsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryDepositsResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryDepositsResponse>, tonic::Status>;
         /// The votes so far, or in the end.
         async fn tally_result(
             &self,
             request: tonic::Request<super::QueryTallyResultRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::QueryTallyResultResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<super::QueryTallyResultResponse>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct QueryServer<T> {
@@ -637,10 +588,7 @@ pub mod query_server {
                 max_encoding_message_size: None,
             }
         }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
+        pub fn with_interceptor<F>(inner: T, interceptor: F) -> InterceptedService<Self, F>
         where
             F: tonic::service::Interceptor,
         {
@@ -695,23 +643,15 @@ pub mod query_server {
                 "/cosmos.gov.v1beta1.Query/Proposal" => {
                     #[allow(non_camel_case_types)]
                     struct ProposalSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryProposalRequest>
-                    for ProposalSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryProposalRequest> for ProposalSvc<T> {
                         type Response = super::QueryProposalResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryProposalRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::proposal(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::proposal(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -740,23 +680,15 @@ pub mod query_server {
                 "/cosmos.gov.v1beta1.Query/Proposals" => {
                     #[allow(non_camel_case_types)]
                     struct ProposalsSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryProposalsRequest>
-                    for ProposalsSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryProposalsRequest> for ProposalsSvc<T> {
                         type Response = super::QueryProposalsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryProposalsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::proposals(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::proposals(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -785,21 +717,15 @@ pub mod query_server {
                 "/cosmos.gov.v1beta1.Query/Vote" => {
                     #[allow(non_camel_case_types)]
                     struct VoteSvc<T: Query>(pub Arc<T>);
-                    impl<T: Query> tonic::server::UnaryService<super::QueryVoteRequest>
-                    for VoteSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryVoteRequest> for VoteSvc<T> {
                         type Response = super::QueryVoteResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryVoteRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::vote(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::vote(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -828,21 +754,15 @@ pub mod query_server {
                 "/cosmos.gov.v1beta1.Query/Votes" => {
                     #[allow(non_camel_case_types)]
                     struct VotesSvc<T: Query>(pub Arc<T>);
-                    impl<T: Query> tonic::server::UnaryService<super::QueryVotesRequest>
-                    for VotesSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryVotesRequest> for VotesSvc<T> {
                         type Response = super::QueryVotesResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryVotesRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::votes(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::votes(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -871,21 +791,15 @@ pub mod query_server {
                 "/cosmos.gov.v1beta1.Query/Params" => {
                     #[allow(non_camel_case_types)]
                     struct ParamsSvc<T: Query>(pub Arc<T>);
-                    impl<T: Query> tonic::server::UnaryService<super::QueryParamsRequest>
-                    for ParamsSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryParamsRequest> for ParamsSvc<T> {
                         type Response = super::QueryParamsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryParamsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::params(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::params(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -914,23 +828,15 @@ pub mod query_server {
                 "/cosmos.gov.v1beta1.Query/Deposit" => {
                     #[allow(non_camel_case_types)]
                     struct DepositSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryDepositRequest>
-                    for DepositSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryDepositRequest> for DepositSvc<T> {
                         type Response = super::QueryDepositResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryDepositRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::deposit(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::deposit(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -959,23 +865,15 @@ pub mod query_server {
                 "/cosmos.gov.v1beta1.Query/Deposits" => {
                     #[allow(non_camel_case_types)]
                     struct DepositsSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryDepositsRequest>
-                    for DepositsSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryDepositsRequest> for DepositsSvc<T> {
                         type Response = super::QueryDepositsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryDepositsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::deposits(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::deposits(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -1004,23 +902,16 @@ pub mod query_server {
                 "/cosmos.gov.v1beta1.Query/TallyResult" => {
                     #[allow(non_camel_case_types)]
                     struct TallyResultSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<super::QueryTallyResultRequest>
-                    for TallyResultSvc<T> {
+                    impl<T: Query> tonic::server::UnaryService<super::QueryTallyResultRequest> for TallyResultSvc<T> {
                         type Response = super::QueryTallyResultResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<super::QueryTallyResultRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::tally_result(&inner, request).await
-                            };
+                            let fut =
+                                async move { <T as Query>::tally_result(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -1046,25 +937,16 @@ pub mod query_server {
                     };
                     Box::pin(fut)
                 }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
+                _ => Box::pin(async move {
+                    let mut response = http::Response::new(tonic::body::Body::default());
+                    let headers = response.headers_mut();
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    Ok(response)
+                }),
             }
         }
     }
@@ -1088,7 +970,6 @@ pub mod query_server {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MsgSubmitProposal {
-    /// A TextProposal.
     #[prost(message, optional, tag = "1")]
     pub content: ::core::option::Option<::prost_types::Any>,
     #[prost(message, repeated, tag = "2")]

@@ -6,7 +6,7 @@ pub mod query_server {
         dead_code,
         missing_docs,
         clippy::wildcard_imports,
-        clippy::let_unit_value,
+        clippy::let_unit_value
     )]
     use tonic::codegen::*;
     /// Generated trait containing gRPC methods that should be implemented for use with QueryServer.
@@ -15,9 +15,7 @@ pub mod query_server {
         /// Parameters.
         async fn params(
             &self,
-            request: tonic::Request<
-                crate::cosmos::evm::feemarket::v1::QueryParamsRequest,
-            >,
+            request: tonic::Request<crate::cosmos::evm::feemarket::v1::QueryParamsRequest>,
         ) -> std::result::Result<
             tonic::Response<crate::cosmos::evm::feemarket::v1::QueryParamsResponse>,
             tonic::Status,
@@ -25,9 +23,7 @@ pub mod query_server {
         /// The current base fee.
         async fn base_fee(
             &self,
-            request: tonic::Request<
-                crate::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
-            >,
+            request: tonic::Request<crate::cosmos::evm::feemarket::v1::QueryBaseFeeRequest>,
         ) -> std::result::Result<
             tonic::Response<crate::cosmos::evm::feemarket::v1::QueryBaseFeeResponse>,
             tonic::Status,
@@ -35,9 +31,7 @@ pub mod query_server {
         /// Gas that the last block reported.
         async fn block_gas(
             &self,
-            request: tonic::Request<
-                crate::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
-            >,
+            request: tonic::Request<crate::cosmos::evm::feemarket::v1::QueryBlockGasRequest>,
         ) -> std::result::Result<
             tonic::Response<crate::cosmos::evm::feemarket::v1::QueryBlockGasResponse>,
             tonic::Status,
@@ -65,10 +59,7 @@ pub mod query_server {
                 max_encoding_message_size: None,
             }
         }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
+        pub fn with_interceptor<F>(inner: T, interceptor: F) -> InterceptedService<Self, F>
         where
             F: tonic::service::Interceptor,
         {
@@ -123,16 +114,13 @@ pub mod query_server {
                 "/feemarket.v1.Query/Params" => {
                     #[allow(non_camel_case_types)]
                     struct ParamsSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<
-                        crate::cosmos::evm::feemarket::v1::QueryParamsRequest,
-                    > for ParamsSvc<T> {
+                    impl<T: Query>
+                        tonic::server::UnaryService<
+                            crate::cosmos::evm::feemarket::v1::QueryParamsRequest,
+                        > for ParamsSvc<T>
+                    {
                         type Response = crate::cosmos::evm::feemarket::v1::QueryParamsResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<
@@ -140,9 +128,7 @@ pub mod query_server {
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::params(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::params(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -171,16 +157,13 @@ pub mod query_server {
                 "/feemarket.v1.Query/BaseFee" => {
                     #[allow(non_camel_case_types)]
                     struct BaseFeeSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<
-                        crate::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
-                    > for BaseFeeSvc<T> {
+                    impl<T: Query>
+                        tonic::server::UnaryService<
+                            crate::cosmos::evm::feemarket::v1::QueryBaseFeeRequest,
+                        > for BaseFeeSvc<T>
+                    {
                         type Response = crate::cosmos::evm::feemarket::v1::QueryBaseFeeResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<
@@ -188,9 +171,7 @@ pub mod query_server {
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::base_fee(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::base_fee(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -219,16 +200,13 @@ pub mod query_server {
                 "/feemarket.v1.Query/BlockGas" => {
                     #[allow(non_camel_case_types)]
                     struct BlockGasSvc<T: Query>(pub Arc<T>);
-                    impl<
-                        T: Query,
-                    > tonic::server::UnaryService<
-                        crate::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
-                    > for BlockGasSvc<T> {
+                    impl<T: Query>
+                        tonic::server::UnaryService<
+                            crate::cosmos::evm::feemarket::v1::QueryBlockGasRequest,
+                        > for BlockGasSvc<T>
+                    {
                         type Response = crate::cosmos::evm::feemarket::v1::QueryBlockGasResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
+                        type Future = BoxFuture<tonic::Response<Self::Response>, tonic::Status>;
                         fn call(
                             &mut self,
                             request: tonic::Request<
@@ -236,9 +214,7 @@ pub mod query_server {
                             >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Query>::block_gas(&inner, request).await
-                            };
+                            let fut = async move { <T as Query>::block_gas(&inner, request).await };
                             Box::pin(fut)
                         }
                     }
@@ -264,25 +240,16 @@ pub mod query_server {
                     };
                     Box::pin(fut)
                 }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
+                _ => Box::pin(async move {
+                    let mut response = http::Response::new(tonic::body::Body::default());
+                    let headers = response.headers_mut();
+                    headers.insert(
+                        tonic::Status::GRPC_STATUS,
+                        (tonic::Code::Unimplemented as i32).into(),
+                    );
+                    headers.insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+                    Ok(response)
+                }),
             }
         }
     }

@@ -26,10 +26,8 @@ pub struct DefaultNodeInfo {
     pub default_node_id: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub listen_addr: ::prost::alloc::string::String,
-    /// The chain's id.
     #[prost(string, tag = "4")]
     pub network: ::prost::alloc::string::String,
-    /// The version of CometBFT whose shapes are served.
     #[prost(string, tag = "5")]
     pub version: ::prost::alloc::string::String,
     #[prost(bytes = "vec", tag = "6")]

@@ -33,7 +33,6 @@ impl ::prost::Name for BlockId {
         "/tendermint.types.BlockID".into()
     }
 }
-/// A block's header. Hashes are those of the Ethereum header.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Header {
     #[prost(message, optional, tag = "1")]
@@ -48,7 +47,6 @@ pub struct Header {
     pub last_block_id: ::core::option::Option<BlockId>,
     #[prost(bytes = "vec", tag = "6")]
     pub last_commit_hash: ::prost::alloc::vec::Vec<u8>,
-    /// The root of the transactions.
     #[prost(bytes = "vec", tag = "7")]
     pub data_hash: ::prost::alloc::vec::Vec<u8>,
     #[prost(bytes = "vec", tag = "8")]
@@ -57,10 +55,8 @@ pub struct Header {
     pub next_validators_hash: ::prost::alloc::vec::Vec<u8>,
     #[prost(bytes = "vec", tag = "10")]
     pub consensus_hash: ::prost::alloc::vec::Vec<u8>,
-    /// The root of the state.
     #[prost(bytes = "vec", tag = "11")]
     pub app_hash: ::prost::alloc::vec::Vec<u8>,
-    /// The root of the receipts.
     #[prost(bytes = "vec", tag = "12")]
     pub last_results_hash: ::prost::alloc::vec::Vec<u8>,
     #[prost(bytes = "vec", tag = "13")]
@@ -80,7 +76,6 @@ impl ::prost::Name for Header {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Data {
-    /// Each a TxRaw: Ethereum ones are in the SDK's envelope.
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub txs: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
@@ -94,7 +89,6 @@ impl ::prost::Name for Data {
         "/tendermint.types.Data".into()
     }
 }
-/// What validators did wrong: nothing. One node makes all blocks.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EvidenceList {
     #[prost(message, repeated, tag = "1")]
@@ -110,7 +104,6 @@ impl ::prost::Name for EvidenceList {
         "/tendermint.types.EvidenceList".into()
     }
 }
-/// Its kinds are left out, as there is never any.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Evidence {}
 impl ::prost::Name for Evidence {
@@ -123,7 +116,6 @@ impl ::prost::Name for Evidence {
         "/tendermint.types.Evidence".into()
     }
 }
-/// That the block before is final: its height and hash. Nobody signs.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Commit {
     #[prost(int64, tag = "1")]
@@ -132,7 +124,6 @@ pub struct Commit {
     pub round: i32,
     #[prost(message, optional, tag = "3")]
     pub block_id: ::core::option::Option<BlockId>,
-    /// Always empty.
     #[prost(message, repeated, tag = "4")]
     pub signatures: ::prost::alloc::vec::Vec<CommitSig>,
 }
@@ -188,7 +179,6 @@ impl ::prost::Name for Block {
         "/tendermint.types.Block".into()
     }
 }
-/// What was signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum BlockIdFlag {
@@ -221,7 +211,6 @@ impl BlockIdFlag {
         }
     }
 }
-/// The bounds of a block, and what validators agree on.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConsensusParams {
     #[prost(message, optional, tag = "1")]
@@ -247,10 +236,8 @@ impl ::prost::Name for ConsensusParams {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlockParams {
-    /// Always -1: nothing but its gas bounds a block.
     #[prost(int64, tag = "1")]
     pub max_bytes: i64,
-    /// The gas limit of the Ethereum header.
     #[prost(int64, tag = "2")]
     pub max_gas: i64,
 }
@@ -264,7 +251,6 @@ impl ::prost::Name for BlockParams {
         "/tendermint.types.BlockParams".into()
     }
 }
-/// All 0: there is no evidence of anything.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EvidenceParams {
     #[prost(int64, tag = "1")]
@@ -316,7 +302,6 @@ impl ::prost::Name for VersionParams {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AbciParams {
-    /// Always 0: there are no votes.
     #[prost(int64, tag = "1")]
     pub vote_extensions_enable_height: i64,
 }
