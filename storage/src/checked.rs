@@ -15,8 +15,8 @@ use std::ops::Range;
 use crc32fast::Hasher;
 use heed::{MdbError, PutFlags, RwTxn};
 
-use crate::primitive::DecodeError;
 use crate::table::Table;
+use trie::primitive::DecodeError;
 
 /// Bytes of payload under one checksum, unless a table has smaller chunks.
 pub(crate) const CHUNK_BYTES: usize = 16 * 1024;

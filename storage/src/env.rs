@@ -26,11 +26,11 @@ use crate::disk_space::{DATA_FILE, has_disk_space, is_short_write};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::folders::{OPEN_FOLDER_MODE, make_folder, sync_folder};
 use crate::kind::Kind;
-use crate::primitive::DecodeError;
 use crate::reader_table::{MAX_READERS, ReaderTable};
 use crate::readers::{Lease, Readers};
 use crate::snapshot::ReadTxn;
 use crate::table::Table;
+use trie::primitive::DecodeError;
 
 /// Maximum tables per environment: at most 11 are used, the rest is reserved for later formats.
 const MAX_TABLES: u32 = 32;

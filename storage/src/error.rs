@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use heed::MdbError;
 
 use crate::kind::Kind;
-pub use crate::primitive::DecodeError;
+pub use trie::primitive::DecodeError;
 
 /// Why an environment or a home folder could not be opened.
 #[derive(Debug, thiserror::Error)]

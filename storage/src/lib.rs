@@ -1,10 +1,10 @@
-//! LMDB environments, tables, codecs and the state trie. This crate does not depend on `node`.
+//! LMDB environments, their tables and codecs. This crate does not depend on `node`.
 //!
 //! - [`ChainDb`]: the `chain` environment, to which every block is appended and synced. It is
 //!   authoritative.
 //! - [`IndexDb`]: the `index` environment, flat state, history, trie records and lookups, flushed
 //!   in bulk; it can be rebuilt from the chain.
-//! - [`trie`]: the Merkle-Patricia state trie as a function from changes to a root and records.
+//! - [`trie`]: the crate of the state trie, a function from changes to a root and records.
 //! - [`HomeLock`]: the lock of a home folder.
 //! - [`prefetch`]: prefetches memory that will be read soon.
 //!
@@ -71,21 +71,18 @@ mod env;
 mod error;
 mod folders;
 #[cfg(test)]
+#[path = "../trie/src/history.rs"]
 mod history;
 mod home;
 mod index;
 mod kind;
-mod prefetch;
-mod primitive;
 mod reader_table;
 mod readers;
 mod receipt;
 mod rows;
 mod snapshot;
 mod sorted_index;
-mod state;
 mod table;
-pub mod trie;
 
 pub use chain::{
     BlockRecord, CHAIN_FORMAT, CHAIN_MAP_BYTES_DEFAULT, ChainDb, ChainOptions, ChainReader,
@@ -99,9 +96,11 @@ pub use index::{
     FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader,
     PostingKey,
 };
-pub use prefetch::prefetch;
 pub use reader_table::MAX_READERS;
 pub use receipt::{ReceiptOutcome, StoredReceipt};
 pub use sorted_index::SortedIndex;
-pub use state::{Account, AccountChange, StateChanges, StateRead, address_order};
-pub use trie::{LiveTrie, TrieCheckpoint, TrieUpdates, update_state_root};
+pub use trie;
+pub use trie::{
+    Account, AccountChange, LiveTrie, StateChanges, StateRead, TrieCheckpoint, TrieUpdates,
+    address_order, prefetch, update_state_root,
+};

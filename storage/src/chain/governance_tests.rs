@@ -1,8 +1,8 @@
 //! History, rollback and damage of governance rows.
 
 use super::*;
+use crate::StateChanges;
 use crate::chain::{BlockRecord, ChainDb, ChainOptions, OpenError};
-use crate::state::StateChanges;
 
 const OPTIONS: ChainOptions = ChainOptions { map_bytes: 4 << 20 };
 

@@ -8,7 +8,7 @@ use heed::RwTxn;
 
 use super::ChainDb;
 use crate::error::{DecodeError, ReadError, WriteError};
-use crate::primitive::put_counted_bytes;
+use trie::primitive::put_counted_bytes;
 
 /// Prefix of the keys of callers, which keeps them apart from the keys of this crate.
 pub(super) const CALLER_KEY_PREFIX: &[u8] = b"user.";

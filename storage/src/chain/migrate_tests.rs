@@ -9,7 +9,7 @@ use crate::chain::{BLOCK_TABLES, BlockRecord, CHAIN_FORMAT, ChainOptions, KIND, 
 use crate::env::{Environment, Opened};
 use crate::kind::Kind;
 use crate::receipt::{ReceiptOutcome, StoredReceipt};
-use crate::state::{Account, AccountChange, StateChanges};
+use crate::{Account, AccountChange, StateChanges};
 
 const OPTIONS: ChainOptions = ChainOptions { map_bytes: 64 << 20 };
 /// First block and count of blocks: some batches of the size that tests have.

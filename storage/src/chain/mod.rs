@@ -18,13 +18,13 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes};
 use heed::RwTxn;
 
+use crate::StateChanges;
 use crate::checked::{CheckedTable, RowFormat};
 use crate::codec;
 use crate::env::{EnvStats, Environment, Opened};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::kind::Kind;
 use crate::receipt::StoredReceipt;
-use crate::state::StateChanges;
 use crate::table::{KeyRange, Table};
 
 pub use governance::{GovernanceItems, GovernanceKey, GovernanceRow};

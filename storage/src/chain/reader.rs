@@ -6,12 +6,12 @@ use alloy_primitives::{Address, B256, Bytes};
 use heed::{AnyTls, RoTxn};
 
 use super::Tables;
+use crate::StateChanges;
 use crate::checked::{CheckedRow, CheckedTable};
 use crate::codec;
 use crate::error::{DecodeError, ReadError};
 use crate::receipt::StoredReceipt;
 use crate::snapshot::ReadTxn;
-use crate::state::StateChanges;
 use crate::table::KeyRange;
 
 /// A row that every block between the first and the head has.

@@ -2,8 +2,8 @@
 
 use alloy_primitives::{Address, B256, Bytes, Log};
 
-use crate::primitive::{DecodeError, Input, put_count, put_counted_bytes, put_varint};
 use crate::receipt::{ReceiptOutcome, StoredReceipt};
+use trie::primitive::{DecodeError, Input, put_count, put_counted_bytes, put_varint};
 
 /// Outcome tag: reverted or halted.
 const FAILED: u8 = 0;

@@ -2,10 +2,10 @@
 
 use alloy_primitives::{Bytes, KECCAK256_EMPTY, U256};
 
-use crate::primitive::{
+use crate::{Account, AccountChange, StateChanges};
+use trie::primitive::{
     DecodeError, Input, put_count, put_counted_bytes, put_counted_word, put_varint, put_word,
 };
-use crate::state::{Account, AccountChange, StateChanges};
 
 /// In the first byte of an account: the code hash follows.
 const HAS_CODE: u8 = 0x40;

@@ -3,17 +3,14 @@
 use std::fmt::Debug;
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, Log, U256};
-use alloy_trie::Nibbles;
-use alloy_trie::nodes::RlpNode;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::state::encode_account;
 use super::*;
-use crate::primitive::{DecodeError, put_varint};
 use crate::receipt::{ReceiptOutcome, StoredReceipt};
-use crate::state::{Account, AccountChange, StateChanges};
-use crate::trie::{Branch, Child, Leaf, Node, decode_node, encode_node, encode_path_key};
+use crate::{Account, AccountChange, StateChanges};
+use trie::primitive::{DecodeError, put_varint};
 
 fn b256() -> impl Strategy<Value = B256> {
     any::<[u8; 32]>().prop_map(B256::new)
@@ -78,46 +75,6 @@ fn receipts() -> impl Strategy<Value = Vec<StoredReceipt>> {
     vec(receipt, 0..5)
 }
 
-fn path(nibbles: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Nibbles> {
-    vec(0..16u8, nibbles).prop_map(Nibbles::from_nibbles)
-}
-
-fn leaf() -> impl Strategy<Value = Leaf> {
-    let plain = account().prop_map(|account| {
-        let account = Account { code_hash: KECCAK256_EMPTY, ..account };
-        let root = crate::trie::EMPTY_ROOT_HASH;
-        Bytes::from(alloy_rlp::encode(alloy_trie::TrieAccount::new(
-            account.nonce,
-            account.balance,
-            root,
-            account.code_hash,
-        )))
-    });
-    (path(0..=64), prop_oneof![bytes(1..110), plain]).prop_map(|(suffix, value)| {
-        Leaf::embedded(suffix, value.clone()).unwrap_or_else(|| {
-            let mut leaf = Leaf { suffix, value, reference: RlpNode::default() };
-            let mut rlp = Vec::new();
-            leaf.encode_rlp(&mut rlp);
-            leaf.reference = RlpNode::from_rlp(&rlp);
-            leaf
-        })
-    })
-}
-
-fn node() -> impl Strategy<Value = Node> {
-    let reference = prop_oneof![
-        b256().prop_map(|hash| RlpNode::word_rlp(&hash)),
-        vec(any::<u8>(), 0..32).prop_map(|rlp| RlpNode::from_raw(&rlp).unwrap()),
-    ];
-    let child = prop_oneof![reference.prop_map(Child::Node), leaf().prop_map(Child::Leaf)];
-    let branch = (path(0..=62), any::<u16>(), vec(child, 16)).prop_map(|(prefix, mask, all)| {
-        let mask = mask | 0x8001;
-        let children = all.into_iter().take(mask.count_ones() as usize).collect();
-        Node::Branch(Branch { prefix, mask, children })
-    });
-    prop_oneof![1 => leaf().prop_map(Node::Leaf), 3 => branch]
-}
-
 fn encoded<T: ?Sized>(encode: impl Fn(&mut Vec<u8>, &T), value: &T) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&mut out, value);
@@ -173,12 +130,6 @@ proptest! {
     }
 
     #[test]
-    fn nodes_round_trip(value in node(), damage in damage()) {
-        let decode = |bytes: &[u8]| decode_node(&Bytes::copy_from_slice(bytes));
-        check(&value, encode_node, decode, damage)?;
-    }
-
-    #[test]
     fn words_round_trip(value in word()) {
         let bytes = encoded(|out, word| encode_word(out, *word), &value);
         prop_assert_eq!(decode_word(&bytes), Ok(value));
@@ -207,22 +158,11 @@ proptest! {
         if let Ok(value) = decode_changes(shared.clone()) {
             prop_assert_eq!(&encoded(encode_changes, &value), &bytes);
         }
-        if let Ok(value) = decode_receipts(shared.clone()) {
+        if let Ok(value) = decode_receipts(shared) {
             prop_assert_eq!(&encoded(encode_receipts, &value[..]), &bytes);
-        }
-        if let Ok(value) = decode_node(&shared) {
-            prop_assert_eq!(&encoded(encode_node, &value), &bytes);
         }
     }
 
-    #[test]
-    fn path_keys_sort_parents_first(a in path(0..=64), b in path(0..=64)) {
-        let (key_a, key_b) = (encoded(encode_path_key, &a), encoded(encode_path_key, &b));
-        prop_assert_eq!(key_a == key_b, a == b);
-        if a != b && b.starts_with(&a) {
-            prop_assert!(key_a < key_b);
-        }
-    }
 }
 
 /// A count that exceeds the size of the value must not reserve memory.
@@ -260,6 +200,4 @@ fn layouts_are_as_documented() {
         logs: Vec::new(),
     };
     assert_eq!(encoded(encode_receipts, &[receipt][..]), [1, 2, 1, 0x88, 0xa4, 0x01, 0]);
-    let path = Nibbles::from_nibbles([1, 2, 3]);
-    assert_eq!(encoded(encode_path_key, &path), [0x12, 0x30, 3]);
 }

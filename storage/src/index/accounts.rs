@@ -12,12 +12,13 @@ use heed::RwTxn;
 use super::keys::{SLOT_KEY_BYTES, account_at_key, slot_at_key, slot_key};
 use super::runs::{AddedRun, NewRun, Runs};
 use super::{FlushBlock, Tables};
+use crate::AccountChange;
 use crate::codec;
 use crate::env::Environment;
 use crate::error::{DecodeError, WriteError};
-use crate::rows::Rows;
-use crate::state::AccountChange;
+use crate::rows;
 use crate::table::delete_prefix;
+use trie::rows::Rows;
 
 /// Position of a change: the first bytes of its address, its block, its index in the block.
 #[derive(Clone, Copy)]
@@ -150,7 +151,7 @@ impl Writer<'_> {
     }
 
     fn write_latest(&mut self, txn: &mut RwTxn<'_>) -> Result<(), WriteError> {
-        let written = self.latest.write(self.tables.accounts, txn, self.most);
+        let written = rows::write(&self.latest, self.tables.accounts, txn, self.most);
         self.latest.clear();
         written.map_err(|error| self.env.write_error(error))
     }
@@ -260,7 +261,7 @@ impl Writer<'_> {
     }
 
     fn write_latest_slots(&mut self, txn: &mut RwTxn<'_>) -> Result<(), WriteError> {
-        let written = self.latest_slots.write(self.tables.storage, txn, self.most_slots);
+        let written = rows::write(&self.latest_slots, self.tables.storage, txn, self.most_slots);
         self.latest_slots.clear();
         written.map_err(|error| self.env.write_error(error))
     }

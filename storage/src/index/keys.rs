@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 
 use crate::error::DecodeError;
-use crate::trie::{Nibbles, encode_path_key};
+use trie::{Nibbles, encode_path_key};
 
 /// Bytes of a key in `storage`, and of the part before the block number in `storage_history`.
 pub(super) const SLOT_KEY_BYTES: usize = 52;

@@ -9,22 +9,24 @@
 mod accounts;
 mod flush;
 mod keys;
+#[cfg(test)]
+mod oracle_tests;
 mod postings;
 mod reader;
 mod runs;
 #[cfg(test)]
 mod tests;
-mod trie;
+mod trie_records;
 
 use std::path::Path;
 
 use alloy_primitives::B256;
 
+use crate::StateChanges;
 use crate::checked::CheckedTable;
 use crate::env::{EnvStats, Environment, Opened};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::kind::Kind;
-use crate::state::StateChanges;
 use crate::table::Table;
 
 use postings::POSTING_KEY_BYTES;
@@ -219,7 +221,7 @@ impl IndexDb {
         for table in cleared {
             table.clear(&mut txn).map_err(|error| self.env.write_error(error))?;
         }
-        for key in [FLUSHED_KEY, trie::TRIE_KEY] {
+        for key in [FLUSHED_KEY, trie_records::TRIE_KEY] {
             tables.meta.table.delete(&mut txn, key).map_err(|error| self.env.write_error(error))?;
         }
         self.env.commit(txn)

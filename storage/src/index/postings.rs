@@ -6,8 +6,8 @@
 
 use alloy_primitives::{Address, B256};
 
-use crate::primitive::{DecodeError, Input, put_varint};
 use crate::receipt::StoredReceipt;
+use trie::primitive::{DecodeError, Input, put_varint};
 
 /// Maximum blocks in one posting: far less than a page, and more than one flush.
 pub(super) const MAX_POSTING_BLOCKS: usize = 256;

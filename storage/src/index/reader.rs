@@ -16,9 +16,9 @@ use crate::checked::CheckedTable;
 use crate::codec;
 use crate::error::{DecodeError, ReadError};
 use crate::snapshot::ReadTxn;
-use crate::state::{Account, StateRead};
 use crate::table::Table;
-use crate::trie::{Nibbles, Node, NodeRead, decode_node};
+use crate::{Account, StateRead};
+use trie::{Nibbles, Node, NodeRead, decode_node};
 
 /// A snapshot of the `index` environment. It may be sent to another thread. It pins the pages that
 /// it can see, so it should only be held for one request.

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
-use crate::state::{Account, AccountChange};
-use crate::trie::{EMPTY_ROOT_HASH, LiveTrie, MIN_TRIE_CACHE_BYTES};
+use crate::{Account, AccountChange};
+use trie::{EMPTY_ROOT_HASH, LiveTrie, MIN_TRIE_CACHE_BYTES};
 
 /// Enough for any history here.
 const MAP_BYTES: u64 = 64 << 20;
@@ -233,7 +233,7 @@ fn full_map_is_an_error_and_keeps_existing_data() {
 
 #[test]
 fn missing_code_is_an_error_for_execution() {
-    use crate::state::StateRead;
+    use crate::StateRead;
     let folder = tempfile::tempdir().unwrap();
     let reader = open(&folder).reader().unwrap();
     let empty = alloy_primitives::KECCAK256_EMPTY;
@@ -247,7 +247,7 @@ fn error_of_a_damaged_value_names_its_table() {
     let folder = tempfile::tempdir().unwrap();
     let index = open(&folder);
     let (address, slot, hash) = (address(1), U256::from(2), B256::repeat_byte(3));
-    let path = crate::trie::Nibbles::new();
+    let path = trie::Nibbles::new();
     let tables = &index.tables;
     let slot_key = keys::slot_key(address, slot);
     let mut txn = index.env.write().unwrap();

@@ -3,9 +3,10 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 30] = [
+pub(super) const LAYERS: [&str; 31] = [
     "crashdisk",
     "verify",
+    "trie",
     "storage",
     "platform",
     "proto",

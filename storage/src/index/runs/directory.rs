@@ -1,8 +1,8 @@
 //! The list of runs by level, and the progress of their merges.
 
 use super::{DIRECTORY, RunError, Runs};
-use crate::primitive::{DecodeError, Input, put_count, put_varint};
 use heed::{AnyTls, RoTxn, RwTxn};
+use trie::primitive::{DecodeError, Input, put_count, put_varint};
 
 /// One run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::page::{Page, Pages};
 use super::{FAN_IN, MIN_MERGE_ENTRIES, PIECE_BYTES, RunError, Runs, STEP_ENTRIES, page_key};
 use crate::env::Environment;
 use crate::error::{DecodeError, WriteError};
-use crate::rows::first_word;
+use trie::rows::first_word;
 
 /// Key and value.
 type Entry<'t> = (&'t [u8], &'t [u8]);

@@ -10,11 +10,11 @@ use alloy_trie::HashBuilder;
 use proptest::prelude::*;
 
 use super::*;
+use crate::dirty::{Arena as DirtyArena, Change as DirtyChange, DirtyTrie};
+use crate::hashing::hash_tries;
 use crate::history::{Model, apply, changes_of, step};
-use crate::trie::dirty::{Arena as DirtyArena, Change as DirtyChange, DirtyTrie};
-use crate::trie::hashing::hash_tries;
-use crate::trie::state::node_changes;
-use crate::trie::{
+use crate::state::node_changes;
+use crate::{
     Nibbles, Node, NodeRead, TrieUpdates, decode_node, encode_node, encode_path_key,
     state_root_from_scratch, update_state_root,
 };

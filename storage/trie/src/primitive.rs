@@ -15,9 +15,9 @@ pub struct DecodeError {
     pub at: usize,
 }
 
-/// The rest of a value that is being decoded.
+/// The rest of a value that is being decoded. Its methods fail if the value ends early or is not canonical.
 #[derive(Debug)]
-pub(crate) struct Input<'a> {
+pub struct Input<'a> {
     whole: &'a [u8],
     /// The buffer of `whole`, if parts of it may be shared instead of copied.
     owner: Option<&'a Bytes>,
@@ -26,24 +26,30 @@ pub(crate) struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// A value whose byte strings will share its buffer.
-    pub(crate) fn shared(owner: &'a Bytes) -> Self {
+    pub fn shared(owner: &'a Bytes) -> Self {
         Self { whole: owner, owner: Some(owner), at: 0 }
     }
 
     /// A value whose byte strings will be copied.
-    pub(crate) fn borrowed(whole: &'a [u8]) -> Self {
+    pub fn borrowed(whole: &'a [u8]) -> Self {
         Self { whole, owner: None, at: 0 }
     }
 
-    pub(crate) fn error(&self, what: &'static str) -> DecodeError {
+    /// An error at the current position.
+    #[inline]
+    pub fn error(&self, what: &'static str) -> DecodeError {
         DecodeError { what, at: self.at }
     }
 
-    pub(crate) fn remaining(&self) -> usize {
+    /// Number of bytes that are left.
+    #[inline]
+    pub fn remaining(&self) -> usize {
         self.whole.len() - self.at
     }
 
-    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+    /// The next `count` bytes.
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         if count > self.remaining() {
             return Err(self.error("value ends early"));
         }
@@ -52,25 +58,35 @@ impl<'a> Input<'a> {
         Ok(&self.whole[start..self.at])
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+    /// The next `N` bytes.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
+    /// The next byte.
+    #[inline]
+    pub fn byte(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
 
-    pub(crate) fn b256(&mut self) -> Result<B256, DecodeError> {
+    /// The next 32 bytes.
+    #[inline]
+    pub fn b256(&mut self) -> Result<B256, DecodeError> {
         Ok(B256::new(self.array()?))
     }
 
-    pub(crate) fn address(&mut self) -> Result<Address, DecodeError> {
+    /// The next 20 bytes.
+    #[inline]
+    pub fn address(&mut self) -> Result<Address, DecodeError> {
         Ok(Address::new(self.array()?))
     }
 
-    pub(crate) fn varint(&mut self) -> Result<u64, DecodeError> {
+    /// A LEB128 integer in its shortest form.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for index in 0..MAX_VARINT_BYTES {
             let byte = self.byte()?;
@@ -90,7 +106,7 @@ impl<'a> Input<'a> {
     }
 
     /// A count of items with at least `min_item_bytes` bytes each.
-    pub(crate) fn count(&mut self, min_item_bytes: usize) -> Result<usize, DecodeError> {
+    pub fn count(&mut self, min_item_bytes: usize) -> Result<usize, DecodeError> {
         let count = self.varint()?;
         let room = self.remaining() / min_item_bytes.max(1);
         usize::try_from(count)
@@ -100,13 +116,13 @@ impl<'a> Input<'a> {
     }
 
     /// Bytes counted by a varint.
-    pub(crate) fn counted_bytes(&mut self) -> Result<Bytes, DecodeError> {
+    pub fn counted_bytes(&mut self) -> Result<Bytes, DecodeError> {
         let count = self.count(1)?;
         self.bytes(count)
     }
 
     /// The next `count` bytes, shared or copied.
-    pub(crate) fn bytes(&mut self, count: usize) -> Result<Bytes, DecodeError> {
+    pub fn bytes(&mut self, count: usize) -> Result<Bytes, DecodeError> {
         let taken = self.take(count)?;
         Ok(self.owner.map_or_else(
             || Bytes::copy_from_slice(taken),
@@ -115,7 +131,7 @@ impl<'a> Input<'a> {
     }
 
     /// A word of `count` big-endian bytes without leading zeros.
-    pub(crate) fn word_of(&mut self, count: usize) -> Result<U256, DecodeError> {
+    pub fn word_of(&mut self, count: usize) -> Result<U256, DecodeError> {
         if count > 32 {
             return Err(self.error("word above 32 bytes"));
         }
@@ -127,18 +143,20 @@ impl<'a> Input<'a> {
     }
 
     /// A length byte, then that many bytes of a word.
-    pub(crate) fn counted_word(&mut self) -> Result<U256, DecodeError> {
+    pub fn counted_word(&mut self) -> Result<U256, DecodeError> {
         let count = usize::from(self.byte()?);
         self.word_of(count)
     }
 
     /// Fails if input is left.
-    pub(crate) fn finish(self) -> Result<(), DecodeError> {
+    pub fn finish(self) -> Result<(), DecodeError> {
         if self.remaining() == 0 { Ok(()) } else { Err(self.error("bytes after the value")) }
     }
 }
 
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+/// Appends a LEB128 integer.
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8 & 0x7f) | 0x80);
         value >>= 7;
@@ -146,21 +164,27 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
+/// Appends a number of items.
+#[inline]
+pub fn put_count(out: &mut Vec<u8>, count: usize) {
     put_varint(out, count as u64);
 }
 
-pub(crate) fn put_counted_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Appends the number of bytes, and the bytes.
+#[inline]
+pub fn put_counted_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_count(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
 /// Big-endian bytes without leading zeros; zero has no bytes.
-pub(crate) fn put_word(out: &mut Vec<u8>, word: U256) {
+pub fn put_word(out: &mut Vec<u8>, word: U256) {
     out.extend_from_slice(&word.to_be_bytes::<32>()[32 - word.byte_len()..]);
 }
 
-pub(crate) fn put_counted_word(out: &mut Vec<u8>, word: U256) {
+/// Appends a length byte, and that many bytes of a word.
+#[inline]
+pub fn put_counted_word(out: &mut Vec<u8>, word: U256) {
     out.push(word.byte_len() as u8);
     put_word(out, word);
 }

@@ -15,7 +15,7 @@ use super::dirty::{Arena, Change, DirtyTrie};
 use super::hashing::hash_tries;
 use super::state::node_changes;
 use super::*;
-use crate::state::{Account, AccountChange, StateChanges};
+use crate::{Account, AccountChange, StateChanges};
 
 /// Records of one state, as bytes; remembers which were read.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use super::arena::{Arena, Branch, Slot, nibbles};
 use super::path::{KEY_NIBBLES, Key, Path, packed_suffix};
 use super::rlp::{put_leaf, reference_len};
 use super::value::Value;
+use crate::PLAIN_ACCOUNT_END;
 use crate::primitive::{DecodeError, Input, put_counted_bytes};
-use crate::trie::PLAIN_ACCOUNT_END;
-use crate::trie::record as form;
+use crate::record as form;
 
 /// Maximum bytes of a value in a record: no state value is longer.
 const MAX_VALUE_BYTES: usize = super::value::MAX_VALUE_BYTES;

@@ -11,7 +11,7 @@ use super::node::{encode_extension, reference_of};
 use super::proof::account_proof;
 use super::state::update_state_root;
 use super::{Branch, Child, Nibbles, Node, NodeRead, TrieError, TrieUpdates};
-use crate::state::StateChanges;
+use crate::StateChanges;
 
 /// Collects the nodes of the trie with one root. Each is in the witness once.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::arena::{Arena, Slot};
 use super::path::{Key, Path, common, nibble};
 use super::record::take_record;
 use super::value::Value;
-use crate::trie::TrieError;
+use crate::TrieError;
 
 /// A trie to which changes are applied.
 #[derive(Debug)]

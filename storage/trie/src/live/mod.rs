@@ -32,7 +32,7 @@ use alloy_primitives::{B256, U256};
 
 use super::{EMPTY_ROOT_HASH, TrieError};
 use crate::prefetch;
-use crate::state::{AccountChange, StateChanges};
+use crate::{AccountChange, StateChanges};
 use apply::{Change, load_if_any, shared_prefix};
 use arena::{Arena, Slot};
 use evict::Hand;
@@ -42,8 +42,7 @@ use locate::Locate;
 use path::{Key, Path};
 use value::{Value, ValueBuffer};
 
-use checkpoint::Records;
-pub use checkpoint::TrieCheckpoint;
+pub use checkpoint::{Records, TrieCheckpoint};
 pub use nodes::LiveNodes;
 pub(super) use rlp::put_branch;
 

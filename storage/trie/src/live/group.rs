@@ -11,7 +11,7 @@ use super::arena::Slot;
 use super::path::Key;
 use super::value::{Value, ValueBuffer};
 use super::{Change, LiveTrie, RecordRead};
-use crate::trie::TrieError;
+use crate::TrieError;
 
 /// Minimum keys per group: enough that a level nearly always has eight messages to hash, and few
 /// enough that the nodes above them, about 700 bytes per key, stay in the second-level cache. Tests

@@ -2,7 +2,7 @@
 
 use alloy_primitives::B256;
 
-use crate::trie::Nibbles;
+use crate::Nibbles;
 
 /// A hashed address or slot.
 pub(super) type Key = [u8; 32];

@@ -6,7 +6,7 @@ use alloy_trie::TrieAccount;
 use alloy_trie::root as scratch;
 
 use super::EMPTY_ROOT_HASH;
-use crate::state::Account;
+use crate::Account;
 
 /// Root of a storage trie with these slots; zero values count as unset.
 pub fn storage_root_from_scratch(slots: impl IntoIterator<Item = (U256, U256)>) -> B256 {

@@ -18,9 +18,11 @@ pub struct TrieCheckpoint {
     /// Root of that state.
     pub state_root: B256,
     /// Hashed addresses whose earlier storage records are removed, ascending.
-    pub(crate) wiped: Vec<B256>,
-    pub(crate) accounts: Arc<Records>,
-    pub(crate) storages: Arc<Records>,
+    pub wiped: Vec<B256>,
+    /// Records of the account trie.
+    pub accounts: Arc<Records>,
+    /// Records of the storage tries.
+    pub storages: Arc<Records>,
 }
 
 impl TrieCheckpoint {
@@ -46,7 +48,7 @@ const RECORD_BYTES: usize = 300;
 
 /// Records of one table.
 #[derive(Debug, Default)]
-pub(crate) struct Records {
+pub struct Records {
     rows: Rows,
 }
 
@@ -60,7 +62,7 @@ impl Records {
     }
 
     /// Ascending by key, each key once.
-    pub(crate) const fn rows(&self) -> &Rows {
+    pub const fn rows(&self) -> &Rows {
         &self.rows
     }
 

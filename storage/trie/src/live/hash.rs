@@ -8,7 +8,7 @@ use alloy_primitives::B256;
 use super::arena::{Arena, Slot, nibbles, position};
 use super::path::{Key, nibble};
 use super::rlp::{put_branch, put_extension, put_leaf};
-use crate::trie::EMPTY_ROOT_HASH;
+use crate::EMPTY_ROOT_HASH;
 
 /// Number of levels of branches: a base is 0 to 63 nibbles down.
 const LEVELS: usize = 64;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::state::{Account, AccountChange, StateChanges};
+use crate::{Account, AccountChange, StateChanges};
 use alloy_primitives::{Address, U256, keccak256};
 use proptest::prelude::*;
 

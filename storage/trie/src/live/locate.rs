@@ -9,7 +9,7 @@ use super::RecordRead;
 use super::apply::{load, shared_prefix};
 use super::arena::{Arena, Slot};
 use super::path::{Key, Path, nibble};
-use crate::trie::TrieError;
+use crate::TrieError;
 
 /// Distance in keys between the prefetch for a step and the step.
 const AHEAD: usize = 8;

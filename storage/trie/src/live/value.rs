@@ -2,8 +2,8 @@
 
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 
-use crate::state::Account;
-use crate::trie::{EMPTY_ROOT_HASH, PLAIN_ACCOUNT_END};
+use crate::Account;
+use crate::{EMPTY_ROOT_HASH, PLAIN_ACCOUNT_END};
 
 /// Maximum bytes of a value: the RLP of an account, list header, nonce, balance and two hashes.
 pub(super) const MAX_VALUE_BYTES: usize = 2 + 9 + 33 + 33 + 33;

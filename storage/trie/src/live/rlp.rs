@@ -3,7 +3,7 @@
 use super::arena::nibbles;
 use super::path::{KEY_NIBBLES, Key, Path, packed_suffix};
 use super::value::Value;
-use crate::trie::PLAIN_ACCOUNT_END;
+use crate::PLAIN_ACCOUNT_END;
 
 /// In the first byte of a compact path: it is that of a leaf.
 const LEAF: u8 = 0x20;
@@ -65,12 +65,7 @@ pub(super) fn put_leaf(out: &mut Vec<u8>, key: &Key, depth: usize, value: Value<
 const MAX_BRANCH_BYTES: usize = 3 + 16 * 33 + 1;
 
 /// Appends the RLP of a branch node with these children.
-pub(in crate::trie) fn put_branch(
-    out: &mut Vec<u8>,
-    mask: u16,
-    embedded: u16,
-    references: &[[u8; 32]],
-) {
+pub(crate) fn put_branch(out: &mut Vec<u8>, mask: u16, embedded: u16, references: &[[u8; 32]]) {
     let mut payload = 17 + 32 * mask.count_ones() as usize;
     if embedded != 0 {
         for (nibble, reference) in nibbles(mask).zip(references) {

@@ -2,31 +2,36 @@
 //!
 //! An update is a function from the nodes of the parent state and the changes of a block to the new
 //! root and the changed records. It has no state, so layers of unflushed blocks can be placed
-//! between it and the
-//! `index` environment ([`TrieUpdates::get`]).
+//! between it and the `index` environment of the crate `storage` ([`TrieUpdates::get`]).
 //!
 //! A record is a branch with its prefix (the extension, if any, is part of the record) and its
 //! leaves. A child that is a branch is another record, one nibble further. Only the root record of
 //! a trie may be a leaf. So there are about 0.35 records per account, and moving a branch never
 //! moves the records below it.
 //!
-//! This module must never read anything but nodes, or hash single messages that can be hashed in a
+//! This crate must never read anything but nodes, or hash single messages that can be hashed in a
 //! batch.
 
+mod account;
 mod audit;
 mod decode_node;
 mod dirty;
 #[cfg(test)]
 mod encode_node;
 mod hashing;
+#[cfg(test)]
+mod history;
 mod live;
 mod node;
-#[cfg(test)]
-mod oracle_tests;
 mod ordered;
+mod prefetch;
+pub mod primitive;
 mod proof;
 mod range;
+#[cfg(test)]
+mod record_tests;
 mod root;
+pub mod rows;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -40,17 +45,21 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 
-pub(crate) use decode_node::{PLAIN_ACCOUNT_END, decode_node, encode_path_key, record};
+use decode_node::{PLAIN_ACCOUNT_END, record};
+pub use decode_node::{decode_node, encode_path_key};
 #[cfg(test)]
-pub(crate) use encode_node::encode_node;
+use encode_node::encode_node;
 
+pub use account::{Account, AccountChange, StateChanges, StateRead, address_order};
 pub use alloy_trie::{EMPTY_ROOT_HASH, Nibbles};
 pub use audit::{VerifiedTrie, verify_state_trie};
 pub use live::{
-    LiveNodes, LiveTrie, MIN_TRIE_CACHE_BYTES, RecordRead, TRIE_CACHE_BYTES_DEFAULT, TrieCheckpoint,
+    LiveNodes, LiveTrie, MIN_TRIE_CACHE_BYTES, RecordRead, Records, TRIE_CACHE_BYTES_DEFAULT,
+    TrieCheckpoint,
 };
 pub use node::{Branch, Child, Leaf, Node};
 pub use ordered::{ordered_root, ordered_root_with};
+pub use prefetch::prefetch;
 pub use proof::{AccountProof, StorageProof, account_proof};
 pub use range::leaves_from;
 pub use root::{state_root_from_scratch, storage_root_from_scratch};

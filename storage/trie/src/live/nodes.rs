@@ -7,7 +7,7 @@ use alloy_primitives::{B256, Bytes};
 use super::arena::Slot;
 use super::record::{put_branch_record, put_root_leaf_record};
 use super::{LiveTrie, RecordRead};
-use crate::trie::{Nibbles, Node, NodeRead, TrieError, decode_node, encode_path_key};
+use crate::{Nibbles, Node, NodeRead, TrieError, decode_node, encode_path_key};
 
 /// Nodes of the newest state of a [`LiveTrie`], in memory or not.
 #[derive(Debug)]

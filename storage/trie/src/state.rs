@@ -10,7 +10,7 @@ use super::root::trie_account;
 use super::updates::{NodeChanges, StorageUpdates};
 use super::walk::{decode_account, load, value};
 use super::{EMPTY_ROOT_HASH, Nibbles, NodeRead, TrieError, TrieUpdates};
-use crate::state::{AccountChange, StateChanges};
+use crate::{AccountChange, StateChanges};
 
 /// Hashed keys of a block's changes: addresses, then the slots of each account.
 struct Keys {

@@ -47,7 +47,7 @@ const MAX_PATH_NIBBLES: u8 = 64;
 
 /// Key of the node at `path`: the nibbles, two per byte, the last half zero if their number is odd,
 /// then their number. A node sorts before those below it.
-pub(crate) fn encode_path_key(out: &mut Vec<u8>, path: &Nibbles) {
+pub fn encode_path_key(out: &mut Vec<u8>, path: &Nibbles) {
     out.extend_from_slice(&path.pack());
     out.push(path.len() as u8);
 }
@@ -104,7 +104,11 @@ fn take_child(input: &mut Input<'_>) -> Result<Child, DecodeError> {
     }
 }
 
-pub(crate) fn decode_node(bytes: &Bytes) -> Result<Node, DecodeError> {
+/// Decodes a record.
+///
+/// # Errors
+/// If the bytes are not the encoding of a record.
+pub fn decode_node(bytes: &Bytes) -> Result<Node, DecodeError> {
     let mut input = Input::shared(bytes);
     let node = match input.byte()? {
         LEAF => {

@@ -7,8 +7,9 @@ use alloy_primitives::B256;
 
 use super::{IndexDb, IndexReader, Tables};
 use crate::error::{DecodeError, ReadError, WriteError};
+use crate::rows;
 use crate::table::delete_prefix;
-use crate::trie::{RecordRead, TrieCheckpoint};
+use trie::{RecordRead, TrieCheckpoint};
 
 /// Key in `meta`: number of the block whose state the trie records have (u64 big-endian), then its
 /// state root.
@@ -38,7 +39,7 @@ impl IndexDb {
             [(account_trie, &checkpoint.accounts), (storage_trie, &checkpoint.storages)]
         {
             let rows = records.rows();
-            rows.write(table, &mut txn, rows.len()).map_err(error)?;
+            rows::write(rows, table, &mut txn, rows.len()).map_err(error)?;
         }
         let mut value = [0; 40];
         value[..8].copy_from_slice(&checkpoint.number.to_be_bytes());

@@ -12,8 +12,8 @@ use proptest::prelude::*;
 
 use super::walk::decode_account;
 use super::*;
+use crate::StateChanges;
 use crate::history::{changes_of, step};
-use crate::state::StateChanges;
 
 /// All records of a state.
 #[derive(Default)]

@@ -1,7 +1,6 @@
 //! The incremental trie compared with one built from scratch, over random histories.
 //!
-//! As in the program `evmd`, nodes of unflushed blocks come from their updates, and older ones from
-//! the
+//! As in the program `evmd`, nodes of unflushed blocks come from their updates, and older ones from the
 //! `index` environment, so every record passes the codec.
 
 use std::sync::Arc;
@@ -9,11 +8,14 @@ use std::sync::Arc;
 use alloy_primitives::{B256, keccak256};
 use proptest::prelude::*;
 
-use super::*;
+use super::{FlushBlock, IndexDb, IndexOptions, IndexReader};
+use crate::StateChanges;
 use crate::error::ReadError;
 use crate::history::{Model, apply, changes_of, step};
-use crate::index::{FlushBlock, IndexDb, IndexOptions, IndexReader};
-use crate::state::StateChanges;
+use trie::{
+    EMPTY_ROOT_HASH, LiveTrie, MIN_TRIE_CACHE_BYTES, Nibbles, Node, NodeRead, TrieUpdates,
+    state_root_from_scratch, update_state_root,
+};
 
 /// Enough for any history here.
 const MAP_BYTES: u64 = 64 << 20;

@@ -1,0 +1,145 @@
+//! Round trips of records, and decoding of damaged bytes.
+
+use std::fmt::Debug;
+
+use alloy_primitives::{B256, Bytes, KECCAK256_EMPTY, U256};
+use alloy_trie::nodes::RlpNode;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::primitive::DecodeError;
+
+fn b256() -> impl Strategy<Value = B256> {
+    any::<[u8; 32]>().prop_map(B256::new)
+}
+
+/// Words of every length, short ones as often as long ones.
+fn word() -> impl Strategy<Value = U256> {
+    (any::<[u8; 32]>(), 0..=256usize).prop_map(|(bytes, shift)| {
+        U256::from_be_bytes(bytes).checked_shr(shift).unwrap_or_default()
+    })
+}
+
+fn varint() -> impl Strategy<Value = u64> {
+    (any::<u64>(), 0..64u32).prop_map(|(value, shift)| value >> shift)
+}
+
+fn bytes(length: std::ops::Range<usize>) -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), length).prop_map(Bytes::from)
+}
+
+fn account() -> impl Strategy<Value = Account> {
+    let code_hash = prop_oneof![Just(KECCAK256_EMPTY), b256()];
+    (varint(), word(), code_hash).prop_map(|(nonce, balance, code_hash)| Account {
+        nonce,
+        balance,
+        code_hash,
+    })
+}
+
+fn path(nibbles: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Nibbles> {
+    vec(0..16u8, nibbles).prop_map(Nibbles::from_nibbles)
+}
+
+fn leaf() -> impl Strategy<Value = Leaf> {
+    let plain = account().prop_map(|account| {
+        let account = Account { code_hash: KECCAK256_EMPTY, ..account };
+        let root = EMPTY_ROOT_HASH;
+        Bytes::from(alloy_rlp::encode(alloy_trie::TrieAccount::new(
+            account.nonce,
+            account.balance,
+            root,
+            account.code_hash,
+        )))
+    });
+    (path(0..=64), prop_oneof![bytes(1..110), plain]).prop_map(|(suffix, value)| {
+        Leaf::embedded(suffix, value.clone()).unwrap_or_else(|| {
+            let mut leaf = Leaf { suffix, value, reference: RlpNode::default() };
+            let mut rlp = Vec::new();
+            leaf.encode_rlp(&mut rlp);
+            leaf.reference = RlpNode::from_rlp(&rlp);
+            leaf
+        })
+    })
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    let reference = prop_oneof![
+        b256().prop_map(|hash| RlpNode::word_rlp(&hash)),
+        vec(any::<u8>(), 0..32).prop_map(|rlp| RlpNode::from_raw(&rlp).unwrap()),
+    ];
+    let child = prop_oneof![reference.prop_map(Child::Node), leaf().prop_map(Child::Leaf)];
+    let branch = (path(0..=62), any::<u16>(), vec(child, 16)).prop_map(|(prefix, mask, all)| {
+        let mask = mask | 0x8001;
+        let children = all.into_iter().take(mask.count_ones() as usize).collect();
+        Node::Branch(Branch { prefix, mask, children })
+    });
+    prop_oneof![1 => leaf().prop_map(Node::Leaf), 3 => branch]
+}
+
+fn encoded<T: ?Sized>(encode: impl Fn(&mut Vec<u8>, &T), value: &T) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out, value);
+    out
+}
+
+/// The value round-trips; every shorter string is refused; a changed byte is refused, or results in
+/// the only encoding of another value.
+fn check<T: PartialEq + Debug>(
+    value: &T,
+    encode: impl Fn(&mut Vec<u8>, &T),
+    decode: impl Fn(&[u8]) -> Result<T, DecodeError>,
+    (at, flip): (prop::sample::Index, u8),
+) -> Result<(), TestCaseError> {
+    let bytes = encoded(&encode, value);
+    prop_assert_eq!(&decode(&bytes).unwrap(), value);
+    for length in 0..bytes.len() {
+        prop_assert!(decode(&bytes[..length]).is_err(), "cut to {} of {}", length, bytes.len());
+    }
+    let mut damaged = bytes;
+    let at = at.index(damaged.len());
+    damaged[at] ^= flip;
+    if let Ok(other) = decode(&damaged) {
+        prop_assert_eq!(encoded(&encode, &other), damaged);
+    }
+    Ok(())
+}
+
+/// Position and change of a damaged byte.
+fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {
+    (any::<prop::sample::Index>(), 1..=255u8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nodes_round_trip(value in node(), damage in damage()) {
+        let decode = |bytes: &[u8]| decode_node(&Bytes::copy_from_slice(bytes));
+        check(&value, encode_node, decode, damage)?;
+    }
+
+    #[test]
+    fn any_bytes_are_a_record_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+        if let Ok(value) = decode_node(&Bytes::copy_from_slice(&bytes)) {
+            prop_assert_eq!(&encoded(encode_node, &value), &bytes);
+        }
+    }
+
+    #[test]
+    fn path_keys_sort_parents_first(a in path(0..=64), b in path(0..=64)) {
+        let (key_a, key_b) = (encoded(encode_path_key, &a), encoded(encode_path_key, &b));
+        prop_assert_eq!(key_a == key_b, a == b);
+        if a != b && b.starts_with(&a) {
+            prop_assert!(key_a < key_b);
+        }
+    }
+}
+
+/// The example of `docs/storage-format.md`.
+#[test]
+fn path_key_is_as_documented() {
+    let path = Nibbles::from_nibbles([1, 2, 3]);
+    assert_eq!(encoded(encode_path_key, &path), [0x12, 0x30, 3]);
+}

@@ -1,0 +1,113 @@
+//! Rows of one table, ascending by key, which are written in bulk.
+
+/// Reserved capacity, as a multiple of the number of rows. Unused capacity takes address space, not
+/// memory.
+const SPARE: usize = 8;
+
+/// Position of a row in the bytes: key, then value.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// The first word of the key, padded with zeros: most keys differ in it.
+    first: u64,
+    start: usize,
+    key: u32,
+    /// [`GONE`] for a removed row.
+    value: u32,
+}
+
+/// Length of the value of a row that is removed.
+const GONE: u32 = u32::MAX;
+
+/// Rows to be written and removed.
+#[derive(Debug, Default)]
+pub struct Rows {
+    bytes: Vec<u8>,
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    /// Number of rows.
+    pub const fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Bytes held.
+    pub const fn bytes(&self) -> usize {
+        self.bytes.len() + size_of::<Row>() * self.rows.len()
+    }
+
+    /// Removes all rows, but keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
+    /// Removes all rows and reserves memory for `rows` rows and `bytes` bytes, and for a few more rows the next
+    /// time, so that hundreds of megabytes are not allocated again for them. Memory that is too small is released
+    /// first, because growing it would copy what it held.
+    pub fn make_room(&mut self, rows: usize, bytes: usize) {
+        self.clear();
+        let spare = rows + rows / SPARE;
+        if self.rows.capacity() < rows {
+            self.rows = Vec::with_capacity(spare);
+        }
+        if self.bytes.capacity() < rows * bytes {
+            self.bytes = Vec::with_capacity(spare * bytes);
+        }
+    }
+
+    /// Adds a row, whose key and value are appended.
+    pub fn put(&mut self, key: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        key(&mut self.bytes);
+        let key = self.bytes.len() - start;
+        value(&mut self.bytes);
+        let value = (self.bytes.len() - start - key) as u32;
+        self.push(start, key, value);
+    }
+
+    /// Adds the removal of a key's row.
+    pub fn remove(&mut self, key: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        key(&mut self.bytes);
+        self.push(start, self.bytes.len() - start, GONE);
+    }
+
+    #[inline]
+    fn push(&mut self, start: usize, key: usize, value: u32) {
+        let first = first_word(&self.bytes[start..start + key]);
+        self.rows.push(Row { first, start, key: key as u32, value });
+    }
+
+    /// Sorts by key. A written row takes precedence over its removal.
+    pub fn sort(&mut self) {
+        let mut rows = std::mem::take(&mut self.rows);
+        let rest = |row: &Row| (self.key(row), row.value == GONE);
+        rows.sort_unstable_by(|a, b| a.first.cmp(&b.first).then_with(|| rest(a).cmp(&rest(b))));
+        let same = |a: &Row, b: &Row| a.first == b.first && self.key(a) == self.key(b);
+        rows.dedup_by(|later, first| same(later, first));
+        self.rows = rows;
+    }
+
+    /// Key, and value or `None` if the row is removed.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.rows.iter().map(|row| (self.key(row), self.value(row)))
+    }
+
+    fn key(&self, row: &Row) -> &[u8] {
+        &self.bytes[row.start..row.start + row.key as usize]
+    }
+
+    fn value(&self, row: &Row) -> Option<&[u8]> {
+        let start = row.start + row.key as usize;
+        (row.value != GONE).then(|| &self.bytes[start..start + row.value as usize])
+    }
+}
+
+/// The first word of a key, padded with zeros. Keys ascend by it, and then by the whole key.
+pub fn first_word(key: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let length = key.len().min(word.len());
+    word[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(word)
+}
