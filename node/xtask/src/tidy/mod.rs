@@ -2,6 +2,7 @@
 //! that its tests can plant violations in a small tree.
 
 mod architecture;
+mod crate_size;
 mod cycles;
 mod layers;
 mod references;
@@ -33,8 +34,9 @@ impl fmt::Display for Violation {
 }
 
 /// All checks.
-const CHECKS: [fn(&Tree) -> Vec<Violation>; 8] = [
+const CHECKS: [fn(&Tree) -> Vec<Violation>; 9] = [
     architecture::check,
+    crate_size::check,
     layers::check,
     cycles::check,
     references::check,
