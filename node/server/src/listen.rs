@@ -7,14 +7,16 @@
 mod access;
 mod body;
 mod compress;
-mod connection;
 mod escape_quotes;
 mod reserve;
 
 pub use access::Access;
 pub use reserve::MAX_RESERVED;
 
-use crate::compression::accepts_gzip;
+use crate::{
+    compression::accepts_gzip,
+    connection::{self, Hold, Open, Requests, Socket, Timeouts},
+};
 use axum::{
     Router,
     body::Body,
@@ -24,9 +26,9 @@ use axum::{
     },
     response::IntoResponse,
 };
-use body::UnreadPieces;
+use body::{MAX_SLOW_TIME, UnreadPieces};
 use budget::{Account, Budget, Evictable, Held, Resource};
-use connection::Connection;
+use escape_quotes::Escape;
 use hyper::body::Body as _;
 use hyper::{
     body::Incoming,
@@ -42,11 +44,12 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     task::{JoinHandle, JoinSet},
@@ -61,6 +64,10 @@ pub const MAX_NAME_MESSAGE_BYTES: usize = 16 * 1024;
 const STOP_WAIT: Duration = Duration::from_secs(2);
 /// The wait after a failed accept, such as too many open files.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
+/// A connection without a complete request, or over HTTP/2 without traffic, for this long is closed. Clients reconnect.
+const MAX_IDLE: Duration = Duration::from_secs(120);
+/// Timeouts of a connection.
+const TIMEOUTS: Timeouts = Timeouts { idle: MAX_IDLE, slow: MAX_SLOW_TIME };
 /// Maximum bytes of the head of a request, and of the next request that is read ahead, over HTTP/1.1.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Maximum concurrent gRPC requests of one connection.
@@ -152,12 +159,10 @@ pub struct Peer {
     address: IpAddr,
     evictable: Arc<Evictable>,
     unread: UnreadPieces,
-    /// The next bytes belong to the body of a request, or to a WebSocket.
-    content: AtomicBool,
-    /// The number of HTTP/1.1 requests without a complete response.
-    open: AtomicUsize,
-    /// hyper may hold bytes that the socket has not accepted.
-    unflushed: AtomicBool,
+    /// The requests over HTTP/1.1.
+    requests: Arc<Requests>,
+    /// The last request asks for another protocol, so the next bytes may belong to a WebSocket.
+    upgrade_requested: AtomicBool,
     /// `None` for a connection of the reserve.
     _connection: Option<Held>,
 }
@@ -251,18 +256,16 @@ impl Shared {
             address: from,
             evictable: Arc::clone(&evictable),
             unread: UnreadPieces::default(),
-            content: AtomicBool::new(false),
-            open: AtomicUsize::new(0),
-            unflushed: AtomicBool::new(false),
+            requests: Arc::default(),
+            upgrade_requested: AtomicBool::new(false),
             _connection: place,
         });
         let is_http = matches!(self.protocol, Protocol::Http { .. });
-        let io = TokioIo::new(Connection::new(stream, Arc::clone(&peer), is_http));
         let served = async {
             if is_http {
-                self.serve_http(io, &peer, stop).await
+                self.serve_http(stream, &peer, stop).await
             } else {
-                self.serve_grpc(io, &peer, stop).await
+                self.serve_grpc(stream, &peer, stop).await
             }
         };
         let ended = match reserved {
@@ -273,7 +276,8 @@ impl Shared {
             }
             None => tokio::select! {
                 ended = served => ended,
-                () = peer.unread.slow() => Ok(()),
+                // What waits for a window of HTTP/2 never reaches the socket, which finds other slow clients.
+                () = peer.unread.slow(), if !is_http => Ok(()),
             },
         };
         if let Err(error) = ended {
@@ -283,15 +287,16 @@ impl Shared {
 
     async fn serve_http(
         self: &Arc<Self>,
-        io: TokioIo<Connection>,
+        stream: TcpStream,
         peer: &Arc<Peer>,
         mut stop: watch::Receiver<bool>,
     ) -> hyper::Result<()> {
+        let io = http1_socket(stream, peer);
         let service = service_fn(|request| {
             // Not inside the response future, because the HTTP library may read a part of the body before it
             // polls that future.
-            peer.begin(&request);
-            Arc::clone(self).answer(Arc::clone(peer), Some(peer.open()), request)
+            let open = peer.begin(&request);
+            Arc::clone(self).answer(Arc::clone(peer), Some(open), request)
         });
         let connection = http1::Builder::new()
             .max_buf_size(MAX_HEAD_BYTES)
@@ -307,10 +312,12 @@ impl Shared {
 
     async fn serve_grpc(
         self: &Arc<Self>,
-        io: TokioIo<Connection>,
+        stream: TcpStream,
         peer: &Arc<Peer>,
         mut stop: watch::Receiver<bool>,
     ) -> hyper::Result<()> {
+        let socket = connection::http2(stream, &peer.evictable, TIMEOUTS);
+        let io = TokioIo::new(socket.layer(Hold(Arc::clone(peer))));
         let (shared, peer) = (Arc::clone(self), Arc::clone(peer));
         let service =
             service_fn(move |request| Arc::clone(&shared).answer(Arc::clone(&peer), None, request));
@@ -378,6 +385,9 @@ impl Shared {
             response = self.compress(&account, accepts_gzip, response).await;
         }
         drop(turn);
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            peer.requests.upgrade();
+        }
         // A streaming request continues as long as its response.
         let kept = is_stream.then_some(received);
         let mut response = self.account_response(&account, peer, (open, kept), response)?;
@@ -416,48 +426,27 @@ impl Shared {
     }
 }
 
-/// A request without a complete response, until this is dropped. The body of the response holds it.
-#[derive(Debug)]
-struct Open(Arc<Peer>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, SeqCst);
-    }
+/// The socket of a client over HTTP/1.1. It holds the permit of the connection, and a WebSocket keeps it.
+fn http1_socket(
+    stream: TcpStream,
+    peer: &Arc<Peer>,
+) -> TokioIo<impl AsyncRead + AsyncWrite + Unpin + Send + 'static> {
+    let (nothing, escape) = (bytes::Bytes::new(), Escape::new(Arc::clone(peer)));
+    let socket = connection::http1(stream, nothing, &peer.requests, &peer.evictable, TIMEOUTS);
+    TokioIo::new(socket.layer(escape))
 }
 
 impl Peer {
-    /// The head of a request has arrived.
-    fn begin(&self, request: &Request<Incoming>) {
-        let is_upgrade = request.headers().contains_key(UPGRADE);
-        self.content.store(is_upgrade || !request.body().is_end_stream(), SeqCst);
-    }
-
-    /// The body of a well-formed request has been read to its end.
-    fn end_body(&self) {
-        self.content.store(false, SeqCst);
+    /// The head of a request has arrived. The request is open until hyper has taken its response.
+    fn begin(&self, request: &Request<Incoming>) -> Open {
+        self.upgrade_requested.store(request.headers().contains_key(UPGRADE), Relaxed);
+        self.requests.open(request.body().is_end_stream())
     }
 
     /// Whether the next bytes belong to the head of a request. If a body was not read to its end, this is
     /// unknown until the next head.
     fn expects_head(&self) -> bool {
-        !self.content.load(SeqCst)
-    }
-
-    /// Counts the request as open until hyper has taken its response.
-    fn open(self: &Arc<Self>) -> Open {
-        self.open.fetch_add(1, SeqCst);
-        Open(Arc::clone(self))
-    }
-
-    fn set_unflushed(&self, unflushed: bool) {
-        self.unflushed.store(unflushed, SeqCst);
-    }
-
-    /// Whether a request has been received and the socket has not accepted its whole response.
-    fn is_response_pending(&self) -> bool {
-        let is_pending = self.open.load(SeqCst) > 0 || self.unflushed.load(SeqCst);
-        is_pending && !self.content.load(SeqCst)
+        !self.upgrade_requested.load(Relaxed) && !self.requests.is_body_unread()
     }
 
     const fn is_reserved(&self) -> bool {

@@ -153,7 +153,7 @@ fn upgrade(
     client.flow.account_to(&client.account);
     let opened = websocket.set((hyper::upgrade::on(request), Arc::clone(client)));
     opened.expect("hyper reads no request after one that opens a WebSocket");
-    progress.upgrade();
+    progress.requests.upgrade();
     let mut response = Response::new(ReplyBody::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
@@ -205,13 +205,13 @@ async fn post(
         // The client is gone.
         Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
     };
-    progress.body_read();
+    progress.requests.body_read();
     match front.respond(client, body, Transport::Http).await {
         Respond::Reply(reply) if reply.len() >= MIN_COMPRESSED_BYTES => {
             large(front, client, progress, reply, accepts_gzip).await
         }
         Respond::Reply(reply) => {
-            progress.answer(reply.len());
+            progress.respond(reply.len());
             respond(StatusCode::OK, JSON, reply.finish(&Untaken::of(&client.account)))
         }
         Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),
@@ -242,7 +242,7 @@ async fn large(
     if let Some(compressed) = compressed {
         pieces = counted(vec![compressed], &untaken);
     }
-    progress.answer(pieces.iter().map(Bytes::len).sum());
+    progress.respond(pieces.iter().map(Bytes::len).sum());
     let body = ReplyBody::pieces(pieces);
     let mut response = respond(StatusCode::OK, JSON, body);
     let headers = response.headers_mut();

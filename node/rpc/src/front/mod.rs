@@ -26,7 +26,7 @@ pub(crate) use untaken::{Gathered, Untaken};
 pub(crate) use websocket::Subscriber;
 
 use self::{
-    connection::{Connection, Progress},
+    connection::{Connection, Progress, into_parts, new_connection},
     large_bodies::{LARGE_BODY_BYTES, LargeBodies},
     threads::{Room, Seat},
 };
@@ -47,7 +47,10 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use jsonrpsee::Methods;
 use rpc_eth::method::Caller;
-use server::access::{Hosts, Origins};
+use server::{
+    access::{Hosts, Origins},
+    connection::Timeouts,
+};
 use std::{
     future::poll_fn,
     io,
@@ -139,8 +142,7 @@ pub(crate) struct Front {
     subscription_ids: Arc<subscribe::Ids>,
     max_subscriptions: u32,
     request_bytes_max: usize,
-    idle_max: Duration,
-    slow_max: Duration,
+    timeouts: Timeouts,
 }
 
 /// A connection's place among all, released when dropped.
@@ -188,8 +190,10 @@ impl Front {
             subscription_ids: Arc::default(),
             max_subscriptions: config.max_subscriptions,
             request_bytes_max: config.max_request_bytes as usize,
-            idle_max: Duration::from_secs(config.idle_timeout_s),
-            slow_max: Duration::from_secs(config.slow_client_s),
+            timeouts: Timeouts {
+                idle: Duration::from_secs(config.idle_timeout_s),
+                slow: Duration::from_secs(config.slow_client_s),
+            },
         }
     }
 
@@ -273,7 +277,7 @@ impl Front {
         let _ = stream.set_nodelay(true);
         let rate = Arc::new(self.dispatcher.rates.connection());
         let id = self.next_id.fetch_add(1, Relaxed);
-        let flow = Arc::clone(&progress.flow);
+        let flow = Arc::default();
         let client = Arc::new(Client { id, address, rate, endpoint, flow, account });
         Some(Socket { stream, read: Bytes::new(), client, progress, place })
     }
@@ -310,13 +314,12 @@ impl Front {
         let lost = |error| tracing::debug!(%error, %address, "a connection was lost to its thread");
         let stream = TcpStream::from_std(stream).map_err(lost).ok()?;
         let seated = place.seat.room();
-        let times = (self.idle_max, self.slow_max);
-        let io = Connection::new(stream, read, Arc::clone(&progress), times, Some(place));
+        let io = new_connection(stream, read, &progress, self.timeouts, place);
         let websocket = OnceLock::new();
         let service = service_fn(|request: hyper::Request<Incoming>| {
             http::serve(&self, &client, &progress, &websocket, request)
         });
-        let mut connection = http1::Builder::new()
+        let mut serving = http1::Builder::new()
             .half_close(false)
             .max_buf_size(MAX_READ_BYTES)
             .max_header_size(MAX_HEAD_BYTES)
@@ -325,9 +328,9 @@ impl Front {
         let to_move = || {
             let elsewhere =
                 seated.is_some_and(|seated| seated != room(&client.endpoint, &progress));
-            elsewhere && progress.is_between_requests()
+            elsewhere && progress.requests.is_between_requests()
         };
-        let ended_or_to_move = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+        let ended_or_to_move = poll_fn(|cx| match Pin::new(&mut serving).poll(cx) {
             Poll::Pending if to_move() => Poll::Ready(None),
             polled => polled.map(Some),
         });
@@ -336,22 +339,20 @@ impl Front {
             biased;
             ended = ended_or_to_move => ended,
             () = stopped(&mut stop) => {
-                Pin::new(&mut connection).graceful_shutdown();
-                Some((&mut connection).await)
+                Pin::new(&mut serving).graceful_shutdown();
+                Some((&mut serving).await)
             }
         };
         match ended {
             None => {
-                let parts = connection.into_parts().expect("it is no WebSocket");
-                let (stream, rest, place) =
-                    parts.io.into_inner().into_parts().map_err(lost).ok()?;
-                let place = place.expect("it was given one");
+                let parts = serving.into_parts().expect("it is no WebSocket");
+                let (stream, rest, place) = into_parts(parts.io.into_inner()).map_err(lost).ok()?;
                 let read = joined(parts.read_buf, rest);
                 return Some(Socket { stream, read, client, progress, place });
             }
             Some(Err(error)) => tracing::debug!(%error, %address, "a connection ended early"),
             Some(Ok(())) => {
-                drop(connection);
+                drop(serving);
                 if let Some((upgrade, client)) = websocket.into_inner() {
                     // Boxed, because connections of HTTP, which are many, would be as large.
                     Box::pin(websocket::serve(Arc::clone(&self), client, upgrade, stop)).await;
@@ -428,8 +429,9 @@ async fn refuse(mut stream: TcpStream, limit: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::Response;
+    use hyper::{Response, server::conn::http1::Builder};
     use rpc_types::text::Json;
+    use server::connection::{Requests, http1};
     use std::{convert::Infallible, sync::Mutex};
     use tokio::io::AsyncReadExt;
 
@@ -444,7 +446,8 @@ mod tests {
     /// body at once.
     #[tokio::test]
     async fn a_connection_taken_from_hyper_has_sent_its_whole_response() {
-        const TIMES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(60));
+        const TIMEOUTS: Timeouts =
+            Timeouts { idle: Duration::from_secs(60), slow: Duration::from_secs(60) };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let counts = [1, 7, 8, 9, 15, 16, 17, 18, 33, 200];
         let sizes = [16_384, 16_402, 20_000, 33_000];
@@ -453,23 +456,23 @@ mod tests {
             let result = Json::from_text(vec![b'7'; bytes]);
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (socket, _) = listener.accept().await.unwrap();
-            let progress = Arc::<Progress>::default();
-            let io = Connection::new(socket, Bytes::new(), Arc::clone(&progress), TIMES, None);
+            let (requests, evictable) = (Arc::<Requests>::default(), Arc::default());
+            let io = http1(socket, Bytes::new(), &requests, &evictable, TIMEOUTS);
             let mut reply = Reply::default();
             (0..results).for_each(|_| reply.answer("1", Ok(result.clone())));
             let length = reply.len();
             let body = Mutex::new(Some(reply.finish(&Untaken::default())));
             let service = service_fn(|_: hyper::Request<Incoming>| {
                 let mut body = body.lock().unwrap().take().unwrap();
-                body.hold(progress.open(true));
+                body.hold(requests.open(true));
                 std::future::ready(Ok::<_, Infallible>(Response::new(body)))
             });
-            let mut connection = http1::Builder::new().serve_connection(TokioIo::new(io), service);
+            let mut connection = Builder::new().serve_connection(TokioIo::new(io), service);
             let taking = async {
                 poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
                     Poll::Pending => {
                         let asked = body.lock().unwrap().is_none();
-                        let complete = asked && progress.is_between_requests();
+                        let complete = asked && requests.is_between_requests();
                         if complete { Poll::Ready(()) } else { Poll::Pending }
                     }
                     Poll::Ready(ended) => panic!("{ended:?}"),

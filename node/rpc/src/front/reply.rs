@@ -1,14 +1,12 @@
 //! A response's body: pieces of JSON, the large ones shared with the caches that hold them.
 
-use super::{
-    connection::Open,
-    untaken::{self, Untaken},
-};
+use super::untaken::{self, Untaken};
 use crate::subscribe::Start;
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
 use jsonrpsee::types::ErrorObject;
 use rpc_types::{error::Error, text::Json};
+use server::connection::Open;
 use std::{
     convert::Infallible,
     pin::Pin,

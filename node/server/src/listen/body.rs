@@ -1,10 +1,11 @@
 //! Bodies of requests and responses, whose memory is accounted to the client: from the first byte of a request
 //! to its response, and until a response has been written.
 
-use super::{Account, Open, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
+use super::{Account, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
+use crate::connection::Open;
 use axum::{
     body::Body,
-    http::{Request, Response, StatusCode, header::UPGRADE},
+    http::{Request, Response, StatusCode},
 };
 use budget::{Held, Refused, accounted};
 use bytes::{Buf, Bytes};
@@ -28,7 +29,7 @@ use tonic::Code;
 /// Maximum time to receive the body of a request (CometBFT's `read_timeout`).
 const MAX_BODY_TIME: Duration = Duration::from_secs(10);
 /// Maximum time for a client to read one piece of a response.
-const MAX_SLOW_TIME: Duration = Duration::from_secs(20);
+pub(super) const MAX_SLOW_TIME: Duration = Duration::from_secs(20);
 /// Size of such a piece in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Interval of the progress checks.
@@ -87,9 +88,7 @@ impl Shared {
                     return Ok(());
                 }
             }
-            if !head.headers.contains_key(UPGRADE) {
-                peer.end_body();
-            }
+            peer.requests.body_read();
             Ok(())
         };
         match tokio::time::timeout(MAX_BODY_TIME, read).await {
@@ -119,7 +118,7 @@ impl Shared {
         &self,
         account: &Arc<Account>,
         peer: &Arc<Peer>,
-        request: (Option<Open>, Option<Received>),
+        (open, received): (Option<Open>, Option<Received>),
         response: Response<Body>,
     ) -> Result<Response<Body>, Box<Response<Body>>> {
         let (head, mut body) = response.into_parts();
@@ -149,7 +148,8 @@ impl Shared {
             account: Arc::clone(account),
             peer: Arc::clone(peer),
             free_bytes: self.free_bytes(),
-            _request: request,
+            open,
+            _received: received,
         };
         for frame in first {
             accounted.push(frame).map_err(|refused| self.no_memory(refused))?;
@@ -171,7 +171,7 @@ enum Broken {
     Memory(Refused),
 }
 
-/// The bytes that the client of a connection has not read.
+/// The bytes that the client of a connection has not read. Over HTTP/1.1 the socket itself finds a slow client.
 #[derive(Debug)]
 pub(super) struct UnreadPieces {
     pieces: AtomicUsize,
@@ -241,7 +241,8 @@ struct AccountedBody {
     account: Arc<Account>,
     peer: Arc<Peer>,
     free_bytes: usize,
-    _request: (Option<Open>, Option<Received>),
+    open: Option<Open>,
+    _received: Option<Received>,
 }
 
 impl fmt::Debug for AccountedBody {
@@ -284,6 +285,8 @@ impl hyper::body::Body for AccountedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         loop {
             if let Some(frame) = self.frames.pop_front() {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.open.iter().for_each(|open| open.handed_over(bytes));
                 return Poll::Ready(Some(Ok(frame)));
             }
             match Pin::new(&mut self.body).poll_frame(cx) {

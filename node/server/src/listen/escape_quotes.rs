@@ -6,23 +6,55 @@
 //! request must not be changed: inserted bytes would be parsed as the start of the next request, which a proxy
 //! may send for another client ([`super::Peer::expects_head`]).
 
+use super::Peer;
+use crate::connection::{Layer, Socket};
 use bytes::{Buf, Bytes};
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 use tokio::io::ReadBuf;
 
 const METHOD: &[u8] = b"GET ";
 
 /// The position of a connection within its requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Escape {
+    peer: Arc<Peer>,
     /// The request line of a GET continues in the next read.
     in_line: bool,
     /// Bytes that did not fit into the buffer of the reader.
     left: Bytes,
 }
 
+impl Layer for Escape {
+    fn poll_read<S: Socket>(
+        &mut self,
+        inner: &mut S,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.give(buffer) {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(inner).poll_read(cx, buffer))?;
+        if self.peer.expects_head() {
+            self.take(buffer, before);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl Escape {
+    pub(super) const fn new(peer: Arc<Peer>) -> Self {
+        Self { peer, in_line: false, left: Bytes::new() }
+    }
+
     /// Moves the remaining bytes into the buffer. Returns whether there were any.
-    pub(super) fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         if self.left.is_empty() {
             return false;
         }
@@ -33,7 +65,7 @@ impl Escape {
     }
 
     /// Escapes the bytes that were just read, which start at `before`.
-    pub(super) fn take(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
+    fn take(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
         let read = &buffer.filled()[before..];
         if read.is_empty() || !(self.in_line || read.starts_with(METHOD)) {
             return;

@@ -498,3 +498,23 @@ async fn idle_connection_is_closed() {
     let mut client = TcpStream::connect(server.address).await.unwrap();
     assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
 }
+
+/// Bytes that make no complete request do not keep a connection.
+#[tokio::test(start_paused = true)]
+async fn connection_whose_request_is_never_complete_is_closed() {
+    let server = served().await;
+    let mut client = TcpStream::connect(server.address).await.unwrap();
+    let request = got("/");
+    // One byte each 30 seconds would take longer than this.
+    let mut bytes = request.bytes();
+    let sending = async {
+        for byte in bytes.by_ref() {
+            if client.write_all(&[byte]).await.is_err() {
+                break;
+            }
+            sleep(MAX_IDLE / 4).await;
+        }
+    };
+    sending.await;
+    assert!(bytes.len() > request.len() / 2, "it was closed after {} bytes", bytes.len());
+}
