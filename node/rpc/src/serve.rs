@@ -2,14 +2,15 @@
 
 use crate::{
     dispatch::Dispatcher,
-    front::{Endpoint, Front, Seats, Threads},
+    front::{Endpoint, Front, Listening, Seats, Threads},
     meter::CallMeter,
 };
 use config::JsonRpc;
 use pipeline::Fault;
 use rpc_eth::Context;
+use server::{accept::accept, stop::Stop};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{net::TcpListener, task::JoinHandle};
 
 /// Longest wait at the end for calls in flight.
 const STOP_WAIT: Duration = Duration::from_secs(3);
@@ -21,7 +22,7 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Servers {
     listening: [JoinHandle<()>; 2],
-    stop: watch::Sender<bool>,
+    stop: Stop,
     /// Where HTTP (and WebSocket) is served.
     pub address: SocketAddr,
     /// Where WebSocket alone is served.
@@ -39,7 +40,7 @@ pub struct Servers {
 pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault> {
     let dispatcher = Arc::new(Dispatcher::new(context, config));
     let calls = dispatcher.meter();
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopping) = Stop::new();
     let (http, address) = bind(config.address).await?;
     let (ws, ws_address) = bind(config.ws_address).await?;
     let threads = Threads::start(config.threads());
@@ -49,9 +50,9 @@ pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault>
     let sweeping = tokio::spawn(sweep(Arc::clone(&dispatcher)));
     let front = Arc::new(Front::new(dispatcher, &threads, config));
     let listen = |listener, api, http| {
-        let endpoint = Arc::new(Endpoint::new(api, http));
-        let (front, threads) = (Arc::clone(&front), Arc::clone(&threads));
-        tokio::spawn(front.listen(listener, endpoint, threads, stopped.clone()))
+        let endpoint = Endpoint::new(api, http);
+        let listening = Listening::new(&front, endpoint, &threads, stopping.clone());
+        tokio::spawn(accept(listener, Arc::new(listening), stopping.clone()))
     };
     let listening = [listen(http, &config.api, true), listen(ws, &config.ws_api, false)];
     Ok(Servers { listening, stop, address, ws_address, calls, threads, sweeping })
@@ -87,7 +88,7 @@ impl Servers {
     pub async fn stop(self) {
         let Self { mut listening, stop, threads, sweeping, .. } = self;
         sweeping.abort();
-        stop.send_replace(true);
+        stop.signal();
         let ended = async {
             for listening in &mut listening {
                 // A panic there has been reported.

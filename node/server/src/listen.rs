@@ -14,8 +14,10 @@ pub use access::Access;
 pub use reserve::MAX_RESERVED;
 
 use crate::{
+    accept::{Serve, Tasks, accept, admit},
     compression::accepts_gzip,
     connection::{self, Hold, Open, Requests, Socket, Timeouts},
+    stop::{Stop, Stopping},
 };
 use axum::{
     Router,
@@ -51,9 +53,8 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
-    task::{JoinHandle, JoinSet},
-    time::sleep,
+    sync::Semaphore,
+    task::JoinHandle,
 };
 use tonic::Code;
 use tower::ServiceExt;
@@ -62,8 +63,6 @@ use tower::ServiceExt;
 pub const MAX_NAME_MESSAGE_BYTES: usize = 16 * 1024;
 /// Maximum wait at shutdown for responses in flight.
 const STOP_WAIT: Duration = Duration::from_secs(2);
-/// The wait after a failed accept, such as too many open files.
-const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 /// A connection without a complete request, or over HTTP/2 without traffic, for this long is closed. Clients reconnect.
 const MAX_IDLE: Duration = Duration::from_secs(120);
 /// Timeouts of a connection.
@@ -118,24 +117,12 @@ const STREAMING_PATH: &str = "/grpc.reflection.";
 /// The health checks of gRPC.
 const GRPC_HEALTH_PATH: &str = "/grpc.health.v1.Health/";
 
-/// For tasks that outlive their HTTP request, such as WebSockets: the shutdown of the server waits for them, up
-/// to a limit, so that they can send a close frame.
-#[derive(Clone, Debug)]
-pub struct Stopping(watch::Receiver<bool>);
-
-impl Stopping {
-    /// Ready when the server is shutting down.
-    pub async fn wait(&mut self) {
-        is_stopping(&mut self.0).await;
-    }
-}
-
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
     /// The address of the server.
     pub address: SocketAddr,
-    stop: watch::Sender<bool>,
+    stop: Stop,
     task: JoinHandle<()>,
 }
 
@@ -177,7 +164,7 @@ pub async fn serve(
     let fault = |source| Fault::Socket { what: format!("{what} on {}", bounds.address), source };
     let listener = TcpListener::bind(bounds.address).await.map_err(fault)?;
     let address = listener.local_addr().map_err(fault)?;
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopping) = Stop::new();
     let shared = Arc::new(Shared {
         budget: Arc::clone(budget),
         connections: bounds.connections,
@@ -187,21 +174,21 @@ pub async fn serve(
         body: bounds.body,
         protocol: bounds.protocol,
         router,
-        stopping: Stopping(stopped.clone()),
+        stopping: stopping.clone(),
     });
-    Ok(Server { address, stop, task: tokio::spawn(shared.accept(listener, stopped)) })
+    Ok(Server { address, stop, task: tokio::spawn(accept(listener, shared, stopping)) })
 }
 
 impl Server {
     /// Stops the server. Responses in flight are completed, up to a limit.
     pub async fn stop(self) {
         let Self { stop, mut task, .. } = self;
-        stop.send_replace(true);
+        stop.signal();
         let ended = async {
             // A panic of the task has already been reported.
             let _ = (&mut task).await;
             // WebSockets have tasks of their own, each with a receiver.
-            stop.closed().await;
+            stop.all_stopped().await;
         };
         if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
             task.abort();
@@ -209,48 +196,27 @@ impl Server {
     }
 }
 
-/// Ready when the server is shutting down.
-async fn is_stopping(stop: &mut watch::Receiver<bool>) {
-    // An error means that the server was dropped, which also stops it.
-    let _ = stop.wait_for(|stop| *stop).await;
+impl Serve for Shared {
+    type Moved = Infallible;
+
+    fn start(self: &Arc<Self>, tasks: &mut Tasks<Infallible>, stream: TcpStream, from: SocketAddr) {
+        let shared = Arc::clone(self);
+        tasks.spawn(async move {
+            shared.serve(stream, from.ip()).await;
+            None
+        });
+    }
+
+    fn resume(self: &Arc<Self>, _: &mut Tasks<Infallible>, moved: Infallible) {
+        match moved {}
+    }
 }
 
 impl Shared {
-    async fn accept(self: Arc<Self>, listener: TcpListener, stop: watch::Receiver<bool>) {
-        let mut connections = JoinSet::new();
-        let mut stopping = stop.clone();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                // A panic of the task has already been reported.
-                Some(_) = connections.join_next() => continue,
-                () = is_stopping(&mut stopping) => break,
-            };
-            match accepted {
-                Ok((stream, from)) => {
-                    // A failure only increases latency.
-                    let _ = stream.set_nodelay(true);
-                    let serving = Arc::clone(&self).serve(stream, from.ip(), stop.clone());
-                    connections.spawn(serving);
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "cannot accept a connection");
-                    tokio::select! {
-                        () = sleep(ACCEPT_WAIT) => {}
-                        () = is_stopping(&mut stopping) => break,
-                    }
-                }
-            }
-        }
-        drop(listener);
-        while connections.join_next().await.is_some() {}
-    }
-
     /// Serves one connection to its end.
-    async fn serve(self: Arc<Self>, stream: TcpStream, from: IpAddr, stop: watch::Receiver<bool>) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, from: IpAddr) {
         let evictable = Arc::<Evictable>::default();
-        let is_proxy = self.budget.proxies.contains(from);
-        let place = self.connections.acquire_as(from, is_proxy, 1, &evictable).ok();
+        let place = admit(&self.budget, &self.connections, from, &evictable).ok();
         let reserved = place.is_none().then(|| self.reserve.enter(from, &evictable));
         let peer = Arc::new(Peer {
             address: from,
@@ -263,9 +229,9 @@ impl Shared {
         let is_http = matches!(self.protocol, Protocol::Http { .. });
         let served = async {
             if is_http {
-                self.serve_http(stream, &peer, stop).await
+                self.serve_http(stream, &peer).await
             } else {
-                self.serve_grpc(stream, &peer, stop).await
+                self.serve_grpc(stream, &peer).await
             }
         };
         let ended = match reserved {
@@ -289,8 +255,8 @@ impl Shared {
         self: &Arc<Self>,
         stream: TcpStream,
         peer: &Arc<Peer>,
-        mut stop: watch::Receiver<bool>,
     ) -> hyper::Result<()> {
+        let mut stopping = self.stopping.clone();
         let io = http1_socket(stream, peer);
         let service = service_fn(|request| {
             // Not inside the response future, because the HTTP library may read a part of the body before it
@@ -305,7 +271,7 @@ impl Shared {
         let mut connection = pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended,
-            () = is_stopping(&mut stop) => connection.as_mut().graceful_shutdown(),
+            () = stopping.wait() => connection.as_mut().graceful_shutdown(),
         }
         connection.await
     }
@@ -314,8 +280,8 @@ impl Shared {
         self: &Arc<Self>,
         stream: TcpStream,
         peer: &Arc<Peer>,
-        mut stop: watch::Receiver<bool>,
     ) -> hyper::Result<()> {
+        let mut stopping = self.stopping.clone();
         let socket = connection::http2(stream, &peer.evictable, TIMEOUTS);
         let io = TokioIo::new(socket.layer(Hold(Arc::clone(peer))));
         let (shared, peer) = (Arc::clone(self), Arc::clone(peer));
@@ -330,7 +296,7 @@ impl Shared {
         let mut connection: Pin<&mut _> = pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended,
-            () = is_stopping(&mut stop) => connection.as_mut().graceful_shutdown(),
+            () = stopping.wait() => connection.as_mut().graceful_shutdown(),
         }
         connection.await
     }

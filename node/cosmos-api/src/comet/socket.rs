@@ -25,7 +25,7 @@ use axum::{
 use budget::{Account, Held, Usage};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use server::listen::Stopping;
+use server::stop::Stopping;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::time::{Instant, interval_at, timeout};
 

@@ -12,6 +12,7 @@ mod connection;
 mod flow;
 mod http;
 mod large_bodies;
+mod listen;
 mod reply;
 mod threads;
 mod untaken;
@@ -19,6 +20,7 @@ mod websocket;
 
 pub(crate) use flow::Flow;
 pub(crate) use large_bodies::Turn;
+pub(crate) use listen::Listening;
 pub(crate) use reply::Reply;
 pub use threads::Seats;
 pub(crate) use threads::Threads;
@@ -28,7 +30,8 @@ pub(crate) use websocket::Subscriber;
 use self::{
     connection::{Connection, Progress, into_parts, new_connection},
     large_bodies::{LARGE_BODY_BYTES, LargeBodies},
-    threads::{Room, Seat},
+    listen::room,
+    threads::Seat,
 };
 use crate::{
     dispatch::{Dispatcher, Respond, Transport},
@@ -50,26 +53,17 @@ use rpc_eth::method::Caller;
 use server::{
     access::{Hosts, Origins},
     connection::Timeouts,
+    stop::Stopping,
 };
 use std::{
     future::poll_fn,
-    io,
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     pin::Pin,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, OnceLock, atomic::AtomicU64},
     task::Poll,
     time::Duration,
 };
-use tokio::{
-    io::AsyncWriteExt,
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    task::JoinSet,
-    time::{Instant, sleep_until},
-};
+use tokio::net::TcpStream;
 
 /// Bytes in which a call begins with `{`. A body that does not is treated as a batch until it is parsed, so
 /// that megabytes of spaces are not searched where sockets are served.
@@ -78,8 +72,6 @@ const MAX_LEADING_SPACE: usize = 128;
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// Maximum bytes that are read at a time.
 const MAX_READ_BYTES: usize = 128 * 1024;
-/// How long to wait after a failure to accept, such as too many open files.
-const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
 /// What is served where.
 #[derive(Debug)]
@@ -154,26 +146,13 @@ struct Place {
 
 /// A connection that no thread serves yet, or that is to be served by another thread.
 #[derive(Debug)]
-struct Socket {
+pub(crate) struct Socket {
     stream: std::net::TcpStream,
     /// What was read from it and is not answered.
     read: Bytes,
     client: Arc<Client>,
     progress: Arc<Progress>,
     place: Place,
-}
-
-impl Socket {
-    /// Where it is to be served.
-    fn room(&self) -> Room {
-        room(&self.client.endpoint, &self.progress)
-    }
-}
-
-/// Where a connection is to be served. WebSockets of an address of their own are with those that are sent
-/// much: the subscriptions of thousands.
-fn room(endpoint: &Endpoint, progress: &Progress) -> Room {
-    if endpoint.http { progress.room() } else { Room::Bulk }
 }
 
 impl Front {
@@ -195,91 +174,6 @@ impl Front {
                 slow: Duration::from_secs(config.slow_client_s),
             },
         }
-    }
-
-    /// Accepts connections for `threads` until the signal to stop; then waits for the calls in flight.
-    pub(crate) async fn listen(
-        self: Arc<Self>,
-        listener: TcpListener,
-        endpoint: Arc<Endpoint>,
-        threads: Arc<Threads>,
-        stop: watch::Receiver<bool>,
-    ) {
-        let mut connections = JoinSet::<Option<Socket>>::new();
-        let mut stop_accepting = stop.clone();
-        let mut not_before = Instant::now();
-        loop {
-            let accept = async {
-                sleep_until(not_before).await;
-                listener.accept().await
-            };
-            let accepted = tokio::select! {
-                accepted = accept => accepted,
-                Some(ended) = connections.join_next() => {
-                    // A panic there has been reported.
-                    if let Ok(Some(mut socket)) = ended {
-                        let (runtime, seat) = threads.seat(socket.room());
-                        socket.place.seat = seat;
-                        let serving = Arc::clone(&self).serve(socket, stop.clone());
-                        connections.spawn_on(serving, runtime);
-                    }
-                    continue;
-                }
-                () = stopped(&mut stop_accepting) => break,
-            };
-            // Its thread's runtime waits for it from now on.
-            match accepted.and_then(|(stream, from)| Ok((stream.into_std()?, from))) {
-                Ok((stream, from)) => {
-                    let (runtime, seat) = threads.seat(room(&endpoint, &Progress::default()));
-                    let (front, endpoint) = (Arc::clone(&self), Arc::clone(&endpoint));
-                    let stop = stop.clone();
-                    let serving = async move {
-                        let socket = front.admit(stream, from, seat, endpoint).await?;
-                        front.serve(socket, stop).await
-                    };
-                    connections.spawn_on(serving, runtime);
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "a connection could not be accepted");
-                    not_before = Instant::now() + ACCEPT_WAIT;
-                }
-            }
-        }
-        drop(listener);
-        while connections.join_next().await.is_some() {}
-    }
-
-    /// Gives a new connection its place, or tells the client that there is none.
-    async fn admit(
-        self: &Arc<Self>,
-        stream: std::net::TcpStream,
-        from: SocketAddr,
-        seat: Seat,
-        endpoint: Arc<Endpoint>,
-    ) -> Option<Socket> {
-        let address = from.ip().to_canonical();
-        let progress = Arc::<Progress>::default();
-        let (budget, owner) = (self.budget(), &progress.evictable);
-        let is_proxy = budget.proxies.contains(address);
-        let held = match budget.json_rpc.acquire_as(address, is_proxy, 1, owner) {
-            Ok(held) => held,
-            Err(refused) => {
-                match TcpStream::from_std(stream) {
-                    Ok(stream) => refuse(stream, refused.limit()).await,
-                    Err(error) => tracing::debug!(%error, %from, "a connection was not refused"),
-                }
-                return None;
-            }
-        };
-        let account = budget.account(address, owner);
-        let place = Place { seat, _held: held };
-        // Without it answers only come later.
-        let _ = stream.set_nodelay(true);
-        let rate = Arc::new(self.dispatcher.rates.connection());
-        let id = self.next_id.fetch_add(1, Relaxed);
-        let flow = Arc::default();
-        let client = Arc::new(Client { id, address, rate, endpoint, flow, account });
-        Some(Socket { stream, read: Bytes::new(), client, progress, place })
     }
 
     fn budget(&self) -> &Arc<Budget> {
@@ -304,11 +198,7 @@ impl Front {
     }
 
     /// Serves one connection to its end, or until it belongs elsewhere: then gives it back.
-    async fn serve(
-        self: Arc<Self>,
-        socket: Socket,
-        mut stop: watch::Receiver<bool>,
-    ) -> Option<Socket> {
+    async fn serve(self: Arc<Self>, socket: Socket, mut stopping: Stopping) -> Option<Socket> {
         let Socket { stream, read, client, progress, place } = socket;
         let address = client.address;
         let lost = |error| tracing::debug!(%error, %address, "a connection was lost to its thread");
@@ -338,7 +228,7 @@ impl Front {
             // Without it, each poll draws lots.
             biased;
             ended = ended_or_to_move => ended,
-            () = stopped(&mut stop) => {
+            () = stopping.wait() => {
                 Pin::new(&mut serving).graceful_shutdown();
                 Some((&mut serving).await)
             }
@@ -355,7 +245,7 @@ impl Front {
                 drop(serving);
                 if let Some((upgrade, client)) = websocket.into_inner() {
                     // Boxed, because connections of HTTP, which are many, would be as large.
-                    Box::pin(websocket::serve(Arc::clone(&self), client, upgrade, stop)).await;
+                    Box::pin(websocket::serve(Arc::clone(&self), client, upgrade, stopping)).await;
                 }
             }
         }
@@ -404,28 +294,6 @@ fn joined(read: Bytes, rest: Bytes) -> Bytes {
     if rest.is_empty() { read } else { [read, rest].concat().into() }
 }
 
-/// Waits until the node stops.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error says that the sender is gone, which is an end as well.
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// Tells a client that there is no place, as far as it listens.
-async fn refuse(mut stream: TcpStream, limit: u64) {
-    let body = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32005,\"message\":\"too many \
-         connections: at most {limit}\",\"data\":{{\"limit\":{limit}}}}}}}"
-    );
-    let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\
-         \r\nconnection: close\r\nretry-after: 1\r\n\r\n",
-        body.len()
-    );
-    // Little enough for the socket's buffer, so this does not wait for the client.
-    let _: io::Result<()> = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await;
-    let _ = stream.shutdown().await;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -433,7 +301,10 @@ mod tests {
     use rpc_types::text::Json;
     use server::connection::{Requests, http1};
     use std::{convert::Infallible, sync::Mutex};
-    use tokio::io::AsyncReadExt;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
 
     #[test]
     fn what_was_read_stays_in_order() {

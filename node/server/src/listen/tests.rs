@@ -8,7 +8,10 @@ use axum::{
 use bytes::Bytes;
 use config::Config;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::sleep,
+};
 
 const MAX_BODY: usize = 8;
 

@@ -15,17 +15,18 @@ use self::{
     frames::{Decoder, Event},
     output::Outgoing,
 };
-use super::{Client, Connection, Flow, Front, stopped};
+use super::{Client, Connection, Flow, Front};
 use crate::dispatch::{Respond, Transport};
 use hyper::{
     body::{Buf, Bytes},
     upgrade::{OnUpgrade, Upgraded},
 };
 use hyper_util::rt::TokioIo;
+use server::stop::Stopping;
 use std::{io, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
-    sync::{mpsc, watch},
+    sync::mpsc,
     task::JoinSet,
     time::{Instant, Interval, MissedTickBehavior, interval_at, timeout},
 };
@@ -73,7 +74,7 @@ pub(super) async fn serve(
     front: Arc<Front>,
     client: Arc<Client>,
     upgrade: OnUpgrade,
-    mut stop: watch::Receiver<bool>,
+    mut stopping: Stopping,
 ) {
     let address = client.address;
     let (socket, read) = match upgrade.await.map(Upgraded::downcast::<TokioIo<Connection>>) {
@@ -88,7 +89,7 @@ pub(super) async fn serve(
     let mut writing = pin!(output::write(output, &flow, responses, pushed));
     let mut session = Session::new(front, client, sink, read, outgoing);
     let end = tokio::select! {
-        end = session.read(&mut input, &mut stop) => end,
+        end = session.read(&mut input, &mut stopping) => end,
         ended = &mut writing => return log_end(&ended, address),
     };
     let status = match end {
@@ -152,11 +153,7 @@ impl Session {
     }
 
     /// Reads messages and begins to answer them.
-    async fn read(
-        &mut self,
-        input: &mut (impl AsyncRead + Unpin),
-        stop: &mut watch::Receiver<bool>,
-    ) -> End {
+    async fn read(&mut self, input: &mut (impl AsyncRead + Unpin), stopping: &mut Stopping) -> End {
         let client = Arc::clone(&self.client);
         let mut buffer = [0; READ_BYTES];
         loop {
@@ -166,7 +163,7 @@ impl Session {
             let full = client.flow.is_full();
             tokio::select! {
                 biased;
-                () = stopped(stop) => return End::Stopped,
+                () = stopping.wait() => return End::Stopped,
                 Some(ended) = self.calls.join_next() => {
                     if let Err(error) = ended {
                         tracing::error!(%error, "a WebSocket message was not answered");
