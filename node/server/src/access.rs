@@ -5,6 +5,10 @@
 //! page and this server as one origin, and only the `Host` field shows the difference. For other pages the
 //! browser enforces CORS, except for WebSockets, so the server must check their origin.
 
+mod rules;
+
+pub use rules::{Access, Cors, PageRules};
+
 use hyper::{
     HeaderMap, Request, StatusCode, Version,
     header::{HOST, HeaderValue, ORIGIN},

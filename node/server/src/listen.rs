@@ -4,17 +4,16 @@
 //! Health checks are answered even under load: they do not wait for other requests, and if all connections are
 //! in use, a few more are accepted for them ([`reserve`]).
 
-mod access;
 mod body;
 mod compress;
 mod escape_quotes;
 mod reserve;
 
-pub use access::Access;
 pub use reserve::MAX_RESERVED;
 
 use crate::{
-    accept::{Serve, Tasks, accept, admit},
+    accept::{Serve, Tasks, accept},
+    access::Access,
     compression::accepts_gzip,
     connection::{self, Hold, Open, Requests, Socket, Timeouts},
     stop::{Stop, Stopping},
@@ -331,7 +330,9 @@ impl Shared {
             return Err(refusal);
         }
         let cors = match &self.protocol {
-            Protocol::Http { access, .. } => Some(access.check(&request)?),
+            Protocol::Http { access, .. } => {
+                Some(access.check(&request).map_err(|refusal| Box::new(refusal.map(Body::from)))?)
+            }
             Protocol::Grpc => None,
         };
         let accepts_gzip = accepts_gzip(request.headers());
@@ -358,7 +359,7 @@ impl Shared {
         let kept = is_stream.then_some(received);
         let mut response = self.account_response(&account, peer, (open, kept), response)?;
         if let Some(cors) = cors {
-            cors.apply(&mut response);
+            cors.apply(response.headers_mut());
         }
         Ok(response)
     }

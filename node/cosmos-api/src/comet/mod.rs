@@ -39,7 +39,10 @@ use config::Comet;
 use error::Error;
 use pipeline::Fault;
 use serde_json::Value;
-use server::listen::{self, Access, Bounds, Protocol, Server};
+use server::{
+    access::{Access, PageRules},
+    listen::{self, Bounds, Protocol, Server},
+};
 use socket::MAX_CONCURRENT_MATCHES;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
@@ -84,6 +87,7 @@ pub async fn serve(
     queries: Queries,
 ) -> Result<Server, Fault> {
     let access = Access::new(
+        PageRules::QUERIES,
         ("comet.allowed-hosts", &config.allowed_hosts),
         ("comet.cors-origins", &config.cors_origins),
     );

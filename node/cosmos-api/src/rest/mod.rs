@@ -32,7 +32,10 @@ use gateway::Gateway;
 use json::Style;
 use pipeline::Fault;
 use route::{ROUTES, Route, Verb, style_of};
-use server::listen::{self, Access, Bounds, Protocol, Server};
+use server::{
+    access::{Access, PageRules},
+    listen::{self, Bounds, Protocol, Server},
+};
 use std::sync::Arc;
 
 /// The name of [`grpc::HEIGHT_HEADER`] in the SDK's gateway.
@@ -46,6 +49,7 @@ const OPENAPI_PATH: &str = "/openapi.json";
 /// If the address cannot be listened on.
 pub async fn serve(config: &Rest, budget: &Arc<Budget>, queries: Queries) -> Result<Server, Fault> {
     let access = Access::new(
+        PageRules::QUERIES,
         ("rest.allowed-hosts", &config.allowed_hosts),
         ("rest.cors-origins", &config.cors_origins),
     );

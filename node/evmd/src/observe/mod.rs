@@ -23,7 +23,10 @@ use config::Config;
 use head::HeadCheck;
 use pipeline::{Fault, Monitor, PoolClient};
 use rpc::{CallMeter, Seats};
-use server::listen::{self, Access, Bounds, Protocol, Server};
+use server::{
+    access::{Access, PageRules},
+    listen::{self, Bounds, Protocol, Server},
+};
 use state::Published;
 use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
 use storage::IndexDb;
@@ -84,6 +87,7 @@ pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Faul
     let budget = Arc::clone(&context.budget);
     let config = &context.config.metrics;
     let access = Access::new(
+        PageRules::QUERIES,
         ("metrics.allowed-hosts", &config.allowed_hosts),
         ("metrics.cors-origins", &config.cors_origins),
     );

@@ -13,17 +13,13 @@ use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Bytes, Incoming},
     header::{
-        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-        ACCESS_CONTROL_MAX_AGE, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-        RETRY_AFTER, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_VERSION, UPGRADE, VARY,
+        CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_ACCEPT,
+        SEC_WEBSOCKET_VERSION, UPGRADE,
     },
     upgrade::OnUpgrade,
 };
 use rpc_types::error::Error;
-use server::{
-    access,
-    compression::{self, MIN_COMPRESSED_BYTES},
-};
+use server::compression::{self, MIN_COMPRESSED_BYTES};
 use std::{
     convert::Infallible,
     sync::{Arc, OnceLock},
@@ -33,11 +29,6 @@ use std::{
 const FREE_BODY_BYTES: usize = 16 * 1024;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// How long a browser may remember that it was allowed, in seconds.
-const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
-/// Browsers ask for this before a page of the internet may talk to this machine.
-const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
-const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
 /// Answers a request. It is open until hyper has taken the whole response. If that opens a WebSocket,
 /// `websocket` receives it.
@@ -63,39 +54,24 @@ async fn answer(
     websocket: &OnceLock<(OnUpgrade, Arc<Client>)>,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
-    let headers = request.headers();
-    if let Err(error) = front.hosts.check(&request) {
-        return plain(error.status(), format!("{error}\n"));
-    }
-    let client = &front.client_behind(client, headers);
-    let origin = match access::origin(headers) {
-        Ok(origin) => origin.cloned(),
-        Err(error) => return plain(StatusCode::BAD_REQUEST, format!("{error}\n")),
+    let cors = match front.access.check(&request) {
+        Ok(cors) => cors,
+        Err(refusal) => return refusal.map(ReplyBody::text),
     };
-    let is_from_page = origin.is_some();
-    let allowed =
-        origin.filter(|origin| origin.to_str().is_ok_and(|origin| front.origins.allow(origin)));
-    if handshake::is_requested(headers) {
-        if is_from_page && allowed.is_none() {
-            return plain(
-                StatusCode::FORBIDDEN,
-                "this origin is not allowed: see json-rpc.cors-origins\n",
-            );
-        }
+    let client = &front.client_behind(client, request.headers());
+    if handshake::is_requested(request.headers()) {
         return upgrade(client, progress, websocket, request);
     }
     let mut response = match *request.method() {
-        Method::OPTIONS => preflight(headers),
+        // As geth answers it: this is not the request of a page.
+        Method::OPTIONS => plain(StatusCode::OK, ""),
         _ if !client.endpoint.http => plain(StatusCode::FORBIDDEN, "WebSocket only\n"),
         Method::POST => post(front, client, progress, request).await,
         // Health checks of load balancers ask so; geth answers them.
         Method::GET | Method::HEAD if request.uri().query().is_none() => plain(StatusCode::OK, ""),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC calls are posted\n"),
     };
-    if let Some(origin) = allowed {
-        response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        response.headers_mut().append(VARY, HeaderValue::from_static("origin"));
-    }
+    cors.apply(response.headers_mut());
     response
 }
 
@@ -114,18 +90,6 @@ fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<ReplyBody> {
 /// An answer whose bytes are not accounted, because it is small.
 fn small(status: StatusCode, reply: Reply) -> Response<ReplyBody> {
     respond(status, JSON, reply.finish(&Untaken::default()))
-}
-
-fn preflight(asked: &HeaderMap) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::empty());
-    let headers = response.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("content-type"));
-    headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_AGE);
-    if asked.contains_key(PRIVATE_ASKED) {
-        headers.insert(PRIVATE_ALLOWED, HeaderValue::from_static("true"));
-    }
-    response
 }
 
 /// Opens a WebSocket.

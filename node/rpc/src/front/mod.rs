@@ -51,7 +51,7 @@ use hyper_util::rt::TokioIo;
 use jsonrpsee::Methods;
 use rpc_eth::method::Caller;
 use server::{
-    access::{Hosts, Origins},
+    access::{Access, PageRules},
     connection::Timeouts,
     stop::Stopping,
 };
@@ -123,8 +123,7 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct Front {
     dispatcher: Arc<Dispatcher>,
-    hosts: Hosts,
-    origins: Origins,
+    access: Access,
     next_id: AtomicU64,
     large_bodies: Arc<LargeBodies>,
     /// Turns on the same threads to compress responses.
@@ -160,8 +159,11 @@ impl Front {
         let methods = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
         Self {
             dispatcher,
-            hosts: Hosts::new("json-rpc.allowed-hosts", &config.allowed_hosts),
-            origins: Origins::new(&config.cors_origins),
+            access: Access::new(
+                PageRules::JSON_RPC,
+                ("json-rpc.allowed-hosts", &config.allowed_hosts),
+                ("json-rpc.cors-origins", &config.cors_origins),
+            ),
             next_id: AtomicU64::new(0),
             large_bodies: Arc::new(LargeBodies::new(threads.large())),
             compressions: Arc::new(LargeBodies::new(threads.large())),

@@ -1,6 +1,7 @@
 //! Servers with small limits, over real sockets.
 
 use super::*;
+use crate::access::PageRules;
 use axum::{
     extract::{DefaultBodyLimit, RawQuery, rejection::StringRejection},
     routing::{get, post},
@@ -18,6 +19,7 @@ const MAX_BODY: usize = 8;
 fn access() -> Access {
     let settings = config::Rest::default();
     Access::new(
+        PageRules::QUERIES,
         ("rest.allowed-hosts", &settings.allowed_hosts),
         ("rest.cors-origins", &settings.cors_origins),
     )
@@ -343,6 +345,7 @@ async fn grpc_server(budget: &Arc<Budget>, answered: &Arc<AtomicUsize>) -> Serve
 /// A minimal HTTP/2 client, which sends requests and never opens a window.
 mod h2 {
     use super::*;
+    use crate::access::PageRules;
 
     pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
         let mut bytes = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
