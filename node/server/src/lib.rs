@@ -4,6 +4,7 @@
 //! - [`stop`]: the signal to stop.
 //! - [`accept`]: accepts connections until the server stops.
 //! - [`access`]: which hosts and origins a server accepts.
+//! - [`body`]: reads the bodies of requests.
 //! - [`compression`]: gzip of large responses.
 //! - [`connection`]: the layers of a connection: timeouts, turns, eviction, clients that have closed their sending side.
 //! - [`costs`]: how the costs of queries are described.
@@ -11,6 +12,7 @@
 
 pub mod accept;
 pub mod access;
+pub mod body;
 pub mod compression;
 pub mod connection;
 pub mod costs;

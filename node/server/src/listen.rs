@@ -12,7 +12,7 @@ mod reserve;
 pub use reserve::MAX_RESERVED;
 
 use crate::{
-    accept::{Serve, Tasks, accept},
+    accept::{Serve, Tasks, accept, admit},
     access::Access,
     compression::accepts_gzip,
     connection::{self, Hold, Open, Requests, Socket, Timeouts},

@@ -7,8 +7,6 @@ use super::{
     websocket::handshake::{self, HandshakeError},
 };
 use crate::dispatch::{Respond, Transport};
-use budget::{Refused, Usage};
-use http_body_util::BodyExt;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Bytes, Incoming},
@@ -19,7 +17,10 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use rpc_types::error::Error;
-use server::compression::{self, MIN_COMPRESSED_BYTES};
+use server::{
+    body::{BodyError, read_body},
+    compression::{self, MIN_COMPRESSED_BYTES},
+};
 use std::{
     convert::Infallible,
     sync::{Arc, OnceLock},
@@ -152,14 +153,19 @@ async fn post(
     let limit = front.request_bytes_max;
     // Held until the response has been made.
     let mut usage = client.account.buffer(FREE_BODY_BYTES);
-    let body = match read(request.into_body(), limit, &mut usage).await {
+    let body = request.into_body();
+    let read = match body.size_hint().lower() > limit as u64 {
+        true => Err(BodyError::TooLarge(Bytes::new())),
+        false => read_body(body, limit, &mut usage).await,
+    };
+    let body = match read {
         Ok(body) => body,
-        Err(ReadError::TooLarge) => {
+        Err(BodyError::TooLarge(_)) => {
             let mut reply = Reply::default();
             reply.answer("null", Err(Error::request_too_large(limit)));
             return small(StatusCode::PAYLOAD_TOO_LARGE, reply);
         }
-        Err(ReadError::Memory(refused)) => {
+        Err(BodyError::Memory(refused)) => {
             let mut reply = Reply::default();
             reply.answer("null", Err(Error::client_memory(refused.limit())));
             let mut response = small(StatusCode::SERVICE_UNAVAILABLE, reply);
@@ -167,7 +173,9 @@ async fn post(
             return response;
         }
         // The client is gone.
-        Err(ReadError::Broken) => return plain(StatusCode::BAD_REQUEST, "the body is not whole\n"),
+        Err(BodyError::Incomplete(_)) => {
+            return plain(StatusCode::BAD_REQUEST, "the body is not whole\n");
+        }
     };
     progress.requests.body_read();
     match front.respond(client, body, Transport::Http).await {
@@ -215,37 +223,4 @@ async fn large(
     }
     compression::name_variation(headers);
     response
-}
-
-enum ReadError {
-    TooLarge,
-    Broken,
-    Memory(Refused),
-}
-
-/// A body of at most `limit` bytes. One that arrives in one piece, as small ones do, is not copied.
-async fn read(mut body: Incoming, limit: usize, usage: &mut Usage) -> Result<Bytes, ReadError> {
-    if body.size_hint().lower() > limit as u64 {
-        return Err(ReadError::TooLarge);
-    }
-    let max = body.size_hint().upper().map_or(limit, |upper| upper.min(limit as u64) as usize);
-    let mut first = Bytes::new();
-    let mut whole: Vec<u8> = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| ReadError::Broken)?.into_data() else { continue };
-        if first.len() + whole.len() + data.len() > limit {
-            return Err(ReadError::TooLarge);
-        }
-        if first.is_empty() && whole.is_empty() {
-            // It may be as large as what is read at once.
-            usage.grow_to(data.len()).map_err(ReadError::Memory)?;
-            first = data;
-        } else {
-            if whole.is_empty() {
-                whole = std::mem::take(&mut first).to_vec();
-            }
-            usage.extend(&mut whole, &data, max).map_err(ReadError::Memory)?;
-        }
-    }
-    Ok(if whole.is_empty() { first } else { whole.into() })
 }

@@ -2,7 +2,10 @@
 //! to its response, and until a response has been written.
 
 use super::{Account, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
-use crate::connection::Open;
+use crate::{
+    body::{BodyError, read_body},
+    connection::Open,
+};
 use axum::{
     body::Body,
     http::{Request, Response, StatusCode},
@@ -23,7 +26,7 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 
 /// Maximum time to receive the body of a request (CometBFT's `read_timeout`).
@@ -65,7 +68,7 @@ impl Shared {
         if is_stream {
             return Ok((request.map(Body::new), Received { _task: task, _body: None }));
         }
-        let (head, mut body) = request.into_parts();
+        let (head, body) = request.into_parts();
         if body.is_end_stream() {
             return Ok((
                 Request::from_parts(head, Body::empty()),
@@ -74,27 +77,15 @@ impl Shared {
         }
         let limit = self.body + if task.is_some() { GRPC_HEAD_BYTES } else { 0 };
         let mut usage = account.buffer(self.free_bytes());
-        let most = body
-            .size_hint()
-            .upper()
-            .map_or(limit + 1, |upper| upper.min(limit as u64 + 1) as usize);
-        let mut bytes = Vec::new();
-        let read = async {
-            while let Some(frame) = body.frame().await {
-                let Ok(data) = frame.map_err(Broken::Body)?.into_data() else { continue };
-                let data = &data[..data.len().min(limit + 1 - bytes.len())];
-                usage.extend(&mut bytes, data, most).map_err(Broken::Memory)?;
-                if bytes.len() > limit {
-                    return Ok(());
-                }
+        let bytes = match timeout(MAX_BODY_TIME, read_body(body, limit, &mut usage)).await {
+            Ok(Ok(bytes)) => {
+                peer.requests.body_read();
+                bytes
             }
-            peer.requests.body_read();
-            Ok(())
-        };
-        match tokio::time::timeout(MAX_BODY_TIME, read).await {
-            Ok(Ok(())) => {}
-            Ok(Err(Broken::Memory(refused))) => return Err(self.no_memory(refused)),
-            Ok(Err(Broken::Body(error))) => {
+            // The service refuses it with its own error.
+            Ok(Err(BodyError::TooLarge(start))) => start,
+            Ok(Err(BodyError::Memory(refused))) => return Err(self.no_memory(refused)),
+            Ok(Err(BodyError::Incomplete(error))) => {
                 let text = format!("cannot read the request body: {error}");
                 return Err(self.refusal(StatusCode::BAD_REQUEST, Code::InvalidArgument, text));
             }
@@ -107,7 +98,7 @@ impl Shared {
                     text,
                 ));
             }
-        }
+        };
         let received = Received { _task: task, _body: usage.into_held() };
         Ok((Request::from_parts(head, Body::from(bytes)), received))
     }
@@ -164,11 +155,6 @@ impl Shared {
         );
         self.refusal(StatusCode::SERVICE_UNAVAILABLE, Code::ResourceExhausted, text)
     }
-}
-
-enum Broken {
-    Body(hyper::Error),
-    Memory(Refused),
 }
 
 /// The bytes that the client of a connection has not read. Over HTTP/1.1 the socket itself finds a slow client.

@@ -345,7 +345,6 @@ async fn grpc_server(budget: &Arc<Budget>, answered: &Arc<AtomicUsize>) -> Serve
 /// A minimal HTTP/2 client, which sends requests and never opens a window.
 mod h2 {
     use super::*;
-    use crate::access::PageRules;
 
     pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
         let mut bytes = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
