@@ -106,7 +106,8 @@ impl Worker {
                 continue;
             }
             self.waker.begin_idle();
-            if !self.stages.is_empty() && !self.round(faults) {
+            // The last stage may have finished in either round.
+            if !self.round(faults) && !self.stages.is_empty() {
                 self.sleep();
             }
             self.waker.end_idle();
