@@ -20,15 +20,14 @@
 mod combining;
 mod fork;
 mod query;
+mod results;
 
 pub(super) use combining::{CombiningStage, CombiningWorker};
 pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 
 use super::{
     arrival::Arrival,
-    batch::{
-        CheckBatch, HeadUpdate, NextBlockParent, Proposal, Recovered, Reply, ReplyBatch, Submitted,
-    },
+    batch::{CheckBatch, HeadUpdate, NextBlockParent, Proposal, Recovered, ReplyBatch},
     disk::DiskWatch,
     fault::Fault,
     meter::Meter,
@@ -47,6 +46,7 @@ use modules::{
     Modules,
     decorator::{self, CheckContext, Mode, Sender},
 };
+use results::UnwrittenResults;
 use state::{Published, RecentReader, RecentState, View};
 use std::{
     mem,
@@ -278,7 +278,7 @@ impl Ante {
         // Once per batch, because the count is behind a lock.
         let has_listeners = self.arrivals.receiver_count() > 0;
         let mut admitted = 0;
-        let mut answers = Vec::with_capacity(batch.len());
+        let mut results = UnwrittenResults::with_capacity(batch.len());
         for (tx, reply) in batch {
             let submitted = match tx {
                 Ok(tx) => {
@@ -291,13 +291,16 @@ impl Ante {
                 Ok(_) => admitted += 1,
                 Err(reject) => self.meter.reject(reject.label()),
             }
-            answers.push((submitted, reply));
+            results.push(submitted, reply);
         }
         self.recent = recent;
         // An accepted transaction must survive the process.
-        self.journal.write()?;
+        let results = results.write(&mut self.journal)?;
         self.meter.give(admitted);
-        self.answer(answers);
+        let replies = results.send();
+        if !replies.is_empty() {
+            self.replies.send(ReplyBatch(replies));
+        }
         Ok(())
     }
 
@@ -309,21 +312,6 @@ impl Ante {
         self.pool.prefetch(txs().map(|tx| (tx.hash, tx.sender)));
         self.recent.prefetch(txs().map(|tx| &tx.sender));
         txs().for_each(|tx| prefetch(tx.tx.input().as_ref()));
-    }
-
-    fn answer(&mut self, answers: Vec<(Submitted, Reply)>) {
-        let mut replies = Vec::new();
-        for (submitted, reply) in answers {
-            match reply {
-                Reply::Tcp(connection) => replies.push((connection, submitted)),
-                // The caller may have disconnected.
-                Reply::Rpc(caller) => caller.answer(submitted),
-                Reply::Silent => {}
-            }
-        }
-        if !replies.is_empty() {
-            self.replies.send(ReplyBatch(replies));
-        }
     }
 
     fn admit_one(

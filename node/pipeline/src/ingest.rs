@@ -20,11 +20,11 @@ use super::{
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
     submit::Gate,
+    sync::Parker,
     worker_waker::WorkerWaker,
 };
 use budget::{Budget, Evictable};
 use connection::Connection;
-use crossbeam::sync::Parker;
 use mio::{Events, Interest, Poll, Token, net::TcpListener};
 use std::{
     collections::BTreeMap,

@@ -27,6 +27,7 @@ mod seal;
 mod source;
 mod stage;
 mod submit;
+mod sync;
 mod topology;
 mod worker_waker;
 

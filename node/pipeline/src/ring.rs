@@ -4,14 +4,13 @@
 //! finds the ring full keeps one batch in its [`Outbox`] and stops taking input until the batch has been
 //! sent. This is the credit rule, which carries back-pressure to the socket without a lock.
 
-use super::worker_waker::WorkerWaker;
-use crossbeam::queue::ArrayQueue;
+use super::{
+    sync::{ArrayQueue, AtomicBool, AtomicUsize, fence},
+    worker_waker::WorkerWaker,
+};
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering, fence},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 struct Ring<T> {
@@ -183,6 +182,10 @@ impl<T> Inbox<T> {
     /// Takes the next batch.
     pub(super) fn take(&self) -> Option<T> {
         let batch = self.ring.slots.pop()?;
+        // The counterpart of the fence in `WorkerWaker::begin_idle`: either a producer without credit sees the
+        // free slot in its check before it parks, or this thread sees that the producer is starved. The queue
+        // does not promise an order between its own operations and the flag.
+        fence(Ordering::SeqCst);
         if self.ring.starved.load(Ordering::SeqCst)
             && self.ring.starved.swap(false, Ordering::SeqCst)
         {

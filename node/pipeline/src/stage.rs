@@ -3,15 +3,14 @@
 use super::{
     fault::{Fault, FaultCell},
     meter::Meter,
+    sync::{Parker, thread},
     worker_waker::{WorkerWaker, park},
 };
-use crossbeam::sync::Parker;
 use platform::slice;
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -88,8 +87,8 @@ impl Worker {
     }
 
     /// Starts the thread. The first fault of any stage goes to `faults`.
-    pub(super) fn spawn(self, faults: FaultCell) -> std::io::Result<JoinHandle<()>> {
-        let thread = std::thread::Builder::new().name(self.name.clone());
+    pub(super) fn spawn(self, faults: FaultCell) -> std::io::Result<thread::JoinHandle<()>> {
+        let thread = thread::Builder::new().name(self.name.clone());
         thread.spawn(move || {
             // Panics of steps are caught in `round`; this catches all others.
             let ended = catch_unwind(AssertUnwindSafe(|| self.run(&faults)));

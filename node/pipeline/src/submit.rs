@@ -20,23 +20,27 @@
 //! A blob transaction joins the queue after its blobs have been removed and verified, which takes up to 20 ms
 //! per blob. This is done on a blocking thread, for one transaction at a time.
 
+mod ordered_output;
+mod queue;
+
 use super::{
     ante::CombiningStage,
     batch::{RawTx, Recovered, Reply, Submitted},
     ingest::TX_BYTES_MAX,
     meter::Meter,
     recover::recover_txs,
-    reorder::Reorder,
     ring::Outbox,
 };
 use alloy_eips::eip2718::EIP7702_TX_TYPE_ID;
 use alloy_primitives::Bytes;
 use chain::ChainSpec;
 use mempool::Reject;
+use ordered_output::{FULL, OrderedOutput, STOPPING};
+use queue::{LANES, SubmissionQueue};
 use std::{
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Instant,
@@ -49,8 +53,6 @@ use verify::{Backend, Recoverer};
 const PENDING_MAX: usize = 16_384;
 /// Transactions recovered at once: the batch size at which recovery is most efficient.
 const BATCH_TXS: usize = super::ingest::BATCH_TXS;
-/// Number of transactions that are recovered in the time of one: the lanes of the widest backend.
-const LANES: usize = 8;
 /// Number of transactions from which a batch is recovered on a blocking thread: 0.3 ms of work, compared to
 /// which a change of thread is cheap.
 const MIN_BLOCKING_TXS: usize = 64;
@@ -70,41 +72,18 @@ const BLOBS_AT_ONCE: usize = 1;
 /// Maximum number of blob transactions that are verified or wait for it: a hundred megabytes, and some
 /// seconds.
 const BLOBS_PENDING_MAX: usize = 64;
-/// The error at shutdown.
-const STOPPING: Reject = Reject::Busy("the node is stopping");
-/// The error if too many transactions are waiting.
-const FULL: Reject = Reject::Busy("too many transactions are being submitted, try again");
-
-/// Submissions waiting for recovery.
-#[derive(Debug, Default)]
-struct SubmissionQueue {
-    txs: Vec<RawTx>,
-    /// Number of running tasks.
-    tasks: usize,
-    /// Number of batches taken.
-    taken: u64,
-}
-
-/// Sends batches to ante.
-#[derive(Debug)]
-struct Output {
-    /// `None` after shutdown.
-    out: Option<Outbox<Vec<Recovered>>>,
-    order: Reorder<Vec<Recovered>>,
-}
 
 /// The submissions; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Submissions {
-    queue: Mutex<SubmissionQueue>,
+    queue: SubmissionQueue,
     spare: Mutex<Vec<Senders>>,
     backend: Backend,
     spec: Arc<ChainSpec>,
     /// Permits to verify blobs.
     blobs: Arc<Semaphore>,
     blobs_pending: Arc<AtomicUsize>,
-    output: Mutex<Output>,
-    combining: CombiningStage,
+    output: OrderedOutput,
     pending: Arc<AtomicUsize>,
     meter: Arc<Meter>,
 }
@@ -175,7 +154,7 @@ impl QueuedBatch {
 
 impl Drop for QueuedBatch {
     fn drop(&mut self) {
-        self.submissions.send_in_order(self.seq, mem::take(&mut self.recovered));
+        self.submissions.output.send(self.seq, mem::take(&mut self.recovered));
     }
 }
 
@@ -228,14 +207,13 @@ impl Submissions {
         meter: Arc<Meter>,
     ) -> Self {
         Self {
-            queue: Mutex::default(),
+            queue: SubmissionQueue::new(BATCH_TXS),
             spare: Mutex::default(),
             backend,
             spec,
             blobs: Arc::new(Semaphore::new(BLOBS_AT_ONCE)),
             blobs_pending: Arc::default(),
-            output: Mutex::new(Output { out: Some(out), order: Reorder::new() }),
-            combining,
+            output: OrderedOutput::new(out, combining),
             pending: Arc::default(),
             meter,
         }
@@ -247,7 +225,7 @@ impl Submissions {
         let bytes = self.without_blobs(raw).await.map_err(Box::new);
         let (answer, answered) = oneshot::channel();
         let reply = Reply::Rpc(Caller { answer, pending });
-        if self.enqueue(RawTx { bytes, reply }) {
+        if self.queue.put(RawTx { bytes, reply }) {
             tokio::spawn(QueueTask { submissions: Arc::clone(self), over: false }.run());
         }
         answered.await.unwrap_or_else(|_| Err(STOPPING.into()))
@@ -274,15 +252,6 @@ impl Submissions {
         within(checked.map_err(|_| STOPPING)??, TX_BYTES_MAX)
     }
 
-    /// Puts a transaction into the queue; returns whether another task is needed.
-    fn enqueue(&self, tx: RawTx) -> bool {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let needed = queue.txs.len() >= queue.tasks * BATCH_TXS;
-        queue.tasks += usize::from(needed);
-        queue.txs.push(tx);
-        needed
-    }
-
     fn recover(&self, txs: Vec<RawTx>) -> Vec<Recovered> {
         let begun = Instant::now();
         let mut senders = self.workspace();
@@ -297,7 +266,7 @@ impl Submissions {
         let (mut had, mut in_vain) = (0, 0);
         for _ in 0..GATHER_ROUNDS {
             tokio::task::yield_now().await;
-            let has = self.queue.lock().unwrap_or_else(PoisonError::into_inner).txs.len();
+            let has = self.queue.len();
             in_vain = if has == had { in_vain + 1 } else { 0 };
             let is_enough = has >= LANES && in_vain > 0;
             if is_enough || in_vain > IN_VAIN_MAX || has >= BATCH_TXS {
@@ -312,70 +281,21 @@ impl Submissions {
         }
     }
 
-    /// Takes a batch from the queue; if there is none, the task ends. Takes a multiple of the number of
-    /// lanes, unless there are fewer transactions.
+    /// Takes a batch from the queue; if there is none, the task ends.
     fn take(self: &Arc<Self>) -> Option<QueuedBatch> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.txs.is_empty() {
-            queue.tasks -= 1;
-            return None;
-        }
-        let count = queue.txs.len().min(BATCH_TXS);
-        let rest = if count < LANES { count } else { count / LANES * LANES };
-        let rest = queue.txs.split_off(rest);
-        let txs = mem::replace(&mut queue.txs, rest);
-        let seq = queue.taken;
-        queue.taken += 1;
+        let (seq, txs) = self.queue.take()?;
         Some(QueuedBatch { submissions: Arc::clone(self), seq, txs, recovered: Vec::new() })
     }
 
     /// Shuts down: accepts nothing more, so that the following stages drain.
     pub(super) fn close(&self) {
-        drop(self.output().out.take());
-        self.combining.wake();
+        self.output.close();
     }
 
     /// An unused workspace. There are never more than submitting threads.
     fn workspace(&self) -> Senders {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| Senders::of_chain(Recoverer::new(self.backend), self.spec.chain_id))
-    }
-
-    fn output(&self) -> MutexGuard<'_, Output> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends a batch, and the batches that waited for it, if all earlier batches have been sent.
-    fn send_in_order(&self, seq: u64, recovered: Vec<Recovered>) {
-        let mut refused = Vec::new();
-        {
-            let mut output = self.output();
-            output.order.put(seq, recovered);
-            while let Some(batch) = output.order.take() {
-                refused.extend(output.offer(batch).err());
-            }
-        }
-        self.combining.run_combined();
-        for (refused, why) in refused {
-            for (_, reply) in refused {
-                if let Reply::Rpc(caller) = reply {
-                    caller.answer(Err(why.clone().into()));
-                }
-            }
-        }
-    }
-}
-
-impl Output {
-    /// Puts a batch into the ring, or returns it with the reason.
-    fn offer(&self, recovered: Vec<Recovered>) -> Result<(), (Vec<Recovered>, Reject)> {
-        match &self.out {
-            Some(_) if recovered.is_empty() => Ok(()),
-            None => Err((recovered, STOPPING)),
-            Some(out) => out
-                .offer(recovered)
-                .map_err(|recovered| (recovered, if out.is_abandoned() { STOPPING } else { FULL })),
-        }
     }
 }
 
@@ -481,7 +401,7 @@ mod tests {
         for mut call in waiting {
             assert!(matches!(call.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
         }
-        assert_eq!(submissions.queue.lock().unwrap().tasks, 0);
+        assert_eq!(submissions.queue.tasks(), 0);
     }
 
     #[tokio::test]
@@ -499,27 +419,6 @@ mod tests {
     }
 
     #[test]
-    fn each_full_batch_gets_a_task() {
-        let (submissions, _inbox) = submissions(1);
-        let tx = || RawTx { bytes: Ok(RAW), reply: Reply::Silent };
-        let needed: Vec<usize> = (0..3 * BATCH_TXS).filter(|_| submissions.enqueue(tx())).collect();
-        assert_eq!(needed, [0, BATCH_TXS, 2 * BATCH_TXS]);
-        let batch = submissions.take().unwrap();
-        assert_eq!((batch.txs.len(), submissions.queue.lock().unwrap().tasks), (BATCH_TXS, 3));
-        assert!(!submissions.enqueue(tx()), "three threads work on what two can do");
-    }
-
-    #[test]
-    fn batches_fill_all_lanes_except_the_last() {
-        let (submissions, _inbox) = submissions(1);
-        for _ in 0..LANES + 3 {
-            submissions.enqueue(RawTx { bytes: Ok(RAW), reply: Reply::Silent });
-        }
-        let taken = [(); 3].map(|()| submissions.take().map(|batch| batch.txs.len()));
-        assert_eq!(taken, [Some(LANES), Some(3), None]);
-    }
-
-    #[test]
     fn ante_gets_batches_in_the_order_in_which_they_were_taken() {
         let (submissions, inbox) = submissions(4);
         let mut answers = Vec::new();
@@ -527,7 +426,7 @@ mod tests {
             let (answer, answered) = oneshot::channel();
             let pending = InFlight::within(1, &Arc::default()).unwrap();
             let reply = Reply::Rpc(Caller { answer, pending });
-            submissions.enqueue(RawTx { bytes: Ok(raw), reply });
+            submissions.queue.put(RawTx { bytes: Ok(raw), reply });
             answers.push(answered);
             submissions.take()
         });
@@ -551,12 +450,12 @@ mod tests {
         let (done, busy) = std::sync::mpsc::channel::<()>();
         let other = runtime.spawn_blocking(move || busy.recv());
         for _ in 0..MIN_BLOCKING_TXS {
-            submissions.enqueue(RawTx { bytes: Ok(RAW), reply: Reply::Silent });
+            submissions.queue.put(RawTx { bytes: Ok(RAW), reply: Reply::Silent });
         }
         let queue_task = QueueTask { submissions: Arc::clone(&submissions), over: false };
         let task = runtime.spawn(queue_task.run());
         runtime.block_on(async {
-            while submissions.queue.lock().unwrap().taken == 0 {
+            while submissions.queue.taken() == 0 {
                 tokio::task::yield_now().await;
             }
         });
@@ -572,7 +471,7 @@ mod tests {
     fn a_transaction_of_many_authorizations_is_long() {
         let (submissions, _inbox) = submissions(1);
         let is_long = |raw: Vec<u8>| {
-            submissions.enqueue(RawTx { bytes: Ok(raw.into()), reply: Reply::Silent });
+            submissions.queue.put(RawTx { bytes: Ok(raw.into()), reply: Reply::Silent });
             submissions.take().unwrap().is_long()
         };
         let bytes = MIN_BLOCKING_TXS * MIN_AUTHORIZATION_BYTES;

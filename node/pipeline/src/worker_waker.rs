@@ -5,13 +5,10 @@
 //! they are still empty. The other side writes to the ring first and reads the idle flag second. Both use
 //! sequentially consistent operations, so at least one of them sees the other's write.
 
-use crossbeam::sync::{Parker, Unparker};
+use super::sync::{AtomicBool, Parker, Unparker, fence};
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering, fence},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 

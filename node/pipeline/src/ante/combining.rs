@@ -9,10 +9,11 @@ use crate::{
     fault::Fault,
     meter::Meter,
     stage::{Progress, Stage},
+    sync::Mutex,
     worker_waker::WorkerWaker,
 };
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -26,7 +27,7 @@ pub(crate) struct CombiningStage {
 impl CombiningStage {
     /// A handle without a stage so far; `waker` wakes the worker that will run it.
     pub(crate) fn new(waker: WorkerWaker) -> Self {
-        Self { ante: Arc::default(), waker }
+        Self { ante: Arc::new(Mutex::new(None)), waker }
     }
 
     /// Processes what callers have put into the stage's rings, on this thread or by waking the worker.
