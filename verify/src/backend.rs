@@ -1,11 +1,15 @@
 //! Backends: the instruction set is detected once at run time and can be overridden.
 
+#[cfg(target_arch = "x86_64")]
+use crate::processor::{Avx2, Avx512Ifma};
 use core::fmt;
 
 /// Environment variable that forces a backend by name.
 pub const BACKEND_VARIABLE: &str = "EVMD_VERIFY_BACKEND";
 
 /// An implementation of recovery and hashing. All are compiled into one binary.
+///
+/// A vector backend contains the proof that this processor can run it, so every value can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
@@ -15,11 +19,37 @@ pub enum Backend {
     /// Eight-way batch recovery on AVX2, which multiplies 52-bit limbs as doubles (FMA), and
     /// four-way Keccak.
     #[cfg(target_arch = "x86_64")]
-    Avx2,
+    Avx2(Avx2),
     /// Eight-way batch recovery and Keccak on AVX-512 IFMA.
     #[cfg(target_arch = "x86_64")]
-    Ifma,
+    Ifma(Avx512Ifma),
 }
+
+/// A backend of this build, which this processor may lack.
+struct Candidate {
+    name: &'static str,
+    /// The processor features it needs, for messages.
+    needs: &'static str,
+    /// The backend, if this processor and operating system can run it.
+    detect: fn() -> Option<Backend>,
+}
+
+/// Every backend of this build, fastest last.
+const CANDIDATES: &[Candidate] = &[
+    Candidate { name: "scalar", needs: "nothing", detect: || Some(Backend::Scalar) },
+    #[cfg(target_arch = "x86_64")]
+    Candidate {
+        name: "avx2",
+        needs: "avx2, fma and bmi2",
+        detect: || Avx2::detect().map(Backend::Avx2),
+    },
+    #[cfg(target_arch = "x86_64")]
+    Candidate {
+        name: "ifma",
+        needs: "avx512f, ifma, dq, bw, vl, vbmi2 and bmi2",
+        detect: || Avx512Ifma::detect().map(Backend::Ifma),
+    },
+];
 
 /// Why a requested backend cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,21 +78,12 @@ pub enum BackendError {
 }
 
 impl Backend {
-    /// Every backend of this build, fastest last.
-    const ALL: &'static [Self] = &[
-        Self::Scalar,
-        #[cfg(target_arch = "x86_64")]
-        Self::Avx2,
-        #[cfg(target_arch = "x86_64")]
-        Self::Ifma,
-    ];
-
     /// Number of backends in this build.
-    pub(crate) const COUNT: usize = Self::ALL.len();
+    pub(crate) const COUNT: usize = CANDIDATES.len();
 
     /// Every backend this processor can run, fastest last.
     pub fn available() -> Vec<Self> {
-        Self::ALL.iter().copied().filter(|backend| backend.is_available()).collect()
+        CANDIDATES.iter().filter_map(|candidate| (candidate.detect)()).collect()
     }
 
     /// The backend named by `EVMD_VERIFY_BACKEND`, or the fastest available.
@@ -85,61 +106,34 @@ impl Backend {
             let names: Vec<_> = Self::available().iter().map(|b| b.name()).collect();
             names.join(", ")
         };
-        let Some(backend) = Self::ALL.iter().find(|backend| backend.name() == name) else {
+        let Some(candidate) = CANDIDATES.iter().find(|candidate| candidate.name == name) else {
             return Err(BackendError::Unknown { name: name.to_owned(), available: available() });
         };
-        if !backend.is_available() {
-            return Err(BackendError::Unsupported {
-                name: name.to_owned(),
-                needs: backend.needs(),
-                available: available(),
-            });
-        }
-        Ok(*backend)
-    }
-
-    /// Whether this processor and operating system can run it.
-    pub fn is_available(self) -> bool {
-        match self {
-            Self::Scalar => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => {
-                is_x86_feature_detected!("avx2")
-                    && is_x86_feature_detected!("fma")
-                    && is_x86_feature_detected!("bmi2")
-            }
-            #[cfg(target_arch = "x86_64")]
-            Self::Ifma => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512ifma")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("avx512vbmi2")
-                    && is_x86_feature_detected!("bmi2")
-            }
-        }
+        (candidate.detect)().ok_or_else(|| BackendError::Unsupported {
+            name: name.to_owned(),
+            needs: candidate.needs,
+            available: available(),
+        })
     }
 
     /// Short lower-case name, as used in the environment variable, logs and metrics.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Self::Ifma => "ifma",
-        }
+        CANDIDATES[self.index()].name
     }
 
     /// The processor features it needs, for messages.
     pub const fn needs(self) -> &'static str {
+        CANDIDATES[self.index()].needs
+    }
+
+    /// Its position in the list of all backends of this build.
+    pub(crate) const fn index(self) -> usize {
         match self {
-            Self::Scalar => "nothing",
+            Self::Scalar => 0,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => "avx2, fma and bmi2",
+            Self::Avx2(_) => 1,
             #[cfg(target_arch = "x86_64")]
-            Self::Ifma => "avx512f, ifma, dq, bw, vl, vbmi2 and bmi2",
+            Self::Ifma(_) => 2,
         }
     }
 }
@@ -164,6 +158,15 @@ mod tests {
     fn available_backends_are_found_by_name() {
         for backend in Backend::available() {
             assert_eq!(Backend::named(backend.name()), Ok(backend));
+        }
+    }
+
+    #[test]
+    fn every_backend_has_the_position_of_its_candidate() {
+        for candidate in CANDIDATES {
+            if let Some(backend) = (candidate.detect)() {
+                assert_eq!(backend.name(), candidate.name);
+            }
         }
     }
 }

@@ -7,7 +7,8 @@
 //! - [`Recoverer`]: recovers public key and address from digest and signature, or returns the
 //!   reason why there is none.
 //! - [`keccak256_batch`]: hashes messages of any mix of lengths.
-//! - [`Backend`]: the instruction set, chosen once at run time.
+//! - [`Backend`]: the instruction set, chosen once at run time. It contains the proof that the
+//!   processor has it.
 //! - [`self_test`]: compares a backend with known answers, before its results are relied on.
 
 mod backend;
@@ -20,6 +21,8 @@ mod limbs;
 #[cfg(test)]
 mod oracle;
 mod order;
+#[cfg(target_arch = "x86_64")]
+mod processor;
 mod recover;
 mod scalar;
 mod selftest;
@@ -28,5 +31,7 @@ mod transpose;
 
 pub use backend::{BACKEND_VARIABLE, Backend, BackendError};
 pub use keccak::{keccak256, keccak256_batch, keccak256_batch_on, keccak256_spans};
+#[cfg(target_arch = "x86_64")]
+pub use processor::{Avx2, Avx512Ifma};
 pub use recover::{Job, Key, Outcome, Reason, Recoverer};
 pub use selftest::{SelfTestError, VectorClass, ensure_self_tested, self_test};

@@ -133,11 +133,11 @@ macro_rules! over_every_lanes {
         $test::<crate::lanes::model::Model>();
         $test::<crate::lanes::model::SignedModel>();
         #[cfg(target_arch = "x86_64")]
-        if crate::Backend::Avx2.is_available() {
+        if crate::Avx2::detect().is_some() {
             $test::<crate::lanes::fma::Fma>();
         }
         #[cfg(target_arch = "x86_64")]
-        if crate::Backend::Ifma.is_available() {
+        if crate::Avx512Ifma::detect().is_some() {
             $test::<crate::lanes::ifma::Ifma>();
         }
     }};

@@ -63,17 +63,13 @@ enum Work {
 impl Recoverer {
     /// Allocates the workspace for `backend`. The first vector backend of a process also builds the
     /// shared table of multiples of G, which takes about 20 milliseconds.
-    ///
-    /// # Panics
-    /// If this processor cannot run `backend`; [`Backend::available`] and [`Backend::detect`] only
-    /// name those it can.
     pub fn new(backend: Backend) -> Self {
         let engine = match backend {
             Backend::Scalar => Work::Single,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => Work::Avx2(Box::new(Engine::new())),
+            Backend::Avx2(processor) => Work::Avx2(Box::new(Engine::new(processor))),
             #[cfg(target_arch = "x86_64")]
-            Backend::Ifma => Work::Ifma(Box::new(Engine::new())),
+            Backend::Ifma(processor) => Work::Ifma(Box::new(Engine::new(processor))),
         };
         Self { backend, engine }
     }

@@ -139,9 +139,6 @@ impl Subject for Recoverer {
 ///
 /// # Errors
 /// The first wrong result. The backend must then not be used.
-///
-/// # Panics
-/// If this processor cannot run `backend`; see [`Backend::available`].
 pub fn self_test(backend: Backend) -> Result<(), SelfTestError> {
     examine(&mut Recoverer::new(backend))
 }
@@ -150,13 +147,10 @@ pub fn self_test(backend: Backend) -> Result<(), SelfTestError> {
 ///
 /// # Errors
 /// As [`self_test`].
-///
-/// # Panics
-/// As [`self_test`].
 pub fn ensure_self_tested(backend: Backend) -> Result<(), SelfTestError> {
     static RESULTS: [OnceLock<Result<(), SelfTestError>>; Backend::COUNT] =
         [const { OnceLock::new() }; Backend::COUNT];
-    *RESULTS[backend as usize].get_or_init(|| self_test(backend))
+    *RESULTS[backend.index()].get_or_init(|| self_test(backend))
 }
 
 fn examine(subject: &mut impl Subject) -> Result<(), SelfTestError> {

@@ -6,36 +6,43 @@
 #![allow(unsafe_code)]
 
 use super::{stages, workspace::Workspace};
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::{fma::Fma, ifma::Ifma};
 use crate::{Backend, lanes::Lanes};
+#[cfg(target_arch = "x86_64")]
+use crate::{
+    lanes::{fma::Fma, ifma::Ifma},
+    processor::{Avx2, Avx512Ifma},
+};
 
 /// The stages over one instruction set.
-pub(super) trait Kernels: Lanes {
-    /// The backend that hashes the keys.
-    const BACKEND: Backend;
+pub(crate) trait Kernels: Lanes {
+    /// The proof that the processor can run the stages.
+    type Processor: Copy + core::fmt::Debug;
     /// Smaller batches are faster one by one, because a vector costs the same however many lanes
     /// are used.
     const MIN_BATCH: usize;
-    fn decompress(ws: &mut Workspace<Self>);
-    fn scalars(ws: &mut Workspace<Self>);
-    fn tables(ws: &mut Workspace<Self>);
-    fn pairs(ws: &mut Workspace<Self>);
-    fn base(ws: &mut Workspace<Self>);
-    fn ladder(ws: &mut Workspace<Self>);
-    fn finish(ws: &mut Workspace<Self>);
+    /// The backend that hashes the keys.
+    fn backend(processor: Self::Processor) -> Backend;
+    /// The proof, if this processor can run the stages.
+    #[cfg(test)]
+    fn detect() -> Option<Self::Processor>;
+    fn decompress(processor: Self::Processor, ws: &mut Workspace<Self>);
+    fn scalars(processor: Self::Processor, ws: &mut Workspace<Self>);
+    fn tables(processor: Self::Processor, ws: &mut Workspace<Self>);
+    fn pairs(processor: Self::Processor, ws: &mut Workspace<Self>);
+    fn base(processor: Self::Processor, ws: &mut Workspace<Self>);
+    fn ladder(processor: Self::Processor, ws: &mut Workspace<Self>);
+    fn finish(processor: Self::Processor, ws: &mut Workspace<Self>);
 }
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! stages {
     ($lanes:ty, $features:literal: $($stage:ident)*) => {$(
-        fn $stage(ws: &mut Workspace<Self>) {
+        fn $stage(_: Self::Processor, ws: &mut Workspace<Self>) {
             #[target_feature(enable = $features)]
             fn run(ws: &mut Workspace<$lanes>) {
                 stages::$stage(ws);
             }
-            // SAFETY: an engine over these lanes is only created if their backend is available,
-            // which means exactly these features.
+            // SAFETY: the first argument proves that the processor has exactly these features.
             unsafe { run(ws) }
         }
     )*};
@@ -43,8 +50,18 @@ macro_rules! stages {
 
 #[cfg(target_arch = "x86_64")]
 impl Kernels for Ifma {
-    const BACKEND: Backend = Backend::Ifma;
+    type Processor = Avx512Ifma;
     const MIN_BATCH: usize = 2;
+
+    fn backend(processor: Avx512Ifma) -> Backend {
+        Backend::Ifma(processor)
+    }
+
+    #[cfg(test)]
+    fn detect() -> Option<Avx512Ifma> {
+        Avx512Ifma::detect()
+    }
+
     stages!(
         Ifma, "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl,avx512vbmi2,bmi2":
         decompress scalars tables pairs base ladder finish
@@ -53,15 +70,25 @@ impl Kernels for Ifma {
 
 #[cfg(target_arch = "x86_64")]
 impl Kernels for Fma {
-    const BACKEND: Backend = Backend::Avx2;
+    type Processor = Avx2;
     const MIN_BATCH: usize = 5;
+
+    fn backend(processor: Avx2) -> Backend {
+        Backend::Avx2(processor)
+    }
+
+    #[cfg(test)]
+    fn detect() -> Option<Avx2> {
+        Avx2::detect()
+    }
+
     stages!(Fma, "avx2,fma,bmi2": decompress scalars tables pairs base ladder finish);
 }
 
 #[cfg(test)]
 macro_rules! model_stage {
     ($($stage:ident)*) => {$(
-        fn $stage(ws: &mut Workspace<Self>) {
+        fn $stage((): (), ws: &mut Workspace<Self>) {
             stages::$stage(ws);
         }
     )*};
@@ -69,7 +96,16 @@ macro_rules! model_stage {
 
 #[cfg(test)]
 impl<const SIGNED: bool> Kernels for crate::lanes::model::Checked<SIGNED> {
-    const BACKEND: Backend = Backend::Scalar;
+    type Processor = ();
     const MIN_BATCH: usize = 2;
+
+    fn backend((): ()) -> Backend {
+        Backend::Scalar
+    }
+
+    fn detect() -> Option<()> {
+        Some(())
+    }
+
     model_stage!(decompress scalars tables pairs base ladder finish);
 }

@@ -27,7 +27,9 @@ const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0]
 
 /// A recoverer over one instruction set.
 #[derive(Debug)]
-pub(crate) struct Engine<V> {
+pub(crate) struct Engine<V: Kernels> {
+    /// The proof that the stages can be run.
+    processor: V::Processor,
     workspace: Box<Workspace<V>>,
     /// Indices of the jobs of the chunk that have no result yet.
     pending: Vec<u16>,
@@ -36,20 +38,15 @@ pub(crate) struct Engine<V> {
     hashes: Vec<[u8; 32]>,
 }
 
-#[allow(private_bounds)]
 impl<V: Kernels> Engine<V> {
     /// The engine over these lanes.
-    ///
-    /// # Panics
-    /// If the processor lacks their instructions: no kernel could be called.
-    pub(crate) fn new() -> Self {
-        let backend = V::BACKEND;
-        assert!(backend.is_available(), "the {backend} backend needs {}", backend.needs());
-        Self::over(BaseTable::shared())
+    pub(crate) fn new(processor: V::Processor) -> Self {
+        Self::over(processor, BaseTable::shared())
     }
 
-    fn over(base: std::sync::Arc<BaseTable>) -> Self {
+    fn over(processor: V::Processor, base: std::sync::Arc<BaseTable>) -> Self {
         Self {
+            processor,
             workspace: Box::new(Workspace::new(base)),
             pending: Vec::with_capacity(CHUNK),
             keys: Vec::with_capacity(CHUNK),
@@ -70,23 +67,24 @@ impl<V: Kernels> Engine<V> {
         if self.pending.len() < V::MIN_BATCH {
             return self.one_by_one(jobs, outcomes);
         }
-        V::decompress(&mut self.workspace);
+        let processor = self.processor;
+        V::decompress(processor, &mut self.workspace);
         self.pack(jobs, outcomes);
         if self.pending.len() < V::MIN_BATCH {
             return self.one_by_one(jobs, outcomes);
         }
         let ws = &mut *self.workspace;
         ws.zeros.fill(0);
-        V::scalars(ws);
-        V::tables(ws);
+        V::scalars(processor, ws);
+        V::tables(processor, ws);
         let length = equal_part(ws.used, BLOCK);
         for first in (0..ws.used).step_by(length) {
             ws.block = first..ws.used.min(first + length);
-            V::pairs(ws);
-            V::base(ws);
-            V::ladder(ws);
+            V::pairs(processor, ws);
+            V::base(processor, ws);
+            V::ladder(processor, ws);
         }
-        V::finish(ws);
+        V::finish(processor, ws);
         self.deliver(jobs, outcomes);
     }
 
@@ -159,7 +157,7 @@ impl<V: Kernels> Engine<V> {
             self.keys.push(key);
         }
         self.hashes.resize(self.keys.len(), [0; 32]);
-        hash_all(V::BACKEND, self.keys.len(), |i| &self.keys[i], &mut self.hashes);
+        hash_all(V::backend(self.processor), self.keys.len(), |i| &self.keys[i], &mut self.hashes);
         for (position, (key, hash)) in self.keys.iter().zip(&self.hashes).enumerate() {
             let (group, lane) = group_and_lane(position);
             let exchange = &self.workspace.exchange[group];

@@ -34,7 +34,8 @@ fn check<V: Kernels>(engine: &mut Engine<V>, jobs: &[Job]) {
 const TEST_B: [u8; 32] = [0x5a; 32];
 
 fn engine<V: Kernels>(b: [u8; 32]) -> Engine<V> {
-    Engine::over(Arc::new(BaseTable::new(b).expect("in range")))
+    let processor = V::detect().expect("this is called for available lanes only");
+    Engine::over(processor, Arc::new(BaseTable::new(b).expect("in range")))
 }
 
 #[test]

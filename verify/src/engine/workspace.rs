@@ -96,7 +96,7 @@ pub(super) struct Group<V> {
 
 /// The workspace of one recoverer.
 #[derive(Debug)]
-pub(super) struct Workspace<V> {
+pub(crate) struct Workspace<V> {
     pub(super) exchange: Vec<Exchange>,
     pub(super) groups: Vec<Group<V>>,
     /// Per group of the block and window: the sum of its multiples, in the end as x and twice y.

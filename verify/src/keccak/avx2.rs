@@ -1,21 +1,26 @@
 //! Four messages at once on AVX2.
 //!
-//! `unsafe` here rests on one proof: [`hash_all`] is `#[target_feature]`, so its caller has shown
-//! that the processor has the features, and no `Ymm` is created anywhere else.
+//! `unsafe` here rests on one proof: [`hash_all`] takes an [`Avx2`], and no `Ymm` is created
+//! anywhere else.
 #![allow(unsafe_code)]
 
 use super::sponge::{self, Block, RATE_BYTES, RATE_WORDS, Words};
-use crate::transpose::transpose_four;
+use crate::{processor::Avx2, transpose::transpose_four};
 use core::arch::x86_64::*;
 
 /// Hashes `count` messages, four at a time.
-#[target_feature(enable = "avx2")]
 pub(super) fn hash_all<'a>(
+    _: Avx2,
     count: usize,
     message: impl Fn(usize) -> &'a [u8],
     hashes: &mut [[u8; 32]],
 ) {
-    sponge::hash_all::<Ymm>(count, message, hashes);
+    #[target_feature(enable = "avx2")]
+    fn run<'a>(count: usize, message: impl Fn(usize) -> &'a [u8], hashes: &mut [[u8; 32]]) {
+        sponge::hash_all::<Ymm>(count, message, hashes);
+    }
+    // SAFETY: the first argument proves that the processor has these features.
+    unsafe { run(count, message, hashes) }
 }
 
 #[derive(Clone, Copy)]

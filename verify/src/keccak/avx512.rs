@@ -1,20 +1,26 @@
 //! Eight messages at once on AVX-512.
 //!
-//! `unsafe` here rests on one proof: [`hash_all`] is `#[target_feature]`, so its caller has shown
-//! that the processor has the features, and no `Zmm` is created anywhere else.
+//! `unsafe` here rests on one proof: [`hash_all`] takes an [`Avx512Ifma`], and no `Zmm` is created
+//! anywhere else.
 #![allow(unsafe_code)]
 
 use super::sponge::{self, Block, RATE_BYTES, RATE_WORDS, Words};
+use crate::processor::Avx512Ifma;
 use core::arch::x86_64::*;
 
 /// Hashes `count` messages, eight at a time.
-#[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn hash_all<'a>(
+    _: Avx512Ifma,
     count: usize,
     message: impl Fn(usize) -> &'a [u8],
     hashes: &mut [[u8; 32]],
 ) {
-    sponge::hash_all::<Zmm>(count, message, hashes);
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn run<'a>(count: usize, message: impl Fn(usize) -> &'a [u8], hashes: &mut [[u8; 32]]) {
+        sponge::hash_all::<Zmm>(count, message, hashes);
+    }
+    // SAFETY: the first argument proves that the processor has these features.
+    unsafe { run(count, message, hashes) }
 }
 
 #[derive(Clone, Copy)]

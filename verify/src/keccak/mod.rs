@@ -54,7 +54,6 @@ fn chosen() -> Backend {
 
 /// Writes the Keccak-256 of the `count` messages that `message` returns into `hashes`, which has
 /// the same length.
-#[allow(unsafe_code)]
 pub(crate) fn hash_all<'a>(
     backend: Backend,
     count: usize,
@@ -62,7 +61,6 @@ pub(crate) fn hash_all<'a>(
     hashes: &mut [[u8; 32]],
 ) {
     let backend = if count < MIN_VECTOR_MESSAGES { Backend::Scalar } else { backend };
-    assert!(backend.is_available(), "the {backend} backend needs {}", backend.needs());
     match backend {
         Backend::Scalar => {
             for (i, hash) in hashes.iter_mut().enumerate() {
@@ -70,11 +68,9 @@ pub(crate) fn hash_all<'a>(
             }
         }
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `is_available` has just shown the features.
-        Backend::Avx2 => unsafe { avx2::hash_all(count, message, hashes) },
+        Backend::Avx2(processor) => avx2::hash_all(processor, count, message, hashes),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Backend::Ifma => unsafe { avx512::hash_all(count, message, hashes) },
+        Backend::Ifma(processor) => avx512::hash_all(processor, count, message, hashes),
     }
 }
 

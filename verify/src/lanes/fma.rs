@@ -6,8 +6,8 @@
 //! l in -2^51..=2^51. Both are read from the bits of the doubles, whose last place is worth one
 //! (l after an addition of 1.5 2^52). The rounding is the default one: no code here may change it.
 //!
-//! `unsafe` here rests on the proof of `ifma.rs`, with `Backend::Avx2` in the place of
-//! `Backend::Ifma`: an `Fma` is only created if AVX2, FMA and BMI2 are available.
+//! `unsafe` here rests on the proof of `ifma.rs`, with the token [`crate::Avx2`]: an `Fma` is only
+//! created if AVX2, FMA and BMI2 were detected.
 #![allow(unsafe_code)]
 
 use super::{LANES, Lanes, MASK52, Mask, StagePart};

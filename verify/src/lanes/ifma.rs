@@ -1,8 +1,8 @@
 //! The vector operations on AVX-512 IFMA.
 //!
-//! `unsafe` here rests on one proof: a [`crate::Recoverer`] with this backend is only made after
-//! `Backend::Ifma.is_available()`, and only its stages (all `#[target_feature]`, see
-//! `recover::kernels`) make or touch an `Ifma`. The methods are `#[inline(always)]` and carry no
+//! `unsafe` here rests on one proof: only an engine over these lanes and its stages (all
+//! `#[target_feature]`, see `engine/kernels.rs`) make or touch an `Ifma`, and an engine contains the
+//! token [`crate::Avx512Ifma`], which exists only if the instructions were detected. The methods are `#[inline(always)]` and carry no
 //! feature attribute of their own, so that the one generic algorithm can call them; they must
 //! never be called from outside a stage, where they would still be right but slow.
 #![allow(unsafe_code)]

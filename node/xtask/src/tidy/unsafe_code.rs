@@ -15,7 +15,6 @@ const LISTED: &[&str] = &[
     "verify/src/engine/kernels.rs",
     "verify/src/keccak/avx2.rs",
     "verify/src/keccak/avx512.rs",
-    "verify/src/keccak/mod.rs",
     "verify/src/lanes/fma.rs",
     "verify/src/lanes/ifma.rs",
     "verify/src/transpose.rs",
