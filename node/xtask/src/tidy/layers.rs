@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 31] = [
+pub(super) const LAYERS: [&str; 32] = [
     "crashdisk",
     "verify",
     "trie",
@@ -25,6 +25,7 @@ pub(super) const LAYERS: [&str; 31] = [
     "home",
     "budget",
     "pipeline",
+    "models",
     "server",
     "rpc-types",
     "rpc-eth",
