@@ -92,6 +92,8 @@ pub use env::{EnvStats, MIN_MAP_BYTES};
 pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};
 pub use folders::{OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
 pub use home::{HomeLock, LOCK_FILE};
+#[cfg(any(test, fuzzing))]
+pub use index::fuzzing;
 pub use index::{
     FlushBlock, INDEX_FORMAT, INDEX_MAP_BYTES_DEFAULT, IndexDb, IndexOptions, IndexReader,
     PostingKey,

@@ -16,6 +16,8 @@
 
 mod aside;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod replacement;
 
 use crate::Mempool;

@@ -9,6 +9,8 @@ mod discover;
 mod dispatch;
 mod envelope;
 mod front;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod lines;
 mod meter;
 mod methods;

@@ -34,6 +34,8 @@ use runs::Runs;
 
 pub use postings::PostingKey;
 pub use reader::IndexReader;
+#[cfg(any(test, fuzzing))]
+pub use runs::fuzzing;
 
 /// Format number of the `index` environment.
 pub const INDEX_FORMAT: u32 = 6;

@@ -6,6 +6,8 @@
 
 pub mod display_json;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod gateway;
 pub mod json;
 mod openapi;

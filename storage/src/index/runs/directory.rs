@@ -71,7 +71,7 @@ impl Directory {
         })
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.last_id.into());
         put_count(&mut out, self.levels.len());
@@ -95,7 +95,7 @@ impl Directory {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Input::borrowed(bytes);
         let last_id = take_id(&mut input)?;
         let count = input.count(2)?;

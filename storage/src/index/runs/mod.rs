@@ -17,6 +17,8 @@
 mod audit;
 mod directory;
 mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod page;
 mod read;
 #[cfg(test)]

@@ -1,0 +1,104 @@
+//! What must hold for all bytes of a journal. The fuzz targets (`node/fuzz`) call it.
+
+use super::format::{self, HEADER_BYTES, Header, Version};
+use super::{Entry, Found};
+use alloy_primitives::{Address, B256, Bytes};
+
+/// The salt of files that are made here is zero, so that inputs can be reproduced.
+const HEADER: Header = Header::NONE;
+/// Bytes of the transactions of files that are made here, as a multiple of the first byte of each.
+const BYTES_PER_UNIT: usize = 3;
+
+/// Reads bytes as a journal file.
+///
+/// # Panics
+/// If an entry contains more than the file, or a file of the entries that were read has others.
+pub fn journal_file(file: &[u8]) {
+    let records = match format::version(file) {
+        Version::One(records) => format::read_v1(records),
+        Version::Two(header, records) => format::read_v2(&header, records),
+        Version::Unknown => return,
+    };
+    assert!(records.valid <= file.len());
+    let bytes: usize = records.entries.iter().map(|entry| entry.raw.len()).sum();
+    assert!(bytes <= file.len(), "{bytes} bytes of transactions in {} bytes", file.len());
+    check_written(&records.entries);
+}
+
+/// Makes a file of the bytes, and damages one part of it: a journal loses only the records that were damaged.
+///
+/// The first two bytes are the position of the damage, the third its length, and the fourth the bits that it
+/// flips. Then, for each record, one byte is the length of its transaction, followed by its bytes.
+///
+/// # Panics
+/// If another record is lost, or one is found that was not written.
+pub fn damaged_journal(data: &[u8]) {
+    let Some((&[high, low, length, bits], rest)) = data.split_first_chunk() else { return };
+    let entries = entries(rest);
+    check_written(&entries);
+    let mut file = file_of(&entries);
+    let records = file.len() - HEADER_BYTES;
+    if records == 0 || bits == 0 {
+        return;
+    }
+    let start = HEADER_BYTES + usize::from(u16::from_be_bytes([high, low])) % records;
+    let end = (start + usize::from(length) + 1).min(file.len());
+    file[start..end].iter_mut().for_each(|byte| *byte ^= bits);
+    let mut at = HEADER_BYTES;
+    let undamaged: Vec<_> = entries
+        .into_iter()
+        .filter(|entry| {
+            let begin = at;
+            at += format::RECORD_HEAD_BYTES + entry.raw.len();
+            at <= start || begin >= end
+        })
+        .collect();
+    assert_eq!(entries_of(&file), undamaged);
+}
+
+/// # Panics
+/// If a file of these entries has others.
+fn check_written(entries: &[Entry]) {
+    assert_eq!(entries_of(&file_of(entries)), entries);
+}
+
+fn file_of(entries: &[Entry]) -> Vec<u8> {
+    let mut file = HEADER.to_bytes();
+    for entry in entries {
+        HEADER.put_entry(&mut file, entry);
+    }
+    file
+}
+
+fn entries_of(file: &[u8]) -> Vec<Entry> {
+    match Found::in_file(file, B256::ZERO) {
+        Found::Usable(_, records) => records.entries,
+        Found::Other { entries, .. } => entries,
+    }
+}
+
+/// Cuts bytes into entries, with senders that differ.
+fn entries(mut bytes: &[u8]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    while let Some((length, rest)) = bytes.split_first() {
+        let (raw, rest) = rest.split_at(rest.len().min(usize::from(*length) * BYTES_PER_UNIT));
+        let sender = Address::with_last_byte(entries.len() as u8);
+        entries.push(Entry { raw: Bytes::copy_from_slice(raw), sender });
+        bytes = rest;
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_hold_for_small_files() {
+        journal_file(&file_of(&entries(&[1, 7, 7, 7, 0, 2, 9])));
+        journal_file(b"evmdtxs\x01\0\0\0\x01");
+        for at in 0..90 {
+            damaged_journal(&[0, at, at % 3, 0x81, 1, 7, 7, 7, 0, 2, 1, 2, 3, 4, 5, 6]);
+        }
+    }
+}
