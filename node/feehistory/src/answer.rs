@@ -1,5 +1,4 @@
-//! Writes the JSON text of `eth_feeHistory` without a serializer, because wallets request large responses all
-//! the time.
+//! Writes the JSON text of `eth_feeHistory` without a serializer, because wallets often request large responses.
 
 use std::io::Write;
 
@@ -11,7 +10,7 @@ const MAX_HEX_DIGITS: usize = 16;
 /// Appends a price as a JSON string.
 pub(super) fn put_hex(out: &mut Vec<u8>, value: u128) {
     let Ok(low) = u64::try_from(value) else {
-        write!(out, "\"{value:#x}\"").expect("a buffer takes any text");
+        write!(out, "\"{value:#x}\"").expect("writing to a Vec does not fail");
         return;
     };
     let digits = (64 - (low | 1).leading_zeros() as usize).div_ceil(4);
@@ -32,12 +31,12 @@ const fn hex_digits(value: u32) -> [u8; 8] {
     nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
     nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff;
     nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // A one in each byte above nine, where the letters begin.
+    // A one in each byte above nine, for which the digit is a letter.
     let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
     (nibbles + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
 }
 
-/// The columns of an answer. Each is in pieces, which are JSON values with a comma after each.
+/// The columns of a response. Each column consists of pieces, which are JSON values with a comma after each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerWriter<'a> {
     pub(super) reward: &'a [&'a [u8]],
@@ -49,11 +48,11 @@ pub(super) struct AnswerWriter<'a> {
     pub(super) blob_ratio: &'a [&'a [u8]],
 }
 
-/// Bytes of the names of an answer.
+/// Number of bytes of the field names of a response.
 const NAMES: usize = 192;
 
 impl AnswerWriter<'_> {
-    /// Writes the answer; without percentiles it has no rewards.
+    /// Writes the response. Without percentiles it has no rewards.
     pub(super) fn write(&self, oldest: u64, has_rewards: bool) -> Vec<u8> {
         let columns = [self.reward, self.base_fee, self.ratio, self.blob_fee, self.blob_ratio];
         let length = columns.iter().flat_map(|pieces| pieces.iter()).map(|piece| piece.len());
@@ -72,7 +71,7 @@ impl AnswerWriter<'_> {
     }
 }
 
-/// Appends a member whose value is the list of a column's values and of one more, if there is one.
+/// Appends a field whose value is the list of the values of a column and of one further value, if there is one.
 fn put_list(out: &mut Vec<u8>, name: &str, pieces: &[&[u8]], last: Option<&str>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
@@ -80,7 +79,7 @@ fn put_list(out: &mut Vec<u8>, name: &str, pieces: &[&[u8]], last: Option<&str>)
     pieces.iter().for_each(|piece| out.extend_from_slice(piece));
     match last {
         Some(last) => out.extend_from_slice(last.as_bytes()),
-        // The comma after the last value.
+        // The comma after the last value is removed.
         None => out.truncate(out.len() - usize::from(out.ends_with(b","))),
     }
     out.push(b']');

@@ -1,9 +1,7 @@
-//! The rows of recent blocks in memory, in the form in which they are answered: columns of JSON text, so that an
-//! answer is a few slices joined together.
+//! The rows of recent blocks in memory, as columns of JSON text. A response consists of a few slices of them.
 //!
-//! The rows are added block after block. They are in immutable chunks, and an answer is written from the chunks
-//! that were there when it began, without a lock. Rewards depend on the percentiles: their texts are cached by
-//! chunk and list of percentiles.
+//! Rows are added block by block to immutable chunks. A response is written without a lock, from the chunks that exist
+//! when it starts. Rewards depend on the percentiles, so their texts are cached by chunk and list of percentiles.
 
 mod chunk;
 mod rewards;
@@ -14,14 +12,14 @@ use chunk::{CHUNK_BLOCKS, Chunk, Column};
 use rewards::RewardTexts;
 use std::sync::Arc;
 
-/// Minimum number of blocks in memory, if they have few tips: the maximum of a request at the head, and of one
-/// that begins as far behind the head.
+/// Minimum number of blocks in memory, if they have few tips. It covers requests of the maximum length at the head, and
+/// requests that begin as far behind the head.
 pub const RECENT_BLOCKS: usize = 4096;
-/// Maximum number of tips of all blocks in memory: 24 bytes each, about 100 MB.
+/// Maximum number of tips of all blocks in memory. A tip takes 24 bytes, so they take about 100 MB.
 const MAX_TIPS: usize = 4 << 20;
 
-/// The rows of consecutive blocks. Immutable; a new block makes a new value, which shares all chunks but the
-/// last.
+/// The rows of consecutive blocks. The value is immutable: a new block creates a new value, which shares all chunks
+/// except the last one.
 #[derive(Debug, Default)]
 struct Recent {
     chunks: Vec<Arc<Chunk>>,
@@ -31,13 +29,13 @@ struct Recent {
 }
 
 impl Recent {
-    /// The first block; meaningless without blocks.
+    /// Returns the first block. The result is meaningless without blocks.
     fn first(&self) -> u64 {
         let stored = self.chunks.first().map_or(0, |chunk| chunk.first);
         stored.max(self.end().saturating_sub(RECENT_BLOCKS as u64))
     }
 
-    /// The block after the last one.
+    /// Returns the number after the last block.
     fn end(&self) -> u64 {
         self.chunks.last().map_or(0, |chunk| chunk.end())
     }
@@ -46,7 +44,7 @@ impl Recent {
         !self.chunks.is_empty() && self.first() <= first && first <= last && last < self.end()
     }
 
-    /// These rows and that of a block. If it does not follow the last one, it is the only one.
+    /// Returns these rows with the row of a further block. If it does not follow the last one, the others are removed.
     fn with(&self, number: u64, entry: Arc<FeeEntry>) -> Self {
         let (mut chunks, mut tips) = (self.chunks.clone(), self.tips);
         if number != self.end() {
@@ -69,7 +67,7 @@ impl Recent {
         Self { chunks, next_id: self.next_id + 1, tips }
     }
 
-    /// The chunks with the blocks `first` to `last`, each with the position and the number of these blocks.
+    /// Returns the chunks with the blocks `first` to `last`, each with the position and number of these blocks.
     fn spans(&self, first: u64, last: u64) -> impl Iterator<Item = Span<'_>> {
         let start = self.chunks.partition_point(|chunk| chunk.end() <= first);
         let chunks = self.chunks[start..].iter().take_while(move |chunk| chunk.first <= last);
@@ -102,7 +100,7 @@ pub struct FeeColumns {
 }
 
 impl FeeColumns {
-    /// The block to add next so that no block is missing; `None` without blocks.
+    /// Returns the number of the next block to add without a gap, or `None` without blocks.
     pub fn next(&self) -> Option<u64> {
         let recent = self.recent.load();
         (!recent.chunks.is_empty()).then(|| recent.end())
@@ -114,13 +112,13 @@ impl FeeColumns {
         self.recent.rcu(|recent| recent.with(number, Arc::clone(&entry)));
     }
 
-    /// Whether the rows of all blocks from `first` to `last` are in memory.
+    /// Returns whether the rows of all blocks from `first` to `last` are in memory.
     pub fn has(&self, first: u64, last: u64) -> bool {
         self.recent.load().has(first, last)
     }
 
-    /// The answer of `eth_feeHistory` for the blocks `first` to `last` as JSON text; `None` unless all of them
-    /// are in memory.
+    /// Returns the response of `eth_feeHistory` for the blocks `first` to `last` as JSON text, or `None` unless all
+    /// of them are in memory.
     pub fn answer(&self, first: u64, last: u64, percentiles: &[f64]) -> Option<Vec<u8>> {
         let recent = self.recent.load_full();
         if !recent.has(first, last) {
@@ -146,7 +144,7 @@ impl FeeColumns {
         Some(writer.write(first, !percentiles.is_empty()))
     }
 
-    /// The rewards of the blocks of each span.
+    /// Returns the rewards of the blocks of each span.
     fn rewards(&self, spans: &[Span<'_>], percentiles: &[f64]) -> Vec<RewardSlice> {
         if percentiles.is_empty() {
             return Vec::new();
@@ -240,7 +238,7 @@ mod tests {
             if number % 97 != 5 {
                 continue;
             }
-            // From anywhere to anywhere, by a list that is known, or was, or is new.
+            // The ranges are random, and the list of percentiles is cached, evicted or new.
             let list = &lists[(number % 41) as usize];
             let from = (number.wrapping_mul(0x9e37_79b9) % held.len() as u64) as usize;
             let to = from + (number.wrapping_mul(31) as usize % (held.len() - from));
@@ -254,7 +252,7 @@ mod tests {
         assert!(columns.rewards.bytes() <= RewardTexts::MAX_BYTES);
     }
 
-    /// Answers that begin and end at, before and after the limits of chunks.
+    /// Responses begin and end at, before and after the boundaries of chunks.
     #[test]
     fn answers_join_chunks() {
         let columns = FeeColumns::default();
@@ -273,7 +271,7 @@ mod tests {
         }
     }
 
-    /// An answer is written from blocks that a reader holds, while others are added.
+    /// A response is written from the blocks that a reader holds, while others are added.
     #[test]
     fn readers_keep_what_they_read() {
         let columns = FeeColumns::default();

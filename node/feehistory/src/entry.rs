@@ -26,7 +26,7 @@ impl FeeEntry {
     /// Decodes a stored row.
     ///
     /// # Errors
-    /// If its scalars cannot be decoded.
+    /// Returns an error if the scalars cannot be decoded.
     pub fn new(row: &RowReader<'_>) -> alloy_rlp::Result<Self> {
         let scalars = row.scalars()?;
         let (tips, gas): (Vec<u128>, Vec<u64>) = row.tips().unzip();
@@ -44,14 +44,14 @@ impl FeeEntry {
         })
     }
 
-    /// The effective tip at a percentile, as [`super::FeeRow::rewards`].
+    /// Returns the effective tip at a percentile, like [`super::FeeRow::rewards`].
     pub fn reward(&self, percentile: f64) -> u128 {
         let Some(last) = self.tips.len().checked_sub(1) else { return 0 };
         let threshold = (self.gas_used as f64 * percentile / 100.0) as u64;
         self.tips[self.gas.partition_point(|gas| *gas < threshold).min(last)]
     }
 
-    /// Number of tips.
+    /// Returns the number of tips.
     pub(super) const fn tips(&self) -> usize {
         self.tips.len()
     }

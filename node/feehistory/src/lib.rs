@@ -1,8 +1,8 @@
-//! The fee history: for each block the header scalars and the exact gas-weighted distribution of
-//! effective tips, written with the block, so that `eth_feeHistory` reads no receipts.
+//! The fee history. A row with the header scalars and the exact gas-weighted distribution of effective tips is stored
+//! with each block, so that `eth_feeHistory` reads no receipts.
 //!
 //! The pipeline creates a [`FeeRow`] and the chain stores it. [`RowReader`] finds percentiles in a stored row
-//! without decoding its tips. [`FeeColumns`] has the rows of recent blocks in memory in the form of
+//! without decoding its tips. [`FeeColumns`] holds the rows of recent blocks in memory in the form of
 //! responses, and [`StoredAnswer`] writes the response about older ones. This crate never reads a block or a
 //! receipt.
 

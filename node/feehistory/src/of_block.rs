@@ -1,4 +1,4 @@
-//! The row of a block that was just executed.
+//! Creates the row of a block that was just executed.
 
 use super::{FeeRow, Tip};
 use alloy_consensus::{Header, Transaction as _};
@@ -6,8 +6,8 @@ use chain::{ChainSpec, Fork, next_base_fee, next_excess_blob_gas};
 use feemarket::Market;
 use transactions::Transaction;
 
-/// The fee-history row of a block: `gas` is what each transaction was charged, in block order;
-/// `market` is a native chain's after the block.
+/// Creates the fee-history row of a block. `gas` is the gas that each transaction was charged, in block order.
+/// `market` is the fee market of a native chain after the block.
 pub fn fee_row<'a>(
     spec: &ChainSpec,
     header: &Header,
@@ -16,7 +16,7 @@ pub fn fee_row<'a>(
 ) -> FeeRow {
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
     let tips = txs.map(|(tx, gas)| Tip {
-        // Before London the whole price is the tip; a mined cap is never below the base fee.
+        // Before London the whole price is the tip. The fee cap of a mined transaction is never below the base fee.
         tip: tx.effective_tip_per_gas(base_fee).unwrap_or(0),
         gas,
     });
@@ -29,7 +29,7 @@ pub fn fee_row<'a>(
             Some((native, market)) => {
                 market.next_base_fee_wei(header.number.saturating_add(1), native.max_gas)
             }
-            // The first block of London has a base fee, and its parent has none.
+            // The first block of London has a base fee, but its parent has none.
             None if spec.fork_after(header, header.timestamp) >= Fork::London => {
                 next_base_fee(header)
             }

@@ -1,7 +1,6 @@
-//! One block's row, in memory and as it is stored.
+//! The row of one block, in memory and in its stored form.
 //!
-//! Stored, a row begins with what `eth_feeHistory` says of its block as JSON text, so that an answer
-//! is put together by copying:
+//! A stored row begins with the values of `eth_feeHistory` as JSON text, so that a response is assembled by copying:
 //!
 //! | Bytes | What |
 //! |--:|---|
@@ -11,38 +10,38 @@
 //! | 1 | width of a tip |
 //! | 1 | width of a gas sum |
 //! | 4 | number of tips |
-//! | | texts of base fee, gas used ratio, blob base fee and blob gas used ratio, a comma behind each |
-//! | | RLP list of the scalars but gas used |
-//! | | tips ascending |
-//! | | for each tip the gas used at it or below |
+//! | | texts of base fee, gas used ratio, blob base fee and blob gas used ratio, with a comma after each |
+//! | | RLP list of the scalars except gas used |
+//! | | tips in ascending order |
+//! | | for each tip, the gas used by transactions with this tip or a lower one |
 //!
-//! Numbers are big-endian, tips and gas sums in the least width that holds the greatest, gas sums in
-//! one byte at least. So a percentile is a binary search over the stored bytes.
+//! Numbers are big-endian. Tips and gas sums have the minimum width that fits the maximum, and gas sums at least one
+//! byte. A percentile is therefore found by a binary search in the stored bytes.
 
 use alloy_rlp::{Decodable, Encodable, Error, Header};
 use std::ops::Range;
 
-/// Texts of a row.
+/// Number of texts in a row.
 const TEXTS: usize = 4;
-/// Where the lengths are, the two widths, and the number of tips.
+/// Positions of the lengths, of the two widths, and of the number of tips.
 const LENGTHS: usize = 8;
 const TIP_WIDTH: usize = LENGTHS + TEXTS + 1;
 const GAS_WIDTH: usize = TIP_WIDTH + 1;
 const COUNT: usize = GAS_WIDTH + 1;
-/// Bytes before the texts.
+/// Number of bytes before the texts.
 const HEAD: usize = COUNT + 4;
-/// Bytes that are read at once.
+/// Number of bytes that one read loads.
 const WORD_BYTES: usize = 8;
-/// Bytes of the widest tip and of the widest gas sum.
+/// Maximum width of a tip and of a gas sum.
 const MAX_TIP_BYTES: usize = 16;
 const MAX_GAS_BYTES: usize = WORD_BYTES;
 
-/// One block's row.
+/// The row of one block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeeRow {
-    /// Base fee of the block, in wei; zero before London.
+    /// Base fee of the block in wei, or zero before London.
     pub base_fee: u64,
-    /// Base fee of the block after it, in wei.
+    /// Base fee of the next block in wei.
     pub next_base_fee: u64,
     /// Gas used.
     pub gas_used: u64,
@@ -50,27 +49,27 @@ pub struct FeeRow {
     pub gas_limit: u64,
     /// Blob gas used (EIP-4844).
     pub blob_gas_used: u64,
-    /// Most blob gas of a block under its fork; zero before Cancun.
+    /// Maximum blob gas of a block under its fork, or zero before Cancun.
     pub blob_gas_max: u64,
-    /// Blob base fee of the block, in wei.
+    /// Blob base fee of the block in wei.
     pub blob_base_fee: u128,
-    /// Blob base fee of the block after it, in wei.
+    /// Blob base fee of the next block in wei.
     pub next_blob_base_fee: u128,
-    /// Effective tips ascending, each once, with the gas used at it.
+    /// The distinct effective tips in ascending order, with the gas used at each.
     pub tips: Vec<Tip>,
 }
 
 /// Gas used at one effective tip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tip {
-    /// Effective tip, in wei per gas.
+    /// Effective tip in wei per gas.
     pub tip: u128,
     /// Gas used by the transactions that paid it.
     pub gas: u64,
 }
 
 impl FeeRow {
-    /// Sorts the tips of a block's transactions and joins equal ones.
+    /// Sorts the tips of the transactions of a block and merges equal ones.
     pub fn distribution(mut tips: Vec<Tip>) -> Vec<Tip> {
         tips.sort_unstable();
         tips.dedup_by(|later, earlier| {
@@ -83,25 +82,25 @@ impl FeeRow {
         tips
     }
 
-    /// Gas used over gas limit.
+    /// Returns the gas used divided by the gas limit.
     pub fn gas_used_ratio(&self) -> f64 {
         ratio(self.gas_used, self.gas_limit)
     }
 
-    /// Blob gas used over the most a block may use.
+    /// Returns the blob gas used divided by its maximum.
     pub fn blob_gas_used_ratio(&self) -> f64 {
         ratio(self.blob_gas_used, self.blob_gas_max)
     }
 
-    /// The effective tip at each percentile. As geth: the first tip at which the gas used reaches
-    /// `gas_used * percentile / 100`, and zero without transactions.
+    /// Returns the effective tip at each percentile. As in geth, this is the first tip at which the gas used reaches
+    /// `gas_used * percentile / 100`, or zero without transactions.
     pub fn rewards(&self, percentiles: &[f64]) -> Vec<u128> {
         let bytes = self.to_bytes();
-        let row = RowReader::new(&bytes).expect("what was written can be read");
+        let row = RowReader::new(&bytes).expect("the row was just encoded");
         percentiles.iter().map(|percentile| row.reward(*percentile)).collect()
     }
 
-    /// The row as it is stored.
+    /// Encodes the row for storage.
     pub fn to_bytes(&self) -> Vec<u8> {
         let texts = [
             format!("\"{:#x}\",", self.base_fee),
@@ -113,7 +112,7 @@ impl FeeRow {
         let gas: u64 = self.tips.iter().map(|tip| tip.gas).sum();
         let greatest = self.tips.last().map_or(0, |tip| tip.tip);
         let tip_bytes = MAX_TIP_BYTES - greatest.leading_zeros() as usize / 8;
-        // At least one byte, so that the length of a row bounds the number of its tips.
+        // At least one byte, so that the length of a row limits the number of its tips.
         let gas_bytes = (MAX_GAS_BYTES - gas.leading_zeros() as usize / 8).max(1);
         let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a few numbers are short");
         let count = u32::try_from(self.tips.len()).expect("a block has fewer transactions");
@@ -145,7 +144,7 @@ impl FeeRow {
         out
     }
 
-    /// All but gas used, which has its own place.
+    /// Returns all scalars except gas used, which is stored before them.
     fn scalars(&self) -> [&dyn Encodable; 7] {
         [
             &self.base_fee,
@@ -158,10 +157,10 @@ impl FeeRow {
         ]
     }
 
-    /// Reads a stored row.
+    /// Decodes a stored row.
     ///
     /// # Errors
-    /// When the bytes are no row.
+    /// Returns an error if the bytes are not a row.
     pub fn read(bytes: &[u8]) -> alloy_rlp::Result<Self> {
         let reader = RowReader::new(bytes)?;
         let mut row = reader.scalars()?;
@@ -180,29 +179,29 @@ fn ratio(used: u64, limit: u64) -> f64 {
     if limit == 0 { 0.0 } else { used as f64 / limit as f64 }
 }
 
-/// What a row has as text.
+/// The values that a row contains as text.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
-    /// Base fee, a JSON string.
+    /// Base fee as a JSON string.
     BaseFee,
-    /// Gas used over gas limit, a JSON number.
+    /// Gas used divided by the gas limit, as a JSON number.
     GasUsedRatio,
-    /// Blob base fee, a JSON string.
+    /// Blob base fee as a JSON string.
     BlobBaseFee,
-    /// Blob gas used over the most there may be, a JSON number.
+    /// Blob gas used divided by its maximum, as a JSON number.
     BlobGasUsedRatio,
 }
 
-/// Bytes copied for a text that is no longer.
+/// Number of bytes that are copied for a text of at most this length.
 const TEXT_CHUNK: usize = 32;
 
-/// A stored row, read where it is.
+/// A stored row that is read without decoding all of it.
 #[derive(Clone, Copy, Debug)]
 pub struct RowReader<'a> {
     row: &'a [u8],
     /// Gas used.
     pub gas_used: u64,
-    /// Where the tips and the gas sums begin.
+    /// Position of the tips, which the gas sums follow.
     tips: usize,
     gas: usize,
     tip_bytes: usize,
@@ -211,10 +210,10 @@ pub struct RowReader<'a> {
 }
 
 impl<'a> RowReader<'a> {
-    /// Finds the parts of a stored row.
+    /// Locates the parts of a stored row.
     ///
     /// # Errors
-    /// When the bytes are no row. What the scalars are is not looked at.
+    /// Returns an error if the bytes are not a row. Does not check the scalars.
     #[inline]
     pub fn new(row: &'a [u8]) -> alloy_rlp::Result<Self> {
         let head = row.first_chunk::<HEAD>().ok_or(Error::InputTooShort)?;
@@ -230,29 +229,29 @@ impl<'a> RowReader<'a> {
         Ok(Self { row, gas_used, tips, gas, tip_bytes, gas_bytes, count })
     }
 
-    /// Where a text is, with the comma behind it.
+    /// Returns the range of a text with the comma after it.
     #[inline]
     fn range(&self, text: Text) -> Range<usize> {
         start(self.row, text as usize)..start(self.row, text as usize + 1)
     }
 
-    /// What an answer says of the block, as JSON.
+    /// Returns a value as JSON text.
     ///
     /// # Errors
-    /// When it is no text.
+    /// Returns an error if it is not UTF-8.
     pub fn text(&self, text: Text) -> alloy_rlp::Result<&'a str> {
         let bytes = &self.row[self.range(text)];
         let text = bytes.strip_suffix(b",").and_then(|bytes| str::from_utf8(bytes).ok());
         text.ok_or(Error::Custom("a text of a fee row is none"))
     }
 
-    /// Appends a text and the comma behind it.
+    /// Appends a text and the comma after it.
     #[inline]
     pub(super) fn put(&self, out: &mut Vec<u8>, text: Text) {
         let range = self.range(text);
         let chunk = self.row[range.start..].first_chunk::<TEXT_CHUNK>();
         match chunk.filter(|_| range.len() <= TEXT_CHUNK) {
-            // A copy of a known length is two moves; what is too much goes again.
+            // A copy of a constant length is two moves. The surplus is removed afterwards.
             Some(chunk) => {
                 let end = out.len() + range.len();
                 out.extend_from_slice(chunk);
@@ -262,10 +261,10 @@ impl<'a> RowReader<'a> {
         }
     }
 
-    /// The row without its tips.
+    /// Decodes the row without its tips.
     ///
     /// # Errors
-    /// When the scalars are no RLP.
+    /// Returns an error if the scalars are not valid RLP.
     pub fn scalars(&self) -> alloy_rlp::Result<FeeRow> {
         let mut rlp = &self.row[start(self.row, TEXTS)..self.tips];
         let fields = &mut Header::decode_bytes(&mut rlp, true)?;
@@ -282,8 +281,8 @@ impl<'a> RowReader<'a> {
         })
     }
 
-    /// As [`FeeRow::rewards`] for one percentile. No branch of the search depends on the result of a
-    /// comparison, which would be mispredicted.
+    /// Like [`FeeRow::rewards`], for one percentile. No branch of the search depends on the result of a comparison,
+    /// because it would be mispredicted.
     #[inline]
     pub fn reward(&self, percentile: f64) -> u128 {
         if self.count == 0 {
@@ -300,7 +299,7 @@ impl<'a> RowReader<'a> {
         self.tip(low)
     }
 
-    /// The tips ascending, with the gas used at each or below.
+    /// Returns the tips in ascending order, each with the gas used by transactions with this tip or a lower one.
     pub fn tips(&self) -> impl Iterator<Item = (u128, u64)> + '_ {
         (0..self.count).map(|index| (self.tip(index), self.gas(index)))
     }
@@ -316,22 +315,22 @@ impl<'a> RowReader<'a> {
         u128::from(high) << (8 * WORD_BYTES) | u128::from(low)
     }
 
-    /// Gas used at this tip and those below.
+    /// Returns the gas used at this tip and at lower ones.
     #[inline]
     fn gas(&self, index: usize) -> u64 {
         word(self.row, self.gas + (index + 1) * self.gas_bytes, self.gas_bytes)
     }
 }
 
-/// Where the text or, behind the last one, the scalars or the tips of a row begin.
+/// Returns the position of a text, or of the scalars or tips after the last text.
 #[inline]
 fn start(row: &[u8], part: usize) -> usize {
     let lengths = &row[LENGTHS..TIP_WIDTH];
     HEAD + lengths[..part].iter().map(|length| usize::from(*length)).sum::<usize>()
 }
 
-/// The big-endian number of `width` bytes, at most eight, that ends at `end`, which is behind the
-/// head: one load and a mask, where a copy of `width` bytes costs ten times that.
+/// Reads the big-endian number of `width` bytes, at most eight, that ends at `end`, which is after the head. This is
+/// one load and a mask. A copy of `width` bytes takes ten times as long.
 #[inline]
 fn word(row: &[u8], end: usize, width: usize) -> u64 {
     let unused = 8 * (WORD_BYTES - width) as u32;
@@ -350,14 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn rewards_follow_the_gas() {
+    fn rewards_are_weighted_by_gas() {
         let row = row(&[(21_000, 5), (50_000, 1), (100_000, 3), (29_000, 10)]);
         let percentiles = [0.0, 25.0, 26.0, 50.0, 75.0, 76.0, 86.0, 90.0, 100.0];
         assert_eq!(row.rewards(&percentiles), [1, 1, 3, 3, 3, 5, 10, 10, 10]);
     }
 
     #[test]
-    fn a_block_without_transactions_rewards_nothing() {
+    fn rewards_of_a_block_without_transactions_are_zero() {
         assert_eq!(FeeRow::default().rewards(&[0.0, 100.0]), [0, 0]);
     }
 

@@ -1,8 +1,8 @@
-//! The answer about blocks that are not in memory, written row by row as they are read.
+//! The response about blocks that are not in memory, which is written row by row.
 
 use super::{AnswerWriter, RowReader, Text, entry::put_rewards};
 
-/// Bytes of text of a reward, and of a price or ratio.
+/// Typical length of the text of a reward, and of a price or ratio.
 const REWARD_CHARS: usize = 14;
 const SCALAR_CHARS: usize = 16;
 
@@ -22,7 +22,7 @@ pub struct StoredAnswer<'p> {
 }
 
 impl<'p> StoredAnswer<'p> {
-    /// For the blocks `first` to `last`.
+    /// Starts the response for the blocks `first` to `last`.
     pub fn new(first: u64, last: u64, percentiles: &'p [f64]) -> Self {
         let blocks = usize::try_from(last + 1 - first).unwrap_or(0);
         let scalars = || Vec::with_capacity(blocks * SCALAR_CHARS);
@@ -43,7 +43,7 @@ impl<'p> StoredAnswer<'p> {
     /// Adds the row of the next block, which is `number`.
     ///
     /// # Errors
-    /// When it is the last and no row.
+    /// Returns an error if it is the last row and cannot be decoded.
     pub fn push(&mut self, number: u64, row: &RowReader<'_>) -> alloy_rlp::Result<()> {
         row.put(&mut self.base_fee, Text::BaseFee);
         row.put(&mut self.ratio, Text::GasUsedRatio);
@@ -59,7 +59,7 @@ impl<'p> StoredAnswer<'p> {
         Ok(())
     }
 
-    /// The answer as JSON text.
+    /// Returns the response as JSON text.
     pub fn finish(self) -> Vec<u8> {
         AnswerWriter {
             reward: &[&self.reward],
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn last_fees_of_an_answer_are_those_of_the_block_after_it() {
+    fn last_fees_of_a_response_are_those_of_the_next_block() {
         let row = |n: u64| FeeRow {
             base_fee: 0x10 + n,
             next_base_fee: 0x11 + n,

@@ -3,11 +3,11 @@
 use crate::FeeEntry;
 use std::sync::Arc;
 
-/// Maximum number of blocks of a chunk. The last chunk is copied for each new block, and an answer about the
-/// maximum of 1,024 blocks is written from 17 chunks.
+/// Maximum number of blocks of a chunk. The last chunk is copied for each new block, and a response about the maximum
+/// of 1,024 blocks is written from 17 chunks.
 pub(super) const CHUNK_BLOCKS: usize = 64;
 
-/// JSON values of consecutive blocks, a comma after each.
+/// JSON values of consecutive blocks, with a comma after each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Column {
     text: Vec<u8>,
@@ -22,22 +22,22 @@ impl Column {
         self.ends.push(self.text.len());
     }
 
-    /// The values of `count` blocks from the one at `first`, with their commas.
+    /// Returns the values of `count` blocks from the one at `first`, with their commas.
     pub(super) fn slice(&self, first: usize, count: usize) -> &[u8] {
         let end = |blocks: usize| blocks.checked_sub(1).map_or(0, |last| self.ends[last]);
         &self.text[end(first)..end(first + count)]
     }
 
-    /// Bytes of the text and of the positions.
+    /// Returns the number of bytes of the text and of the positions.
     pub(super) const fn bytes(&self) -> usize {
         self.text.len() + self.ends.len() * size_of::<usize>()
     }
 }
 
-/// See the module documentation.
+/// A chunk of rows.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
-    /// Differs between all chunks of a node, also if they have the same blocks.
+    /// Unique among all chunks of a node, even if they contain the same blocks.
     pub(super) id: u64,
     /// The number of the first block.
     pub(super) first: u64,
@@ -49,7 +49,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// A chunk without blocks.
+    /// Creates a chunk without blocks.
     pub(super) fn new(id: u64, first: u64) -> Self {
         Self {
             id,
@@ -62,7 +62,7 @@ impl Chunk {
         }
     }
 
-    /// This chunk and the next block.
+    /// Returns this chunk with the next block.
     pub(super) fn with(&self, id: u64, entry: Arc<FeeEntry>) -> Self {
         let mut chunk = Self { id, ..self.clone() };
         chunk.base_fee.push(|out| out.extend_from_slice(entry.base_fee.as_bytes()));
@@ -73,17 +73,17 @@ impl Chunk {
         chunk
     }
 
-    /// The block after the last one.
+    /// Returns the number after the last block.
     pub(super) const fn end(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
 
-    /// Number of tips in all blocks.
+    /// Returns the number of tips in all blocks.
     pub(super) fn tips(&self) -> usize {
         self.entries.iter().map(|entry| entry.tips()).sum()
     }
 
-    /// The rewards of `count` blocks from the one at `first`.
+    /// Returns the rewards of `count` blocks from the one at `first`.
     pub(super) fn rewards(&self, first: usize, count: usize, percentiles: &[f64]) -> Column {
         let mut column = Column::default();
         for entry in &self.entries[first..first + count] {

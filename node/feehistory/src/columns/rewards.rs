@@ -10,12 +10,11 @@ use std::{
 
 /// Maximum memory of the texts.
 const MAX_BYTES: u64 = 32 << 20;
-/// Bytes of a usual text: 64 blocks with three rewards of 14 characters. The number of entries is estimated
-/// from it.
+/// Typical length of a text: 64 blocks with three rewards of 14 characters. The number of entries is estimated from it.
 const USUAL_BYTES: u64 = 4 * 1024;
 /// Bytes of an entry in addition to its text and percentiles.
 const ENTRY_BYTES: u64 = 128;
-/// Maximum number of percentiles of a list whose texts are kept: wallets and libraries have few.
+/// Maximum number of percentiles of a list whose texts are cached. Wallets and libraries use short lists.
 const MAX_PERCENTILES: usize = 16;
 
 /// A chunk and a list of percentiles.
@@ -24,7 +23,7 @@ struct Key {
     percentiles: Box<[f64]>,
 }
 
-/// The same without memory of its own, for lookups.
+/// A borrowed key for lookups.
 struct KeyRef<'a> {
     chunk: u64,
     percentiles: &'a [f64],
@@ -81,7 +80,7 @@ impl Weighter<Key, Arc<Column>> for Weight {
     }
 }
 
-/// See the module documentation.
+/// A cache of the texts of rewards.
 pub(super) struct RewardTexts(Cache<Key, Arc<Column>, Weight>);
 
 impl Default for RewardTexts {
@@ -91,7 +90,7 @@ impl Default for RewardTexts {
 }
 
 impl RewardTexts {
-    /// The rewards of all blocks of a chunk, if lists of this length are kept.
+    /// Returns the rewards of all blocks of a chunk, if lists of this length are cached.
     pub(super) fn of_chunk(&self, chunk: &Chunk, percentiles: &[f64]) -> Option<Arc<Column>> {
         if percentiles.len() > MAX_PERCENTILES {
             return None;
@@ -114,7 +113,7 @@ impl fmt::Debug for RewardTexts {
 
 #[cfg(test)]
 impl RewardTexts {
-    /// Memory of the texts.
+    /// Returns the memory of the texts.
     pub(super) fn bytes(&self) -> u64 {
         self.0.weight()
     }
