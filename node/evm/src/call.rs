@@ -185,7 +185,7 @@ where
 
     /// [`Self::call`] with `reduced_gas` gas instead of all that it may use. Returns the result if it is certain
     /// that the call would have the same result with all of it. `reduced_gas` limits the cost of this attempt.
-    pub fn call_with_little(
+    pub fn call_with_reduced_gas(
         &self,
         call: &Call,
         gas_cap: u64,

@@ -3,38 +3,38 @@
 use config::JsonRpc;
 use cosmos_api::{EthCall, EthCallError, EthCalls};
 use evm::{CallError, CallOutcome, CallResult, ExecutionCaches};
-use rpc_eth::{Bounds, Trial, TrialError};
+use rpc_eth::{CallLimits, CallRunner, CallRunnerError};
 use std::sync::Arc;
 
 /// Runs contract calls within the limits of JSON-RPC.
 #[derive(Clone, Debug)]
 pub struct JsonRpcCalls {
-    bounds: Bounds,
+    limits: CallLimits,
     caches: Option<Arc<ExecutionCaches>>,
 }
 
 impl JsonRpcCalls {
     /// Uses the gas cap and the timeout in these settings.
     pub fn new(config: &JsonRpc, caches: Option<Arc<ExecutionCaches>>) -> Self {
-        Self { bounds: Bounds::of(config), caches }
+        Self { limits: CallLimits::of(config), caches }
     }
 
-    fn trial<'a>(&'a self, call: &EthCall<'a>) -> Trial<'a> {
+    fn runner<'a>(&'a self, call: &EthCall<'a>) -> CallRunner<'a> {
         let EthCall { spec, view, number, proposer, gas_cap, interrupt, arguments: _ } = *call;
-        let (mut bounds, caches) = (self.bounds, self.caches.as_deref());
-        bounds.gas = gas_cap.map_or(bounds.gas, |cap| cap.min(bounds.gas));
-        Trial { spec, view, number, proposer, bounds, interrupt, caches }
+        let (mut limits, caches) = (self.limits, self.caches.as_deref());
+        limits.gas = gas_cap.map_or(limits.gas, |cap| cap.min(limits.gas));
+        CallRunner { spec, view, number, proposer, limits, interrupt, caches }
     }
 }
 
 impl EthCalls for JsonRpcCalls {
     fn call(&self, call: &EthCall<'_>) -> Result<CallResult, EthCallError> {
-        let run = self.trial(call).run(call.arguments, |site, call, cap| site.call(call, cap));
+        let run = self.runner(call).run(call.arguments, |site, call, cap| site.call(call, cap));
         run.map_err(error_of)
     }
 
     fn estimate_gas(&self, call: &EthCall<'_>) -> Result<Result<u64, CallOutcome>, EthCallError> {
-        let estimate = self.trial(call).run(call.arguments, |site, call, cap| {
+        let estimate = self.runner(call).run(call.arguments, |site, call, cap| {
             match site.estimate_gas(call, cap) {
                 Err(CallError::Failed(reverted @ CallOutcome::Revert(_))) => Ok(Err(reverted)),
                 estimate => estimate.map(Ok),
@@ -44,12 +44,12 @@ impl EthCalls for JsonRpcCalls {
     }
 }
 
-fn error_of(error: TrialError) -> EthCallError {
+fn error_of(error: CallRunnerError) -> EthCallError {
     match error {
-        TrialError::Refused(error) if error.is_internal() => {
+        CallRunnerError::Refused(error) if error.is_internal() => {
             EthCallError::Internal(format!("{error:?}"))
         }
-        TrialError::Refused(error) => EthCallError::Invalid(error.message().to_owned()),
-        TrialError::TooLong(error) => EthCallError::TooLong(error.message().to_owned()),
+        CallRunnerError::Refused(error) => EthCallError::Invalid(error.message().to_owned()),
+        CallRunnerError::TimedOut(error) => EthCallError::TooLong(error.message().to_owned()),
     }
 }

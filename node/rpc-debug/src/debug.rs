@@ -1,5 +1,5 @@
-//! `debug_`: raw blocks, and transactions run again under a tracer. Off unless enabled, because a
-//! trace costs what its block cost, and more.
+//! `debug_`: raw blocks, and traces of transactions that are executed again. Disabled by default, because a trace costs
+//! at least as much as the execution of its block.
 
 mod modified;
 mod preimages;
@@ -8,7 +8,7 @@ mod rerun;
 mod roots;
 mod witness;
 
-use crate::replay::{Place, Replay, Rows, text, trace_error};
+use crate::replay::{Replay, TraceList, TxPosition, trace_error, trace_json};
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_trace::geth::{
     GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions, GethTrace,
@@ -19,8 +19,8 @@ use chain::{
 };
 use evm::{BlockOverrides, CallSite, GethTracer, encode_receipt, logs_bloom};
 use rpc_eth::{
-    eth::{GivenOverrides, Request, gas_cap, on_block_with, raw_by_hash},
-    method::{Answer, Call, Line, Method, Run, json},
+    eth::{CallOverrides, Request, gas_cap, on_block_with, raw_by_hash},
+    method::{Answer, Call, Method, QueueClass, Run, json},
     module_state::modules_within,
 };
 use rpc_types::{
@@ -29,7 +29,7 @@ use rpc_types::{
     fields::{self, name_of},
     params::Param,
     text::Json,
-    trace_time::{TraceTime, timeout},
+    trace_timeout::{TraceTimeout, timeout},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
@@ -41,98 +41,98 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "debug_getRawHeader",
         parameters: &["block"],
-        help: "RLP of a header.",
+        help: "The RLP encoding of a header.",
         run: Run::Inline(raw_header),
     },
     Method {
         name: "debug_getRawBlock",
         parameters: &["block"],
-        help: "RLP of a block.",
+        help: "The RLP encoding of a block.",
         run: Run::Quick {
-            at_once: |call| small_block(call, required_block, raw_block),
-            whole: raw_block,
-            line: Line::Short,
+            inline: |call| small_block(call, required_block, raw_block),
+            queued: raw_block,
+            queue: QueueClass::Short,
         },
     },
     Method {
         name: "debug_getRawReceipts",
         parameters: &["block"],
         help: "The consensus encoding of each receipt of a block.",
-        run: Run::Line(Line::Short, raw_receipts),
+        run: Run::Queued(QueueClass::Short, raw_receipts),
     },
     Method {
         name: "debug_getRawTransaction",
         parameters: &["hash"],
-        help: "The bytes of a transaction, mined or waiting in the pool.",
+        help: "The encoding of a mined or pending transaction.",
         run: Run::Waiting(|call| Box::pin(raw_by_hash(call))),
     },
     Method {
         name: "debug_getHeaderRlp",
         parameters: &["block"],
-        help: "As debug_getRawHeader, by tag or number; the number may be a plain one.",
+        help: "Like debug_getRawHeader, by tag or number. The number may be a JSON number.",
         run: Run::Inline(header_rlp),
     },
     Method {
         name: "debug_getBlockRlp",
         parameters: &["block"],
-        help: "As debug_getRawBlock, by tag or number; the number may be a plain one.",
+        help: "Like debug_getRawBlock, by tag or number. The number may be a JSON number.",
         run: Run::Quick {
-            at_once: |call| small_block(call, tagged_block, block_rlp),
-            whole: block_rlp,
-            line: Line::Short,
+            inline: |call| small_block(call, tagged_block, block_rlp),
+            queued: block_rlp,
+            queue: QueueClass::Short,
         },
     },
     Method {
         name: "debug_getBadBlocks",
         parameters: &[],
-        help: "An empty list: no block that was refused is kept.",
+        help: "An empty list, because the node does not store blocks that it refused.",
         run: Run::Inline(bad_blocks),
     },
     Method {
         name: "debug_traceTransaction",
         parameters: &["hash", "options = {}"],
-        help: "A mined transaction run again under a tracer: struct logs, callTracer, \
-               prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer. No JavaScript and no \
-               erc7562Tracer.",
-        run: Run::Line(Line::Long, trace_transaction),
+        help: "Executes a mined transaction again and returns its trace: struct logs, callTracer, prestateTracer, \
+               4byteTracer, flatCallTracer, muxTracer or noopTracer. JavaScript tracers and erc7562Tracer are not \
+               supported.",
+        run: Run::Queued(QueueClass::Long, trace_transaction),
     },
     Method {
         name: "debug_traceBlockByNumber",
         parameters: &["block", "options = {}"],
-        help: "Every transaction of a block under a tracer.",
-        run: Run::Line(Line::Long, trace_block_by_number),
+        help: "The trace of every transaction of a block.",
+        run: Run::Queued(QueueClass::Long, trace_block_by_number),
     },
     Method {
         name: "debug_traceBlockByHash",
         parameters: &["hash", "options = {}"],
-        help: "Every transaction of a block under a tracer.",
-        run: Run::Line(Line::Long, trace_block_by_hash),
+        help: "The trace of every transaction of a block.",
+        run: Run::Queued(QueueClass::Long, trace_block_by_hash),
     },
     Method {
         name: "debug_traceBlock",
         parameters: &["rlp", "options = {}"],
-        help: "Every transaction of a block of this chain, given as its RLP, under a tracer.",
-        run: Run::Line(Line::Long, trace_block_by_rlp),
+        help: "The trace of every transaction of a block of this chain, which is passed as RLP.",
+        run: Run::Queued(QueueClass::Long, trace_block_by_rlp),
     },
     Method {
         name: "debug_traceCall",
         parameters: &["transaction", "block = latest", "options = {}"],
-        help: "A call under a tracer; the options may hold stateOverrides, blockOverrides and \
-               txIndex: then it runs before the transaction at that place in the block.",
-        run: Run::Line(Line::Long, trace_call),
+        help: "The trace of a call. The options may contain stateOverrides and blockOverrides. With txIndex, the call \
+               is executed before the transaction with this index in the block.",
+        run: Run::Queued(QueueClass::Long, trace_call),
     },
     Method {
         name: "debug_intermediateRoots",
         parameters: &["hash", "options = {}"],
-        help: "The state root after each transaction of a block, which is run again.",
-        run: Run::Line(Line::Long, roots::intermediate_roots),
+        help: "The state root after each transaction of a block, which is executed again.",
+        run: Run::Queued(QueueClass::Long, roots::intermediate_roots),
     },
     Method {
         name: "debug_storageRangeAt",
         parameters: &["block", "txIndex", "address", "startKey", "limit"],
-        help: "Slots of an account before a transaction of a block, in the order of their hashes and at most \
-               1,024, with `nextKey`. The `key` of a slot that is not set any more is null.",
-        run: Run::Line(Line::Long, ranges::storage_range_at),
+        help: "At most 1,024 slots of an account before a transaction of a block, in the order of their hashes, with \
+               `nextKey`. The `key` of a slot that is no longer set is null.",
+        run: Run::Queued(QueueClass::Long, ranges::storage_range_at),
     },
     Method {
         name: "debug_accountRange",
@@ -144,30 +144,30 @@ pub const METHODS: &[Method] = &[
             "noStorage = false",
             "incompletes = false",
         ],
-        help: "Accounts after a block in the order of their hashes, at most 256, as geth dumps them, with `next` \
-               in base64. Those that are not there any more have no known address: they come with \
-               `incompletes` only. With storage the accounts may have 65,536 slots in all.",
-        run: Run::Line(Line::Long, ranges::account_range),
+        help: "At most 256 accounts after a block, in the order of the hashes of their addresses and in the format of \
+               geth's dump, with `next` in base64. The addresses of accounts that no longer exist are unknown; such \
+               accounts are returned only with `incompletes`. The accounts may have at most 65,536 slots together.",
+        run: Run::Queued(QueueClass::Long, ranges::account_range),
     },
     Method {
         name: "debug_getModifiedAccountsByNumber",
         parameters: &["start", "end = start"],
-        help: "The accounts that are there after block `end` and differ from those after block `start`; with one \
-               block, from those before it. At most 200,000 changes are looked at.",
-        run: Run::Line(Line::Long, modified::by_number),
+        help: "The accounts that exist after block `end` and differ from their state after block `start`. With one \
+               block, they are compared with its parent. At most 200,000 changes are compared.",
+        run: Run::Queued(QueueClass::Long, modified::by_number),
     },
     Method {
         name: "debug_getModifiedAccountsByHash",
         parameters: &["startHash", "endHash = startHash"],
-        help: "As debug_getModifiedAccountsByNumber.",
-        run: Run::Line(Line::Long, modified::by_hash),
+        help: "Like debug_getModifiedAccountsByNumber.",
+        run: Run::Queued(QueueClass::Long, modified::by_hash),
     },
     Method {
         name: "debug_executionWitness",
         parameters: &["block"],
-        help: "What executing a block without the state needs, in the form of reth: trie nodes, code, the keys that \
-               are hashed in the nodes, and headers, all as bytes. The block is run again.",
-        run: Run::Line(Line::Long, witness::execution_witness),
+        help: "The data that is needed to execute a block without the state, in reth's format: trie nodes, code, \
+               preimages of the keys in the nodes, and headers. The block is executed again.",
+        run: Run::Queued(QueueClass::Long, witness::execution_witness),
     },
 ];
 
@@ -176,7 +176,7 @@ fn required_block(call: &Call) -> Result<u64, Error> {
     call.require_canonical(id)
 }
 
-/// A block by tag or number; cosmos/evm has its number plain.
+/// A block by tag or number. As in cosmos/evm, the number may be a JSON number.
 struct PlainTag(BlockTag);
 
 impl Param for PlainTag {
@@ -214,17 +214,17 @@ fn raw_block(call: &Call) -> Answer {
     raw_block_at(call, required_block(call)?)
 }
 
-/// Bytes of a body that is written out as hex where the socket is served: a fifth of a millisecond.
-const RAW_BODY_AT_ONCE: usize = 128 * 1024;
+/// Maximum length of a body that is converted to hex inline. This takes about 0.2 ms.
+const MAX_INLINE_RAW_BODY_BYTES: usize = 128 * 1024;
 
-/// The answer about a block, unless the block is large.
+/// Runs a method inline if the block is small.
 fn small_block(
     call: &Call,
     number: fn(&Call) -> Result<u64, Error>,
     answer: fn(&Call) -> Answer,
 ) -> Result<Option<Json>, Error> {
     let bytes = call.view.blocks()?.body_bytes(number(call)?)?;
-    if bytes > RAW_BODY_AT_ONCE { Ok(None) } else { answer(call).map(Some) }
+    if bytes > MAX_INLINE_RAW_BODY_BYTES { Ok(None) } else { answer(call).map(Some) }
 }
 
 fn raw_block_at(call: &Call, number: u64) -> Answer {
@@ -249,7 +249,7 @@ fn bad_blocks(call: &Call) -> Answer {
     json(&[(); 0])
 }
 
-/// How to trace. A field of another type than it should be, or an unknown tracer, is refused.
+/// The options of a trace. Fields with a wrong type and unknown tracers are errors.
 #[derive(Default)]
 struct Options(GethDebugTracingOptions);
 
@@ -262,7 +262,7 @@ impl Param for Options {
 /// Tracers that have settings.
 const CONFIGURED: [&str; 3] = ["callTracer", "prestateTracer", "flatCallTracer"];
 
-/// Names of the options, which are compared without regard to case as all names of fields.
+/// Names of the options. They are compared without regard to case, like all field names.
 const OPTION_NAMES: [&str; 11] = [
     "enableMemory",
     "disableMemory",
@@ -291,7 +291,7 @@ const SETTING_NAMES: [&str; 10] = [
     "ignoredOpcodes",
 ];
 
-/// Renames the settings of a tracer to the names that the tracers read.
+/// Converts the names of a tracer's settings to those that the tracers read.
 fn name_settings(config: &mut Value) {
     let Value::Object(given) = config else { return };
     for (name, value) in std::mem::take(given) {
@@ -300,9 +300,9 @@ fn name_settings(config: &mut Value) {
     }
 }
 
-/// The options as geth takes them. Its `muxTracer` gives each tracer the value of its name, be
-/// that nothing or too much; the one here insists on settings for those that have some, and on none
-/// for the others.
+/// Parses the options as geth does. geth's `muxTracer` passes to each tracer the value of its name, which may be
+/// missing or superfluous. The implementation here requires settings for tracers that have some, and refuses them for
+/// the others.
 fn tracing_options(json: &str) -> Result<GethDebugTracingOptions, String> {
     let mut options: GethDebugTracingOptions = fields::read_named(json, &OPTION_NAMES)?;
     let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
@@ -337,10 +337,10 @@ fn trace_transaction(call: &Call) -> Answer {
         return Err(Error::server("transaction not found"));
     };
     let replay = Replay::with_timeout(call, timeout(&options)?);
-    text(call, &replay.transaction(&stored, index, GethTracer(options))?)
+    trace_json(call, &replay.transaction(&stored, index, GethTracer(options))?)
 }
 
-/// The number of the block that is meant; geth's words where it is not there.
+/// Returns the number of the block, or geth's error if it does not exist.
 fn block_number(call: &Call, id: BlockId) -> Result<u64, Error> {
     call.find_canonical(id)?.ok_or_else(|| {
         Error::server(match id {
@@ -375,31 +375,31 @@ fn trace_block_by_rlp(call: &Call) -> Answer {
 
 fn trace_block(call: &Call, number: u64, options: GethDebugTracingOptions) -> Answer {
     let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
-    let mut rows = Rows::new(call);
+    let mut list = TraceList::new(call);
     let replay = Replay::with_timeout(call, timeout(&options)?);
     let tracer = GethTracer(options);
-    replay.block(&stored, tracer, .., |Place { hash: tx_hash, .. }, result| {
-        rows.push(&Traced { tx_hash, result })?;
+    replay.block(&stored, tracer, .., |TxPosition { hash: tx_hash, .. }, result| {
+        list.push(&Traced { tx_hash, result })?;
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(rows.end())
+    Ok(list.end())
 }
 
-/// How to trace a call.
+/// The options of the trace of a call.
 #[derive(Default)]
 struct CallOptions {
     options: GethDebugTracingOptions,
-    /// They stand among the options.
-    overrides: GivenOverrides,
-    inside: Option<Inside>,
+    /// The overrides, which are fields of the options.
+    overrides: CallOverrides,
+    inside: Option<InBlock>,
 }
 
-/// Inside its block, before the transaction at an index.
-struct Inside {
+/// Executes the call inside its block, before the transaction at an index.
+struct InBlock {
     index: u64,
-    /// How its block differs.
+    /// Overrides of the block.
     block: BlockOverrides,
-    /// Maximum time of its trace.
+    /// Maximum duration of the trace.
     timeout: Option<Duration>,
 }
 
@@ -416,13 +416,13 @@ impl Param for CallOptions {
             tx_index: Option<&'a RawValue>,
         }
         let Given { state_overrides, block_overrides, tx_index } = fields::read(json)?;
-        let overrides = GivenOverrides::read(state_overrides, block_overrides, spec)?;
+        let overrides = CallOverrides::read(state_overrides, block_overrides, spec)?;
         let inside = match tx_index.map(RawValue::get).filter(|index| *index != "null") {
             Some(index) => {
                 let block =
                     block_overrides.map(|raw| rpc_eth::eth::read_block_overrides(raw.get(), spec));
                 let block = block.transpose()?.unwrap_or_default();
-                Some(Inside { index: u64::read(index, spec)?, block, timeout: None })
+                Some(InBlock { index: u64::read(index, spec)?, block, timeout: None })
             }
             None => None,
         };
@@ -442,13 +442,13 @@ fn trace_call(call: &Call) -> Answer {
     let timeout = timeout(&options)?;
     let tracer = GethTracer(options);
     if let Some(inside) = inside {
-        let inside = Inside { timeout, ..inside };
-        let trace = trace_inside(call, request, number, &inside, overrides, &tracer)?;
-        return text(call, &trace);
+        let inside = InBlock { timeout, ..inside };
+        let trace = trace_in_block(call, request, number, &inside, overrides, &tracer)?;
+        return trace_json(call, &trace);
     }
     let id = BlockId::Tag(BlockTag::Number(number));
     let trace = on_block_with(call, request, id, overrides, |site, execution| {
-        let time = TraceTime::new(site.host, timeout);
+        let time = TraceTimeout::new(site.host, timeout);
         let CallSite { spec, modules, state, header, .. } = *site;
         let site = CallSite { spec, modules, state, host: &time, header };
         time.begin();
@@ -456,11 +456,10 @@ fn trace_call(call: &Call) -> Answer {
         time.end()?;
         trace.map_err(|error| trace_error(error, execution.from))
     })?;
-    text(call, &trace)
+    trace_json(call, &trace)
 }
 
-/// Refuses the place of a transaction that a block does not have. One without transactions has a
-/// beginning, too.
+/// Returns an error if the block has no transaction at the index. A block without transactions accepts index 0.
 fn check_index(stored: &StoredBlock, index: u64) -> Result<(), Error> {
     if index < stored.block.transactions.len().max(1) as u64 {
         return Ok(());
@@ -469,13 +468,13 @@ fn check_index(stored: &StoredBlock, index: u64) -> Result<(), Error> {
     Err(Error::server(format!("transaction index {index} out of range for block {hash}")))
 }
 
-/// The trace of a call inside a block. The state there is made anew, from that of the block before.
-fn trace_inside(
+/// Traces a call inside a block. Computes the state at that point from the state of the parent.
+fn trace_in_block(
     call: &Call,
     request: Request,
     number: u64,
-    inside: &Inside,
-    overrides: GivenOverrides,
+    inside: &InBlock,
+    overrides: CallOverrides,
     tracer: &GethTracer,
 ) -> Result<GethTrace, Error> {
     let parent = number.checked_sub(1).ok_or_else(|| Error::server("no transaction in genesis"))?;
@@ -490,7 +489,7 @@ fn trace_inside(
     let within = modules_within(call, number)?;
     on_block_with(call, request, parent, overrides, |site, execution| {
         let failed = |error| trace_error(error, execution.from);
-        let time = TraceTime::new(site.host, inside.timeout);
+        let time = TraceTimeout::new(site.host, inside.timeout);
         let CallSite { spec, state, .. } = *site;
         let (modules, host) = (within.as_deref(), &time);
         let site = CallSite { spec, modules, state, host, header: site.header };

@@ -1,4 +1,4 @@
-//! The methods of JSON-RPC that inspect and execute again: `debug_`, `trace_`, `ots_`, `testing_`.
+//! The JSON-RPC methods that inspect blocks and execute them again: `debug_`, `trace_`, `ots_`, `testing_`.
 //!
 //! [`replay`] executes the transactions of a block again.
 

@@ -1,4 +1,4 @@
-//! Blocks run again to be watched: what `debug_`, `trace_` and `ots_` show of mined transactions.
+//! Executes blocks again for the traces of `debug_`, `trace_` and `ots_`.
 
 use alloy_primitives::{Address, B256};
 use evm::{StateError, TraceError, TracedBlock, Tracer};
@@ -6,7 +6,7 @@ use rpc_eth::{
     eth::{CallHost, call_error},
     method::{Answer, Call},
 };
-use rpc_types::{error::Error, text::Json, trace_time::TraceTime};
+use rpc_types::{error::Error, text::Json, trace_timeout::TraceTimeout};
 use serde::Serialize;
 use server::interrupt::Deadline;
 use state::StateReader;
@@ -18,46 +18,46 @@ use std::{
 };
 use storage::StateChanges;
 
-/// A transaction in its block.
+/// The position of a transaction in its block.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Its index in the block.
+pub struct TxPosition {
+    /// Index in the block.
     pub index: usize,
-    /// Its hash.
+    /// Hash of the transaction.
     pub hash: B256,
 }
 
-/// Time to run blocks again.
+/// A re-execution of blocks within the time limit of a call.
 #[derive(Debug)]
 pub struct Replay<'a> {
     call: &'a Call,
     deadline: Deadline,
-    /// Maximum time of each transaction that is traced, if the client has named one.
+    /// Maximum duration of each traced transaction, if the client set one.
     timeout: Option<Duration>,
 }
 
 impl<'a> Replay<'a> {
-    /// As much as the settings give a call.
+    /// Limits the time to the maximum of a call in the settings.
     pub fn new(call: &'a Call) -> Self {
-        let deadline = call.interrupt.within(call.services.limits.trace_time);
+        let deadline = call.interrupt.within(call.services.limits.trace_timeout);
         Self { call, deadline, timeout: None }
     }
 
-    /// The same, and each transaction that is traced has at most this time.
+    /// Like [`Self::new`], and limits the time of each traced transaction.
     pub fn with_timeout(call: &'a Call, timeout: Option<Duration>) -> Self {
         Self { timeout, ..Self::new(call) }
     }
 
-    /// The error if the time is over.
+    /// Returns an error if the time has expired.
     pub fn in_time(&self) -> Result<(), Error> {
-        if self.deadline.passed() { Err(self.late()) } else { Ok(()) }
+        if self.deadline.passed() { Err(self.timed_out()) } else { Ok(()) }
     }
 
-    fn late(&self) -> Error {
-        Error::timed_out("tracing", self.call.services.limits.trace_time)
+    fn timed_out(&self) -> Error {
+        Error::timed_out("tracing", self.call.services.limits.trace_timeout)
     }
 
-    /// The trace of the transaction at `index`, which is there.
+    /// Returns the trace of the transaction at `index`, which must exist.
     pub fn transaction<T: Tracer<StateReader>>(
         &self,
         stored: &StoredBlock,
@@ -72,33 +72,32 @@ impl<'a> Replay<'a> {
         traced.ok_or_else(|| Error::internal("a transaction is not in its block"))
     }
 
-    /// Runs a block again, giving the traces of the wanted transactions, until `take` breaks off or there
-    /// are no more.
+    /// Executes a block again and passes the traces of the wanted transactions to `take`, until `take` returns `Break`.
     pub fn block<T: Tracer<StateReader>>(
         &self,
         stored: &StoredBlock,
         tracer: T,
         wanted: impl RangeBounds<usize>,
-        mut take: impl FnMut(Place, T::Trace) -> Result<ControlFlow<()>, Error>,
+        mut take: impl FnMut(TxPosition, T::Trace) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
         let call = self.call;
         let header = &stored.block.header;
         let parent = header.number.checked_sub(1);
         let parent = parent.ok_or_else(|| Error::server("genesis is not traceable"))?;
         let state = call.view.state.reader_at(parent)?;
-        // Receipts are thrown away, so their roots need not be right.
+        // The receipts are discarded, so the state roots in them may be wrong.
         let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
         let host = CallHost::new(call, &self.deadline);
-        let time = TraceTime::new(&host, self.timeout);
+        let time = TraceTimeout::new(&host, self.timeout);
         let spec = &call.context.spec;
         let modules = rpc_eth::module_state::modules_within(call, header.number)?;
         let (hash, modules) = (stored.block.hash, modules.as_deref());
         let failed = |error| match self.deadline.passed() {
-            true => self.late(),
+            true => self.timed_out(),
             false => trace_error(error, Address::ZERO),
         };
-        // Who goes through many has to know which one to leave out.
-        let named = |error, hash: B256| match error {
+        // The error names the transaction, so that a client that traces many can exclude it.
+        let error_with_hash = |error, hash: B256| match error {
             TraceError::TooLarge => Error::server(format!("transaction {hash}: {error}")),
             error => failed(error),
         };
@@ -107,20 +106,20 @@ impl<'a> Replay<'a> {
         for tx in stored.txs() {
             self.in_time()?;
             let tx = tx?;
-            let place = Place { index: tx.index, hash: tx.hash };
+            let position = TxPosition { index: tx.index, hash: tx.hash };
             let tx = tx.recovered();
-            if !wanted.contains(&place.index) {
+            if !wanted.contains(&position.index) {
                 block.pass(&tx, &no_root).map_err(failed)?;
                 continue;
             }
             time.begin();
             let trace = block.trace(&tx, &no_root);
-            // Not when the node's own time is over, which has an error of its own.
+            // If the deadline of the call has passed, its error takes precedence.
             if !self.deadline.passed() {
                 time.end()?;
             }
-            let trace = trace.map_err(|error| named(error, place.hash))?;
-            if take(place, trace)?.is_break() {
+            let trace = trace.map_err(|error| error_with_hash(error, position.hash))?;
+            if take(position, trace)?.is_break() {
                 break;
             }
         }
@@ -128,7 +127,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Why there is no trace, to a client that wanted one of a call by `from`.
+/// Converts the error of a trace. `from` is the sender of the traced call.
 pub fn trace_error(error: TraceError, from: Address) -> Error {
     match error {
         TraceError::Tracer(text) => Error::server(text),
@@ -138,33 +137,33 @@ pub fn trace_error(error: TraceError, from: Address) -> Error {
     }
 }
 
-/// A trace as JSON, of bounded length and in bounded time: the same bytes may be written out for each of
-/// a million instructions.
-pub fn text(call: &Call, trace: &impl Serialize) -> Answer {
-    let mut rows = Rows::new(call);
-    rows.write(trace)?;
-    Ok(Json::from_text(rows.out))
+/// Serialises a trace, limited in length and time. A small execution can have a huge trace, for example if each of a
+/// million instructions repeats the same memory.
+pub fn trace_json(call: &Call, trace: &impl Serialize) -> Answer {
+    let mut list = TraceList::new(call);
+    list.write(trace)?;
+    Ok(Json::from_text(list.out))
 }
 
-/// A list of traces being written so.
+/// Serialises a list of traces with the same limits.
 #[derive(Debug)]
-pub struct Rows<'a> {
+pub struct TraceList<'a> {
     call: &'a Call,
     deadline: Deadline,
     out: Vec<u8>,
 }
 
-impl<'a> Rows<'a> {
-    /// An empty list.
+impl<'a> TraceList<'a> {
+    /// Creates an empty list.
     pub fn new(call: &'a Call) -> Self {
-        let deadline = call.interrupt.within(call.services.limits.trace_time);
+        let deadline = call.interrupt.within(call.services.limits.trace_timeout);
         Self { call, deadline, out: Vec::new() }
     }
 
-    /// Adds a row.
+    /// Adds an item.
     ///
     /// # Errors
-    /// When the list is too long, or takes too long.
+    /// Returns an error if the list exceeds the limits of length or time.
     pub fn push(&mut self, row: &impl Serialize) -> Result<(), Error> {
         self.out.push(if self.out.is_empty() { b'[' } else { b',' });
         self.write(row)
@@ -173,18 +172,19 @@ impl<'a> Rows<'a> {
     fn write(&mut self, value: &impl Serialize) -> Result<(), Error> {
         let limits = &self.call.services.limits;
         let deadline = &self.deadline;
-        let mut writer = Writer { out: &mut self.out, most: limits.bytes, deadline, pieces: 0 };
+        let mut writer =
+            Writer { out: &mut self.out, most: limits.max_response_bytes, deadline, writes: 0 };
         match serde_json::to_writer(&mut writer, value) {
             Ok(()) => Ok(()),
-            Err(_) if writer.out.len() >= limits.bytes => {
-                Err(Error::too_large("response", limits.bytes))
+            Err(_) if writer.out.len() >= limits.max_response_bytes => {
+                Err(Error::too_large("response", limits.max_response_bytes))
             }
-            Err(_) if deadline.passed() => Err(Error::timed_out("tracing", limits.trace_time)),
+            Err(_) if deadline.passed() => Err(Error::timed_out("tracing", limits.trace_timeout)),
             Err(error) => Err(Error::internal(error)),
         }
     }
 
-    /// The whole list.
+    /// Completes the list.
     pub fn end(mut self) -> Json {
         if self.out.is_empty() {
             self.out.push(b'[');
@@ -194,21 +194,21 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Pieces written between two looks at the clock: each is a number, a word or a run of bytes.
-const PIECES_A_LOOK: u32 = 4_096;
+/// Number of writes between two checks of the deadline. Each write is a number, a word or a run of bytes.
+const WRITES_PER_DEADLINE_CHECK: u32 = 4_096;
 
-/// Writes at most this number of bytes, and not after the deadline.
+/// A writer that fails after a maximum number of bytes or after a deadline.
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
     deadline: &'a Deadline,
-    pieces: u32,
+    writes: u32,
 }
 
 impl io::Write for Writer<'_> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        self.pieces = self.pieces.wrapping_add(1);
-        if self.pieces.is_multiple_of(PIECES_A_LOOK) && self.deadline.passed() {
+        self.writes = self.writes.wrapping_add(1);
+        if self.writes.is_multiple_of(WRITES_PER_DEADLINE_CHECK) && self.deadline.passed() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let room = self.most.saturating_sub(self.out.len());

@@ -1,4 +1,4 @@
-//! `testing_`: for test suites. Off unless enabled.
+//! `testing_`: methods for test suites. Disabled by default.
 
 use alloy_consensus::Transaction as _;
 use alloy_eips::{
@@ -30,15 +30,15 @@ use transactions::{RecoveredTx, is_blob_tx, split};
 pub const METHODS: &[Method] = &[Method {
     name: "testing_buildBlockV1",
     parameters: &["parent", "attributes", "transactions = those of the pool", "extraData = 0x"],
-    help: "Builds a block and keeps nothing of it. Blob transactions are given with their blobs; \
-           those of the pool are left out.",
+    help: "Builds a block without storing it. Blob transactions must include their blobs. Those in the pool are \
+           left out.",
     run: Run::Waiting(|call| Box::pin(build_block(call))),
 }];
 
-/// What the block is to be, as given.
+/// The attributes of the block, as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Object {
+struct BlockAttributesObject {
     timestamp: QuantityField,
     prev_randao: HashField,
     suggested_fee_recipient: String,
@@ -46,8 +46,8 @@ struct Object {
     parent_beacon_block_root: Option<HashField>,
 }
 
-/// What the block is to be.
-struct Wanted {
+/// The attributes of the block.
+struct BlockAttributes {
     timestamp: u64,
     prev_randao: B256,
     suggested_fee_recipient: Address,
@@ -55,9 +55,9 @@ struct Wanted {
     parent_beacon_block_root: Option<B256>,
 }
 
-impl Param for Wanted {
+impl Param for BlockAttributes {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object = fields::read(json)?;
+        let object: BlockAttributesObject = fields::read(json)?;
         let recipient =
             parse_address_in_any_case(&object.suggested_fee_recipient, &spec.bech32_prefix);
         let withdrawals = object.withdrawals.map(|list| {
@@ -83,7 +83,7 @@ impl Param for Transactions {
     }
 }
 
-/// The block as the engine API shows it.
+/// The block in the format of the engine API.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload<'a> {
@@ -138,27 +138,27 @@ async fn build_block(call: Call) -> Answer {
     let (parent, wanted, given, extra) = {
         let mut arguments = call.arguments()?;
         let parent: B256 = arguments.required()?;
-        let wanted: Wanted = arguments.required()?;
+        let wanted: BlockAttributes = arguments.required()?;
         let given: Option<Transactions> = arguments.optional()?;
         let extra: Bytes = arguments.optional()?.unwrap_or_default();
         (parent, wanted, given, extra)
     };
     let number = call.view.block_number(parent)?;
     let number = number.ok_or_else(|| Error::server(format!("parent {parent} not found")))?;
-    // Given transactions must all be valid; those of the pool are tried.
+    // Transactions of the request must all be valid. Those of the pool may fail.
     let strict = given.is_some();
     let (txs, bundle) = match given {
         Some(Transactions(raw)) => {
-            let (raw, bundle) = without_blobs(raw)?;
+            let (raw, bundle) = split_blobs(raw)?;
             (rpc_eth::recover::recover(&raw)?.into_iter().map(Arc::new).collect(), bundle)
         }
-        None => (from_pool(&call).await?, Bundle::default()),
+        None => (pending_txs(&call).await?, Bundle::default()),
     };
     build(&call, number, &wanted, extra, &txs, strict, &bundle)
 }
 
-/// What the block's blob transactions came with, as `engine_getPayloadV3` has it; since Osaka, and in
-/// `engine_getPayloadV5`, a proof stands for each cell.
+/// The sidecars of the blob transactions, in the format of `engine_getPayloadV3`. Since Osaka there is one proof for
+/// each cell, as in `engine_getPayloadV5`.
 #[derive(Default, Serialize)]
 struct Bundle {
     commitments: Vec<Bytes48>,
@@ -166,8 +166,8 @@ struct Bundle {
     blobs: Vec<Blob>,
 }
 
-/// Transactions without their blobs, and these.
-fn without_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
+/// Splits the blobs off the transactions.
+fn split_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
     let mut bundle = Bundle::default();
     for raw in raw.iter_mut().filter(|raw| is_blob_tx(raw)) {
         let (alone, sidecar) = split(raw).map_err(|fault| Error::server(fault.to_string()))?;
@@ -182,9 +182,9 @@ fn without_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
     Ok((raw, bundle))
 }
 
-/// Executable transactions, each sender's in nonce order; none with blobs, which the pool does not
-/// keep, nor what follows it.
-async fn from_pool(call: &Call) -> Result<Vec<Arc<RecoveredTx>>, Error> {
+/// Returns the pending transactions, ordered by nonce for each sender. A blob transaction and the later ones of its
+/// sender are left out, because the pool does not store blobs.
+async fn pending_txs(call: &Call) -> Result<Vec<Arc<RecoveredTx>>, Error> {
     let mut senders = call.context.pool.content(None).await?;
     senders.sort_by_key(|txs| txs.sender);
     let alone = |tx: &Arc<RecoveredTx>| tx.blob_gas() == 0;
@@ -194,7 +194,7 @@ async fn from_pool(call: &Call) -> Result<Vec<Arc<RecoveredTx>>, Error> {
 fn build(
     call: &Call,
     number: u64,
-    wanted: &Wanted,
+    wanted: &BlockAttributes,
     extra_data: Bytes,
     txs: &[Arc<RecoveredTx>],
     strict: bool,
@@ -259,10 +259,10 @@ fn build(
     }))
 }
 
-/// The gas limit blocks move towards, geth's default.
+/// The gas limit that blocks approach, which is geth's default.
 const GAS_LIMIT_TARGET: u64 = 60_000_000;
 
-/// The gas limit of the next block: as near to the target as it may be.
+/// Returns the gas limit of the next block, which is as close to the target as the protocol allows.
 fn next_gas_limit(limit: u64) -> u64 {
     let step = (limit / 1024).saturating_sub(1);
     GAS_LIMIT_TARGET.clamp(limit - step, limit.saturating_add(step))

@@ -1,8 +1,8 @@
-//! `evmd_`: what this chain has in addition to Ethereum: its fee market and the events of its modules.
+//! `evmd_`: the extensions of this chain to Ethereum: its fee market and the events of its modules.
 
 use crate::{
     eth::fee_quantiles,
-    method::{Answer, Call, Line, Method, Run, json},
+    method::{Answer, Call, Method, QueueClass, Run, json},
     module_state::parameters_after,
 };
 use feemarket::{
@@ -18,54 +18,58 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "evmd_pipeline",
         parameters: &[],
-        help: "What the stages of the pipeline have done, how full the rings between them are, and \
-               whether one has failed.",
+        help: "The counters of the stages of the pipeline, the fill levels of the rings between them, and whether a stage \
+               has failed.",
         run: Run::Inline(pipeline),
     },
     Method {
         name: "evmd_feeQuantiles",
         parameters: &["from", "to", "bucketBlocks", "percentiles = []"],
         help: "The fee history of up to 100,000 blocks in up to 2,048 buckets: base fees, gas, and \
-               quantiles of the tips over all gas of a bucket.",
-        run: Run::Line(Line::Long, fee_quantiles),
+               quantiles of the priority fees, weighted by gas.",
+        run: Run::Queued(QueueClass::Long, fee_quantiles),
     },
     Method {
         name: "evmd_feemarketParams",
         parameters: &["block = latest"],
-        help: "Parameters of the fee market after a block, its base fee among them.",
-        run: Run::Quick { at_once: |call| of_head(call, params), whole: params, line: Line::Short },
+        help: "The parameters of the fee market after a block, including its base fee.",
+        run: Run::Quick {
+            inline: |call| of_head(call, params),
+            queued: params,
+            queue: QueueClass::Short,
+        },
     },
     Method {
         name: "evmd_feemarketBaseFee",
         parameters: &["block = latest"],
-        help: "The base fee of a block with all its decimals; zero where there is none.",
+        help: "The base fee of a block with all its decimals, or zero without a base fee.",
         run: Run::Quick {
-            at_once: |call| of_head(call, base_fee),
-            whole: base_fee,
-            line: Line::Short,
+            inline: |call| of_head(call, base_fee),
+            queued: base_fee,
+            queue: QueueClass::Short,
         },
     },
     Method {
         name: "evmd_feemarketBlockGas",
         parameters: &["block = latest"],
-        help: "The gas of a block from which the base fee of the next follows.",
+        help: "The gas of a block that determines the next base fee.",
         run: Run::Quick {
-            at_once: |call| of_head(call, block_gas),
-            whole: block_gas,
-            line: Line::Short,
+            inline: |call| of_head(call, block_gas),
+            queued: block_gas,
+            queue: QueueClass::Short,
         },
     },
     Method {
         name: "evmd_endpoints",
         parameters: &[],
-        help: "Addresses of all that the node serves, JSON-RPC and others.",
+        help: "The addresses of all servers of the node.",
         run: Run::Inline(endpoints),
     },
     Method {
         name: "evmd_blockEvents",
         parameters: &["block = latest"],
-        help: "Events of the modules in a block; none in genesis.",
-        run: Run::Line(Line::Short, block_events),
+        help: "The events of the modules in a block. Genesis has none.",
+        run: Run::Queued(QueueClass::Short, block_events),
     },
 ];
 
@@ -106,19 +110,19 @@ fn market(call: &Call) -> Result<Market, Error> {
     Ok(modules.market.clone())
 }
 
-/// The answer if the newest block is asked about. The record of an older one has the events of all its
+/// Returns the response inline for the newest block. The record of an older one contains the events of all its
 /// transactions.
 fn of_head(call: &Call, answer: fn(&Call) -> Answer) -> Result<Option<Json>, Error> {
     if number(call)? == call.view.number() { answer(call).map(Some) } else { Ok(None) }
 }
 
-/// The block that the only parameter names.
+/// Returns the number of the block in the only parameter.
 fn number(call: &Call) -> Result<u64, Error> {
     let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
     call.require(id)
 }
 
-/// What is stored of the block that the only parameter names.
+/// Reads the record of the block in the only parameter.
 fn record(call: &Call) -> Result<Record, Error> {
     let id: BlockId = call.arguments()?.optional()?.unwrap_or(BlockId::LATEST);
     let number = call.require_canonical(id)?;

@@ -1,7 +1,7 @@
 //! Filters that clients have installed: new blocks, pending transactions, logs.
 //!
-//! A filter stores up to which block its client has read and, for pending transactions, what has arrived since,
-//! within a bound. A filter that is not polled is removed.
+//! A filter stores the last block that its client has received. A filter of pending transactions also stores a limited
+//! number of new transactions. Filters that are not polled are removed.
 
 use crate::log_query::LogQuery;
 use alloy_primitives::{U128, map::HashMap};
@@ -21,10 +21,10 @@ use tokio::sync::broadcast::Receiver;
 pub(crate) enum Kind {
     /// Hashes of new blocks.
     Blocks,
-    /// Transactions that have arrived.
+    /// Transactions that entered the pool.
     Pending {
         arrivals: Receiver<Arrival>,
-        /// Whole transactions are returned, not their hashes.
+        /// Whether the filter returns transactions instead of hashes.
         full: bool,
     },
     /// Logs of new blocks.
@@ -32,29 +32,29 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Bytes of memory that a filter of this kind takes.
+    /// Returns the memory that a filter of this type uses.
     fn memory_bytes(&self) -> usize {
         let query = match self {
             Self::Blocks | Self::Pending { .. } => 0,
             Self::Logs(query) => query.memory_bytes(),
         };
-        size_of::<Installed>() + query
+        size_of::<InstalledFilter>() + query
     }
 }
 
 /// A filter of a client.
-pub(crate) struct Installed {
+pub(crate) struct InstalledFilter {
     pub(crate) kind: Kind,
     /// The last block that the client knows.
-    pub(crate) seen: u64,
+    pub(crate) last_delivered: u64,
     polled: Instant,
-    /// Set when another client needs the filter's place or memory.
+    /// Set when another client needs the permit or memory of the filter.
     evictable: Arc<Evictable>,
-    _place: Held,
+    _permit: Held,
     _memory: Held,
 }
 
-impl Installed {
+impl InstalledFilter {
     fn is_alive(&self, lifetime: Duration) -> bool {
         self.polled.elapsed() < lifetime && !self.evictable.is_evicted()
     }
@@ -62,9 +62,9 @@ impl Installed {
 
 /// The filters of all clients.
 pub struct Filters {
-    installed: Mutex<HashMap<u128, Installed>>,
-    /// Filters, which the clients share by the rule of all resources.
-    places: Arc<Resource>,
+    installed: Mutex<HashMap<u128, InstalledFilter>>,
+    /// The number of filters, which the clients share like all resources.
+    permits: Arc<Resource>,
     memory: Arc<Resource>,
     /// A filter that is not polled for this long is removed.
     lifetime: Duration,
@@ -78,29 +78,34 @@ impl std::fmt::Debug for Filters {
 }
 
 impl Filters {
-    /// No filters.
+    /// Creates an empty set of filters.
     pub fn new(config: &JsonRpc, budget: &Budget) -> Self {
         let lifetime = Duration::from_secs(config.filter_lifetime_s);
-        let (places, memory) = (Arc::clone(&budget.filters), Arc::clone(&budget.memory));
-        Self { installed: Mutex::default(), places, memory, lifetime, ids: RandomState::new() }
+        let (permits, memory) = (Arc::clone(&budget.filters), Arc::clone(&budget.memory));
+        Self { installed: Mutex::default(), permits, memory, lifetime, ids: RandomState::new() }
     }
 
-    /// Removes the filters that were evicted or not polled for their lifetime. This visits all filters, so it is not
-    /// done with each new one.
+    /// Removes the filters that were evicted or not polled for their lifetime. This visits all filters, so it does
+    /// not run when one is added.
     pub fn sweep(&self) {
         self.lock().retain(|_, filter| filter.is_alive(self.lifetime));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Installed>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, InstalledFilter>> {
         self.installed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a filter of a client that knows the blocks up to `seen`; returns its id.
-    pub(crate) fn install(&self, kind: Kind, seen: u64, client: IpAddr) -> Result<U128, Error> {
+    /// Adds a filter of a client that knows the blocks up to `last_delivered`, and returns its id.
+    pub(crate) fn install(
+        &self,
+        kind: Kind,
+        last_delivered: u64,
+        client: IpAddr,
+    ) -> Result<U128, Error> {
         let mut installed = self.lock();
         let evictable = Arc::<Evictable>::default();
-        let place = self.places.acquire(client, 1, &evictable).map_err(|_| {
-            let limit = self.places.limit();
+        let permit = self.permits.acquire(client, 1, &evictable).map_err(|_| {
+            let limit = self.permits.limit();
             let message =
                 format!("too many filters: at most {limit} at a time for all clients together");
             Error::limit(message, limit, None)
@@ -109,7 +114,7 @@ impl Filters {
         let memory = self.memory.acquire(client, bytes, &evictable);
         let memory = memory.map_err(|refused| Error::client_memory(refused.limit()))?;
         let id = loop {
-            // An id that cannot be guessed, so that clients do not read the filters of others.
+            // Ids are random, so that clients cannot read each other's filters.
             let now = Instant::now();
             let (low, high) = (self.ids.hash_one(now), self.ids.hash_one((now, "high")));
             let id = u128::from(high) << 64 | u128::from(low);
@@ -120,46 +125,54 @@ impl Filters {
         let polled = Instant::now();
         installed.insert(
             id,
-            Installed { kind, seen, polled, evictable, _place: place, _memory: memory },
+            InstalledFilter {
+                kind,
+                last_delivered,
+                polled,
+                evictable,
+                _permit: permit,
+                _memory: memory,
+            },
         );
         Ok(U128::from(id))
     }
 
-    /// Records that the client knows the blocks up to `last`. Polls of one filter may end in another
-    /// order than that of their views, so the position never moves back: blocks would be delivered twice.
-    pub(crate) fn see(&self, id: u128, last: u64) {
+    /// Records that the client has received the blocks up to `last`. Concurrent polls of one filter may finish in
+    /// another order than that of their views. The position never moves back, because blocks would be delivered
+    /// twice.
+    pub(crate) fn set_last_delivered(&self, id: u128, last: u64) {
         if let Some(filter) = self.lock().get_mut(&id) {
-            filter.seen = filter.seen.max(last);
+            filter.last_delivered = filter.last_delivered.max(last);
         }
     }
 
-    /// Removes a filter; returns whether it was alive.
+    /// Removes a filter, and returns whether it had not expired.
     pub(crate) fn remove(&self, id: u128) -> bool {
         self.lock().remove(&id).is_some_and(|filter| filter.is_alive(self.lifetime))
     }
 
-    /// Polls a filter: its lifetime begins anew. The lock of all filters is held while `read` runs.
+    /// Polls a filter, which renews its lifetime. The lock of all filters is held while `read` runs.
     pub(crate) fn poll<T>(
         &self,
         id: u128,
-        read: impl FnOnce(&mut Installed) -> T,
+        read: impl FnOnce(&mut InstalledFilter) -> T,
     ) -> Result<T, Error> {
         Ok(read(alive(&mut self.lock(), id, self.lifetime)?))
     }
 }
 
-/// The error for a filter that does not exist, or no longer.
+/// The error for a filter that does not exist or has expired.
 pub(crate) fn not_found() -> Error {
     Error::server("filter not found")
 }
 
-/// A filter that was polled within its lifetime, which begins anew. An outdated one may still be stored, until it is
-/// swept.
+/// Returns a filter that was polled within its lifetime, and renews the lifetime. Expired filters may still be stored
+/// until they are removed.
 fn alive(
-    installed: &mut HashMap<u128, Installed>,
+    installed: &mut HashMap<u128, InstalledFilter>,
     id: u128,
     lifetime: Duration,
-) -> Result<&mut Installed, Error> {
+) -> Result<&mut InstalledFilter, Error> {
     let filter = installed.get_mut(&id).filter(|filter| filter.is_alive(lifetime));
     let filter = filter.ok_or_else(not_found)?;
     filter.polled = Instant::now();
@@ -179,8 +192,8 @@ mod tests {
         let filter = filters.lock().remove(&u128::try_from(id).unwrap()).unwrap();
         let mut installed = HashMap::from_iter([(1, filter)]);
         assert!(alive(&mut installed, 1, Duration::MAX).is_ok());
-        assert!(alive(&mut installed, 2, Duration::MAX).is_err(), "never installed");
-        // Its lifetime is over whenever this is asked, and asking again does not renew it.
+        assert!(alive(&mut installed, 2, Duration::MAX).is_err(), "never created");
+        // The lifetime is zero, so the filter has always expired. Polling it again does not renew it.
         for _ in 0..2 {
             assert!(alive(&mut installed, 1, Duration::ZERO).is_err());
         }
@@ -192,7 +205,7 @@ mod tests {
         Filters::new(&config.json_rpc, &Budget::new(&config))
     }
 
-    /// One address can install all filters while no other needs one, and cannot keep others out.
+    /// One address can have all filters while no other client needs one, but it cannot exclude others.
     #[test]
     fn another_clients_filter_takes_the_place_of_the_least_recently_polled() {
         let filters = filters(10);
@@ -207,9 +220,9 @@ mod tests {
         assert_eq!(first.iter().filter(|id| alive(id)).count(), 9);
         assert_eq!(filters.lock().len(), 11);
         filters.sweep();
-        assert_eq!((filters.lock().len(), filters.places.reading().used), (10, 10));
+        assert_eq!((filters.lock().len(), filters.permits.reading().used), (10, 10));
         filters.lock().clear();
-        assert_eq!((filters.places.reading().used, filters.memory.reading().used), (0, 0));
+        assert_eq!((filters.permits.reading().used, filters.memory.reading().used), (0, 0));
     }
 
     #[test]
@@ -219,13 +232,13 @@ mod tests {
             .install(Kind::Blocks, 7, IpAddr::from([10, 0, 0, 1]))
             .expect("installed")
             .to::<u128>();
-        let seen = || filters.lock()[&id].seen;
+        let last_delivered = || filters.lock()[&id].last_delivered;
         for (last, expected) in [(7, 7), (9, 9), (8, 9), (9, 9), (10, 10), (0, 10)] {
-            filters.see(id, last);
-            assert_eq!(seen(), expected, "after a poll up to block {last}");
+            filters.set_last_delivered(id, last);
+            assert_eq!(last_delivered(), expected, "after a poll up to block {last}");
         }
         // A filter that was removed during the poll stays removed.
-        filters.see(id ^ 1, 11);
-        assert_eq!((seen(), filters.lock().len()), (10, 1));
+        filters.set_last_delivered(id ^ 1, 11);
+        assert_eq!((last_delivered(), filters.lock().len()), (10, 1));
     }
 }

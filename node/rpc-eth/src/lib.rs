@@ -1,12 +1,13 @@
-//! The methods of JSON-RPC that wallets and applications use, and what a method receives and returns.
+//! The JSON-RPC methods that wallets and applications use, and the context in which all methods run.
 //!
-//! - [`eth`], [`net`], [`web3`], [`txpool`], [`personal`], [`evmd`]: one module for each namespace, each with its
-//!   table of methods.
-//! - [`method`]: the call of a method; [`services`]: what all calls share; [`Context`]: what they work on.
-//! - [`Trial`]: contract calls of other interfaces.
+//! - [`eth`], [`net`], [`web3`], [`txpool`], [`personal`] and [`evmd`] are namespaces, each with its table of methods.
+//! - [`method`] defines a call of a method, [`services`] the state that all calls share, and [`Context`] what they
+//!   read.
+//! - [`CallRunner`] executes calls for other interfaces.
 //!
 //! A method reads one view. It never writes state and never blocks a stage.
 
+mod call_runner;
 pub mod eth;
 pub mod evmd;
 pub mod filters;
@@ -18,12 +19,11 @@ mod pending_block;
 pub mod personal;
 pub mod recover;
 pub mod services;
-mod trial;
 pub mod txpool;
 pub mod web3;
 
+pub use call_runner::{CallLimits, CallRunner, CallRunnerError};
 pub use pending_block::PendingBlock;
-pub use trial::{Bounds, Trial, TrialError};
 
 use budget::Budget;
 use chain::ChainSpec;
@@ -34,29 +34,29 @@ use pipeline::{Monitor, PoolClient};
 use state::Published;
 use std::sync::Arc;
 
-/// What the methods answer from.
+/// The parts of the node that the methods use.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// The chain's rules.
+    /// The rules of the chain.
     pub spec: Arc<ChainSpec>,
-    /// Where the current view is published.
+    /// The current view.
     pub published: Published,
-    /// Submits transactions and asks about the mempool.
+    /// Submits transactions and queries the mempool.
     pub pool: PoolClient,
-    /// What the pipeline has done.
+    /// The counters of the pipeline.
     pub monitor: Monitor,
-    /// What the mempool asks of a transaction, so that no price is shown that it would refuse.
+    /// The requirements of the mempool, so that no suggested price is below them.
     pub pool_limits: mempool::Limits,
-    /// Most gas of an `eth_call` or `eth_estimateGas`.
+    /// Maximum gas of `eth_call` and `eth_estimateGas`.
     pub gas_cap: u64,
-    /// Most blocks an `eth_feeHistory` answers for.
+    /// Maximum number of blocks of `eth_feeHistory`.
     pub feehistory_cap: u64,
-    /// Where the node serves what.
+    /// The addresses of all servers of the node.
     pub endpoints: Endpoints,
     /// The caches that executions share.
     pub caches: Option<Arc<ExecutionCaches>>,
-    /// The keys to sign with for clients; none unless the operator has enabled it.
+    /// The keys that sign for clients, if the operator has enabled them.
     pub signers: Option<Arc<Signers>>,
-    /// What the clients of all servers share.
+    /// The resources that the clients of all servers share.
     pub budget: Arc<Budget>,
 }

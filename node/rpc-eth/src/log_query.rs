@@ -1,4 +1,4 @@
-//! Searches for logs: which addresses and topics, in which blocks.
+//! The criteria of a search for logs: addresses and topics, and the blocks to search.
 
 use alloy_primitives::{Address, B256, Log};
 use chain::ChainSpec;
@@ -13,33 +13,33 @@ use serde_json::value::RawValue;
 use state::View;
 use storage::PostingKey;
 
-/// Maximum number of topics of a log, and so of a filter.
+/// Maximum number of topics of a log, and therefore of a filter.
 const MAX_TOPICS: usize = 4;
-/// Maximum number of addresses, and of topics at one position, of an installed filter: geth's.
+/// Maximum number of addresses, and of topics at one position, of an installed filter, as in geth.
 const MAX_FILTER_ITEMS: usize = 1000;
 
 /// A search for logs: the parameter of `eth_getLogs` and `eth_newFilter`.
 #[derive(Clone, Debug)]
 pub struct LogQuery {
-    place: Place,
-    /// Addresses and topics.
+    blocks: BlockSelection,
+    /// The addresses and topics.
     pub filter: Filter,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum BlockSelection {
     Block(B256),
     Range(BlockTag, BlockTag),
 }
 
-/// Addresses and topics of the logs that are searched for. Empty lists match everything.
+/// Addresses and topics. An empty list matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     addresses: Vec<Address>,
     topics: Vec<Vec<B256>>,
 }
 
-/// The object in a request.
+/// The parameter as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Object<'a> {
@@ -61,14 +61,14 @@ impl Param for LogQuery {
         let tag = |raw: Option<&RawValue>| {
             raw.map_or(Ok(BlockTag::Latest), |raw| BlockTag::read(raw.get(), spec))
         };
-        let place = match object.block_hash {
-            None => Place::Range(tag(object.from_block)?, tag(object.to_block)?),
+        let blocks = match object.block_hash {
+            None => BlockSelection::Range(tag(object.from_block)?, tag(object.to_block)?),
             Some(_) if object.from_block.is_some() || object.to_block.is_some() => {
                 return Err("cannot specify both BlockHash and FromBlock/ToBlock, choose one or \
                             the other"
                     .to_owned());
             }
-            Some(raw) => Place::Block(B256::read(raw.get(), spec)?),
+            Some(raw) => BlockSelection::Block(B256::read(raw.get(), spec)?),
         };
         let addresses = object.address.map_or(Ok(Vec::new()), |raw| addresses(raw, spec))?;
         let topics = object.topics.unwrap_or_default();
@@ -78,15 +78,15 @@ impl Param for LogQuery {
         let topics = topics.into_iter();
         let topics = topics.map(|raw| raw.map_or(Ok(Vec::new()), |raw| one_or_many(raw, hash)));
         let topics = topics.collect::<Result<_, _>>()?;
-        Ok(Self { place, filter: Filter { addresses, topics } })
+        Ok(Self { blocks, filter: Filter { addresses, topics } })
     }
 }
 
 impl Default for LogQuery {
-    /// All logs of the newest block.
+    /// Matches all logs of the newest block.
     fn default() -> Self {
-        let place = Place::Range(BlockTag::Latest, BlockTag::Latest);
-        Self { place, filter: Filter::default() }
+        let blocks = BlockSelection::Range(BlockTag::Latest, BlockTag::Latest);
+        Self { blocks, filter: Filter::default() }
     }
 }
 
@@ -103,51 +103,54 @@ impl LogQuery {
             );
             return Err(Error::limit(message, MAX_FILTER_ITEMS as u64, None));
         }
-        match self.place {
-            Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
-                Err(no_pending_logs())
+        match self.blocks {
+            BlockSelection::Range(BlockTag::Pending, _)
+            | BlockSelection::Range(_, BlockTag::Pending) => Err(no_pending_logs()),
+            BlockSelection::Range(BlockTag::Number(first), BlockTag::Number(last))
+                if first > last =>
+            {
+                Err(invalid_range())
             }
-            Place::Range(BlockTag::Number(first), BlockTag::Number(last)) if first > last => {
-                Err(no_range())
+            BlockSelection::Range(BlockTag::Number(1..), BlockTag::Earliest) => {
+                Err(invalid_range())
             }
-            Place::Range(BlockTag::Number(1..), BlockTag::Earliest) => Err(no_range()),
-            Place::Range(..) | Place::Block(_) => Ok(()),
+            BlockSelection::Range(..) | BlockSelection::Block(_) => Ok(()),
         }
     }
 
-    /// Bytes of memory that the query takes.
+    /// Returns the memory that the query uses.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.filter.memory_bytes()
     }
 
-    /// First and last block of the query, if it has numbers. An installed filter whose end is `latest` follows the
-    /// chain.
+    /// Returns the first and last block. For an installed filter, `latest` has no limit, because it follows the chain.
     pub fn bounds(&self, view: &View) -> (u64, u64) {
         let number = |tag: BlockTag, open: u64| match tag {
             BlockTag::Number(_) | BlockTag::Earliest => tag.number(view),
             BlockTag::Latest | BlockTag::Pending => open,
         };
-        match self.place {
-            Place::Range(first, last) => (number(first, 0), number(last, u64::MAX)),
-            // One block, which is not a new one.
-            Place::Block(_) => (1, 0),
+        match self.blocks {
+            BlockSelection::Range(first, last) => (number(first, 0), number(last, u64::MAX)),
+            // A block hash selects one block, which is not new.
+            BlockSelection::Block(_) => (1, 0),
         }
     }
 
-    /// First and last block of the query, both in the view.
+    /// Returns the first and last block of the query, which must be in the view.
     pub fn range(&self, view: &View) -> Result<(u64, u64), Error> {
-        let (first, last) = match &self.place {
-            Place::Block(hash) => {
+        let (first, last) = match &self.blocks {
+            BlockSelection::Block(hash) => {
                 let number = view.block_number(*hash)?;
                 return number.map_or_else(|| Err(Error::server("unknown block")), |n| Ok((n, n)));
             }
-            Place::Range(BlockTag::Pending, _) | Place::Range(_, BlockTag::Pending) => {
+            BlockSelection::Range(BlockTag::Pending, _)
+            | BlockSelection::Range(_, BlockTag::Pending) => {
                 return Err(no_pending_logs());
             }
-            Place::Range(first, last) => (first.number(view), last.number(view)),
+            BlockSelection::Range(first, last) => (first.number(view), last.number(view)),
         };
         if first > last {
-            return Err(no_range());
+            return Err(invalid_range());
         }
         if last > view.number() {
             return Err(Error::invalid_params("block range extends beyond current head block"));
@@ -157,14 +160,14 @@ impl LogQuery {
 }
 
 impl Filter {
-    /// Bytes of memory that the lists take.
+    /// Returns the memory that the lists use.
     pub fn memory_bytes(&self) -> usize {
         let Self { addresses, topics } = self;
         let topics = topics.iter().map(|list| size_of_val(list.as_slice())).sum::<usize>();
         size_of_val(addresses.as_slice()) + topics
     }
 
-    /// Whether a log has the addresses and topics.
+    /// Returns whether a log has the addresses and topics.
     pub fn matches(&self, log: &Log) -> bool {
         let topics = log.topics();
         let any = |wanted: &Vec<B256>, found| wanted.is_empty() || wanted.contains(found);
@@ -173,12 +176,12 @@ impl Filter {
             && self.topics.iter().zip(topics).all(|(wanted, found)| any(wanted, found))
     }
 
-    /// Number of addresses and topics.
+    /// Returns the number of addresses and topics.
     pub fn keys(&self) -> usize {
         self.addresses.len() + self.topics.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// Keys of the index by which blocks are found: a matching block has at least one key of each group.
+    /// Returns the index keys of a matching block, which has at least one key of each group.
     pub fn groups(&self) -> Vec<Vec<PostingKey>> {
         let addresses =
             self.addresses.iter().map(|address| PostingKey::address(*address)).collect();
@@ -191,7 +194,7 @@ impl Filter {
     }
 }
 
-fn no_range() -> Error {
+fn invalid_range() -> Error {
     Error::invalid_params("invalid block range params")
 }
 
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_match_as_geths() {
+    fn filters_match_as_in_geth() {
         let (a, b) = (B256::repeat_byte(0xa), B256::repeat_byte(0xb));
         let query = |topics: &str| read(&format!("{{\"topics\":{topics}}}")).expect(topics).filter;
         let cases = [
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_filters_are_refused() {
+    fn invalid_filters_are_refused() {
         let many = format!("{{\"address\":[{}]}}", ["\"0x00\""; 1001].join(","));
         let both = format!("{{\"blockHash\":\"{}\",\"toBlock\":\"0x1\"}}", B256::ZERO);
         let five = "{\"topics\":[null,null,null,null,null]}";

@@ -1,4 +1,4 @@
-//! The table of methods, and what a method gets and gives.
+//! The table of methods, and the call of a method.
 
 use crate::{Context, PendingBlock, services::Services};
 use alloy_primitives::Bytes;
@@ -7,99 +7,99 @@ use rpc_types::{
     block_id::BlockId,
     error::Error,
     params::Arguments,
-    text::{Json, Put},
+    text::{Json, WriteJson},
 };
 use serde::Serialize;
 use server::interrupt::{Deadline, Interrupt};
 use state::View;
 use std::{fmt, future::Future, net::IpAddr, pin::Pin, sync::Arc};
 
-/// Which line a call stands in.
+/// The queue of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// Milliseconds.
+pub enum QueueClass {
+    /// For calls that take milliseconds.
     Short,
-    /// Up to seconds.
+    /// For calls that may take seconds.
     Long,
 }
 
-/// Who calls.
+/// The client that makes a call.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The client's address.
+    /// The IP address.
     pub address: IpAddr,
-    /// The namespaces that are served to it.
+    /// The namespaces that are enabled for it.
     pub api: Arc<[String]>,
 }
 
-/// The JSON text of a result.
+/// The JSON text of a result, or an error.
 pub type Answer = Result<Json, Error>;
 type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// How a method is run.
+/// How a method runs.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// At once, where the socket is served: for reads of microseconds.
+    /// On the thread that serves the socket, for calls that take microseconds.
     Inline(fn(&Call) -> Answer),
-    /// In a line: for reads and executions that may take long.
-    Line(Line, fn(&Call) -> Answer),
-    /// At once where that is a matter of microseconds, else in a line.
+    /// In a queue, for calls that may take long.
+    Queued(QueueClass, fn(&Call) -> Answer),
+    /// Inline if the call takes microseconds, else in a queue.
     Quick {
-        /// Answers at once, or finds that it would take long.
-        at_once: fn(&Call) -> Result<Option<Json>, Error>,
-        /// Answers in the line.
-        whole: fn(&Call) -> Answer,
-        /// Which line.
-        line: Line,
+        /// Returns the result, or `None` if the call would take long.
+        inline: fn(&Call) -> Result<Option<Json>, Error>,
+        /// Returns the result in the queue.
+        queued: fn(&Call) -> Answer,
+        /// The queue.
+        queue: QueueClass,
     },
-    /// Where the socket is served, waiting for the pipeline in between.
+    /// On the thread that serves the socket, as a future that waits for the pipeline.
     Waiting(fn(Call) -> Pending),
 }
 
 impl Run {
-    /// Where, in words for the documentation.
-    pub const fn place(&self) -> &'static str {
+    /// Describes it for the documentation.
+    pub const fn description(&self) -> &'static str {
         match self {
-            Self::Inline(_) => "at once",
-            Self::Quick { line: Line::Short, .. } => "at once, or short line",
-            Self::Quick { line: Line::Long, .. } => "at once, or long line",
-            Self::Line(Line::Short, _) => "short line",
-            Self::Line(Line::Long, _) => "long line",
-            Self::Waiting(_) => "at once, and waits for the pipeline",
+            Self::Inline(_) => "inline",
+            Self::Quick { queue: QueueClass::Short, .. } => "inline or short queue",
+            Self::Quick { queue: QueueClass::Long, .. } => "inline or long queue",
+            Self::Queued(QueueClass::Short, _) => "short queue",
+            Self::Queued(QueueClass::Long, _) => "long queue",
+            Self::Waiting(_) => "inline, waits for the pipeline",
         }
     }
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.place())
+        f.write_str(self.description())
     }
 }
 
-/// A method: a row of a namespace's table.
+/// A method, which is a row in the table of its namespace.
 #[derive(Debug)]
 pub struct Method {
     /// Namespace and name.
     pub name: &'static str,
-    /// Its parameters in order, with the default of those that may be left out.
+    /// The parameters in order. Optional ones include their default.
     pub parameters: &'static [&'static str],
-    /// What it answers, and where it differs from geth.
+    /// The result, and differences from geth.
     pub help: &'static str,
-    /// What runs it.
+    /// How it runs.
     pub run: Run,
 }
 
-/// Methods that are served with another namespace, too, because they are safe and clients expect them:
-/// the rest of their own namespace is off by default.
+/// Methods that are enabled by another namespace as well. They are safe and clients expect them, but the rest of their
+/// namespace is disabled by default.
 const SERVED_WITH: &[(&str, &str)] = &[("personal_listAccounts", "eth")];
 
 impl Method {
-    /// What is before the underscore, or before the dot in the name of OpenRPC's `rpc.discover`.
+    /// Returns the part before the underscore, or before the dot of OpenRPC's `rpc.discover`.
     pub fn namespace(&self) -> &'static str {
         self.name.split_once(['_', '.']).map_or(self.name, |(namespace, _)| namespace)
     }
 
-    /// Whether the method is served where these namespaces are.
+    /// Returns whether the method is enabled by these namespaces.
     pub fn is_served(&self, api: &[String]) -> bool {
         let others = SERVED_WITH.iter().filter(|(name, _)| *name == self.name);
         let mut namespaces = others.map(|(_, namespace)| *namespace).chain([self.namespace()]);
@@ -112,43 +112,43 @@ impl Method {
 pub struct Call {
     /// The method.
     pub method: &'static Method,
-    /// JSON text of the parameters; empty where none are given.
+    /// The JSON text of the parameters, which may be empty.
     pub params: Bytes,
-    /// What the whole call, or batch of calls, sees. Its head is the pending block if `pending` is set.
+    /// The view of the whole call or batch. Its head is the pending block if `pending` is set.
     pub view: Arc<View>,
     /// The pending block, after the method has required it.
     pub pending: Option<Arc<PendingBlock>>,
-    /// What the methods work on.
+    /// The parts of the node that the methods use.
     pub context: Arc<Context>,
-    /// What all calls share.
+    /// The state that all calls share.
     pub services: Arc<Services>,
-    /// Who calls.
+    /// The client that makes the call.
     pub caller: Caller,
-    /// Whether the answer still is wanted.
+    /// Reports whether the caller has disconnected.
     pub interrupt: Interrupt,
 }
 
 impl Call {
-    /// The parameters, not more than the method has.
+    /// Returns the parameters, or an error if there are too many.
     pub fn arguments(&self) -> Result<Arguments<'_>, Error> {
         Arguments::new(&self.params, self.method.parameters.len(), &self.context.spec)
     }
 
-    /// The pending block.
+    /// Returns the pending block.
     ///
     /// # Errors
-    /// If the call does not have it yet: the dispatcher then runs the method again with it.
+    /// Returns an error if the call does not have it yet. The dispatcher then runs the method again with it.
     pub fn pending(&self, detail: PendingDetail) -> Result<&PendingBlock, Error> {
         let pending = self.pending.as_deref().filter(|pending| pending.has(detail));
         pending.ok_or_else(|| Error::pending_required(detail))
     }
 
-    /// This call with the view of a pending block.
+    /// Returns this call with the view of a pending block.
     pub fn with_pending(self, pending: Arc<PendingBlock>) -> Self {
         Self { view: Arc::clone(&pending.view), pending: Some(pending), ..self }
     }
 
-    /// The number of a block; `None` if there is no such block. The pending block is the head of the view once
+    /// Returns the number of a block, or `None` if it does not exist. The pending block is the head of the view when
     /// the call has it.
     pub fn find(&self, id: BlockId) -> Result<Option<u64>, Error> {
         if id.is_pending() {
@@ -157,7 +157,7 @@ impl Call {
         id.find(&self.view)
     }
 
-    /// As [`Self::find`]; a block that is not there is geth's error.
+    /// Like [`Self::find`], but returns geth's error if the block does not exist.
     pub fn require(&self, id: BlockId) -> Result<u64, Error> {
         if id.is_pending() {
             self.pending(PendingDetail::State)?;
@@ -165,7 +165,7 @@ impl Call {
         id.require(&self.view)
     }
 
-    /// As [`Self::find`], for methods that do not support the pending block.
+    /// Like [`Self::find`], for methods that do not support the pending block.
     pub fn find_canonical(&self, id: BlockId) -> Result<Option<u64>, Error> {
         if id.is_pending() {
             return Err(Error::pending_refused());
@@ -173,7 +173,7 @@ impl Call {
         id.find(&self.view)
     }
 
-    /// As [`Self::require`], for methods that do not support the pending block.
+    /// Like [`Self::require`], for methods that do not support the pending block.
     pub fn require_canonical(&self, id: BlockId) -> Result<u64, Error> {
         if id.is_pending() {
             return Err(Error::pending_refused());
@@ -181,23 +181,23 @@ impl Call {
         id.require(&self.view)
     }
 
-    /// When a single execution is to be given up.
+    /// Returns the deadline of a single execution.
     pub fn call_deadline(&self) -> Deadline {
-        self.interrupt.within(self.services.limits.call_time)
+        self.interrupt.within(self.services.limits.call_timeout)
     }
 
-    /// For methods without parameters; geth refuses any that are given.
+    /// Checks that a method without parameters is called without any, as in geth.
     pub fn no_arguments(&self) -> Result<(), Error> {
         self.arguments().map(drop)
     }
 }
 
-/// Writes a result as JSON.
+/// Serialises a result with serde.
 pub fn json(result: &(impl Serialize + ?Sized)) -> Answer {
     Json::of(result)
 }
 
-/// Writes a result as JSON by hand.
-pub fn put(result: &(impl Put + ?Sized)) -> Answer {
-    Ok(Json::put(result))
+/// Serialises a result with its own writer.
+pub fn write_json(result: &(impl WriteJson + ?Sized)) -> Answer {
+    Ok(Json::write(result))
 }

@@ -5,13 +5,13 @@ use modules::Modules;
 use rpc_types::error::Error;
 use std::sync::Arc;
 
-/// The modules after a block; `None` on an Ethereum chain.
+/// Returns the modules after a block, or `None` on an Ethereum chain.
 pub fn modules_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
     let Some(native) = call.context.spec.native() else { return Ok(None) };
     call.view.modules_after(native, number).map(Some).map_err(Error::internal)
 }
 
-/// The modules as the transactions of a block meet them; `None` on an Ethereum chain. The block has a parent.
+/// Returns the modules during the transactions of a block, which must have a parent, or `None` on an Ethereum chain.
 pub fn modules_within(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
     let Some(native) = call.context.spec.native() else { return Ok(None) };
     let Some(before) = modules_after(call, number.saturating_sub(1))? else { return Ok(None) };
@@ -20,7 +20,7 @@ pub fn modules_within(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, 
     Ok(Some(Arc::new(modules)))
 }
 
-/// The modules after a block without the governance state; `None` on an Ethereum chain.
+/// Returns the modules after a block without the governance state, or `None` on an Ethereum chain.
 pub fn parameters_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
     let Some(native) = call.context.spec.native() else { return Ok(None) };
     call.view.parameters_after(native, number).map(Some).map_err(Error::internal)

@@ -1,10 +1,10 @@
-//! `net_` and `rpc_`: about the node itself.
+//! `net_` and `rpc_`: information about the node.
 
 use crate::method::{Answer, Call, Method, Run, json};
 use alloy_primitives::U64;
 use std::collections::BTreeMap;
 
-/// Version every namespace reports.
+/// The version of every namespace.
 const NAMESPACE_VERSION: &str = "1.0";
 
 /// The methods of the namespaces.
@@ -12,7 +12,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "net_version",
         parameters: &[],
-        help: "The network id, which is the chain id, as a decimal string.",
+        help: "The network ID, which equals the chain ID, as a decimal string.",
         run: Run::Inline(version),
     },
     Method {
@@ -24,13 +24,13 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "net_peerCount",
         parameters: &[],
-        help: "Zero: the node has no peers.",
+        help: "Always zero, because the node has no peers.",
         run: Run::Inline(peer_count),
     },
     Method {
         name: "rpc_modules",
         parameters: &[],
-        help: "The namespaces served, with their version.",
+        help: "The enabled namespaces with their versions.",
         run: Run::Inline(modules),
     },
 ];

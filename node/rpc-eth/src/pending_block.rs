@@ -1,4 +1,4 @@
-//! The pending block as methods read it: the head of a view of its own.
+//! The pending block, which is the head of a view of its own.
 
 use alloy_primitives::Bytes;
 use evm::Executed;
@@ -10,17 +10,17 @@ use storage::StoredReceipt;
 /// A pending block.
 #[derive(Debug)]
 pub struct PendingBlock {
-    /// The chain and the state with the block as the head. Without roots, its hash is zero.
+    /// The chain and the state with the pending block as the head. Without roots, its hash is zero.
     pub view: Arc<View>,
-    /// The view that it was built on.
+    /// The view on which the block was built.
     pub parent: Arc<View>,
     /// The block with the senders of its transactions.
     pub stored: StoredBlock,
-    /// Without the state changes, which are a layer of the view.
+    /// The results of execution without the state changes, which are a layer of the view.
     pub executed: Executed,
-    /// Its row of the fee history.
+    /// The row of the block in the fee history.
     pub fee_row: Bytes,
-    /// How much of it there is.
+    /// The parts of the block that were computed.
     pub detail: PendingDetail,
     /// When the pool was queried.
     pub started: Instant,
@@ -32,17 +32,17 @@ impl PendingBlock {
         &self.stored
     }
 
-    /// Receipts of its transactions.
+    /// The receipts of its transactions.
     pub fn receipts(&self) -> &[StoredReceipt] {
         &self.executed.receipts
     }
 
-    /// Its row of the fee history.
+    /// The row of the block in the fee history.
     pub fn fee_row(&self) -> &[u8] {
         &self.fee_row
     }
 
-    /// Whether it has this much.
+    /// Returns whether these parts of the block were computed.
     pub fn has(&self, detail: PendingDetail) -> bool {
         self.detail >= detail
     }

@@ -1,9 +1,10 @@
-//! `personal_`: accounts of the node's own keyring, as geth had them. Served only if the operator names
-//! the namespace and a keyring, but for `personal_listAccounts`. Passphrases are the keyring's: there is one for all its keys.
+//! `personal_`: the accounts in the keyring of the node, as in earlier versions of geth. The methods are available if
+//! the operator enables the namespace and configures a keyring, except `personal_listAccounts`, which is always
+//! available. All keys of a keyring have the same passphrase.
 
 use crate::{
     eth::{Request, sign},
-    method::{Answer, Call, Line, Method, Run, json},
+    method::{Answer, Call, Method, QueueClass, Run, json},
 };
 use alloy_primitives::{Address, B256, Bytes, Signature};
 use keys::{PrivateKey, Signers, message_hash};
@@ -12,7 +13,7 @@ use serde::Serialize;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Seconds that an account stays unlocked where nothing else is said, as geth.
+/// Default duration of unlocking an account in seconds, as in geth.
 const UNLOCK_SECONDS: u64 = 300;
 
 /// The methods of the namespace.
@@ -20,60 +21,60 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "personal_listAccounts",
         parameters: &[],
-        help: "Accounts of the node's keyring; none unless it is given one. Served with `eth`, too.",
+        help: "The accounts in the keyring of the node, if one is configured. Also available with the namespace `eth`.",
         run: Run::Inline(sign::accounts),
     },
     Method {
         name: "personal_listWallets",
         parameters: &[],
-        help: "The accounts, each with its address of a key and whether it is unlocked.",
+        help: "The accounts, each with its key file and whether it is unlocked.",
         run: Run::Inline(list_wallets),
     },
     Method {
         name: "personal_newAccount",
         parameters: &["passphrase"],
-        help: "Makes a key in the keyring, locked. The passphrase is the keyring's.",
-        run: Run::Line(Line::Long, new_account),
+        help: "Creates a locked key in the keyring. The passphrase is that of the keyring.",
+        run: Run::Queued(QueueClass::Long, new_account),
     },
     Method {
         name: "personal_importRawKey",
         parameters: &["key", "passphrase"],
-        help: "Keeps a private key, 64 hex digits, in the keyring, locked.",
-        run: Run::Line(Line::Long, import_raw_key),
+        help: "Adds a private key, as 64 hex digits, to the keyring, locked.",
+        run: Run::Queued(QueueClass::Long, import_raw_key),
     },
     Method {
         name: "personal_lockAccount",
         parameters: &["address"],
-        help: "Locks an account; false if there is none.",
+        help: "Locks an account. False if it does not exist.",
         run: Run::Inline(lock_account),
     },
     Method {
         name: "personal_unlockAccount",
         parameters: &["address", "passphrase", "seconds = 300"],
-        help: "Unlocks an account for a while; 0 seconds are for good.",
-        run: Run::Line(Line::Long, unlock_account),
+        help: "Unlocks an account for a time. 0 seconds unlock it until the node stops.",
+        run: Run::Queued(QueueClass::Long, unlock_account),
     },
     Method {
         name: "personal_sign",
         parameters: &["data", "address", "passphrase"],
-        help: "As eth_sign, of a locked account too.",
-        run: Run::Line(Line::Long, sign_message),
+        help: "Like eth_sign, but the account may be locked.",
+        run: Run::Queued(QueueClass::Long, sign_message),
     },
     Method {
         name: "personal_ecRecover",
         parameters: &["data", "signature"],
-        help: "The account that has signed data by eth_sign or personal_sign.",
+        help: "The account that signed data with eth_sign or personal_sign.",
         run: Run::Inline(recover),
     },
     Method {
         name: "personal_sendTransaction",
         parameters: &["transaction", "passphrase"],
-        help: "As eth_sendTransaction, of a locked account too.",
+        help: "Like eth_sendTransaction, but the account may be locked.",
         run: Run::Waiting(|call| Box::pin(send_transaction(call))),
     },
 ];
 
-/// An account in the shape of geth's wallets.
+/// An account in the format of geth's wallets.
 #[derive(Serialize)]
 struct Wallet {
     url: String,
@@ -134,7 +135,7 @@ fn sign_message(call: &Call) -> Answer {
     let by: Address = arguments.required()?;
     let passphrase = Zeroizing::new(arguments.required::<String>()?);
     let signature = sign::signers(call)?.sign_with(by, &message_hash(&message), &passphrase)?;
-    json(&sign::shown(signature))
+    json(&sign::wallet_signature(signature))
 }
 
 fn recover(call: &Call) -> Answer {

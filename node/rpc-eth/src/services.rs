@@ -1,5 +1,5 @@
-//! What the methods of all connections share in addition to the chain: limits, the fee history of recent
-//! blocks, prices at the head, answers that are asked for again, and clients' filters.
+//! The state that the methods of all connections share in addition to the chain: limits, the fee history of recent
+//! blocks, prices at the head, cached responses, and the filters of clients.
 
 use crate::filters::Filters;
 use alloy_primitives::B256;
@@ -16,73 +16,73 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// See the module.
+/// The state that all calls share.
 #[derive(Debug)]
 pub struct Services {
-    /// Times and sizes.
+    /// Limits of time and size.
     pub limits: Limits,
     /// Fee history.
-    pub fees: Fees,
-    /// Prices at the newest block.
+    pub fees: RecentFees,
+    /// Prices at the head.
     pub prices: ArcSwapOption<Prices>,
-    /// Answers about blocks.
-    pub answers: Answers,
-    /// Filters that clients poll.
+    /// Cached responses about blocks.
+    pub responses: ResponseCache,
+    /// The filters that clients poll.
     pub filters: Filters,
-    /// Leave to write down all that is pooled.
-    pub pool_text: Arc<Semaphore>,
+    /// Permits to serialise the contents of the whole pool.
+    pub pool_dump_permits: Arc<Semaphore>,
 }
 
-/// Answers with all that is pooled in the making at once. Each holds a list of the whole pool, tens of
-/// megabytes, and a thread that may block for tenths of a second.
-const POOL_TEXTS: usize = 1;
+/// Maximum number of concurrent responses with the contents of the whole pool. Each needs tens of megabytes of memory,
+/// and a blocking thread for some tenths of a second.
+const CONCURRENT_POOL_DUMPS: usize = 1;
 
 /// Limits of single calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest an execution may take.
-    pub call_time: Duration,
-    /// Longest tracing may take.
-    pub trace_time: Duration,
-    /// Longest a search for logs may take.
-    pub logs_time: Duration,
-    /// Most logs of an answer.
-    pub logs: usize,
-    /// Most bytes of an answer.
-    pub bytes: usize,
+    /// Maximum duration of an execution.
+    pub call_timeout: Duration,
+    /// Maximum duration of a trace.
+    pub trace_timeout: Duration,
+    /// Maximum duration of a search for logs.
+    pub logs_timeout: Duration,
+    /// Maximum number of logs in a response.
+    pub max_logs: usize,
+    /// Maximum length of a response in bytes.
+    pub max_response_bytes: usize,
 }
 
 impl Limits {
     fn new(config: &JsonRpc) -> Self {
         Self {
-            call_time: Duration::from_millis(config.call_timeout_ms),
-            trace_time: Duration::from_millis(config.trace_timeout_ms),
-            logs_time: Duration::from_millis(config.logs_timeout_ms),
-            logs: config.logs_cap,
-            bytes: config.max_response_bytes as usize,
+            call_timeout: Duration::from_millis(config.call_timeout_ms),
+            trace_timeout: Duration::from_millis(config.trace_timeout_ms),
+            logs_timeout: Duration::from_millis(config.logs_timeout_ms),
+            max_logs: config.logs_cap,
+            max_response_bytes: config.max_response_bytes as usize,
         }
     }
 
-    /// The longest that a single call may take. A whole batch may take no longer.
-    pub fn longest(&self) -> Duration {
-        self.call_time.max(self.trace_time).max(self.logs_time)
+    /// Returns the maximum duration of a single call, which is also that of a batch.
+    pub fn max_duration(&self) -> Duration {
+        self.call_timeout.max(self.trace_timeout).max(self.logs_timeout)
     }
 }
 
 impl Services {
-    /// As the settings say.
+    /// Creates the state from the settings.
     pub fn new(config: &JsonRpc, budget: &Budget) -> Self {
         Self {
             limits: Limits::new(config),
-            fees: Fees::default(),
+            fees: RecentFees::default(),
             prices: ArcSwapOption::empty(),
-            answers: Answers::new(config.answer_cache_bytes()),
+            responses: ResponseCache::new(config.answer_cache_bytes()),
             filters: Filters::new(config, budget),
-            pool_text: Arc::new(Semaphore::new(POOL_TEXTS)),
+            pool_dump_permits: Arc::new(Semaphore::new(CONCURRENT_POOL_DUMPS)),
         }
     }
 
-    /// Prices at the head of a view, worked out by `find` once a block.
+    /// Returns the prices at the head of a view. `find` computes them once for each block.
     pub fn prices(
         &self,
         view: &View,
@@ -98,97 +98,97 @@ impl Services {
     }
 }
 
-/// What follows from recent blocks for the price of the next transaction.
+/// The gas prices that follow from recent blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Prices {
-    /// The newest block they are about.
+    /// The hash of the block at which they were computed.
     pub head: B256,
-    /// The suggested tip.
+    /// The suggested priority fee.
     pub tip: u128,
-    /// The price where there is no base fee.
+    /// The gas price if the chain has no base fee.
     pub median: u128,
 }
 
-/// A question about blocks. Blocks are final, so its answer never changes.
+/// The key of a cached response. Blocks are final, so the response never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Question {
-    /// A block, with whole transactions or not.
+pub enum ResponseKey {
+    /// A block, and whether its transactions are objects.
     Block(u64, bool),
     /// The receipts of a block.
     Receipts(u64),
-    /// A transaction, by its place.
+    /// A transaction, by block number and index.
     Transaction(u64, u32),
-    /// Its receipt.
+    /// The receipt of a transaction, by block number and index.
     Receipt(u64, u32),
     /// A fee history.
     Fees {
-        /// Last block.
+        /// The last block.
         newest: u64,
-        /// How many.
+        /// The number of blocks.
         count: u64,
-        /// Bits of the percentiles.
+        /// The bits of the percentiles.
         percentiles: Vec<u64>,
     },
 }
 
-/// Bytes of a cached answer in addition to its text.
+/// Memory of a cache entry in addition to the text, in bytes.
 const ENTRY_BYTES: u64 = 128;
-/// About how large kept answers are: sizes the tables of the cache.
-const ANSWER_BYTES: u64 = 16 * 1024;
+/// Approximate length of a cached response, from which the capacity of the tables is computed.
+const TYPICAL_RESPONSE_BYTES: u64 = 16 * 1024;
 
 #[derive(Clone, Debug)]
 struct Weight;
 
-impl Weighter<Question, Json> for Weight {
-    fn weight(&self, question: &Question, answer: &Json) -> u64 {
-        let list = match question {
-            Question::Fees { percentiles, .. } => 8 * percentiles.len() as u64,
+impl Weighter<ResponseKey, Json> for Weight {
+    fn weight(&self, key: &ResponseKey, answer: &Json) -> u64 {
+        let list = match key {
+            ResponseKey::Fees { percentiles, .. } => 8 * percentiles.len() as u64,
             _ => 0,
         };
         ENTRY_BYTES + list + answer.bytes().len() as u64
     }
 }
 
-/// Answers kept, within a bound of bytes. Those not asked for again make room.
+/// A cache of responses with a limit in bytes.
 #[derive(Debug)]
-pub struct Answers(Cache<Question, Json, Weight>);
+pub struct ResponseCache(Cache<ResponseKey, Json, Weight>);
 
-impl Answers {
+impl ResponseCache {
     fn new(bytes: u64) -> Self {
-        let items = usize::try_from(bytes / ANSWER_BYTES).unwrap_or(usize::MAX).max(1);
+        let items = usize::try_from(bytes / TYPICAL_RESPONSE_BYTES).unwrap_or(usize::MAX).max(1);
         Self(Cache::with_weighter(items, bytes, Weight))
     }
 
-    /// The answer, if it is kept.
-    pub fn get(&self, question: &Question) -> Option<Json> {
-        self.0.get(question)
+    /// Returns the cached response.
+    pub fn get(&self, key: &ResponseKey) -> Option<Json> {
+        self.0.get(key)
     }
 
-    /// Keeps an answer, and gives it back.
-    pub fn keep(&self, question: Question, answer: Json) -> Json {
-        self.0.insert(question, answer.clone());
-        answer
+    /// Stores a response and returns it.
+    pub fn insert(&self, key: ResponseKey, response: Json) -> Json {
+        self.0.insert(key, response.clone());
+        response
     }
 }
 
 /// The fee history of recent blocks.
 #[derive(Debug, Default)]
-pub struct Fees {
+pub struct RecentFees {
     /// The rows of recent blocks.
     pub columns: FeeColumns,
-    /// One thread at a time fills the columns; the others read what there is.
+    /// Held by the thread that fills the columns. Other threads read the rows that exist.
     filling: Mutex<()>,
 }
 
-impl Fees {
-    /// Rows the columns lack up to the head of a view.
-    pub fn behind(&self, view: &View) -> u64 {
+impl RecentFees {
+    /// Returns the number of rows that the columns lack up to the head of a view.
+    pub fn missing_rows(&self, view: &View) -> u64 {
         let next = self.columns.next().unwrap_or_default();
         (view.number() + 1).saturating_sub(next).min(RECENT_BLOCKS as u64)
     }
 
-    /// Brings the columns up to the head of a view, unless another thread is about it.
-    pub fn follow(&self, view: &View) -> Result<(), Error> {
+    /// Fills the columns up to the head of a view, unless another thread is filling them.
+    pub fn update(&self, view: &View) -> Result<(), Error> {
         let head = view.number();
         if self.columns.next().is_some_and(|next| next > head) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! `txpool_`: what waits in the mempool. As in geth, whose blob pool is another one, blob transactions
-//! are counted and not shown.
+//! `txpool_`: the transactions in the mempool. As in geth, which has a separate pool for them, blob transactions are
+//! counted, but not listed.
 
 use crate::method::{Answer, Call, Method, Run, json};
 use alloy_consensus::Transaction as _;
@@ -15,35 +15,35 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "txpool_status",
         parameters: &[],
-        help: "How many transactions can run now, and how many wait behind a gap.",
+        help: "The number of executable transactions, and of those that wait for an earlier nonce.",
         run: Run::Waiting(|call| Box::pin(status(call))),
     },
     Method {
         name: "txpool_content",
         parameters: &[],
-        help: "All pooled transactions by sender and nonce, but for blob transactions.",
+        help: "All pooled transactions by sender and nonce, except blob transactions.",
         run: Run::Waiting(|call| Box::pin(content(call))),
     },
     Method {
         name: "txpool_contentFrom",
         parameters: &["address"],
-        help: "The pooled transactions of one sender, but for blob transactions.",
+        help: "The pooled transactions of one sender, except blob transactions.",
         run: Run::Waiting(|call| Box::pin(content_from(call))),
     },
     Method {
         name: "txpool_inspect",
         parameters: &[],
-        help: "What txpool_content has, in a line of text each.",
+        help: "Like txpool_content, with one line of text for each transaction.",
         run: Run::Waiting(|call| Box::pin(inspect(call))),
     },
 ];
 
-/// Fewest bytes of a transaction in an answer: its members' names, hashes, addresses and signature.
+/// Minimum length of a transaction in a response: field names, hashes, addresses and signature.
 const MIN_OBJECT_BYTES: usize = 500;
-/// Fewest bytes of the line that tells of one.
+/// Minimum length of a line that summarises a transaction.
 const MIN_LINE_BYTES: usize = 40;
 
-/// Pending and queued, whatever stands for a transaction.
+/// Pending and queued transactions in any format.
 #[derive(Serialize)]
 struct Content<T> {
     pending: T,
@@ -59,31 +59,32 @@ async fn status(call: Call) -> Answer {
 type ByNonce<T> = BTreeMap<u64, T>;
 type BySender<T> = BTreeMap<String, ByNonce<T>>;
 
-/// What everybody has pooled, each transaction in a shape of at least `least` bytes. A full pool takes
-/// tenths of a second to write: on a thread that may block, unless it cannot be answered anyway.
-async fn everything<T: Serialize>(
+/// Returns the whole pool, in a format with at least `least` bytes for each transaction. Serialising a full pool takes
+/// some tenths of a second, so this runs on a blocking thread, after a check that the response can fit.
+async fn whole_pool<T: Serialize>(
     call: Call,
     least: usize,
     shape: impl Fn(&RecoveredTx) -> T + Send + 'static,
 ) -> Answer {
     call.no_arguments()?;
-    let turn = Arc::clone(&call.services.pool_text).acquire_owned().await.expect("never closed");
+    let permit =
+        Arc::clone(&call.services.pool_dump_permits).acquire_owned().await.expect("never closed");
     let senders = call.context.pool.content(None).await?;
     let count: usize = senders.iter().map(|txs| txs.pending.len() + txs.queued.len()).sum();
-    let limit = call.services.limits.bytes;
+    let limit = call.services.limits.max_response_bytes;
     if count * least > limit {
         return Err(Error::too_large("response", limit));
     }
     let write = move || {
-        // It goes on when its caller has gone.
-        let _until_the_end = turn;
+        // The permit is held until the work ends, even if the caller has disconnected.
+        let _permit = permit;
         by_sender(&senders, shape)
     };
     let written = tokio::task::spawn_blocking(write).await;
     written.map_err(Error::internal)?
 }
 
-/// As text keys: checksummed address, then decimal nonce.
+/// Groups transactions by checksummed address and decimal nonce.
 fn by_sender<T: Serialize>(senders: &[SenderTxs], shape: impl Fn(&RecoveredTx) -> T) -> Answer {
     let (mut pending, mut queued) = (BySender::new(), BySender::new());
     for txs in senders {
@@ -108,7 +109,7 @@ fn object(tx: &RecoveredTx) -> TransactionObject {
 }
 
 async fn content(call: Call) -> Answer {
-    everything(call, MIN_OBJECT_BYTES, object).await
+    whole_pool(call, MIN_OBJECT_BYTES, object).await
 }
 
 async fn content_from(call: Call) -> Answer {
@@ -122,7 +123,7 @@ async fn content_from(call: Call) -> Answer {
 }
 
 async fn inspect(call: Call) -> Answer {
-    everything(call, MIN_LINE_BYTES, line).await
+    whole_pool(call, MIN_LINE_BYTES, line).await
 }
 
 fn line(tx: &RecoveredTx) -> String {

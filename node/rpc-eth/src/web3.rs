@@ -1,4 +1,4 @@
-//! `web3_`: the client's name and its hash function.
+//! `web3_`: the version of the client, and Keccak-256.
 
 use crate::method::{Answer, Call, Method, Run, json};
 use alloy_primitives::{Bytes, keccak256};
@@ -8,13 +8,13 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "web3_clientVersion",
         parameters: &[],
-        help: "Name, version and platform of this program.",
+        help: "The name, version and platform of this program.",
         run: Run::Inline(client_version),
     },
     Method {
         name: "web3_sha3",
         parameters: &["data"],
-        help: "Keccak-256 of the bytes.",
+        help: "The Keccak-256 hash of the data.",
         run: Run::Inline(sha3),
     },
 ];

@@ -1,4 +1,4 @@
-//! Names of blocks: tags, numbers, hashes, and the objects of EIP-1898.
+//! Block identifiers: tags, numbers, hashes, and the objects of EIP-1898.
 
 use crate::{
     error::Error,
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use state::View;
 use std::borrow::Cow;
 
-/// geth keeps block numbers in 63 bits.
+/// geth stores block numbers in 63 bits.
 const MAX_NUMBER: u64 = i64::MAX as u64;
 
 /// A block by tag or number.
@@ -19,20 +19,20 @@ const MAX_NUMBER: u64 = i64::MAX as u64;
 pub enum BlockTag {
     /// The first block.
     Earliest,
-    /// The newest block. `safe` and `finalized` are the same: blocks here are final at once.
+    /// The newest block. `safe` and `finalized` mean the same, because blocks are final immediately.
     Latest,
-    /// The block after the newest one, of the best transactions of the pool.
+    /// The block that would follow the newest one, built from the best transactions in the pool.
     Pending,
-    /// By number.
+    /// A number.
     Number(u64),
 }
 
 /// A block by tag, number or hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockId {
-    /// By tag or number.
+    /// A tag or number.
     Tag(BlockTag),
-    /// By hash. `requireCanonical` of EIP-1898 changes nothing: all our blocks are.
+    /// A hash. `requireCanonical` of EIP-1898 has no effect, because every stored block is canonical.
     Hash(B256),
 }
 
@@ -49,7 +49,8 @@ impl BlockTag {
         }
     }
 
-    /// The number in this view, which may be above the head. The pending block is the head if the view has one.
+    /// Returns the number in this view, which may be above the head. `pending` is the head, because a view with a
+    /// pending block has that block as its head.
     pub fn number(self, view: &View) -> u64 {
         match self {
             Self::Earliest => 0,
@@ -63,12 +64,12 @@ impl BlockId {
     /// The newest block.
     pub const LATEST: Self = Self::Tag(BlockTag::Latest);
 
-    /// Whether this is the pending block.
+    /// Returns whether this is the pending block.
     pub fn is_pending(self) -> bool {
         self == Self::Tag(BlockTag::Pending)
     }
 
-    /// The number of the block in this view; `None` when the view has no such block.
+    /// Returns the number of the block in this view, or `None` if the view does not contain it.
     pub fn find(self, view: &View) -> Result<Option<u64>, Error> {
         match self {
             Self::Tag(tag) => Ok(Some(tag.number(view)).filter(|number| *number <= view.number())),
@@ -76,7 +77,7 @@ impl BlockId {
         }
     }
 
-    /// As [`Self::find`]; a block that is not there is geth's error.
+    /// Like [`Self::find`], but returns geth's error if the view does not contain the block.
     pub fn require(self, view: &View) -> Result<u64, Error> {
         let by_hash = matches!(self, Self::Hash(_));
         self.find(view)?.ok_or_else(|| Error::header_not_found(by_hash))
@@ -89,7 +90,7 @@ impl Param for BlockTag {
     }
 }
 
-/// EIP-1898.
+/// The object of EIP-1898.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Object<'a> {
@@ -99,7 +100,7 @@ struct Object<'a> {
     block_hash: Option<Cow<'a, str>>,
 }
 
-/// Length of a hash as text: what tells it from a number.
+/// Length of a hash as text, which distinguishes it from a number.
 const HASH_CHARS: usize = 66;
 
 impl Param for BlockId {

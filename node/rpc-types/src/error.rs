@@ -1,5 +1,5 @@
-//! What goes over the wire when a call fails. Every code and text is made here, geth's wherever
-//! tools match on them; the inside of a failure goes to the log, never to the caller.
+//! The errors that clients receive. Every code and text is defined here. They are those of geth where tools compare
+//! them. The details of an internal failure are logged, and never sent to the client.
 
 use crate::PendingDetail;
 use jsonrpsee::types::ErrorObjectOwned;
@@ -12,29 +12,29 @@ use state::{TrieViewError, UNDONE_MAX};
 use std::borrow::Cow;
 use storage::ReadError;
 
-/// JSON-RPC 2.0: not JSON.
+/// JSON-RPC 2.0: the text is not JSON.
 const PARSE: i32 = -32700;
-/// JSON-RPC 2.0: JSON, and no call.
+/// JSON-RPC 2.0: the JSON is not a call.
 const INVALID_REQUEST: i32 = -32600;
-/// JSON-RPC 2.0: no such method.
+/// JSON-RPC 2.0: the method does not exist.
 const METHOD_NOT_FOUND: i32 = -32601;
-/// JSON-RPC 2.0: parameters do not fit the method.
+/// JSON-RPC 2.0: the parameters do not fit the method.
 const INVALID_PARAMS: i32 = -32602;
-/// JSON-RPC 2.0: our own failure.
+/// JSON-RPC 2.0: the server failed.
 const INTERNAL: i32 = -32603;
-/// geth's code for everything without one of its own.
+/// geth: errors without a code of their own.
 const SERVER: i32 = -32000;
-/// geth: the answer has too many bytes.
+/// geth: the response is too large.
 const RESPONSE_TOO_LARGE: i32 = -32003;
-/// geth: more slots or calls in one request than are taken.
+/// geth: the request names more slots or calls than the limit.
 const CLIENT_LIMIT_EXCEEDED: i32 = -38026;
-/// geth: the time of a request, or of a batch, is over.
+/// geth: the time of a request or batch has expired.
 const TIMED_OUT: i32 = -32002;
-/// EIP-1474: a limit of this server.
+/// EIP-1474: the request exceeds a limit of the server.
 const LIMIT_EXCEEDED: i32 = -32005;
-/// jsonrpsee: a connection has as many subscriptions as it may have.
+/// jsonrpsee: the connection has the maximum number of subscriptions.
 const TOO_MANY_SUBSCRIPTIONS: i32 = -32006;
-/// geth: the call reverted, and says with what.
+/// geth: the call reverted. The data is what it returned.
 const REVERTED: i32 = 3;
 
 /// A failed call.
@@ -45,7 +45,8 @@ pub struct Error {
     message: Cow<'static, str>,
     data: Option<Box<RawValue>>,
     rate: bool,
-    /// The method must run again with a pending block. The dispatcher handles this; no client receives it.
+    /// Set if the method must run again with a pending block. The dispatcher handles this, and clients never
+    /// receive it.
     required_pending: Option<PendingDetail>,
 }
 
@@ -54,7 +55,7 @@ pub struct Error {
 struct Limit {
     limit: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    suggested: Option<Suggested>,
+    suggested: Option<SuggestedRange>,
 }
 
 /// The `data` of an error about a rate.
@@ -65,10 +66,10 @@ struct Rate {
     retry_after_ms: u64,
 }
 
-/// A range that would have been answered.
+/// A block range that the server would accept.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Suggested {
+pub struct SuggestedRange {
     /// First block.
     pub from_block: alloy_primitives::U64,
     /// Last block.
@@ -90,39 +91,39 @@ impl Error {
         Self { code, message: Cow::Owned(message), data: None, rate: false, required_pending: None }
     }
 
-    /// Says where in the request the failure is.
+    /// Prepends the position in the request to the message.
     pub fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message).into();
         self
     }
 
-    /// Adds data.
+    /// Adds `data`.
     pub fn with_data(mut self, data: &impl Serialize) -> Self {
         self.data = Some(to_raw_value(data).expect("plain structures serialise"));
         self
     }
 
-    /// The code on the wire.
+    /// Returns the code that the client receives.
     pub const fn code(&self) -> i32 {
         self.code
     }
 
-    /// A failure of ours.
+    /// Returns whether the server failed, as opposed to the request.
     pub const fn is_internal(&self) -> bool {
         self.code == INTERNAL
     }
 
-    /// The client called too often.
+    /// Returns whether the client exceeded a rate limit.
     pub const fn is_rate(&self) -> bool {
         self.rate
     }
 
-    /// The pending block with which the method must run again.
+    /// Returns the parts of the pending block with which the method must run again.
     pub const fn required_pending(&self) -> Option<PendingDetail> {
         self.required_pending
     }
 
-    /// The method requires the pending block: the dispatcher runs it again with that block.
+    /// The method requires the pending block, and the dispatcher runs it again with that block.
     pub fn pending_required(detail: PendingDetail) -> Self {
         let error = Self::fixed(INTERNAL, "the pending block was not built");
         Self { required_pending: Some(detail), ..error }
@@ -133,37 +134,37 @@ impl Error {
         Self::fixed(SERVER, "this method does not support the pending block: use \"latest\"")
     }
 
-    /// The message on the wire.
+    /// Returns the message that the client receives.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// A failure with a code of its own (execution-apis gives `eth_simulateV1` a list of them).
+    /// An error with a code of its own. The execution-apis specification lists such codes for `eth_simulateV1`.
     pub const fn coded(code: i32, message: String) -> Self {
         Self::owned(code, message)
     }
 
-    /// The data on the wire, if there is any.
+    /// Returns the `data` that the client receives, if there is any.
     pub fn data(&self) -> Option<&RawValue> {
         self.data.as_deref()
     }
 
-    /// No method of this name is served.
+    /// The method does not exist.
     pub fn unknown_method(name: &str) -> Self {
         Self::owned(METHOD_NOT_FOUND, format!("the method {name} does not exist/is not available"))
     }
 
-    /// Nothing of this name can be subscribed to.
+    /// The subscription type does not exist.
     pub fn unknown_subscription(name: &str) -> Self {
         Self::owned(METHOD_NOT_FOUND, format!("no {name:?} subscription in eth namespace"))
     }
 
-    /// There is no such subscription to end.
+    /// The client cancels a subscription that does not exist.
     pub const fn no_subscription() -> Self {
         Self::fixed(SERVER, "subscription not found")
     }
 
-    /// A subscription where nothing can be pushed, or in a batch.
+    /// The client subscribes over HTTP or in a batch.
     pub const fn no_notifications() -> Self {
         Self::fixed(METHOD_NOT_FOUND, "notifications not supported")
     }
@@ -173,22 +174,22 @@ impl Error {
         Self::fixed(INVALID_PARAMS, "non-array args")
     }
 
-    /// More parameters than the method has.
+    /// The call has more parameters than the method.
     pub fn too_many_arguments(most: usize) -> Self {
         Self::owned(INVALID_PARAMS, format!("too many arguments, want at most {most}"))
     }
 
-    /// A parameter that must be there is not.
+    /// A required parameter is missing.
     pub fn missing_argument(index: usize) -> Self {
         Self::owned(INVALID_PARAMS, format!("missing value for required argument {index}"))
     }
 
-    /// A parameter cannot be read.
+    /// A parameter cannot be parsed.
     pub fn invalid_argument(index: usize, reason: &str) -> Self {
         Self::owned(INVALID_PARAMS, format!("invalid argument {index}: {reason}"))
     }
 
-    /// Parameters that can be read and mean nothing.
+    /// The parameters can be parsed, but their values are invalid.
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code: INVALID_PARAMS,
@@ -199,7 +200,7 @@ impl Error {
         }
     }
 
-    /// A failure with geth's general code.
+    /// An error with geth's general code.
     pub fn server(message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code: SERVER,
@@ -210,13 +211,13 @@ impl Error {
         }
     }
 
-    /// A block asked for by number, or by hash, is not there.
+    /// The block with the requested number or hash does not exist.
     pub const fn header_not_found(by_hash: bool) -> Self {
         let message = if by_hash { "header for hash not found" } else { "header not found" };
         Self::fixed(SERVER, message)
     }
 
-    /// A call reverted: `data` is what it returned.
+    /// The call reverted and returned `data`.
     pub fn reverted(data: &alloy_primitives::Bytes) -> Self {
         let message = match crate::revert::revert_reason(data) {
             Some(reason) => format!("execution reverted: {reason}"),
@@ -225,29 +226,29 @@ impl Error {
         Self::owned(REVERTED, message).with_data(data)
     }
 
-    /// More was asked than this server gives at once.
-    pub fn limit(message: String, limit: u64, suggested: Option<Suggested>) -> Self {
+    /// The request exceeds a limit of the server.
+    pub fn limit(message: String, limit: u64, suggested: Option<SuggestedRange>) -> Self {
         Self::owned(LIMIT_EXCEEDED, message).with_data(&Limit { limit, suggested })
     }
 
-    /// As [`Self::limit`], under another code.
+    /// Like [`Self::limit`], with another code.
     fn limit_coded(code: i32, message: String, limit: u64) -> Self {
         Self::owned(code, message).with_data(&Limit { limit, suggested: None })
     }
 
-    /// More slots or calls in one request than are taken.
+    /// The request names more slots or calls than the limit.
     pub fn client_limit(message: String, limit: u64) -> Self {
         Self::limit_coded(CLIENT_LIMIT_EXCEEDED, message, limit)
     }
 
-    /// As many heavy calls wait as may.
+    /// The queue of heavy calls is full.
     pub fn busy(limit: usize) -> Self {
         let message =
             format!("too many requests: {limit} earlier calls wait for their turn, try again");
         Self::limit(message, limit as u64, None)
     }
 
-    /// Clients use too much memory for another request or response.
+    /// The clients together use too much memory for another request or response.
     pub fn client_memory(limit: u64) -> Self {
         let message = format!(
             "clients use too much memory: at most {limit} bytes (server.max-client-bytes), try again"
@@ -255,64 +256,64 @@ impl Error {
         Self::limit(message, limit, None)
     }
 
-    /// A client calls more often than it may.
+    /// The client exceeded a rate limit.
     pub fn rate(whose: &str, limit: u32, retry_after_ms: u64) -> Self {
         let message = format!("rate limit exceeded: at most {limit} calls a second by one {whose}");
         let data = Rate { limit, retry_after_ms };
         Self { rate: true, ..Self::owned(LIMIT_EXCEEDED, message).with_data(&data) }
     }
 
-    /// A request has too many bytes.
+    /// The request is too large.
     pub fn request_too_large(limit: usize) -> Self {
         Self::limit(format!("request too large: at most {limit} bytes"), limit as u64, None)
     }
 
-    /// An answer, or a part of one that `what` names, has too many bytes.
+    /// The response, or the part of it that `what` names, is too large.
     pub fn too_large(what: &str, limit: usize) -> Self {
         let message = format!("{what} too large: at most {limit} bytes");
         Self::limit_coded(RESPONSE_TOO_LARGE, message, limit as u64)
     }
 
-    /// A batch has too many calls.
+    /// The batch has too many calls.
     pub fn batch_too_large(limit: usize) -> Self {
         let message = format!("batch too large: at most {limit} calls");
         Self::limit_coded(INVALID_REQUEST, message, limit as u64)
     }
 
-    /// Work was given up when its time was over.
+    /// The work was cancelled because its time had expired.
     pub fn timed_out(what: &str, limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(SERVER, format!("{what} aborted (timeout = {limit:?})"), ms)
     }
 
-    /// The time of a batch was over before this call of it was answered.
+    /// The time of the batch expired before this call was answered.
     pub fn batch_timed_out(limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(TIMED_OUT, "request timed out".to_owned(), ms)
     }
 
-    /// A connection has as many subscriptions as it may have.
+    /// The connection has the maximum number of subscriptions.
     pub fn too_many_subscriptions(limit: u32) -> Self {
         let message = format!("too many subscriptions: at most {limit} per connection");
         Self::limit_coded(TOO_MANY_SUBSCRIPTIONS, message, limit.into())
     }
 
-    /// The body is no JSON.
+    /// The body is not JSON.
     pub const fn parse() -> Self {
         Self::fixed(PARSE, "parse error")
     }
 
-    /// JSON, and no call.
+    /// The JSON is not a call.
     pub const fn invalid_request() -> Self {
         Self::fixed(INVALID_REQUEST, "invalid request")
     }
 
-    /// A batch without calls.
+    /// The batch is empty.
     pub const fn empty_batch() -> Self {
         Self::fixed(INVALID_REQUEST, "empty batch")
     }
 
-    /// A failure of ours; `detail` is logged.
+    /// The server failed. `detail` is logged and not sent.
     pub fn internal(detail: impl std::fmt::Display) -> Self {
         tracing::error!(%detail, "a call failed inside the node");
         Self::fixed(INTERNAL, "internal error")

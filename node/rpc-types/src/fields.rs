@@ -1,6 +1,6 @@
-//! Reads request objects as geth does: names of fields are compared without regard to ASCII case, the
-//! last of several fields with one name counts, and unknown fields are ignored. An error names the
-//! field. Texts of the JSON library reach no client.
+//! Parses request objects with geth's rules: field names are compared without regard to ASCII case, the last of several
+//! fields with the same name counts, and unknown fields are ignored. An error names the field. The texts of serde_json
+//! are not sent to clients, because they contain positions in a part of the request.
 
 use alloy_primitives::{B256, Bytes, U256};
 use serde::{
@@ -13,10 +13,10 @@ use serde::{
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt};
 
-/// Why a request object cannot be read, and in which field.
+/// The reason why a request object cannot be parsed, with the field.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// Names of fields from the outermost in, each followed by a colon.
+    /// The names of the fields from the outermost inwards, each followed by a colon.
     path: String,
     reason: String,
 }
@@ -27,7 +27,7 @@ impl FieldError {
         self
     }
 
-    /// The JSON library's reason without the place in the text, which is not that of the request.
+    /// Converts an error of serde_json. Removes its position, which is relative to a part of the request.
     fn of_library(error: &serde_json::Error) -> Self {
         let text = error.to_string();
         Self::custom(text.split(" at line ").next().unwrap_or_default())
@@ -62,12 +62,12 @@ impl serde::de::Error for FieldError {
     }
 }
 
-/// Reads a JSON object, or a list or value inside of one.
+/// Parses a JSON object, or a list or value inside one.
 pub fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
     T::deserialize(Text { json, names: None }).map_err(|error| error.to_string())
 }
 
-/// [`read`] for a type that does not report the names of its fields, because some of them are flattened.
+/// Like [`read`], for a type that does not report its field names because some of its fields are flattened.
 pub fn read_named<T: DeserializeOwned>(
     json: &str,
     names: &'static [&'static str],
@@ -75,28 +75,28 @@ pub fn read_named<T: DeserializeOwned>(
     T::deserialize(Text { json, names: Some(names) }).map_err(|error| error.to_string())
 }
 
-/// The name among `names` that geth takes `given` for.
+/// Returns the one of `names` that geth takes `given` for.
 pub fn name_of<'n>(names: &[&'n str], given: &str) -> Option<&'n str> {
     let exact = names.iter().find(|name| **name == given);
     exact.or_else(|| names.iter().find(|name| name.eq_ignore_ascii_case(given))).copied()
 }
 
-/// A JSON text. Each of its objects is taken apart before its fields are read, so a text is scanned once
-/// for each level of the type that is read, and not for each level of the text.
+/// A JSON text. An object is split into its members before its fields are parsed. A text is therefore scanned once for
+/// each level of the type, and not once for each level of nesting in the text.
 #[derive(Clone, Copy)]
 struct Text<'a> {
     json: &'a str,
-    /// Names of the fields if the type does not report them.
+    /// The field names, if the type does not report them.
     names: Option<&'static [&'static str]>,
 }
 
-/// What reads texts inside of others.
+/// Returns the deserializer for a nested text.
 fn inner(raw: &RawValue) -> Text<'_> {
     Text { json: raw.get(), names: None }
 }
 
 impl<'a> Text<'a> {
-    /// The JSON library's deserializer for what has no fields.
+    /// Runs serde_json on a text without fields.
     fn library<T>(
         self,
         read: impl FnOnce(
@@ -107,7 +107,7 @@ impl<'a> Text<'a> {
         read(&mut library).map_err(|error| FieldError::of_library(&error))
     }
 
-    /// A string, a number, a boolean or null.
+    /// Parses a string, a number, a boolean or null.
     fn scalar<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, FieldError> {
         match self.json.as_bytes().first() {
             Some(b'{') => Err(FieldError::invalid_type(Unexpected::Map, &visitor)),
@@ -131,7 +131,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The members of an object, or the reason why it is none.
+    /// Splits an object into its members, or returns the error for a value that is not an object.
     fn members(self, expected: &dyn Expected) -> Result<Vec<Member<'a>>, FieldError> {
         if !self.json.starts_with('{') {
             return self.scalar_or_list(expected);
@@ -139,7 +139,7 @@ impl<'a> Text<'a> {
         self.library(|library| library.deserialize_map(Members))
     }
 
-    /// The error for what is neither an object nor a list.
+    /// Returns the error for a value that is neither an object nor a list.
     fn scalar_or_list<T>(self, expected: &dyn Expected) -> Result<T, FieldError> {
         let found = match self.json.as_bytes().first() {
             Some(b'{') => Unexpected::Map,
@@ -171,11 +171,11 @@ impl<'a> Text<'a> {
 
 type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
-/// A string, borrowed unless the text has escapes.
+/// A string, which is copied only if the text has escapes.
 #[derive(Deserialize)]
 struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Takes an object apart.
+/// The visitor that splits an object into its members.
 struct Members;
 
 impl<'a> Visitor<'a> for Members {
@@ -194,7 +194,7 @@ impl<'a> Visitor<'a> for Members {
     }
 }
 
-/// Members of an object that are not read yet.
+/// The members of an object that are not parsed yet.
 struct Rest<'a> {
     members: std::vec::IntoIter<Member<'a>>,
     value: Option<Member<'a>>,
@@ -219,7 +219,7 @@ impl<'a> MapAccess<'a> for Rest<'a> {
     }
 }
 
-/// Items of a list that are not read yet.
+/// The items of a list that are not parsed yet.
 struct Items<'a>(std::iter::Enumerate<std::vec::IntoIter<&'a RawValue>>);
 
 impl<'a> SeqAccess<'a> for Items<'a> {
@@ -234,7 +234,7 @@ impl<'a> SeqAccess<'a> for Items<'a> {
     }
 }
 
-/// Forwards the methods for kinds of values without fields.
+/// Forwards the methods for values without fields.
 macro_rules! scalars {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, FieldError> {
@@ -255,8 +255,8 @@ impl<'a> Deserializer<'a> for Text<'a> {
     }
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        // A value of any shape may be nested deeply, against which the library has a limit. A number it
-        // would show as an object.
+        // A value of any type may be nested deeply, and serde_json limits the depth. It must not parse numbers,
+        // because with arbitrary precision it represents them as objects.
         match self.json.as_bytes().first() {
             Some(b'{' | b'[') => self.library(|library| library.deserialize_any(visitor)),
             _ => self.scalar(visitor),
@@ -284,7 +284,7 @@ impl<'a> Deserializer<'a> for Text<'a> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, FieldError> {
-        // `RawValue` is one, and only the library can read it.
+        // `RawValue` is a newtype struct, and only serde_json can parse it.
         self.library(|library| library.deserialize_newtype_struct(name, visitor))
     }
 
@@ -340,7 +340,7 @@ impl<'a> Deserializer<'a> for Text<'a> {
     }
 }
 
-/// Reads a field that is a string by a function.
+/// Parses a string field with a function.
 pub fn from_text<'a, D: Deserializer<'a>, T>(
     source: D,
     read: fn(&str) -> Result<T, String>,
@@ -362,7 +362,7 @@ pub fn from_text<'a, D: Deserializer<'a>, T>(
     source.deserialize_str(ByFunction(read))
 }
 
-/// Types of fields that are strings, each with the function that reads it.
+/// Defines types of string fields, each with the function that parses it.
 #[macro_export]
 macro_rules! text_fields {
     ($($(#[$about:meta])* $name:ident($value:ty) = $read:expr;)*) => {$(
@@ -379,13 +379,13 @@ macro_rules! text_fields {
 }
 
 text_fields! {
-    /// A hash of 32 bytes, with `0x`.
+    /// A hash of 32 bytes in hex with `0x`.
     HashField(B256) = crate::params::hash;
-    /// Bytes, with `0x`.
+    /// Bytes in hex with `0x`.
     BytesField(Bytes) = |text| crate::params::bytes(text).map(Bytes::from);
-    /// A quantity of 64 bits, with `0x`.
+    /// A quantity of 64 bits in hex with `0x`.
     QuantityField(u64) = crate::params::quantity;
-    /// A quantity of 256 bits, with `0x`.
+    /// A quantity of 256 bits in hex with `0x`.
     WideField(U256) = crate::params::wide_quantity;
 }
 
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_fields_counts_and_null_is_nothing() {
+    fn the_last_of_several_equal_fields_counts_and_null_is_absent() {
         let read = |json: &str| read::<Outer>(json).expect(json).number;
         assert_eq!(read("{\"number\":1,\"NUMBER\":2}"), Some(2));
         assert_eq!(read("{\"NUMBER\":2,\"number\":1,\"Number\":3}"), Some(3));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field_and_not_a_place_in_the_text() {
+    fn errors_name_the_field_and_not_a_position_in_the_text() {
         let zero = B256::ZERO;
         let cases = [
             ("[]".to_owned(), "must be an object, got a list"),

@@ -1,17 +1,17 @@
-//! Durations as Go programs write them, such as `5s`, `1m30s` or `0.5ms`: geth takes the timeout of a tracer so.
+//! Durations in the syntax of Go, such as `5s`, `1m30s` or `0.5ms`. geth accepts the timeout of a tracer in this form.
 
 use std::{fmt::Write as _, time::Duration};
 
-/// Why a text is no duration, in the words of Go's `time` package.
+/// The reason why a text is not a duration, with the messages of Go's `time` package.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Not a duration.
+    /// The text is not a duration.
     #[error("time: invalid duration {}", quoted(.0))]
     Invalid(String),
-    /// A number without a unit.
+    /// A number has no unit.
     #[error("time: missing unit in duration {}", quoted(.0))]
     MissingUnit(String),
-    /// A number with a unit that Go does not have.
+    /// A number has an unknown unit.
     #[error("time: unknown unit {} in duration {}", quoted(.unit), quoted(.text))]
     UnknownUnit {
         /// The unit.
@@ -21,7 +21,7 @@ pub enum DurationError {
     },
 }
 
-/// Units in nanoseconds. Both signs for micro are in use.
+/// The units in nanoseconds. Unicode has two characters for micro, and Go accepts both.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -33,13 +33,13 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// The maximum in nanoseconds: Go's durations are signed integers of 64 bits.
+/// Maximum in nanoseconds. Go stores a duration in a signed 64-bit integer.
 const MAX_NANOSECONDS: u128 = i64::MAX as u128;
 
-/// Reads a duration. A negative one is over at once, so it is zero.
+/// Parses a duration. A negative one expires immediately, so the result is zero.
 ///
 /// # Errors
-/// If the text is no duration, or one of more than 292 years.
+/// Returns an error if the text is not a duration, or if it exceeds 292 years.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let invalid = || DurationError::Invalid(text.to_owned());
     let (is_negative, mut rest) = match text.strip_prefix('-') {
@@ -75,7 +75,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     Ok(Duration::from_nanos(u64::try_from(nanoseconds).expect("it is at most the maximum")))
 }
 
-/// Splits the digits from the front.
+/// Splits the leading digits from a text.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
@@ -89,8 +89,8 @@ fn unit_of(unit: &str, text: &str) -> Result<u64, DurationError> {
     found.ok_or_else(|| DurationError::UnknownUnit { unit: unit.to_owned(), text: text.to_owned() })
 }
 
-/// Nanoseconds of an amount in a unit; `None` if they are far beyond the maximum. Digits of the fraction beyond
-/// what can count are left out.
+/// Converts an amount with a unit to nanoseconds. Returns `None` if it is far beyond the maximum. Ignores the digits of
+/// the fraction that are too small to matter.
 fn amount(whole: &str, fraction: &str, unit: u64) -> Option<u128> {
     const MAX_FRACTION_DIGITS: usize = 18;
     let whole = match whole.trim_start_matches('0') {
@@ -107,7 +107,7 @@ fn amount(whole: &str, fraction: &str, unit: u64) -> Option<u128> {
     Some(u128::from(whole) * u128::from(unit) + parts)
 }
 
-/// A text in quotes, as Go's `time` package writes it.
+/// Quotes a text as Go's `time` package does.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_in_the_words_of_go() {
+    fn invalid_durations_are_refused_with_the_messages_of_go() {
         for (text, message) in [
             ("", r#"time: invalid duration """#),
             ("-", r#"time: invalid duration "-""#),

@@ -1,11 +1,11 @@
-//! What every JSON-RPC method reads and writes: parameters, fields, errors, and the objects of answers.
+//! The parameters, fields, errors and result objects that all JSON-RPC methods share.
 //!
-//! - [`error`]: every error code and text. [`revert`] decodes the reason of a revert.
-//! - [`params`], [`fields`], [`block_id`]: what clients send.
-//! - [`text`], [`object`]: what they receive.
-//! - [`go_duration`], [`trace_time`]: the `timeout` of tracers.
+//! - [`error`] defines every error code and text. [`revert`] decodes the reason of a revert.
+//! - [`params`], [`fields`] and [`block_id`] parse what clients send.
+//! - [`text`] and [`object`] write what clients receive.
+//! - [`go_duration`] and [`trace_timeout`] implement the `timeout` of tracers.
 //!
-//! Nothing here runs a method.
+//! Nothing in this crate runs a method.
 
 pub mod block_id;
 pub mod error;
@@ -16,7 +16,7 @@ pub mod params;
 mod pending_detail;
 pub mod revert;
 pub mod text;
-pub mod trace_time;
+pub mod trace_timeout;
 
-pub use error::{Error, Suggested};
+pub use error::{Error, SuggestedRange};
 pub use pending_detail::PendingDetail;

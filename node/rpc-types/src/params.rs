@@ -1,4 +1,4 @@
-//! Reads the parameters of a call, with geth's words for what is wrong with them.
+//! Parses the parameters of a call. Errors have geth's texts.
 
 use crate::error::Error;
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
@@ -7,9 +7,9 @@ use keys::parse_address_in_any_case;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// A kind of parameter.
+/// A type of parameter.
 pub trait Param: Sized {
-    /// Reads the JSON text of a value that is not `null`, or says what is wrong with it.
+    /// Parses the JSON text of a value that is not `null`, or returns the reason why it is invalid.
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String>;
 }
 
@@ -19,7 +19,7 @@ impl Param for Vec<f64> {
     }
 }
 
-/// The parameters of a call, taken in order.
+/// The parameters of a call, which are read in order.
 #[derive(Debug)]
 pub struct Arguments<'a> {
     values: std::vec::IntoIter<&'a RawValue>,
@@ -28,7 +28,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Splits `params`, of which there may be at most `most`.
+    /// Splits `params`, and returns an error if there are more than `most`.
     pub fn new(params: &'a [u8], most: usize, spec: &'a ChainSpec) -> Result<Self, Error> {
         let values: Vec<&RawValue> = match params {
             b"" | b"null" => Vec::new(),
@@ -40,7 +40,7 @@ impl<'a> Arguments<'a> {
         Ok(Self { values: values.into_iter(), taken: 0, spec })
     }
 
-    /// The next parameter; `None` when it is absent or `null`.
+    /// Reads the next parameter, and returns `None` if it is absent or `null`.
     pub fn optional<T: Param>(&mut self) -> Result<Option<T>, Error> {
         let index = self.taken;
         self.taken += 1;
@@ -49,13 +49,13 @@ impl<'a> Arguments<'a> {
         value.map(read).transpose().map_err(|reason| Error::invalid_argument(index, &reason))
     }
 
-    /// The next parameter, which must be there.
+    /// Reads the next parameter, which is required.
     pub fn required<T: Param>(&mut self) -> Result<T, Error> {
         let index = self.taken;
         self.optional()?.ok_or_else(|| Error::missing_argument(index))
     }
 
-    /// The next parameter, which must be there, but may be `null`: its zero value, where geth has one.
+    /// Reads the next parameter, which is required but may be `null`. As in geth, `null` is the zero value.
     pub fn nullable<T: Param + Default>(&mut self) -> Result<T, Error> {
         match self.values.len() {
             0 => Err(Error::missing_argument(self.taken)),
@@ -64,19 +64,19 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The string in a JSON text.
+/// Parses a JSON string.
 pub fn string(json: &str) -> Result<Cow<'_, str>, String> {
-    /// Borrows unless the text has escapes.
+    /// A string, which is copied only if the text has escapes.
     #[derive(serde::Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     let text: Text<'_> = serde_json::from_str(json).map_err(|_| "not a string".to_owned())?;
     Ok(text.0)
 }
 
-/// Most addresses, or alternatives for one topic, of a filter, as geth.
+/// Maximum number of addresses, or of alternatives for one topic, in a filter, as in geth.
 const MAX_ALTERNATIVES: usize = 1000;
 
-/// A string or a list of strings; a list with a `null` in it matches everything, as geth has it.
+/// Parses a string or a list of strings. As in geth, a list that contains `null` matches everything.
 pub fn one_or_many<T>(
     raw: &RawValue,
     read: impl Fn(&str) -> Result<T, String>,
@@ -97,7 +97,7 @@ pub fn one_or_many<T>(
     texts.unwrap_or_default().iter().map(|text| read(&text.0)).collect()
 }
 
-/// An address or a list of them.
+/// Parses an address or a list of addresses.
 pub fn addresses(raw: &RawValue, spec: &ChainSpec) -> Result<Vec<Address>, String> {
     let address = |text: &str| {
         parse_address_in_any_case(text, &spec.bech32_prefix).map_err(|error| error.to_string())
@@ -105,7 +105,7 @@ pub fn addresses(raw: &RawValue, spec: &ChainSpec) -> Result<Vec<Address>, Strin
     one_or_many(raw, address)
 }
 
-/// Hex digits after `0x`, as geth reads a quantity.
+/// Returns the hex digits of a quantity, and refuses what geth refuses.
 fn quantity_digits(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("empty hex string".to_owned());
@@ -120,19 +120,19 @@ fn quantity_digits(text: &str) -> Result<&str, String> {
     }
 }
 
-/// A quantity of 64 bits: `0x`, no leading zeros.
+/// Parses a quantity of 64 bits: hex digits after `0x`, without leading zeros.
 pub fn quantity(text: &str) -> Result<u64, String> {
     let digits = quantity_digits(text)?;
     u64::from_str_radix(digits, 16).map_err(|_| "hex number > 64 bits".to_owned())
 }
 
-/// A quantity of 256 bits.
+/// Parses a quantity of 256 bits.
 pub fn wide_quantity(text: &str) -> Result<U256, String> {
     let digits = quantity_digits(text)?;
     U256::from_str_radix(digits, 16).map_err(|_| "hex number > 256 bits".to_owned())
 }
 
-/// Hex bytes after `0x`.
+/// Parses bytes: pairs of hex digits after `0x`.
 pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
     if text.is_empty() {
         return Err("empty hex string".to_owned());
@@ -145,7 +145,7 @@ pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
     hex::decode(digits).map_err(|_| "invalid hex string".to_owned())
 }
 
-/// A hash of 32 bytes.
+/// Parses a hash of 32 bytes.
 pub fn hash(text: &str) -> Result<B256, String> {
     let bytes = bytes(text)?;
     B256::try_from(bytes.as_slice())
@@ -158,7 +158,7 @@ impl Param for u64 {
     }
 }
 
-/// A number, plain or as a quantity.
+/// A number, as a JSON number or as a quantity.
 #[derive(Debug)]
 pub struct Number(pub u64);
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_as_strict_as_geths() {
+    fn quantities_are_as_strict_as_in_geth() {
         assert_eq!(quantity("0x0"), Ok(0));
         assert_eq!(quantity("0xffffffffffffffff"), Ok(u64::MAX));
         for (text, reason) in [
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_counted() {
+    fn missing_null_and_surplus_arguments_are_distinguished() {
         let genesis = chain::Genesis::native_dev(0);
         let list = b"[\"0x1\", null]";
         let mut arguments = Arguments::new(list, 3, &genesis.spec).expect("a list");

@@ -1,10 +1,10 @@
 //! How much of the pending block a method requires.
 
-/// See the module.
+/// The parts of the pending block that a method requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PendingDetail {
     /// The state, the transactions and their receipts.
     State,
-    /// Roots and hash, too. They require an update of the trie.
+    /// The roots and the hash as well. They require an update of the trie.
     Roots,
 }

@@ -1,4 +1,4 @@
-//! What a contract says when it reverts: Solidity's `Error(string)` and `Panic(uint256)`.
+//! Decodes revert data: Solidity's `Error(string)` and `Panic(uint256)`.
 
 use alloy_primitives::U256;
 
@@ -7,7 +7,7 @@ const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
 /// Selector of `Panic(uint256)`.
 const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
 
-/// The reason in revert data, in geth's words; `None` when there is none that can be read.
+/// Returns the reason in revert data, with geth's text, or `None` if the data cannot be decoded.
 pub fn revert_reason(data: &[u8]) -> Option<String> {
     let (selector, content) = data.split_first_chunk()?;
     match *selector {
@@ -17,12 +17,12 @@ pub fn revert_reason(data: &[u8]) -> Option<String> {
     }
 }
 
-/// An ABI word that counts bytes.
+/// Reads an ABI word as a number of bytes.
 fn size(word: &[u8; 32]) -> Option<usize> {
     usize::try_from(U256::from_be_bytes(*word)).ok()
 }
 
-/// One ABI string. Its last word need not be padded.
+/// Decodes one ABI string. As in geth, the padding of its last word may be missing.
 fn error_text(content: &[u8]) -> Option<String> {
     let offset = size(content.first_chunk()?)?;
     let (length, text) = content.get(offset..)?.split_first_chunk()?;
@@ -30,7 +30,7 @@ fn error_text(content: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
-/// Solidity's panic codes.
+/// Describes one of Solidity's panic codes.
 fn panic_text(content: &[u8]) -> Option<String> {
     let code = U256::from_be_bytes(*content.first_chunk::<32>()?);
     let reason = match u64::try_from(code).ok() {

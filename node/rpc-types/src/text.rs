@@ -1,5 +1,5 @@
-//! JSON text, written by hand where it is large or often asked for: hex straight into the buffer,
-//! no intermediate strings. The tests hold every writer to what serde writes of the same value.
+//! Writers of JSON text for values that are large or frequent. They write hex directly into the buffer, without
+//! intermediate strings. Tests compare every writer with serde.
 
 use alloy_eips::{eip2930::AccessList, eip4895::Withdrawal, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U128, U256, hex};
@@ -10,57 +10,57 @@ use crate::error::Error;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// The JSON text of a result. Clones share it, and it goes to a socket without being copied.
+/// The JSON text of a result. Clones share it, and it is sent to a socket without a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json(Bytes);
 
 impl Json {
-    /// Takes text that is JSON already.
+    /// Wraps text that is already JSON.
     pub fn from_text(text: impl Into<Vec<u8>>) -> Self {
         Self(Bytes::from(text.into()))
     }
 
-    /// Text known when the program was built.
+    /// Wraps a constant.
     pub const fn fixed(text: &'static str) -> Self {
         Self(Bytes::from_static(text.as_bytes()))
     }
 
-    /// What serde makes of a value.
+    /// Serialises a value with serde.
     pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, Error> {
         serde_json::to_vec(value).map(Self::from_text).map_err(Error::internal)
     }
 
-    /// What a hand-made writer makes of a value.
-    pub fn put(value: &(impl Put + ?Sized)) -> Self {
+    /// Serialises a value with its own writer.
+    pub fn write(value: &(impl WriteJson + ?Sized)) -> Self {
         let mut out = Vec::with_capacity(value.size_hint());
-        value.put(&mut out);
+        value.write_json(&mut out);
         Self::from_text(out)
     }
 
-    /// The bytes on the wire.
+    /// The bytes that are sent.
     pub const fn bytes(&self) -> &Bytes {
         &self.0
     }
 
-    /// The text as serde's own type, for servers that build answers with serde. Scans it once.
+    /// Converts the text to serde's type, for servers that build responses with serde. This scans the text once.
     pub fn to_raw(&self) -> Result<Box<RawValue>, Error> {
         serde_json::from_slice(&self.0).map_err(Error::internal)
     }
 }
 
-/// A value with a hand-made JSON writer.
-pub trait Put {
+/// A value with a writer of its own instead of serde's.
+pub trait WriteJson {
     /// Appends the JSON text.
-    fn put(&self, out: &mut Vec<u8>);
+    fn write_json(&self, out: &mut Vec<u8>);
 
-    /// Roughly how many bytes that will be, so that the buffer need not grow often.
+    /// Returns the approximate length of the text, so that the buffer seldom has to grow.
     fn size_hint(&self) -> usize {
         128
     }
 }
 
-/// Appends `0x` and the least digits of a number, without quotes.
-fn put_digits(out: &mut Vec<u8>, mut value: u64) {
+/// Appends `0x` and the digits of a number without leading zeros, without quotes.
+fn write_digits(out: &mut Vec<u8>, mut value: u64) {
     let mut text = [0; 18];
     let mut start = text.len();
     loop {
@@ -76,11 +76,11 @@ fn put_digits(out: &mut Vec<u8>, mut value: u64) {
     out.extend_from_slice(&text[start - 2..]);
 }
 
-/// Appends a quantity of up to 256 bits as a JSON string; `limbs` from the least.
-fn put_limbs(out: &mut Vec<u8>, limbs: &[u64]) {
+/// Appends a quantity of up to 256 bits as a JSON string. The least significant limb is the first.
+fn write_quantity(out: &mut Vec<u8>, limbs: &[u64]) {
     out.push(b'"');
     let top = limbs.iter().rposition(|limb| *limb != 0).unwrap_or(0);
-    put_digits(out, limbs[top]);
+    write_digits(out, limbs[top]);
     for limb in limbs[..top].iter().rev() {
         let mut text = [0; 16];
         for (index, digit) in text.iter_mut().enumerate() {
@@ -92,52 +92,52 @@ fn put_limbs(out: &mut Vec<u8>, limbs: &[u64]) {
 }
 
 /// Appends bytes as a JSON string.
-pub fn put_data(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn write_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\"0x");
     let start = out.len();
     out.resize(start + 2 * bytes.len(), 0);
-    hex::encode_to_slice(bytes, &mut out[start..]).expect("the room is twice the bytes");
+    hex::encode_to_slice(bytes, &mut out[start..]).expect("the slice has twice as many bytes");
     out.push(b'"');
 }
 
-impl Put for U64 {
-    fn put(&self, out: &mut Vec<u8>) {
-        put_limbs(out, self.as_limbs());
+impl WriteJson for U64 {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        write_quantity(out, self.as_limbs());
     }
 }
 
-impl Put for U128 {
-    fn put(&self, out: &mut Vec<u8>) {
-        put_limbs(out, self.as_limbs());
+impl WriteJson for U128 {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        write_quantity(out, self.as_limbs());
     }
 }
 
-impl Put for U256 {
-    fn put(&self, out: &mut Vec<u8>) {
-        put_limbs(out, self.as_limbs());
+impl WriteJson for U256 {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        write_quantity(out, self.as_limbs());
     }
 }
 
-macro_rules! put_as_data {
+macro_rules! write_as_hex {
     ($($kind:ty),*) => {$(
-        impl Put for $kind {
-            fn put(&self, out: &mut Vec<u8>) {
-                put_data(out, self.as_ref());
+        impl WriteJson for $kind {
+            fn write_json(&self, out: &mut Vec<u8>) {
+                write_hex(out, self.as_ref());
             }
         }
     )*};
 }
-put_as_data!(Address, B64, B256, Bloom, Bytes);
+write_as_hex!(Address, B64, B256, Bloom, Bytes);
 
-impl Put for bool {
-    fn put(&self, out: &mut Vec<u8>) {
+impl WriteJson for bool {
+    fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(if *self { b"true" } else { b"false" });
     }
 }
 
-impl<T: Put + ?Sized> Put for &T {
-    fn put(&self, out: &mut Vec<u8>) {
-        (**self).put(out);
+impl<T: WriteJson + ?Sized> WriteJson for &T {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        (**self).write_json(out);
     }
 
     fn size_hint(&self) -> usize {
@@ -145,27 +145,27 @@ impl<T: Put + ?Sized> Put for &T {
     }
 }
 
-impl<T: Put> Put for Option<T> {
-    fn put(&self, out: &mut Vec<u8>) {
+impl<T: WriteJson> WriteJson for Option<T> {
+    fn write_json(&self, out: &mut Vec<u8>) {
         match self {
-            Some(value) => value.put(out),
+            Some(value) => value.write_json(out),
             None => out.extend_from_slice(b"null"),
         }
     }
 
     fn size_hint(&self) -> usize {
-        self.as_ref().map_or(4, Put::size_hint)
+        self.as_ref().map_or(4, WriteJson::size_hint)
     }
 }
 
-impl<T: Put> Put for [T] {
-    fn put(&self, out: &mut Vec<u8>) {
+impl<T: WriteJson> WriteJson for [T] {
+    fn write_json(&self, out: &mut Vec<u8>) {
         out.push(b'[');
         for (index, value) in self.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            value.put(out);
+            value.write_json(out);
         }
         out.push(b']');
     }
@@ -175,9 +175,9 @@ impl<T: Put> Put for [T] {
     }
 }
 
-impl<T: Put> Put for Vec<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.as_slice().put(out);
+impl<T: WriteJson> WriteJson for Vec<T> {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.as_slice().write_json(out);
     }
 
     fn size_hint(&self) -> usize {
@@ -185,54 +185,54 @@ impl<T: Put> Put for Vec<T> {
     }
 }
 
-/// Values that are rare in answers and small: serde is good enough.
-macro_rules! put_by_serde {
+/// Implements the writer with serde, for values that are small and rare.
+macro_rules! write_with_serde {
     ($($kind:ty),*) => {$(
-        impl Put for $kind {
-            fn put(&self, out: &mut Vec<u8>) {
+        impl WriteJson for $kind {
+            fn write_json(&self, out: &mut Vec<u8>) {
                 serde_json::to_writer(out, self).expect("plain structures serialise");
             }
         }
     )*};
 }
-put_by_serde!(AccessList, SignedAuthorization, Withdrawal);
+write_with_serde!(AccessList, SignedAuthorization, Withdrawal);
 
 /// Writes the fields of an object in order.
 #[derive(Debug)]
-pub struct Fields<'a> {
+pub struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     separator: u8,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ObjectWriter<'a> {
     /// Opens an object.
-    pub const fn open(out: &'a mut Vec<u8>) -> Self {
+    pub const fn new(out: &'a mut Vec<u8>) -> Self {
         Self { out, separator: b'{' }
     }
 
-    /// A field that is always there. `name` needs no escapes.
+    /// Writes a field. `name` must not need escapes.
     #[inline]
-    pub fn put(&mut self, name: &str, value: &(impl Put + ?Sized)) -> &mut Self {
+    pub fn field(&mut self, name: &str, value: &(impl WriteJson + ?Sized)) -> &mut Self {
         self.out.push(self.separator);
         self.out.push(b'"');
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b"\":");
-        value.put(self.out);
+        value.write_json(self.out);
         self.separator = b',';
         self
     }
 
-    /// A field that is absent where it has no value.
+    /// Writes a field if it has a value.
     #[inline]
-    pub fn maybe(&mut self, name: &str, value: &Option<impl Put>) -> &mut Self {
+    pub fn optional_field(&mut self, name: &str, value: &Option<impl WriteJson>) -> &mut Self {
         match value {
-            Some(value) => self.put(name, value),
+            Some(value) => self.field(name, value),
             None => self,
         }
     }
 
     /// Closes the object.
-    pub fn close(&mut self) {
+    pub fn finish(&mut self) {
         self.out.push(b'}');
     }
 }
@@ -242,8 +242,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn written(value: &(impl Put + ?Sized)) -> String {
-        String::from_utf8(Json::put(value).bytes().to_vec()).unwrap()
+    fn written(value: &(impl WriteJson + ?Sized)) -> String {
+        String::from_utf8(Json::write(value).bytes().to_vec()).unwrap()
     }
 
     proptest! {

@@ -1,31 +1,31 @@
-//! JSON-RPC.
+//! The costs of the methods of JSON-RPC, by class.
 
 use ::server::costs::{CostClass, InterfaceCosts};
 
-const AT_ONCE: &str = "at once";
-const AT_ONCE_OR_SHORT: &str = "at once, or short line";
-const AT_ONCE_OR_LONG: &str = "at once, or long line";
-const SHORT: &str = "short line";
-const LONG: &str = "long line";
-const WAITS: &str = "at once, and waits for the pipeline";
+const INLINE: &str = "inline";
+const INLINE_OR_SHORT: &str = "inline or short queue";
+const INLINE_OR_LONG: &str = "inline or long queue";
+const SHORT: &str = "short queue";
+const LONG: &str = "long queue";
+const WAITS: &str = "inline, waits for the pipeline";
 
 /// The costs of the methods of JSON-RPC.
 pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     name: "JSON-RPC",
-    places: "`at once` is the thread that serves the socket. The short and the long line have threads of their own \
-             at low priority and fair queues by address and connection (see [rpc.md](rpc.md#limits-and-fairness)). \
-             `at once, or ...` answers on the socket's thread if the answer is cached or the work is found to be \
-             small, and in the line otherwise.\n\nA request that names `pending` may have to build the pending block first: \
-             in the short line, at most once a second for each new block, with at most 100,000,000 gas, 10,000 transactions \
-             of the pool and 0.5 s. Blocks, receipts, transactions of a block and `eth_simulateV1` also need its roots: in the long line, an update of the \
-             trie, whose work grows with what changed since the last checkpoint, up to 200,000 accounts and slots. One request \
-             does this at a time; the others wait, and what they do then is in the table.",
+    places: "`inline` is the thread that serves the socket. The short and the long queue have threads of their own at low \
+             priority, and serve addresses and connections fairly (see [rpc.md](rpc.md#limits-and-fairness)). \
+             `inline or ...` runs inline if the response is cached or the work is small, and in the queue otherwise.\n\n\
+             A call with the block `pending` may have to build the pending block first: in the short queue, at most \
+             once per second and head, with at most 100,000,000 gas, 10,000 transactions of the pool and 0.5 s. \
+             Blocks, receipts, transactions of a block and `eth_simulateV1` also need its roots: in the long queue, an \
+             update of the trie, whose work grows with the changes since the last checkpoint, up to 200,000 accounts \
+             and slots. One call does this while the others wait. The table contains the work after that.",
     classes: &[
         CostClass {
             work: "Answers from memory",
             grows_with: "the request",
             bound: "`max-request-bytes`",
-            places: &[AT_ONCE],
+            places: &[INLINE],
             methods: &[
                 "eth_chainId",
                 "eth_protocolVersion",
@@ -66,7 +66,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads a few rows: a header, an account, a slot, code",
             grows_with: "nothing",
             bound: "24,576 bytes of code (EIP-170)",
-            places: &[AT_ONCE],
+            places: &[INLINE],
             methods: &[
                 "eth_getBalance",
                 "eth_getCode",
@@ -85,14 +85,14 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads the fee rows of recent blocks, once for each head",
             grows_with: "the transactions of recent blocks",
             bound: "20 blocks with transactions among the last 128",
-            places: &[AT_ONCE],
+            places: &[INLINE],
             methods: &["eth_gasPrice", "eth_maxPriorityFeePerGas", "eth_baseFee"],
         },
         CostClass {
             work: "Reads the body of a block and decodes one transaction, or no transaction",
             grows_with: "the bytes of a block, which are copied",
             bound: "the block gas limit: 16 gas for each byte",
-            places: &[AT_ONCE],
+            places: &[INLINE],
             methods: &[
                 "eth_getTransactionByBlockHashAndIndex",
                 "eth_getTransactionByBlockNumberAndIndex",
@@ -105,9 +105,9 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             ],
         },
         CostClass {
-            work: "The same, and asks the pool for what is not mined",
-            grows_with: "the bytes of a block; a Cosmos transaction that is named by its SHA-256 is looked for among \
-                         all of its block",
+            work: "The same, and queries the pool if the transaction is not mined",
+            grows_with: "the bytes of a block; a Cosmos transaction is searched by its SHA-256 \
+                         in its block",
             bound: "the block gas limit",
             places: &[WAITS],
             methods: &[
@@ -118,23 +118,23 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
         },
         CostClass {
             work: "Reads several slots",
-            grows_with: "the slots asked for",
-            bound: "1,024 slots, 64 of them at once",
-            places: &[AT_ONCE_OR_SHORT],
+            grows_with: "the requested slots",
+            bound: "1,024 slots, 64 of them inline",
+            places: &[INLINE_OR_SHORT],
             methods: &["eth_getStorageValues"],
         },
         CostClass {
             work: "Decodes the receipts of a block",
             grows_with: "the logs of the block",
-            bound: "the block gas limit: 8 gas for each byte of a log; 256 KiB at once",
-            places: &[AT_ONCE_OR_SHORT],
+            bound: "the block gas limit: 8 gas for each byte of a log; 256 KiB inline",
+            places: &[INLINE_OR_SHORT],
             methods: &["eth_getTransactionReceipt", "eth_getTransactionLogs"],
         },
         CostClass {
-            work: "Reads a whole block and writes it out",
+            work: "Reads and serialises a whole block",
             grows_with: "the transactions and logs of the block",
-            bound: "the block gas limit; 16 KiB of a body or of receipts at once, 128 KiB of raw bytes",
-            places: &[AT_ONCE_OR_SHORT, SHORT],
+            bound: "the block gas limit; inline, 16 KiB of a body or of receipts, or 128 KiB of raw bytes",
+            places: &[INLINE_OR_SHORT, SHORT],
             methods: &[
                 "eth_getBlockByNumber",
                 "eth_getBlockByHash",
@@ -148,10 +148,10 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             ],
         },
         CostClass {
-            work: "Reads the record of the modules in a block; that of the newest block is in memory",
-            grows_with: "the Cosmos transactions of the block, whose events it holds",
+            work: "Reads the record of the modules in a block. That of the newest block is in memory",
+            grows_with: "the Cosmos transactions of the block, whose events it contains",
             bound: "the block gas limit: about 45,000 gas for each Cosmos transaction",
-            places: &[AT_ONCE_OR_SHORT, SHORT],
+            places: &[INLINE_OR_SHORT, SHORT],
             methods: &[
                 "evmd_feemarketParams",
                 "evmd_feemarketBaseFee",
@@ -167,10 +167,10 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             methods: &["eth_getTransactionBySenderAndNonce", "ots_getTransactionBySenderAndNonce"],
         },
         CostClass {
-            work: "Runs a call, or several runs of one",
+            work: "Executes a call one or several times",
             grows_with: "the gas of the call",
             bound: "`gas-cap` and `call-timeout-ms`",
-            places: &[AT_ONCE_OR_SHORT, SHORT],
+            places: &[INLINE_OR_SHORT, SHORT],
             methods: &[
                 "eth_call",
                 "eth_estimateGas",
@@ -180,37 +180,37 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
         },
         CostClass {
             work: "Reads the fee rows of a range",
-            grows_with: "blocks and percentiles asked for",
+            grows_with: "the requested blocks and percentiles",
             bound: "`feehistory-cap`; 100,000 blocks in 2,048 buckets for `evmd_feeQuantiles`",
-            places: &[AT_ONCE_OR_SHORT, LONG],
+            places: &[INLINE_OR_SHORT, LONG],
             methods: &["eth_feeHistory", "evmd_feeQuantiles"],
         },
         CostClass {
-            work: "Looks logs up in the index and decodes the receipts of the blocks found",
+            work: "Looks logs up in the index and decodes the receipts of the blocks that it returns",
             grows_with: "the range, and the blocks that may have matching logs",
-            bound: "`logs-cap`, `logs-timeout-ms`, `max-response-bytes`; at once 64 blocks, \
+            bound: "`logs-cap`, `logs-timeout-ms`, `max-response-bytes`; inline 64 blocks, \
                     256 KiB of receipts, 64 addresses and topics, 256 logs and 0.5 ms",
-            places: &[AT_ONCE_OR_LONG, LONG],
+            places: &[INLINE_OR_LONG, LONG],
             methods: &["eth_getLogs", "eth_getFilterChanges", "eth_getFilterLogs"],
         },
         CostClass {
             work: "Searches the transactions of an address, block by block",
-            grows_with: "the blocks in which the address appears, each read whole",
+            grows_with: "the blocks in which the address appears, each of which is read completely",
             bound: "`trace-timeout-ms`, a page of 1,000 transactions",
             places: &[LONG],
             methods: &["ots_searchTransactionsBefore", "ots_searchTransactionsAfter"],
         },
         CostClass {
             work: "Reads the trie",
-            grows_with: "the slots asked for, and what changed since the last checkpoint of the trie",
+            grows_with: "the requested slots, and the changes since the last checkpoint of the trie",
             bound: "1,024 slots, 200,000 changed accounts and slots",
             places: &[LONG],
             methods: &["eth_getProof", "eth_getAccount"],
         },
         CostClass {
             work: "Reads a page of the trie, and hashes the accounts or slots of the newest state until those of the \
-                   page are found; `debug_storageRangeAt` runs transactions of the block before",
-            grows_with: "the accounts of the chain, or the slots of the accounts of the page; what changed since the \
+                   page are found. `debug_storageRangeAt` first executes transactions of the block",
+            grows_with: "the accounts of the chain, or the slots of the accounts of the page; the changes since the \
                          last checkpoint of the trie",
             bound: "256 accounts with 65,536 slots, or 1,024 slots; 200,000 changed accounts and slots; \
                     `trace-timeout-ms`, `max-response-bytes`",
@@ -218,24 +218,24 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             methods: &["debug_storageRangeAt", "debug_accountRange"],
         },
         CostClass {
-            work: "Reads what blocks changed, and the state before and after them",
+            work: "Reads the changes by blocks, and the state before and after them",
             grows_with: "the accounts and slots that the blocks changed",
             bound: "200,000 changed accounts and slots, `trace-timeout-ms`",
             places: &[LONG],
             methods: &["debug_getModifiedAccountsByNumber", "debug_getModifiedAccountsByHash"],
         },
         CostClass {
-            work: "Runs a block again on the trie of its parent",
-            grows_with: "the gas of the block, its transactions times the accounts that it touches, and what changed \
+            work: "Executes a block again on the trie of its parent",
+            grows_with: "the gas of the block, its transactions times the accounts that it touches, and the changes \
                          since the last checkpoint of the trie",
             bound: "200,000 changed accounts and slots, `trace-timeout-ms`, `max-response-bytes`",
             places: &[LONG],
             methods: &["debug_intermediateRoots", "debug_executionWitness"],
         },
         CostClass {
-            work: "Runs transactions of blocks, or several calls, again",
-            grows_with: "the gas of what is run, and the size of the trace",
-            bound: "`trace-timeout-ms` or `call-timeout-ms`, `max-response-bytes`, 256 MiB of a transaction's trace",
+            work: "Executes transactions of blocks again, or several calls",
+            grows_with: "the gas of the execution, and the size of the trace",
+            bound: "`trace-timeout-ms` or `call-timeout-ms`, `max-response-bytes`, 256 MiB for the trace of a transaction",
             places: &[LONG],
             methods: &[
                 "eth_simulateV1",
@@ -263,13 +263,13 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
         CostClass {
             work: "Builds a block",
             grows_with: "the gas of the block",
-            bound: "the block gas limit; the namespace is off unless enabled, and is for test suites",
+            bound: "the block gas limit; the namespace is for test suites and disabled by default",
             places: &[WAITS],
             methods: &["testing_buildBlockV1"],
         },
         CostClass {
-            work: "Submits a transaction, or asks the pool about one account",
-            grows_with: "the transaction, or what one account has pooled",
+            work: "Submits a transaction, or queries the pool about one account",
+            grows_with: "the size of the transaction, or the pooled transactions of one account",
             bound: "the limits of the mempool",
             places: &[WAITS],
             methods: &[
@@ -284,7 +284,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             ],
         },
         CostClass {
-            work: "Writes out the whole pool, on a blocking thread",
+            work: "Serialises the whole pool on a blocking thread",
             grows_with: "the pool",
             bound: "the limits of the mempool, `max-response-bytes`; one call at a time",
             places: &[WAITS],
@@ -316,7 +316,7 @@ mod tests {
         for method in methods() {
             let class = classes.remove(method.name);
             let class = class.unwrap_or_else(|| panic!("{} has no class", method.name));
-            let place = method.run.place();
+            let place = method.run.description();
             assert!(class.places.contains(&place), "{} runs {place}", method.name);
         }
         assert!(classes.is_empty(), "no such methods: {:?}", classes.keys());

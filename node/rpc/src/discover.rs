@@ -1,5 +1,5 @@
-//! `rpc.discover`: the methods served, as an OpenRPC document. Made from the table of methods; the
-//! schemas of parameters are by their names, which mean the same in all methods, and those of results are tables of
+//! `rpc.discover`: the enabled methods as an OpenRPC document. It is built from the table of methods. The schema of a
+//! parameter depends only on its name, which has the same meaning in all methods. The schemas of results have tables of
 //! their own.
 
 mod results;
@@ -15,13 +15,13 @@ pub(crate) const METHODS: &[Method] = &[
     Method {
         name: "rpc.discover",
         parameters: &[],
-        help: "The methods served, as an OpenRPC document.",
+        help: "The enabled methods as an OpenRPC document.",
         run: Run::Inline(discover),
     },
     Method {
         name: "rpc_discover",
         parameters: &[],
-        help: "As rpc.discover.",
+        help: "Like rpc.discover.",
         run: Run::Inline(discover),
     },
 ];
@@ -31,7 +31,7 @@ fn discover(call: &Call) -> Answer {
     json(&Document::of(&call.caller.api))
 }
 
-/// The document of an interface.
+/// The document for one endpoint.
 #[derive(Serialize)]
 struct Document {
     openrpc: &'static str,
@@ -45,13 +45,13 @@ struct Components {
     schemas: &'static RawValue,
 }
 
-/// They are the same for all interfaces, and most of the document.
+/// The schemas are the same for all endpoints, and most of the document.
 static SCHEMAS: LazyLock<Box<RawValue>> = LazyLock::new(|| {
     serde_json::value::to_raw_value(&schemas::components()).expect("a value serialises")
 });
 
 impl Document {
-    /// That of an interface that serves these namespaces.
+    /// Creates the document for an endpoint with these namespaces.
     fn of(api: &[String]) -> Self {
         let served = methods().filter(|method| method.is_served(api));
         Self {
@@ -84,7 +84,7 @@ fn describe(method: &Method) -> Value {
     })
 }
 
-/// A parameter as the table of methods has it.
+/// Splits a parameter in the table of methods into its name and default.
 fn name_and_default(parameter: &str) -> (&str, Option<&str>) {
     match parameter.split_once(" = ") {
         Some((name, default)) => (name, Some(default)),
@@ -92,7 +92,7 @@ fn name_and_default(parameter: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The JSON schema of the parameters with this name.
+/// Returns the JSON schema of the parameters with this name.
 fn schema(name: &str) -> Option<Value> {
     let pattern = |pattern: &str| value!({ "type": "string", "pattern": pattern });
     Some(match name {
@@ -105,7 +105,7 @@ fn schema(name: &str) -> Option<Value> {
         "index" | "id" => pattern("^0[xX](0|[1-9a-fA-F][0-9a-fA-F]*)$"),
         // A tag, a number, a hash, or an object of EIP-1898.
         "block" | "newest" | "from" | "to" => value!({ "type": ["string", "integer", "object"] }),
-        // A quantity, or a plain number where a client is known to send one.
+        // A quantity, or a JSON number for parameters that clients are known to send in this form.
         "nonce" | "count" | "timeout" | "seconds" | "page" | "pageSize" | "bound"
         | "bucketBlocks" | "start" | "end" | "limit" | "txIndex" => {
             value!({ "type": ["string", "integer"] })
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!((names, listed.len()), (known, methods().count()));
         for method in listed {
             let parameters = method["params"].as_array().expect("a list");
-            // Parameters that may be left out are the last.
+            // Optional parameters are the last.
             let required = parameters.iter().map(|parameter| parameter["required"] == true);
             assert!(required.is_sorted_by(|a, b| a >= b), "{method}");
             let names: BTreeSet<_> = parameters.iter().map(|p| p["name"].as_str()).collect();

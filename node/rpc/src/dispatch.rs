@@ -1,18 +1,18 @@
-//! Answers calls, from wherever they come: finds the method, gives it the view, runs it where it
-//! belongs, counts it. Subscriptions of WebSockets go on to jsonrpsee.
+//! Answers calls from all transports: finds the method, passes it the view, runs it inline or in a queue, and counts
+//! it. Subscriptions are passed on to jsonrpsee.
 
 mod batch;
 
 use crate::{
+    block_receipts::BlockReceipts,
     envelope::{Body, Envelope, NO_ID},
     front::{Client, Reply, Subscriber, Turn, Untaken},
-    lines::Lines,
     meter::CallMeter,
     methods::methods,
     pending::PendingBlocks,
-    pushed::PushedReceipts,
+    queues::CallQueues,
     rates::{self, Rates},
-    subscribe::{Kind, SUBSCRIBE, UNSUBSCRIBE},
+    subscribe::{SUBSCRIBE, SubscriptionKind, UNSUBSCRIBE},
 };
 use alloy_primitives::Bytes;
 use config::JsonRpc;
@@ -32,37 +32,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     pub(crate) context: Arc<Context>,
     pub(crate) rates: Rates,
-    pub(crate) receipts: PushedReceipts,
+    pub(crate) receipts: BlockReceipts,
     services: Arc<Services>,
-    lines: Lines,
+    queues: CallQueues,
     pending: PendingBlocks,
     meter: Arc<CallMeter>,
-    /// Number of the counters of methods that are not served: one past the last method.
+    /// Index of the counters for unknown methods, which is one more than that of the last method.
     unknown: usize,
-    response_bytes_max: usize,
-    batch_max: usize,
-    /// Maximum time of a batch.
-    batch_time: Duration,
+    max_response_bytes: usize,
+    max_batch: usize,
+    /// Maximum duration of a batch.
+    batch_timeout: Duration,
 }
 
-/// The answer to a body.
+/// The response to a body.
 #[derive(Debug)]
 pub(crate) enum Respond {
-    /// JSON.
+    /// A response in JSON.
     Reply(Reply),
-    /// Nothing: notifications only.
+    /// No response, because the body contains only notifications.
     Nothing,
-    /// JSON: the only call was one too many.
+    /// A response in JSON to a single call that exceeded a rate limit.
     TooMany(Reply),
 }
 
 impl Respond {
-    /// The response to a body that is not read.
+    /// Returns the response to a body that is not parsed.
     pub(crate) fn refused(transport: &Transport, error: Error) -> Self {
         let mut reply = Reply::default();
         reply.answer(NO_ID, Err(error));
@@ -73,17 +73,17 @@ impl Respond {
     }
 }
 
-/// What a body arrived by.
+/// The transport of a body.
 #[derive(Clone, Debug)]
 pub(crate) enum Transport {
-    /// A request of HTTP.
+    /// An HTTP request.
     Http,
-    /// A message of a WebSocket, which may subscribe.
+    /// A WebSocket message, which may open subscriptions.
     WebSocket(Arc<Subscriber>),
 }
 
-/// A call as a server took it apart.
-struct Asked<'a> {
+/// A parsed call.
+struct ParsedCall<'a> {
     method: &'a str,
     params: Bytes,
 }
@@ -91,20 +91,20 @@ struct Asked<'a> {
 impl Dispatcher {
     pub(crate) fn new(context: Context, config: &JsonRpc) -> Self {
         let names: Vec<_> = methods().map(|method| method.name).chain(["unknown"]).collect();
-        let receipts = PushedReceipts::new(&context.spec);
+        let receipts = BlockReceipts::new(&context.spec);
         let services = Services::new(config, &context.budget);
         Self {
             context: Arc::new(context),
             receipts,
             rates: Rates::new(config),
-            batch_time: services.limits.longest(),
+            batch_timeout: services.limits.max_duration(),
             services: Arc::new(services),
-            lines: Lines::new(),
+            queues: CallQueues::new(),
             pending: PendingBlocks::default(),
             unknown: names.len() - 1,
             meter: Arc::new(CallMeter::new(names)),
-            response_bytes_max: config.max_response_bytes as usize,
-            batch_max: config.max_batch as usize,
+            max_response_bytes: config.max_response_bytes as usize,
+            max_batch: config.max_batch as usize,
         }
     }
 
@@ -114,12 +114,12 @@ impl Dispatcher {
         self.pending.sweep();
     }
 
-    /// The counters of calls.
+    /// Returns the counters of calls.
     pub(crate) fn meter(&self) -> Arc<CallMeter> {
         Arc::clone(&self.meter)
     }
 
-    /// Answers a body. The turn of a large one ends when it has been parsed.
+    /// Responds to a body. `turn` permits to parse a large one, and is released afterwards.
     pub(crate) async fn respond(
         &self,
         body: &Bytes,
@@ -127,7 +127,7 @@ impl Dispatcher {
         transport: &Transport,
         turn: Option<Turn>,
     ) -> Respond {
-        let parsed = Body::read(body, self.batch_max);
+        let parsed = Body::read(body, self.max_batch);
         drop(turn);
         match parsed {
             Err((id, error)) => {
@@ -152,21 +152,19 @@ impl Dispatcher {
     ) -> Respond {
         let Some(id) = call.id() else { return Respond::Nothing };
         let mut reply = Reply::default();
-        let asked = asked(body, call);
-        let answer = match (transport, asked.method) {
+        let call = parsed_call(body, call);
+        let answer = match (transport, call.method) {
             (Transport::WebSocket(subscriber), SUBSCRIBE) => {
-                match self.subscribe(subscriber, id, &asked.params, client).await {
+                match self.subscribe(subscriber, id, &call.params, client).await {
                     // jsonrpsee sends the response.
                     Ok(()) => return Respond::Nothing,
                     Err(error) => Err(error),
                 }
             }
-            (Transport::WebSocket(subscriber), UNSUBSCRIBE) => {
-                subscriber.unsubscribe(&asked.params)
-            }
+            (Transport::WebSocket(subscriber), UNSUBSCRIBE) => subscriber.unsubscribe(&call.params),
             _ => {
                 let view = self.context.published.load();
-                self.answer(asked, &view, client).await
+                self.answer(call, &view, client).await
             }
         };
         match answer {
@@ -195,37 +193,37 @@ impl Dispatcher {
         subscriber.subscribe(id, self.subscription(params, client)?).await
     }
 
-    /// What a client subscribes to. The parameters are read here, where a large body is read, and not where the
-    /// messages of the subscription are made.
-    fn subscription(&self, params: &Bytes, client: &Client) -> Result<Kind, Error> {
+    /// Parses a subscription. This happens here, where large bodies are counted, and not in the task of the
+    /// subscription.
+    fn subscription(&self, params: &Bytes, client: &Client) -> Result<SubscriptionKind, Error> {
         self.rates.admit(&client.rate, client.address, NonZeroU32::MIN)?;
-        Kind::read(params, &self.context.spec)
+        SubscriptionKind::read(params, &self.context.spec)
     }
 
     fn bounded(&self, answer: Answer) -> Answer {
         match answer {
-            Ok(result) if result.bytes().len() > self.response_bytes_max => {
-                Err(Error::too_large("response", self.response_bytes_max))
+            Ok(result) if result.bytes().len() > self.max_response_bytes => {
+                Err(Error::too_large("response", self.max_response_bytes))
             }
             answer => answer,
         }
     }
 
-    /// Answers a call over one view.
-    async fn answer(&self, asked: Asked<'_>, view: &Arc<View>, client: &Arc<Client>) -> Answer {
+    /// Answers a call with one view.
+    async fn answer(&self, call: ParsedCall<'_>, view: &Arc<View>, client: &Arc<Client>) -> Answer {
         let started = Instant::now();
-        let (number, answer) = match client.endpoint.index.find(asked.method) {
-            None if [SUBSCRIBE, UNSUBSCRIBE].contains(&asked.method) => {
+        let (number, answer) = match client.endpoint.index.find(call.method) {
+            None if [SUBSCRIBE, UNSUBSCRIBE].contains(&call.method) => {
                 (self.unknown, Err(Error::no_notifications()))
             }
-            None => (self.unknown, Err(Error::unknown_method(asked.method))),
+            None => (self.unknown, Err(Error::unknown_method(call.method))),
             Some((number, method)) => {
                 let weight = rates::weight(method.run);
                 let answer = match self.rates.admit(&client.rate, client.address, weight) {
                     Ok(()) => {
                         let call = Call {
                             method,
-                            params: asked.params,
+                            params: call.params,
                             view: Arc::clone(view),
                             pending: None,
                             context: Arc::clone(&self.context),
@@ -244,7 +242,7 @@ impl Dispatcher {
         answer
     }
 
-    /// Runs a method, and again with the pending block if the method requires it.
+    /// Runs a method. If it requires the pending block, runs it again with that block.
     async fn run(&self, method: &'static Method, mut call: Call, client: &Arc<Client>) -> Answer {
         if let Run::Waiting(run) = method.run {
             let running = AssertUnwindSafe(run(call)).catch_unwind();
@@ -254,48 +252,48 @@ impl Dispatcher {
             let answer = self.run_once(method, &call, client).await;
             let required = answer.as_ref().err().and_then(Error::required_pending);
             let Some(detail) = required else { return answer };
-            let admit = |line| {
-                let weight = rates::further_weight(line);
+            let admit = |queue| {
+                let weight = rates::further_weight(queue);
                 self.rates.admit(&client.rate, client.address, weight)
             };
             let pending =
-                self.pending.get(&call.context, client, detail, &self.lines, admit).await?;
+                self.pending.get(&call.context, client, detail, &self.queues, admit).await?;
             call = call.with_pending(pending);
         }
     }
 
     async fn run_once(&self, method: &'static Method, call: &Call, client: &Arc<Client>) -> Answer {
-        let (run, line) = match method.run {
+        let (run, queue) = match method.run {
             Run::Inline(run) => return guard(method.name, || run(call)),
-            Run::Waiting(_) => return Err(Error::internal("this method takes its call")),
-            Run::Line(line, run) => (run, line),
-            Run::Quick { at_once, whole, line } => match guard(method.name, || at_once(call)) {
+            Run::Waiting(_) => return Err(Error::internal("a waiting method cannot run twice")),
+            Run::Queued(queue, run) => (run, queue),
+            Run::Quick { inline, queued, queue } => match guard(method.name, || inline(call)) {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => {
-                    let weight = rates::further_weight(line);
+                    let weight = rates::further_weight(queue);
                     self.rates.admit(&client.rate, client.address, weight)?;
-                    (whole, line)
+                    (queued, queue)
                 }
                 Err(error) => return Err(error),
             },
         };
-        let _place = client.flow.line().await;
+        let _permit = client.flow.line().await;
         let call = call.clone();
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
-        self.lines.run(line, client, work).await
+        self.queues.run(queue, client, work).await
     }
 }
 
-/// A call of a body. Its parameters are not copied.
-fn asked<'a>(body: &Bytes, call: &'a Envelope<'_>) -> Asked<'a> {
+/// Extracts a call from a body, without copying its parameters.
+fn parsed_call<'a>(body: &Bytes, call: &'a Envelope<'_>) -> ParsedCall<'a> {
     let params = match call.params() {
         "" => Bytes::new(),
         text => Bytes(body.0.slice_ref(text.as_bytes())),
     };
-    Asked { method: call.method(), params }
+    ParsedCall { method: call.method(), params }
 }
 
-/// A panic in a method is a bug of ours; it fails that call and no other.
+/// Converts a panic in a method to an error of this call, so that other calls are not affected.
 fn guard<T>(name: &str, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(panicked(name)))
 }

@@ -1,5 +1,4 @@
-//! The envelope of a call: what JSON-RPC 2.0 puts around a method and its parameters. Nothing of
-//! the body is copied.
+//! The envelope of a call: the JSON-RPC 2.0 object that contains the method and its parameters. The body is not copied.
 
 use rpc_types::error::Error;
 use serde::{
@@ -9,10 +8,10 @@ use serde::{
 use serde_json::{error::Category, value::RawValue};
 use std::{borrow::Cow, fmt};
 
-/// JSON text of the id of a call whose id is not known.
+/// The JSON text of the id of a call whose id is unknown.
 pub(crate) const NO_ID: &str = "null";
 
-/// One call. Without an id it is a notification, which has no response.
+/// One call. A call without an id is a notification, which has no response.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Envelope<'a> {
     #[serde(borrow)]
@@ -25,32 +24,32 @@ pub(crate) struct Envelope<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Borrows unless the text has escapes.
+/// A string, which is copied only if the text has escapes.
 #[derive(Debug, Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// An id of `null` is an id.
+/// Distinguishes an id of `null` from a missing id.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// What a body holds.
+/// The calls in a body.
 #[derive(Debug)]
 pub(crate) enum Body<'a> {
     /// One call.
     Single(Envelope<'a>),
-    /// The members of a batch, not interpreted yet.
+    /// The members of a batch, which are not parsed yet.
     Batch(Vec<&'a RawValue>),
-    /// The first members of a batch that has more than it may have.
+    /// The first members of a batch that has too many.
     TooMany(Vec<&'a RawValue>),
 }
 
 impl<'a> Body<'a> {
-    /// Reads a body. Of a batch with more than `max_batch` members, nothing is read behind the first one
-    /// too many: five megabytes of `[1,1,...]` would take a tenth of a second.
+    /// Parses a body. A batch with more than `max_batch` members is parsed only up to the first surplus one, because
+    /// five megabytes of `[1,1,...]` would take 0.1 s.
     ///
     /// # Errors
-    /// If it is not JSON, or JSON that is not a call; with the id as far as it is known.
+    /// Returns an error, with the id if it is known, if the body is not JSON or not a call.
     pub(crate) fn read(body: &'a [u8], max_batch: usize) -> Result<Self, (&'a str, Error)> {
         if body.trim_ascii_start().first() != Some(&b'[') {
             return Envelope::read(body).map(Self::Single);
@@ -71,7 +70,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Reads a list up to one member more than it may have.
+/// Parses a list up to the first surplus member.
 struct Members<'m, 'a> {
     members: &'m mut Vec<&'a RawValue>,
     max: usize,
@@ -95,10 +94,10 @@ impl<'a> Visitor<'a> for Members<'_, 'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads one call.
+    /// Parses one call.
     ///
     /// # Errors
-    /// As [`Body::read`].
+    /// Returns the same errors as [`Body::read`].
     pub(crate) fn read(text: &'a [u8]) -> Result<Self, (&'a str, Error)> {
         let envelope: Self =
             serde_json::from_slice(text).map_err(|error| match error.classify() {
@@ -108,7 +107,7 @@ impl<'a> Envelope<'a> {
                 _ => (NO_ID, Error::parse()),
             })?;
         let version = envelope.jsonrpc.as_ref().is_some_and(|version| version.0 == "2.0");
-        // Serde takes a list of the fields' values for the fields.
+        // serde also accepts a list of the values of the fields.
         let object = text.trim_ascii_start().first() == Some(&b'{');
         if !version || !object || envelope.id.is_some_and(|id| !is_id(id)) {
             return Err((id_of(text), Error::invalid_request()));
@@ -116,28 +115,28 @@ impl<'a> Envelope<'a> {
         Ok(envelope)
     }
 
-    /// JSON text of the id; `None` for a notification.
+    /// Returns the JSON text of the id, or `None` for a notification.
     pub(crate) fn id(&self) -> Option<&'a str> {
         self.id.map(RawValue::get)
     }
 
-    /// The method's name.
+    /// Returns the name of the method.
     pub(crate) fn method(&self) -> &str {
         &self.method
     }
 
-    /// JSON text of the parameters; empty where there are none.
+    /// Returns the JSON text of the parameters, which may be empty.
     pub(crate) fn params(&self) -> &'a str {
         self.params.map_or("", RawValue::get)
     }
 }
 
-/// Strings, numbers and null.
+/// Returns whether the value is a string, a number or null.
 fn is_id(raw: &RawValue) -> bool {
     !matches!(raw.get().as_bytes().first(), Some(b'{' | b'[' | b't' | b'f'))
 }
 
-/// The id of what is no call otherwise.
+/// Returns the id of an object that is not a valid call.
 fn id_of(text: &[u8]) -> &str {
     #[derive(Deserialize)]
     struct Id<'a> {
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_told_apart() {
+    fn invalid_calls_have_the_error_of_their_kind() {
         for (body, id, expected) in [
             ("", "null", -32700),
             ("garbage", "null", -32700),
@@ -205,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_not_read_behind_its_first_member_too_many() {
+    fn a_batch_is_parsed_up_to_its_first_surplus_member() {
         for count in [MAX - 1, MAX] {
             let body = format!("[{}]", vec!["1"; count].join(", "));
             let batch = Body::read(body.as_bytes(), MAX);
             assert!(matches!(batch, Ok(Body::Batch(members)) if members.len() == count));
         }
         let more = format!("[{}", "1,".repeat(MAX + 1));
-        // What follows is not JSON, and is not read.
+        // The rest is not JSON, and is not parsed.
         for rest in ["", "1]", "}", "\u{0}"] {
             let body = format!("{more}{rest}");
             let batch = Body::read(body.as_bytes(), MAX);

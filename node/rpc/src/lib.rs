@@ -1,9 +1,11 @@
-//! Ethereum JSON-RPC over HTTP and WebSocket, answered from the published view.
+//! The JSON-RPC server for HTTP and WebSocket. It answers from the published view.
 //!
-//! The methods are in the crates `rpc-eth` and `rpc-debug`; `methods` is the table of all. HTTP and WebSockets are
-//! served by `front`, which calls `dispatch`; jsonrpsee keeps subscriptions. A request, or a whole batch, sees one
-//! view. Reads of microseconds run where the socket is served, those that may take long stand in `lines`.
+//! The crates `rpc-eth` and `rpc-debug` contain the methods, and `methods` is the table of all of them. `front`
+//! serves HTTP and WebSocket, and passes calls to `dispatch`; jsonrpsee manages subscriptions. A request, or a whole
+//! batch, has one view. Reads that take microseconds run inline, on the thread that serves the socket. Calls that may
+//! take long run in `queues`.
 
+mod block_receipts;
 pub mod costs;
 mod discover;
 mod dispatch;
@@ -11,11 +13,10 @@ mod envelope;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod lines;
 mod meter;
 mod methods;
 mod pending;
-mod pushed;
+mod queues;
 mod rates;
 mod serve;
 mod subscribe;

@@ -1,5 +1,5 @@
-//! Counts calls: how many of each method, how they failed, how long they took. A call adds to a
-//! few atomic counters; only errors take a lock.
+//! Counts calls, errors and latencies for each method. A call increments a few atomic counters, and only errors take a
+//! lock.
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-/// Upper bounds of the latency buckets, in microseconds: 25 us to 13 s, each twice the one before.
-/// A longer call falls into the bucket without bound.
+/// Upper bounds of the latency buckets in microseconds, from 25 us to 13 s, each twice the previous one. Longer calls
+/// are counted in a bucket without bound.
 pub const LATENCY_BOUNDS_US: [u64; 20] = {
     let mut bounds = [25; 20];
     let mut index = 1;
@@ -23,7 +23,7 @@ pub const LATENCY_BOUNDS_US: [u64; 20] = {
 };
 const BUCKETS: usize = LATENCY_BOUNDS_US.len() + 1;
 
-/// Counters of one method.
+/// The counters of one method.
 #[derive(Debug, Default)]
 struct Counters {
     calls: AtomicU64,
@@ -31,7 +31,7 @@ struct Counters {
     buckets: [AtomicU64; BUCKETS],
 }
 
-/// Counters of all methods.
+/// The counters of all methods.
 #[derive(Debug)]
 pub struct CallMeter {
     names: Vec<&'static str>,
@@ -39,24 +39,24 @@ pub struct CallMeter {
     errors: Mutex<BTreeMap<(usize, i32), u64>>,
 }
 
-/// A reading of one method's counters.
+/// The values of the counters of one method.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallReading {
-    /// The method; `unknown` for all that are not served.
+    /// The method, or `unknown` for all methods that do not exist.
     pub method: &'static str,
-    /// Calls answered.
+    /// Number of answered calls.
     pub calls: u64,
-    /// Error answers, by code.
+    /// Number of errors by code.
     pub errors: BTreeMap<i32, u64>,
-    /// Seconds spent, summed over the calls.
+    /// Total duration in seconds.
     pub seconds: f64,
-    /// Calls by latency, up to each of [`LATENCY_BOUNDS_US`] and above; not cumulative.
+    /// Number of calls up to each of [`LATENCY_BOUNDS_US`] and above, not cumulative.
     pub buckets: [u64; BUCKETS],
 }
 
 impl CallMeter {
-    /// All at zero; methods are known by their place in `names`.
+    /// Creates counters for the methods in `names`, which are identified by their index.
     pub(crate) fn new(names: Vec<&'static str>) -> Self {
         let counters = names.iter().map(|_| Counters::default()).collect();
         Self { names, counters, errors: Mutex::default() }
@@ -76,7 +76,7 @@ impl CallMeter {
         }
     }
 
-    /// The counters of every method that was called.
+    /// Returns the counters of every method that was called.
     pub fn readings(&self) -> Vec<CallReading> {
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let called = self.counters.iter().enumerate();

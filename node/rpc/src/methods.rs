@@ -5,7 +5,7 @@ use alloy_primitives::map::HashMap;
 use rpc_eth::method::Method;
 use std::collections::BTreeSet;
 
-/// Every method there is, by namespace.
+/// Returns all methods, ordered by namespace.
 pub fn methods() -> impl Iterator<Item = &'static Method> {
     let tables = [
         rpc_eth::eth::METHODS,
@@ -23,23 +23,23 @@ pub fn methods() -> impl Iterator<Item = &'static Method> {
     tables.into_iter().flatten()
 }
 
-/// The namespaces of all methods.
+/// Returns the namespaces of all methods.
 pub fn namespaces() -> BTreeSet<&'static str> {
     methods().map(Method::namespace).collect()
 }
 
-/// Finds methods by name.
+/// An index of methods by name.
 #[derive(Debug)]
 pub(crate) struct MethodIndex(HashMap<&'static str, (usize, &'static Method)>);
 
 impl MethodIndex {
-    /// The methods of the namespaces served, numbered in the order of [`methods`].
+    /// Indexes the methods of the enabled namespaces. They have the numbers of [`methods`].
     pub(crate) fn new(api: &[String]) -> Self {
         let numbered = methods().enumerate().filter(|(_, method)| method.is_served(api));
         Self(numbered.map(|(index, method)| (method.name, (index, method))).collect())
     }
 
-    /// The method and its number.
+    /// Returns the method and its number.
     pub(crate) fn find(&self, name: &str) -> Option<(usize, &'static Method)> {
         self.0.get(name).copied()
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn of_personal_only_the_list_of_accounts_is_served_by_default() {
+    fn only_list_accounts_of_personal_is_enabled_by_default() {
         let default = config::JsonRpc::default();
         for api in [&default.api, &default.ws_api] {
             let index = MethodIndex::new(api);

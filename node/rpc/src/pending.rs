@@ -1,18 +1,16 @@
-//! The pending block: the next block as this node would produce it now, of the best transactions of the pool.
+//! The pending block: the next block as this node would produce it now, from the best transactions of the pool.
 //!
-//! Takes: requests of methods for which a client names `pending`.
-//! Returns: the block as the head of a view of its own, on which a method runs in the same way as on a canonical
-//! block.
-//! State: the newest pending block until it is too old, without roots and with roots.
-//! Bound: one block is built at a time, of at most [`MAX_PENDING`] and within [`MAX_BUILD_TIME`], and other requests wait
-//! for it. The ante stage answers one query for each build. No stage waits for anything here.
+//! Input: calls of methods with the block `pending`. Output: the block as the head of a view of its own, on which a
+//! method runs in the same way as on a canonical block. State: the newest pending block with and without roots, until
+//! it is too old. Limits: one build at a time, of at most [`MAX_PENDING`] and within [`MAX_BUILD_TIME`], for which
+//! other requests wait. The ante stage answers one query for each build. No stage waits for this module.
 
 mod build;
 
 use crate::front::Client;
-use crate::lines::Lines;
+use crate::queues::CallQueues;
 use pipeline::BlockPart;
-use rpc_eth::{Context, PendingBlock, method::Line};
+use rpc_eth::{Context, PendingBlock, method::QueueClass};
 use rpc_types::{Error, PendingDetail};
 use state::Published;
 use std::{
@@ -22,10 +20,10 @@ use std::{
 };
 use tokio::sync::Mutex;
 
-/// Maximum gas of the transactions of a pending block, and maximum number of transactions taken from the pool for it.
-/// A block with the default gas limit of a native chain stays within both.
+/// Maximum gas and number of transactions that are taken from the pool for a pending block. A block with the default
+/// gas limit of a native chain stays below both.
 const MAX_PENDING: BlockPart = BlockPart { gas: 100_000_000, txs: 10_000 };
-/// Maximum time for the execution of its transactions. The block ends with those executed until then.
+/// Maximum duration of executing its transactions. The block contains those that were executed by then.
 const MAX_BUILD_TIME: Duration = Duration::from_millis(500);
 /// Maximum age of a pending block that is served while its parent is the head. geth uses two seconds.
 const MAX_PENDING_AGE: Duration = Duration::from_secs(1);
@@ -36,18 +34,18 @@ fn is_old(pending: &PendingBlock) -> bool {
     pending.started.elapsed() >= MAX_PENDING_AGE
 }
 
-/// Whether it may answer a request. A build that started after the request is new enough even if it took
-/// long: otherwise requests on a fast chain would build one block after another.
+/// Returns whether a pending block is new enough for a request. A build that started after the request is, even if it
+/// took long. Otherwise requests on a fast chain would start one build after another.
 fn answers(pending: &PendingBlock, request: &RequestStart) -> bool {
     let is_new = pending.started >= request.time || !is_old(pending);
     is_new && pending.parent.number() >= request.head
 }
 
-/// When a request arrived.
+/// The start of a request.
 #[derive(Clone, Copy, Debug)]
 struct RequestStart {
     time: Instant,
-    /// Number of the head at that time.
+    /// Number of the head when the request arrived.
     head: u64,
 }
 
@@ -57,7 +55,7 @@ impl RequestStart {
     }
 }
 
-/// The newest result of a build that one request runs while the others wait.
+/// The newest result of a build, which one request runs while the others wait.
 #[derive(Debug)]
 struct SharedBuild<T>(Mutex<Option<Arc<T>>>);
 
@@ -68,7 +66,7 @@ impl<T> Default for SharedBuild<T> {
 }
 
 impl<T> SharedBuild<T> {
-    /// The newest result if it fits, else that of a new build.
+    /// Returns the newest result if it fits, or the result of a new build.
     async fn get(
         &self,
         fits: impl Fn(&T) -> bool,
@@ -78,7 +76,7 @@ impl<T> SharedBuild<T> {
         if let Some(known) = newest.as_ref().filter(|known| fits(known)) {
             return Ok(Arc::clone(known));
         }
-        // The old result must not use memory during the build.
+        // The old result is dropped first, so that it does not use memory during the build.
         *newest = None;
         let built = Arc::new(build.await?);
         *newest = Some(Arc::clone(&built));
@@ -101,35 +99,35 @@ pub(crate) struct PendingBlocks {
 }
 
 impl PendingBlocks {
-    /// The pending block for a call. Before a build, `admit` counts it against the rate limit of the client.
+    /// Returns the pending block for a call. Before a build, `admit` counts it against the rate limit of the client.
     pub(crate) async fn get(
         &self,
         context: &Arc<Context>,
         client: &Client,
         detail: PendingDetail,
-        lines: &Lines,
-        admit: impl Fn(Line) -> Result<(), Error>,
+        queues: &CallQueues,
+        admit: impl Fn(QueueClass) -> Result<(), Error>,
     ) -> Result<Arc<PendingBlock>, Error> {
         let request = RequestStart::now(&context.published);
-        // This must come before the lock: a client that does not read its responses waits here.
-        let _place = client.flow.line().await;
+        // This must come before the lock, because a client that does not read its responses waits here.
+        let _permit = client.flow.line().await;
         let fits = |known: &PendingBlock| answers(known, &request);
         let without_roots = self.without_roots.get(fits, async {
-            admit(Line::Short)?;
-            build::build(context, lines).await
+            admit(QueueClass::Short)?;
+            build::build(context, queues).await
         });
         if detail == PendingDetail::State {
             return without_roots.await;
         }
         let with_roots = self.with_roots.get(fits, async {
             let pending = without_roots.await?;
-            admit(Line::Long)?;
-            build::add_roots(pending, lines).await
+            admit(QueueClass::Long)?;
+            build::add_roots(pending, queues).await
         });
         with_roots.await
     }
 
-    /// Drops blocks that are too old to be served. Their views keep layers in memory that the node has flushed.
+    /// Drops blocks that are too old. Their views keep layers in memory that are already flushed.
     pub(crate) fn sweep(&self) {
         self.without_roots.drop_if(is_old);
         self.with_roots.drop_if(is_old);

@@ -1,4 +1,4 @@
-//! How many calls a second a connection, and an address, may make. Off unless set.
+//! Rate limits for calls of a connection and of an address. Disabled by default.
 
 use budget::client_key;
 use config::JsonRpc;
@@ -6,7 +6,7 @@ use governor::{
     DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter,
     clock::{Clock, DefaultClock},
 };
-use rpc_eth::method::Line;
+use rpc_eth::method::QueueClass;
 use rpc_eth::method::Run;
 use rpc_types::error::Error;
 use std::{
@@ -15,14 +15,13 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// What a call of the long line counts for, and one of the short line: about what they cost the
-/// node compared with a read.
+/// Weight of a call in the long queue and in the short queue, which is about its cost compared with a read.
 const LONG_WEIGHT: u32 = 20;
 const SHORT_WEIGHT: u32 = 4;
-/// Connections after which addresses that were not heard of for long are forgotten.
+/// Number of connections after which the limits of inactive addresses are removed.
 const SWEEP_CONNECTIONS: u32 = 1024;
 
-/// The limits of all clients.
+/// The rate limits of all clients.
 #[derive(Debug)]
 pub(crate) struct Rates {
     connection: Option<Quota>,
@@ -30,7 +29,7 @@ pub(crate) struct Rates {
     connections: AtomicU32,
 }
 
-/// Calls in one second, and as many at once. At least what the heaviest call counts for.
+/// Creates a quota of calls per second, with the same burst. It permits at least one call of the maximum weight.
 fn quota(calls: u32) -> Option<Quota> {
     NonZeroU32::new(calls).map(|calls| Quota::per_second(calls.max(heaviest())))
 }
@@ -39,33 +38,33 @@ const fn heaviest() -> NonZeroU32 {
     NonZeroU32::new(LONG_WEIGHT).expect("it is not zero")
 }
 
-/// What a call counts for when it comes.
+/// Returns the weight of a call when it arrives.
 pub(crate) const fn weight(run: Run) -> NonZeroU32 {
     match run {
-        Run::Line(line, _) => line_weight(line),
+        Run::Queued(class, _) => class_weight(class),
         Run::Inline(_) | Run::Quick { .. } | Run::Waiting(_) => NonZeroU32::MIN,
     }
 }
 
-/// What it counts for more when it could not be answered at once, and goes into a line.
-pub(crate) const fn further_weight(line: Line) -> NonZeroU32 {
-    NonZeroU32::new(line_weight(line).get() - 1).expect("a line weighs more than a read")
+/// Returns the additional weight of a call that cannot be answered inline and is queued.
+pub(crate) const fn further_weight(class: QueueClass) -> NonZeroU32 {
+    NonZeroU32::new(class_weight(class).get() - 1).expect("a class weighs more than a read")
 }
 
-const fn line_weight(line: Line) -> NonZeroU32 {
-    let weight = match line {
-        Line::Long => LONG_WEIGHT,
-        Line::Short => SHORT_WEIGHT,
+const fn class_weight(class: QueueClass) -> NonZeroU32 {
+    let weight = match class {
+        QueueClass::Long => LONG_WEIGHT,
+        QueueClass::Short => SHORT_WEIGHT,
     };
     NonZeroU32::new(weight).expect("weights are not zero")
 }
 
-/// The limit of one connection.
+/// The rate limit of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionRate(Option<(u32, DefaultDirectRateLimiter)>);
 
 impl Rates {
-    /// As the settings say; zero is no limit.
+    /// Creates the limits from the settings, in which zero means no limit.
     pub(crate) fn new(config: &JsonRpc) -> Self {
         let address = quota(config.rate_per_ip);
         Self {
@@ -75,7 +74,7 @@ impl Rates {
         }
     }
 
-    /// The limit of a new connection.
+    /// Creates the limit of a new connection.
     pub(crate) fn connection(&self) -> ConnectionRate {
         if let Some((_, addresses)) = &self.address
             && self.connections.fetch_add(1, Relaxed) % SWEEP_CONNECTIONS == SWEEP_CONNECTIONS - 1
@@ -86,10 +85,10 @@ impl Rates {
         ConnectionRate(self.connection.map(limiter))
     }
 
-    /// Counts a call of this weight.
+    /// Counts a call with a weight.
     ///
     /// # Errors
-    /// When it is one too many.
+    /// Returns an error if the call exceeds a limit.
     pub(crate) fn admit(
         &self,
         connection: &ConnectionRate,
@@ -100,7 +99,7 @@ impl Rates {
             let wait_ms = wait.wait_time_from(DefaultClock::default().now()).as_millis();
             Error::rate(whose, limit, u64::try_from(wait_ms).unwrap_or(u64::MAX).max(1))
         };
-        let fits = "a burst holds the heaviest call";
+        let fits = "a burst permits a call of the maximum weight";
         if let Some((limit, limiter)) = &connection.0 {
             let counted = limiter.check_n(weight).expect(fits);
             counted.map_err(|wait| refused("connection", *limit, wait))?;
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_taken_and_no_more() {
+    fn a_burst_up_to_the_limit_is_accepted() {
         let config = JsonRpc { rate_per_ip: 40, rate_per_connection: 30, ..JsonRpc::default() };
         let rates = Rates::new(&config);
         let cheap = weight(Run::Inline(|_| unreachable!("it is only counted")));
@@ -134,17 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn a_heavy_call_fits_the_least_limit() {
+    fn the_minimum_limit_permits_a_heavy_call() {
         let config = JsonRpc { rate_per_connection: 1, ..JsonRpc::default() };
         let rates = Rates::new(&config);
-        let heavy = weight(Run::Line(Line::Long, |_| unreachable!("it is only counted")));
+        let heavy = weight(Run::Queued(QueueClass::Long, |_| unreachable!("it is only counted")));
         let (rate, address) = (rates.connection(), IpAddr::from([10, 0, 0, 1]));
         assert!(rates.admit(&rate, address, heavy).is_ok());
         assert!(rates.admit(&rate, address, heavy).is_err());
-        // One that was to be answered at once, and goes into the line after all, counts the same.
+        // A call that was tried inline and then queued has the same weight.
         let rate = rates.connection();
         assert!(rates.admit(&rate, address, NonZeroU32::MIN).is_ok());
-        assert!(rates.admit(&rate, address, further_weight(Line::Long)).is_ok());
+        assert!(rates.admit(&rate, address, further_weight(QueueClass::Long)).is_ok());
         assert!(rates.admit(&rate, address, NonZeroU32::MIN).is_err());
     }
 }

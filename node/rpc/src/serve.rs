@@ -1,4 +1,4 @@
-//! Opens the addresses of JSON-RPC and closes them again.
+//! Starts and stops the servers of JSON-RPC.
 
 use crate::{
     dispatch::Dispatcher,
@@ -12,10 +12,10 @@ use server::{accept::accept, stop::Stop};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// Longest wait at the end for calls in flight.
+/// Maximum wait for calls in flight when the servers stop.
 const STOP_WAIT: Duration = Duration::from_secs(3);
 
-/// How often filters that are not wanted any more are forgotten, and their memory is released.
+/// Period in which expired filters are removed and their memory is released.
 const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 
 /// The running servers.
@@ -23,12 +23,12 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 pub struct Servers {
     listening: [JoinHandle<()>; 2],
     stop: Stop,
-    /// Where HTTP (and WebSocket) is served.
+    /// The address of HTTP and WebSocket.
     pub address: SocketAddr,
-    /// Where WebSocket alone is served.
+    /// The address of WebSocket only.
     pub ws_address: SocketAddr,
     calls: Arc<CallMeter>,
-    /// What the connections are served on.
+    /// The threads that serve the connections.
     threads: Arc<Threads>,
     sweeping: JoinHandle<()>,
 }
@@ -36,7 +36,7 @@ pub struct Servers {
 /// Serves JSON-RPC on the configured addresses until [`Servers::stop`].
 ///
 /// # Errors
-/// When an address cannot be listened on.
+/// Returns an error if an address cannot be bound.
 pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault> {
     let dispatcher = Arc::new(Dispatcher::new(context, config));
     let calls = dispatcher.meter();
@@ -74,17 +74,17 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
 }
 
 impl Servers {
-    /// The counters of calls.
+    /// Returns the counters of calls.
     pub fn calls(&self) -> Arc<CallMeter> {
         Arc::clone(&self.calls)
     }
 
-    /// How many connections each thread serves.
+    /// Returns the number of connections on each thread.
     pub fn seats(&self) -> Seats {
         self.threads.seats()
     }
 
-    /// Takes no more calls, finishes those in flight for a while, and closes the connections.
+    /// Refuses new calls, waits for those in flight, and closes the connections.
     pub async fn stop(self) {
         let Self { mut listening, stop, threads, sweeping, .. } = self;
         sweeping.abort();
@@ -99,7 +99,7 @@ impl Servers {
             tracing::warn!("JSON-RPC calls were still running and are abandoned");
         }
         for listening in listening {
-            // Its connections end with it.
+            // This also closes its connections.
             listening.abort();
         }
         drop(threads);

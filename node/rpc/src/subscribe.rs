@@ -1,10 +1,10 @@
-//! `eth_subscribe`: pushes what happens to WebSocket clients.
+//! `eth_subscribe`: sends notifications to WebSocket clients.
 //!
-//! A subscriber follows the published views and reads each block itself, so it misses none and
-//! holds nothing up, however far behind it is. What it pushes counts as owed ([`Flow`]): while its client
-//! takes nothing it waits, and keeps nothing of a block that it can make again. A client that takes nothing
-//! for too long loses its connection (`slow-client-s`). A subscription that ends on an open connection sends the
-//! client a last message.
+//! A subscription follows the published views and reads each block itself. It therefore misses no block and delays
+//! nothing, however slow its client is. Its notifications count as pending bytes of the connection ([`Flow`]). While
+//! the client reads nothing, the subscription waits, and does not keep notifications that it can create again. A
+//! client that reads nothing for too long is disconnected (`slow-client-s`). If a subscription fails on an open
+//! connection, it sends a last message with the error.
 
 use crate::{
     dispatch::Dispatcher,
@@ -23,7 +23,7 @@ use pipeline::Arrival;
 use rpc_eth::{
     eth::block_logs,
     log_query::{Filter, LogQuery},
-    method::{Answer, put},
+    method::{Answer, write_json},
 };
 use rpc_types::{
     error::Error,
@@ -48,32 +48,32 @@ use tokio::sync::{
     oneshot, watch,
 };
 
-/// Names a subscription is opened and closed by.
+/// The methods that open and close subscriptions.
 pub(crate) const SUBSCRIBE: &str = "eth_subscribe";
 pub(crate) const UNSUBSCRIBE: &str = "eth_unsubscribe";
 
-/// What can be subscribed to, with its parameters and what is pushed.
+/// The types of subscriptions, each with its parameters and notifications.
 pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
     ("newHeads", "the header of each new block"),
     ("logs", "with a filter of `address` and `topics`: each new log that matches"),
     (
         "newPendingTransactions",
-        "the hash of each transaction the pool takes; whole with `true`. Who is 32,768 behind misses some, and \
-         whole ones above 1 KiB that have left the pool",
+        "the hash of each transaction that enters the pool, or the transaction with `true`. A client that is 32,768 \
+                 behind misses some, and also transactions above 1 KiB that have left the pool",
     ),
     (
         "transactionReceipts",
-        "the receipts of each new block that has any, as eth_getBlockReceipts; with an object of \
-         `transactionHashes`, at most 200, theirs alone",
+        "the receipts of each new block that has any, as in eth_getBlockReceipts; with an object of at most 200 \
+                 `transactionHashes`, only their receipts",
     ),
-    ("syncing", "`false`, once: what is served is complete"),
+    ("syncing", "`false`, once, because served blocks are complete"),
     ("newFees", "with a list of percentiles: the fee-history row of each new block"),
 ];
 
-/// Bytes that jsonrpsee puts around what is pushed.
+/// Number of bytes that jsonrpsee adds to a notification.
 pub(crate) const NOTIFICATION_BYTES: usize = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x00000000000000000000000000000000","result":}}"#.len();
 
-/// Subscription ids as geth has them: 16 bytes in hex that cannot be guessed.
+/// Creates subscription ids: as in geth, 16 unpredictable bytes in hex.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     state: RandomState,
@@ -88,25 +88,25 @@ impl IdProvider for Ids {
     }
 }
 
-/// The kinds of subscriptions.
+/// The type of a subscription.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum SubscriptionKind {
     Heads,
     Logs(Filter),
     Pending {
         full: bool,
     },
-    /// Those of these transactions, or of all where none is named.
+    /// The receipts of these transactions, or of all transactions if it is empty.
     Receipts(HashSet<B256>),
     Syncing,
     Fees(Vec<f64>),
 }
 
-impl Kind {
-    /// Reads the parameters of a call.
+impl SubscriptionKind {
+    /// Parses the parameters of a call.
     ///
     /// # Errors
-    /// If they are those of no subscription.
+    /// Returns an error if they are invalid.
     pub(crate) fn read(params: &[u8], spec: &ChainSpec) -> Result<Self, Error> {
         let params = if params.is_empty() { b"[]".as_slice() } else { params };
         let mut arguments = Arguments::new(params, 2, spec)?;
@@ -122,7 +122,7 @@ impl Kind {
             }
             "transactionReceipts" => {
                 let ReceiptFilter(hashes) = arguments.optional()?.unwrap_or_default();
-                if hashes.len() > HASHES_MAX {
+                if hashes.len() > MAX_HASHES {
                     return Err(Error::server(TOO_MANY_HASHES));
                 }
                 Ok(Self::Receipts(hashes.into_iter().collect()))
@@ -141,8 +141,8 @@ impl Kind {
     }
 }
 
-impl Kind {
-    /// Bytes of memory that its parameters take.
+impl SubscriptionKind {
+    /// Returns the memory that the parameters use.
     fn memory_bytes(&self) -> usize {
         match self {
             Self::Logs(filter) => filter.memory_bytes(),
@@ -153,42 +153,42 @@ impl Kind {
     }
 }
 
-/// Lets a subscription that was opened in a batch begin, once the response of the batch has been written. Dropped
-/// before, it ends the subscription, because the client does not know of it.
+/// Starts a subscription that was opened in a batch, after the response of the batch has been written. If this is
+/// dropped before, the subscription ends, because the client does not know its id.
 #[derive(Debug)]
 pub(crate) struct Start(oneshot::Sender<()>);
 
 impl Start {
-    /// For a subscription that begins when the receiver does.
+    /// Creates a pair. The subscription starts when the receiver completes.
     pub(crate) fn new() -> (Self, oneshot::Receiver<()>) {
         let (start, started) = oneshot::channel();
         (Self(start), started)
     }
 
-    /// The client knows of the subscription.
+    /// Starts the subscription.
     pub(crate) fn begin(self) {
-        // An error says that the subscription has ended.
+        // This fails if the subscription has ended.
         let _ = self.0.send(());
     }
 }
 
-/// A subscription that a client opens, with the memory that it takes until it ends.
+/// A subscription that is being opened, with the memory that it holds until it ends.
 #[derive(Debug)]
-pub(crate) struct Wanted {
-    kind: Kind,
-    /// Of a subscription that was opened in a batch, until it begins.
+pub(crate) struct NewSubscription {
+    kind: SubscriptionKind,
+    /// Set for a subscription in a batch, until it starts.
     start: Mutex<Option<oneshot::Receiver<()>>>,
     _memory: Held,
 }
 
-/// Accounted for each subscription: its task and its places in tables.
+/// Accounted memory of each subscription: its task and its table entries.
 const SUBSCRIPTION_BYTES: usize = 4 * 1024;
 
-impl Wanted {
+impl NewSubscription {
     /// # Errors
-    /// If clients use too much memory.
+    /// Returns an error if the clients use too much memory.
     pub(crate) fn new(
-        kind: Kind,
+        kind: SubscriptionKind,
         start: Option<oneshot::Receiver<()>>,
         account: &Account,
     ) -> Result<Arc<Self>, Error> {
@@ -197,7 +197,7 @@ impl Wanted {
         Ok(Arc::new(Self { kind, start: Mutex::new(start), _memory: memory }))
     }
 
-    /// Waits until the client knows of the subscription. Returns whether it does.
+    /// Waits until the subscription starts, and returns whether it does.
     async fn started(&self) -> bool {
         let start = self.start.lock().unwrap_or_else(PoisonError::into_inner).take();
         match start {
@@ -207,7 +207,7 @@ impl Wanted {
     }
 }
 
-/// A log filter whose blocks do not count.
+/// A log filter whose block range is ignored.
 #[derive(Default)]
 struct LogFilter(Filter);
 
@@ -217,12 +217,12 @@ impl Param for LogFilter {
     }
 }
 
-/// Most transactions that a subscription to receipts may name, and what is said of more, as geth.
-const HASHES_MAX: usize = 200;
+/// As in geth: the maximum number of transactions in a subscription to receipts, and the error for more.
+const MAX_HASHES: usize = 200;
 const TOO_MANY_HASHES: &str =
     "exceed max number of transaction hashes allowed per transactionReceipts subscription";
 
-/// Transactions whose receipts are wanted; none for those of all.
+/// The transactions whose receipts are requested, or none for those of all transactions.
 #[derive(Default)]
 struct ReceiptFilter(Vec<B256>);
 
@@ -239,10 +239,10 @@ impl Param for ReceiptFilter {
     }
 }
 
-/// The module that opens and closes subscriptions.
+/// Returns the module that opens and closes subscriptions.
 ///
 /// # Errors
-/// Only if a name were taken twice.
+/// Returns an error only if a name is registered twice.
 pub(crate) fn module(
     dispatcher: Arc<Dispatcher>,
 ) -> Result<RpcModule<Arc<Dispatcher>>, RegisterMethodError> {
@@ -252,119 +252,121 @@ pub(crate) fn module(
         "eth_subscription",
         UNSUBSCRIBE,
         |_, pending, dispatcher, extensions| async move {
-            let client = extensions.get::<Arc<Client>>().expect("the subscriber names who calls");
-            let wanted = extensions.get::<Arc<Wanted>>().expect("the subscriber has read it");
-            open(wanted, pending, &dispatcher, &client.flow).await
+            let client = extensions.get::<Arc<Client>>().expect("the subscriber sets the client");
+            let subscription = extensions
+                .get::<Arc<NewSubscription>>()
+                .expect("the subscriber sets the subscription");
+            open(subscription, pending, &dispatcher, &client.flow).await
         },
     )?;
     Ok(module)
 }
 
-/// Serves a subscription to its end. What fails in between is the last thing that the client learns of
-/// it, as an error.
+/// Serves a subscription until it ends. An error is sent to the client as the last message.
 async fn open(
-    wanted: &Wanted,
+    subscription: &NewSubscription,
     pending: PendingSubscriptionSink,
     dispatcher: &Dispatcher,
     flow: &Flow,
 ) -> Result<(), SubscriptionError> {
-    let kind = &wanted.kind;
-    // Subscribed before the client knows of it, so that nothing falls in between.
+    let kind = &subscription.kind;
+    // The receivers are created before the client knows the id, so that no event is missed.
     let mut heads = dispatcher.context.published.heads();
-    let arrivals = matches!(kind, Kind::Pending { .. }).then(|| dispatcher.context.pool.arrivals());
+    let arrivals = matches!(kind, SubscriptionKind::Pending { .. })
+        .then(|| dispatcher.context.pool.arrivals());
     let last = *heads.borrow_and_update();
     let Ok(sink) = pending.accept().await else { return Ok(()) };
     let started = tokio::select! {
         () = sink.closed() => false,
-        started = wanted.started() => started,
+        started = subscription.started() => started,
     };
     if !started {
         return Ok(());
     }
-    let outlet = Outlet { sink, flow };
-    match serve(kind, &outlet, dispatcher, heads, arrivals, last).await {
-        Ok(()) | Err(End::Gone) => Ok(()),
+    let notifier = Notifier { sink, flow };
+    match serve(kind, &notifier, dispatcher, heads, arrivals, last).await {
+        Ok(()) | Err(End::Disconnected) => Ok(()),
         Err(End::Failed(error)) => Err(SubscriptionError::from(error.to_string())),
     }
 }
 
-/// Where messages go.
-struct Outlet<'a> {
+/// The destination of notifications.
+struct Notifier<'a> {
     sink: SubscriptionSink,
     flow: &'a Flow,
 }
 
-impl Outlet<'_> {
-    /// Waits until there is room, or the client is gone.
+impl Notifier<'_> {
+    /// Waits until there is space, or the client has disconnected.
     async fn room(&self) -> Result<(), End> {
         tokio::select! {
-            // A client that has gone takes nothing more.
-            () = self.sink.closed() => Err(End::Gone),
+            // A client that has disconnected never frees space.
+            () = self.sink.closed() => Err(End::Disconnected),
             () = self.flow.room() => Ok(()),
         }
     }
 
-    /// Sends a message once there is room for it.
+    /// Sends a notification when there is space for it.
     async fn send(&self, message: Answer) -> Result<(), End> {
         let message = message.map_err(End::Failed)?;
         let bytes = NOTIFICATION_BYTES + message.bytes().len();
-        // No other message is sent between this and what is owed then.
+        // No other notification is sent between this check and the accounting below.
         self.room().await?;
         let raw = message.to_raw().map_err(End::Failed)?;
         self.flow.owe(bytes);
         let sent = self.sink.send(SubscriptionMessage::from(raw)).await;
-        // The connection may live on without this subscription, and never write it.
-        sent.inspect_err(|_| self.flow.written(bytes)).map_err(|_| End::Gone)
+        // The notification will not be written. The connection may stay open, so its bytes must be released.
+        sent.inspect_err(|_| self.flow.written(bytes)).map_err(|_| End::Disconnected)
     }
 }
 
 async fn serve(
-    kind: &Kind,
-    outlet: &Outlet<'_>,
+    kind: &SubscriptionKind,
+    notifier: &Notifier<'_>,
     dispatcher: &Dispatcher,
     heads: watch::Receiver<u64>,
     arrivals: Option<broadcast::Receiver<Arrival>>,
     last: u64,
 ) -> Result<(), End> {
     match kind {
-        Kind::Syncing => {
-            outlet.send(put(&false)).await?;
-            // Nothing more will come, and it is the client that ends it.
-            outlet.sink.closed().await;
+        SubscriptionKind::Syncing => {
+            notifier.send(write_json(&false)).await?;
+            // There are no further events, and only the client ends the subscription.
+            notifier.sink.closed().await;
             Ok(())
         }
-        Kind::Pending { full } => {
-            push_pending(outlet, arrivals.expect("opened for this kind"), *full).await
+        SubscriptionKind::Pending { full } => {
+            push_pending(notifier, arrivals.expect("opened for this kind"), *full).await
         }
-        Kind::Heads => {
-            follow(outlet, dispatcher, heads, last, |view, n| ready(head(&view, n))).await
+        SubscriptionKind::Heads => {
+            follow(notifier, dispatcher, heads, last, |view, n| ready(head(&view, n))).await
         }
-        Kind::Logs(filter) => {
+        SubscriptionKind::Logs(filter) => {
             let logs = |view: Arc<View>, n| ready(block_logs(&view, filter, n));
-            follow(outlet, dispatcher, heads, last, logs).await
+            follow(notifier, dispatcher, heads, last, logs).await
         }
-        Kind::Receipts(hashes) => {
-            let receipts = |view, n| dispatcher.receipts.wanted(view, n, hashes);
-            follow(outlet, dispatcher, heads, last, receipts).await
+        SubscriptionKind::Receipts(hashes) => {
+            let receipts = |view, n| dispatcher.receipts.requested(view, n, hashes);
+            follow(notifier, dispatcher, heads, last, receipts).await
         }
-        Kind::Fees(percentiles) => {
+        SubscriptionKind::Fees(percentiles) => {
             let fees = |view: Arc<View>, n| ready(fees(&view, percentiles, n));
-            follow(outlet, dispatcher, heads, last, fees).await
+            follow(notifier, dispatcher, heads, last, fees).await
         }
     }
 }
 
-/// Why a subscription ends.
+/// The reason why a subscription ends.
 enum End {
-    /// The client has gone, or wants no more.
-    Gone,
-    /// What it asks for cannot be sent.
+    /// The client has disconnected or unsubscribed.
+    Disconnected,
+    /// The notification cannot be created.
     Failed(Error),
 }
 
-/// Sends what `messages` gives for each new block, until the client or the node ends.
+/// Sends the notifications that `messages` returns for each new block, until the client or the node stops.
 async fn follow<M>(
-    outlet: &Outlet<'_>,
+    notifier: &Notifier<'_>,
     dispatcher: &Dispatcher,
     mut heads: watch::Receiver<u64>,
     mut last: u64,
@@ -375,51 +377,52 @@ where
 {
     loop {
         tokio::select! {
-            () = outlet.sink.closed() => return Err(End::Gone),
-            changed = heads.changed() => changed.map_err(|_| End::Gone)?,
+            () = notifier.sink.closed() => return Err(End::Disconnected),
+            changed = heads.changed() => changed.map_err(|_| End::Disconnected)?,
         }
         heads.borrow_and_update();
         let newest = dispatcher.context.published.load().number();
         while last < newest {
             last += 1;
-            // Not kept while the client is waited for: a view holds on to what it was made from.
+            // The view is loaded again for each block and not kept while waiting for the client, because a view keeps
+            // the layers in memory that it was created from.
             let of_block = || messages(dispatcher.context.published.load(), last);
-            push(outlet, of_block).await?;
+            push(notifier, of_block).await?;
             if last < newest {
-                // Many blocks at once, perhaps with nothing to tell: others have their turn.
+                // Many blocks may be processed without waiting, so other tasks must get a turn.
                 tokio::task::yield_now().await;
             }
         }
     }
 }
 
-/// Sends the messages of a block. Those that there is no room for are made again when there is: hundreds of
-/// subscribers that each kept a block's would fill the memory.
-async fn push<M>(outlet: &Outlet<'_>, messages: impl Fn() -> M) -> Result<(), End>
+/// Sends the notifications of a block. Those for which there is no space are dropped and created again later, because
+/// hundreds of subscriptions that each kept those of a block would fill the memory.
+async fn push<M>(notifier: &Notifier<'_>, messages: impl Fn() -> M) -> Result<(), End>
 where
     M: Future<Output = Result<Vec<Json>, Error>>,
 {
     let mut sent = 0;
     loop {
-        let made = messages().await.map_err(End::Failed)?;
-        let mut rest = made.into_iter().skip(sent).peekable();
-        while outlet.flow.has_room()
+        let created = messages().await.map_err(End::Failed)?;
+        let mut rest = created.into_iter().skip(sent).peekable();
+        while notifier.flow.has_room()
             && let Some(message) = rest.next()
         {
-            outlet.send(Ok(message)).await?;
+            notifier.send(Ok(message)).await?;
             sent += 1;
         }
         if rest.peek().is_none() {
             return Ok(());
         }
         drop(rest);
-        outlet.room().await?;
+        notifier.room().await?;
     }
 }
 
 fn head(view: &View, number: u64) -> Result<Vec<Json>, Error> {
     let (hash, header) = stored::header(&view.blocks()?, number)?;
-    Ok(vec![Json::put(&HeaderObject::new(hash, &header))])
+    Ok(vec![Json::write(&HeaderObject::new(hash, &header))])
 }
 
 fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Json>, Error> {
@@ -442,27 +445,27 @@ fn fees(view: &View, percentiles: &[f64], number: u64) -> Result<Vec<Json>, Erro
 }
 
 async fn push_pending(
-    outlet: &Outlet<'_>,
+    notifier: &Notifier<'_>,
     mut arrivals: broadcast::Receiver<Arrival>,
     full: bool,
 ) -> Result<(), End> {
     loop {
         let arrival = tokio::select! {
-            () = outlet.sink.closed() => return Err(End::Gone),
+            () = notifier.sink.closed() => return Err(End::Disconnected),
             arrival = arrivals.recv() => arrival,
         };
         let arrival = match arrival {
             Ok(arrival) => arrival,
-            // The client could not keep up with the pool: it goes on with the newest.
+            // The client is too slow for the pool and continues with the newest transactions.
             Err(RecvError::Lagged(_)) => continue,
-            Err(RecvError::Closed) => return Err(End::Gone),
+            Err(RecvError::Closed) => return Err(End::Disconnected),
         };
         let message = if full {
             let Some(tx) = arrival.tx() else { continue };
-            put(&TransactionObject::pooled(&tx))
+            write_json(&TransactionObject::pooled(&tx))
         } else {
-            put(&arrival.hash)
+            write_json(&arrival.hash)
         };
-        outlet.send(message).await?;
+        notifier.send(message).await?;
     }
 }

@@ -43,7 +43,7 @@ impl Method {
         match self.run {
             Run::Apart(_) => "blocking thread",
             Run::InTurn(_) => "in turn: reads",
-            Run::Waiting(_) => "at once",
+            Run::Waiting(_) => "inline",
         }
     }
 

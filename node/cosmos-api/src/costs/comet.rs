@@ -2,7 +2,7 @@
 
 use ::server::costs::{CostClass, InterfaceCosts};
 
-const AT_ONCE: &str = "at once";
+const INLINE: &str = "inline";
 const BLOCKING: &str = "blocking thread";
 const READS: &str = "in turn: reads";
 
@@ -18,7 +18,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
                          `unconfirmed_txs` takes the turn of one",
             bound: "that of the other interface; 16 `broadcast_tx_commit` wait at once, for 10 s; 100 transactions of \
                     the pool are shown",
-            places: &[AT_ONCE],
+            places: &[INLINE],
             methods: &[
                 "abci_info",
                 "abci_query",

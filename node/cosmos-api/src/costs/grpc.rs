@@ -2,7 +2,7 @@
 
 use ::server::costs::{CostClass, InterfaceCosts};
 
-const AT_ONCE: &str = "at once";
+const INLINE: &str = "inline";
 const BLOCKING: &str = "blocking thread";
 const READS: &str = "in turn: reads";
 const CALLS: &str = "in turn: calls";
@@ -12,7 +12,7 @@ const WAITS: &str = "waits for the pool";
 /// The costs of the methods of gRPC and REST.
 pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     name: "gRPC and REST",
-    places: "`at once` is the thread that serves the socket. `in turn` is a blocking thread when it is the turn of \
+    places: "`inline` is the thread that serves the socket. `in turn` is a blocking thread when it is the turn of \
              the query: at most half of the cores work on each of the three kinds at once; 256 reads, 8 calls and \
              8 searches wait, and one more is refused with code 8. REST converts answers above 64 KiB to JSON on a \
              blocking thread, as many at once as half of the cores.",
@@ -21,7 +21,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Answers from memory, or reads a few rows: a header, an account, a slot, code",
             grows_with: "nothing",
             bound: "24,576 bytes of code (EIP-170)",
-            places: &[AT_ONCE],
+            places: &[INLINE],
             methods: &[
                 "cosmos.auth.v1beta1.Query/Params",
                 "cosmos.auth.v1beta1.Query/ModuleAccounts",

@@ -49,7 +49,8 @@ const NOT_LIMITS: [(&str, &str, &str); 17] = [
 const SETTINGS: [&str; 8] =
     ["max-", "rate-", "account-", "global-", "-cap", "-timeout-ms", "-timeout-s", "lifetime-s"];
 
-/// Constants with `MAX` in their names: file, name and value.
+/// Constants with `MAX` in their names: file, name and value. `MAX_INLINE_` is not a limit on clients: it decides on which
+/// thread a call runs.
 fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), String>) {
     if folder.is_dir() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -63,7 +64,8 @@ fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), 
         let Some((name, rest)) = text[at + "const ".len()..].split_once(": ") else { continue };
         let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
         let is_maximum = name.split('_').any(|word| word == "MAX");
-        if !name.chars().all(is_name) || !is_maximum {
+        let is_inline = name.starts_with("MAX_INLINE_");
+        if !name.chars().all(is_name) || !is_maximum || is_inline {
             continue;
         }
         let value = rest.split_once('=').unwrap().1.split_once(';').unwrap().0;

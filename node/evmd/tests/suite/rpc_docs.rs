@@ -96,7 +96,7 @@ fn document() -> String {
             .unwrap();
         }
         let parameters: Vec<_> = method.parameters.iter().map(|p| format!("`{p}`")).collect();
-        let (parameters, place) = (parameters.join(", "), method.run.place());
+        let (parameters, place) = (parameters.join(", "), method.run.description());
         writeln!(out, "| `{}` | {parameters} | {place} | {} |", method.name, method.help).unwrap();
     }
     out

@@ -1,4 +1,5 @@
-//! `debug_getModifiedAccountsByNumber` and `ByHash`: the accounts that differ between two blocks.
+//! `debug_getModifiedAccountsByNumber` and `debug_getModifiedAccountsByHash`: the accounts that differ between two
+//! blocks.
 
 use crate::replay::Replay;
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -7,17 +8,17 @@ use rpc_types::{error::Error, params::Number};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::StateRead;
 
-/// Maximum number of changes of accounts and slots that are looked at: about a second's work.
+/// Maximum number of changed accounts and slots that are compared, which takes about one second.
 const MAX_CHANGES: usize = 200_000;
 
-/// The blocks between which changes are looked for: after the first, up to the second.
+/// A range of blocks, without the first and with the last.
 struct Span {
     first: u64,
     last: u64,
 }
 
 impl Span {
-    /// One block and its parent, if there is no second one.
+    /// Without an end, the range is one block, which is compared with its parent.
     fn new(start: u64, end: Option<u64>) -> Result<Self, Error> {
         let (first, last) = match end {
             Some(end) => (start, end),
@@ -63,15 +64,15 @@ pub(super) fn by_hash(call: &Call) -> Answer {
     modified(call, &Span::new(start, end)?)
 }
 
-/// What blocks wrote of an account.
+/// What the blocks of the range wrote to an account.
 #[derive(Default)]
-struct Written {
+struct AccountWrites {
     wiped: bool,
     slots: BTreeSet<U256>,
 }
 
-/// The accounts that are there after the last block and are not as they were before, in the order of
-/// their hashes, as geth finds them in the trie.
+/// Returns the accounts that exist after the last block and differ from before, ordered by hash, as geth finds them in
+/// the trie.
 fn modified(call: &Call, span: &Span) -> Answer {
     let replay = Replay::new(call);
     let written = written(call, &replay, span)?;
@@ -99,9 +100,9 @@ fn written(
     call: &Call,
     replay: &Replay<'_>,
     span: &Span,
-) -> Result<BTreeMap<Address, Written>, Error> {
+) -> Result<BTreeMap<Address, AccountWrites>, Error> {
     let blocks = call.view.blocks()?;
-    let mut written: BTreeMap<Address, Written> = BTreeMap::new();
+    let mut written: BTreeMap<Address, AccountWrites> = BTreeMap::new();
     let mut seen = 0;
     for number in span.first + 1..=span.last {
         replay.in_time()?;

@@ -1,5 +1,5 @@
-//! Addresses and slots by their hashes. The trie has only these, so what there is in the state is hashed
-//! until all that is wanted is found.
+//! Finds addresses and slots by their hashes. The trie stores only hashes. This module therefore hashes the addresses
+//! or slots of the state until it has found all that are requested.
 
 use crate::replay::Replay;
 use alloy_primitives::{
@@ -9,16 +9,16 @@ use alloy_primitives::{
 use rpc_eth::method::Call;
 use rpc_types::error::Error;
 
-/// Addresses or slots that are hashed together.
-const PAGE: usize = 4_096;
+/// Number of addresses or slots that are hashed in one batch.
+const BATCH: usize = 4_096;
 
-/// What is looked for, and what was found.
-struct Search<T> {
+/// The hashes that are still missing, and the preimages that were found.
+struct PreimageSearch<T> {
     wanted: B256Set,
     found: B256Map<T>,
 }
 
-impl<T: AsRef<[u8]> + Copy> Search<T> {
+impl<T: AsRef<[u8]> + Copy> PreimageSearch<T> {
     fn new(wanted: impl Iterator<Item = B256>) -> Self {
         Self { wanted: wanted.collect(), found: B256Map::default() }
     }
@@ -27,7 +27,7 @@ impl<T: AsRef<[u8]> + Copy> Search<T> {
         self.wanted.is_empty()
     }
 
-    fn look_at(&mut self, candidates: &[T]) {
+    fn check(&mut self, candidates: &[T]) {
         let messages: Vec<&[u8]> = candidates.iter().map(AsRef::as_ref).collect();
         let mut hashes = vec![[0; 32]; messages.len()];
         verify::keccak256_batch(&messages, &mut hashes);
@@ -39,24 +39,24 @@ impl<T: AsRef<[u8]> + Copy> Search<T> {
     }
 }
 
-/// The addresses with these hashes, as far as accounts of today have them.
+/// Returns the addresses with these hashes, if the current state has accounts with them.
 pub(super) fn addresses(
     call: &Call,
     replay: &Replay<'_>,
     wanted: impl Iterator<Item = B256>,
 ) -> Result<B256Map<Address>, Error> {
-    let mut search = Search::new(wanted);
+    let mut search = PreimageSearch::new(wanted);
     for layer in call.view.state.layers() {
         let changed = layer.changes().accounts.iter().map(|change| change.address);
-        search.look_at(&changed.collect::<Vec<_>>());
+        search.check(&changed.collect::<Vec<_>>());
     }
     let index = call.view.state.index().reader()?;
     let mut next = Some(Address::ZERO);
     while let Some(first) = next.filter(|_| !search.is_done()) {
         replay.in_time()?;
-        let page = index.addresses_from(first, PAGE)?;
-        search.look_at(&page);
-        next = page.last().filter(|_| page.len() == PAGE).and_then(after_address);
+        let page = index.addresses_from(first, BATCH)?;
+        search.check(&page);
+        next = page.last().filter(|_| page.len() == BATCH).and_then(after_address);
     }
     Ok(search.found)
 }
@@ -66,7 +66,7 @@ fn after_address(last: &Address) -> Option<Address> {
     (next.bit_len() <= 160).then(|| Address::from_word(next.into()))
 }
 
-/// The slots of an account with these hashes, as far as they are set today or among `more`.
+/// Returns the slots of an account with these hashes, if they are set in the current state or are in `more`.
 pub(super) fn slots(
     call: &Call,
     replay: &Replay<'_>,
@@ -75,21 +75,21 @@ pub(super) fn slots(
     wanted: impl Iterator<Item = B256>,
 ) -> Result<B256Map<B256>, Error> {
     let words = |slots: &[U256]| slots.iter().map(|slot| B256::from(*slot)).collect::<Vec<_>>();
-    let mut search = Search::new(wanted);
-    search.look_at(&words(more));
+    let mut search = PreimageSearch::new(wanted);
+    search.check(&words(more));
     for layer in call.view.state.layers() {
         let changes = layer.changes().accounts.iter().filter(|change| change.address == address);
         let changed: Vec<U256> =
             changes.flat_map(|change| change.slots.iter().map(|(slot, _)| *slot)).collect();
-        search.look_at(&words(&changed));
+        search.check(&words(&changed));
     }
     let index = call.view.state.index().reader()?;
     let mut next = Some(U256::ZERO);
     while let Some(first) = next.filter(|_| !search.is_done()) {
         replay.in_time()?;
-        let page = index.slots_from(address, first, PAGE)?;
-        search.look_at(&words(&page));
-        let last = page.last().filter(|_| page.len() == PAGE);
+        let page = index.slots_from(address, first, BATCH)?;
+        search.check(&words(&page));
+        let last = page.last().filter(|_| page.len() == BATCH);
         next = last.and_then(|last| last.checked_add(U256::ONE));
     }
     Ok(search.found)

@@ -1,8 +1,8 @@
-//! `debug_storageRangeAt` and `debug_accountRange`: pages of the state in the order of its trie, which is
-//! that of host, in geth's form.
+//! `debug_storageRangeAt` and `debug_accountRange`: pages of the state in the order of the trie, which is the order of
+//! hashes, in geth's format.
 
 use super::{block_number, check_index, preimages, rerun::Rerun};
-use crate::replay::{Replay, text};
+use crate::replay::{Replay, trace_json};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use alloy_trie::TrieAccount;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -19,14 +19,14 @@ use storage::{
     trie::{EMPTY_ROOT_HASH, NodeRead, TrieError, leaves_from},
 };
 
-/// Maximum number of slots in an answer of `debug_storageRangeAt`.
+/// Maximum number of slots in a response of `debug_storageRangeAt`.
 const MAX_SLOTS: u64 = 1_024;
-/// Maximum number of accounts in an answer of `debug_accountRange`, as geth.
+/// Maximum number of accounts in a response of `debug_accountRange`, as in geth.
 const MAX_ACCOUNTS: usize = 256;
-/// Maximum number of slots of all accounts in an answer of `debug_accountRange`.
+/// Maximum number of slots of all accounts in a response of `debug_accountRange`.
 const MAX_SLOTS_OF_ACCOUNTS: usize = 65_536;
 
-/// The key at which a page begins. What is missing of 32 bytes is zero.
+/// Returns the key at which a page begins. A shorter key is padded with zeros.
 fn first_key(start: &[u8]) -> Result<B256, Error> {
     if start.len() > B256::len_bytes() {
         let message = format!("start key must have at most 32 bytes, got {}", start.len());
@@ -39,7 +39,7 @@ fn trie_failed(error: TrieError<ReadError>) -> Error {
     Error::internal(error)
 }
 
-/// The word that a leaf of a storage trie holds.
+/// Decodes a leaf of a storage trie.
 fn word(value: &[u8]) -> Result<U256, Error> {
     alloy_rlp::decode_exact(value).map_err(Error::internal)
 }
@@ -55,7 +55,7 @@ struct StorageRange {
 
 #[derive(Serialize)]
 struct StorageEntry {
-    /// The slot, if it is known.
+    /// The slot, if its preimage is known.
     key: Option<B256>,
     value: B256,
 }
@@ -74,7 +74,7 @@ pub(super) fn storage_range_at(call: &Call) -> Answer {
     }
     let (replay, rerun) = (Replay::new(call), Rerun::new(call, number)?);
     check_index(&rerun.stored, index)?;
-    let deadline = call.interrupt.within(call.services.limits.trace_time);
+    let deadline = call.interrupt.within(call.services.limits.trace_timeout);
     let host = CallHost::new(call, &deadline);
     let changes = rerun.changes_before(&rerun.state()?, &host, index as usize);
     replay.in_time()?;
@@ -103,7 +103,7 @@ fn owner(address: Address) -> B256 {
     alloy_primitives::keccak256(address)
 }
 
-/// Entries of a trie, and the key of the one after them.
+/// Entries of a trie, and the key of the next entry.
 type Page = (Vec<(B256, Bytes)>, Option<B256>);
 
 fn page(
@@ -118,13 +118,13 @@ fn page(
     Ok((leaves, next))
 }
 
-/// A page of accounts, as geth dumps them.
+/// A page of accounts, in the format of geth's dump.
 #[derive(Serialize)]
 struct Dump {
-    /// Without `0x`.
+    /// Hex without `0x`.
     root: String,
     accounts: BTreeMap<String, DumpAccount>,
-    /// The key with which the next page begins, in base64.
+    /// The key at which the next page begins, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -139,7 +139,7 @@ struct DumpAccount {
     code_hash: B256,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<Bytes>,
-    /// Words by slot, without `0x` and leading zeros.
+    /// Values by slot, without `0x` and leading zeros.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     storage: BTreeMap<B256, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,11 +152,11 @@ fn decimal<S: Serializer>(balance: &U256, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&balance.to_string())
 }
 
-/// What is wanted of each account.
-struct Wanted {
+/// The parameters of `debug_accountRange`.
+struct DumpOptions {
     code: bool,
     storage: bool,
-    /// Accounts whose address is not known, too.
+    /// Whether to return accounts whose address is unknown.
     incompletes: bool,
 }
 
@@ -165,7 +165,7 @@ pub(super) fn account_range(call: &Call) -> Answer {
     let id: BlockId = arguments.required()?;
     let start: Bytes = arguments.nullable()?;
     let limit: Option<Number> = arguments.optional()?;
-    let wanted = Wanted {
+    let wanted = DumpOptions {
         code: !arguments.optional()?.unwrap_or(false),
         storage: !arguments.optional()?.unwrap_or(false),
         incompletes: arguments.optional()?.unwrap_or(false),
@@ -203,10 +203,10 @@ pub(super) fn account_range(call: &Call) -> Answer {
         accounts.insert(name, account);
     }
     let next = next.map(|next| BASE64.encode(next));
-    text(call, &Dump { root: alloy_primitives::hex::encode(root), accounts, next })
+    trace_json(call, &Dump { root: alloy_primitives::hex::encode(root), accounts, next })
 }
 
-/// The whole storage of an account, as far as its slots are known.
+/// Returns the storage of an account, except slots whose preimage is unknown.
 fn dump_storage(
     call: &Call,
     replay: &Replay<'_>,

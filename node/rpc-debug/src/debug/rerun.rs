@@ -1,4 +1,4 @@
-//! A stored block with the state it was executed on, to be run again for what is not stored of it.
+//! A stored block and the state on which it was executed, to execute it again for data that is not stored.
 
 use crate::replay::trace_error;
 use alloy_consensus::Header;
@@ -16,7 +16,7 @@ use storage::{
     update_state_root,
 };
 
-/// See the module.
+/// A block that is executed again.
 pub(super) struct Rerun<'a> {
     call: &'a Call,
     pub stored: StoredBlock,
@@ -26,7 +26,7 @@ pub(super) struct Rerun<'a> {
 }
 
 impl<'a> Rerun<'a> {
-    /// Reads block `number`, which is in the view and has a parent.
+    /// Reads block `number`, which must be in the view and have a parent.
     pub(super) fn new(call: &'a Call, number: u64) -> Result<Self, Error> {
         let blocks = call.view.blocks()?;
         let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
@@ -35,18 +35,18 @@ impl<'a> Rerun<'a> {
         Ok(Self { call, stored, parent: stored::header(&blocks, parent)?.1, modules })
     }
 
-    /// The state on which the block was executed.
+    /// Returns the state on which the block was executed.
     pub(super) fn state(&self) -> Result<StateReader, Error> {
         Ok(self.call.view.state.reader_at(self.parent.number)?)
     }
 
-    /// The trie of that state.
+    /// Returns the trie of that state.
     pub(super) fn trie(&self) -> Result<ChangedTrie, Error> {
         let trie = self.call.view.trie_at(self.parent.number)?;
         Ok(ChangedTrie { trie, root: self.parent.state_root, updates: TrieUpdates::default() })
     }
 
-    /// What the first transactions of the block, and what comes before them, change.
+    /// Returns the changes by the first transactions of the block and by the system calls before them.
     pub(super) fn changes_before(
         &self,
         state: &StateReader,
@@ -62,7 +62,7 @@ impl<'a> Rerun<'a> {
         Ok(overlay.map_err(|error| trace_error(error, Address::ZERO))?.changes())
     }
 
-    /// Begins the block on its parent's state.
+    /// Starts the block on its parent's state.
     pub(super) fn begin<'b, S>(
         &'b self,
         state: &'b S,
@@ -76,22 +76,22 @@ impl<'a> Rerun<'a> {
     }
 }
 
-/// No receipt of a block that runs again is kept, so their state roots need not be right.
+/// Returns a placeholder for the state root in receipts, which are discarded.
 pub(super) fn no_root(_: &StateChanges) -> Result<B256, StateError> {
     Ok(B256::ZERO)
 }
 
-/// A trie, and what has changed since.
+/// A trie with later changes.
 #[derive(Debug)]
 pub(super) struct ChangedTrie {
     trie: TrieReader,
-    /// The root by now.
+    /// The current root.
     pub root: B256,
     updates: TrieUpdates,
 }
 
 impl ChangedTrie {
-    /// Applies changes to the state by now, and returns the root after them.
+    /// Applies changes and returns the new root.
     pub(super) fn update(&mut self, changes: &StateChanges) -> Result<B256, TrieError<ReadError>> {
         let (root, updates) = update_state_root(self, changes, self.root)?;
         self.updates.extend(&updates);

@@ -18,14 +18,14 @@ use storage::StateChanges;
 pub(super) fn intermediate_roots(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let hash: B256 = arguments.required()?;
-    // Of the options of a tracer none matters here.
+    // The options are checked, but none of them affects the result.
     let Options(_) = arguments.optional()?.unwrap_or_default();
     let number = block_number(call, BlockId::Hash(hash))?;
     if number == 0 {
         return Err(Error::server("genesis is not traceable"));
     }
     let (replay, rerun) = (Replay::new(call), Rerun::new(call, number)?);
-    let deadline = call.interrupt.within(call.services.limits.trace_time);
+    let deadline = call.interrupt.within(call.services.limits.trace_timeout);
     let host = CallHost::new(call, &deadline);
     let (state, mut trie) = (rerun.state()?, rerun.trie()?);
     let mut block = rerun.begin(&state, &host).map_err(Error::internal)?;

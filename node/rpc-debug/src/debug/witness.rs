@@ -1,10 +1,10 @@
-//! `debug_executionWitness`: what a client needs to execute a block without the state, in reth's form.
+//! `debug_executionWitness`: the data that a client needs to execute a block without the state, in reth's format.
 
 use super::{
     block_number,
     rerun::{Rerun, no_root},
 };
-use crate::replay::{Replay, text};
+use crate::replay::{Replay, trace_json};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use evm::{ExecutionCaches, ExecutionHost, StateError};
 use rpc_eth::{
@@ -21,16 +21,16 @@ use std::{
 };
 use storage::{Account, ReadError, StateChanges, StateRead, trie::Witness};
 
-/// The answer.
+/// The result.
 #[derive(Serialize)]
 struct ExecutionWitness {
-    /// RLP of trie nodes of the state before the block.
+    /// RLP of the trie nodes of the state before the block.
     state: Vec<Bytes>,
     /// Code that the block loads.
     codes: Vec<Bytes>,
-    /// Addresses, each before its slots, whose hashes are keys of the nodes.
+    /// The addresses and slots whose hashes are keys of the nodes. The slots of an address follow it.
     keys: Vec<Bytes>,
-    /// RLP of the headers from the oldest that the block asks for to its parent.
+    /// RLP of the headers from the oldest one whose hash the block reads to its parent.
     headers: Vec<Bytes>,
 }
 
@@ -49,20 +49,20 @@ pub(super) fn execution_witness(call: &Call) -> Answer {
         state: nodes(call, &replay, &rerun, &run)?,
         codes,
     };
-    text(call, &witness)
+    trace_json(call, &witness)
 }
 
-/// A block that ran again.
+/// The result of executing the block.
 struct Run {
     state: Recorder,
     changes: StateChanges,
     code_hashes: Vec<B256>,
-    /// The oldest block whose hash was asked for.
+    /// The oldest block whose hash was read.
     oldest: Option<u64>,
 }
 
 fn run(call: &Call, replay: &Replay<'_>, rerun: &Rerun<'_>) -> Result<Run, Error> {
-    let deadline = call.interrupt.within(call.services.limits.trace_time);
+    let deadline = call.interrupt.within(call.services.limits.trace_timeout);
     let host = RecordedHashes { inner: CallHost::new(call, &deadline), oldest: Cell::new(None) };
     let state = Recorder { inner: rerun.state()?, read: RefCell::default() };
     let mut block = rerun.begin(&state, &host).map_err(Error::internal)?;
@@ -81,7 +81,7 @@ fn run(call: &Call, replay: &Replay<'_>, rerun: &Rerun<'_>) -> Result<Run, Error
     Ok(Run { state, changes: executed.changes, code_hashes, oldest })
 }
 
-/// The trie nodes, of which there are at most as many bytes as an answer may have.
+/// Returns the trie nodes, limited to the maximum length of a response.
 fn nodes(
     call: &Call,
     replay: &Replay<'_>,
@@ -90,7 +90,7 @@ fn nodes(
 ) -> Result<Vec<Bytes>, Error> {
     let trie = rerun.trie()?;
     let mut witness = Witness::new(&trie, trie.root);
-    let most = call.services.limits.bytes;
+    let most = call.services.limits.max_response_bytes;
     for (address, read) in &*run.state.read.borrow() {
         replay.in_time()?;
         let slots: Vec<U256> = read.slots.iter().copied().collect();
@@ -110,7 +110,7 @@ fn nodes(
     Ok(witness.into_nodes())
 }
 
-/// Code that accounts had before the block, of that which it loaded.
+/// Returns the loaded code of accounts that existed before the block.
 fn codes(state: &Recorder, loaded: &[B256]) -> Result<Vec<Bytes>, Error> {
     let loaded: BTreeSet<B256> = loaded.iter().copied().collect();
     let read = state.read.borrow();
@@ -132,14 +132,14 @@ fn headers(call: &Call, number: u64, oldest: Option<u64>) -> Result<Vec<Bytes>, 
     (first..=parent).map(header).collect()
 }
 
-/// What was read of an account.
+/// What was read of one account.
 #[derive(Default)]
 struct ReadOfAccount {
     account: Option<Account>,
     slots: BTreeSet<U256>,
 }
 
-/// A state that remembers what is read of it.
+/// A state that records what is read.
 struct Recorder {
     inner: StateReader,
     read: RefCell<BTreeMap<Address, ReadOfAccount>>,
@@ -176,13 +176,13 @@ impl StateRead for Recorder {
     }
 
     fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
-        // The storage root in the account says it.
+        // A check for storage reads the storage root, which is part of the account.
         self.read.borrow_mut().entry(address).or_default();
         self.inner.has_storage(address)
     }
 }
 
-/// CallHost of blocks, of which the oldest that is asked for is remembered.
+/// A source of block hashes that records the oldest block that is read.
 struct RecordedHashes<'a> {
     inner: CallHost<'a>,
     oldest: Cell<Option<u64>>,

@@ -1,4 +1,4 @@
-//! Blocks as Otterscan's pages show them.
+//! The blocks and transactions of Otterscan's pages.
 
 use super::{Block, page_size};
 use alloy_consensus::Transaction as _;
@@ -6,7 +6,7 @@ use alloy_primitives::{B256, U256};
 use evm::rewards;
 use feemarket::{LegacyDec, store::Record};
 use rpc_eth::{
-    eth::{ReceiptPlaces, receipts_of},
+    eth::{ReceiptContexts, receipts_of},
     method::{Answer, Call, json},
 };
 use rpc_types::{
@@ -20,7 +20,7 @@ use state::stored::StoredBlock;
 use storage::StoredReceipt;
 use transactions::cosmos::stored_base_fee;
 
-/// Characters of an input that are shown: `0x` and a selector.
+/// Number of characters of an input in the result: `0x` and a selector.
 const SELECTOR_CHARS: usize = 10;
 
 pub(super) fn details_by_number(call: &Call) -> Answer {
@@ -38,7 +38,7 @@ fn details(call: &Call, id: BlockId) -> Answer {
     let blocks = call.view.blocks()?;
     let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
     let receipts = receipts_of(&blocks, &stored)?;
-    let mut block = shown(&stored, Transactions::Hashes(Vec::new()))?;
+    let mut block = block_object(&stored, Transactions::Hashes(Vec::new()))?;
     block.remove("transactions");
     block.insert("logsBloom".to_owned(), Value::Null);
     let header = &stored.block.header;
@@ -55,8 +55,8 @@ fn details(call: &Call, id: BlockId) -> Answer {
     }))
 }
 
-/// A block as `eth_getBlockByNumber` has it, with the number of its transactions.
-fn shown(
+/// Returns a block in the format of `eth_getBlockByNumber`, with the number of its transactions.
+fn block_object(
     stored: &StoredBlock,
     transactions: Transactions,
 ) -> Result<serde_json::Map<String, Value>, Error> {
@@ -69,7 +69,7 @@ fn shown(
     Ok(fields)
 }
 
-/// What the senders of a block paid for its gas, in wei.
+/// Returns the fees that the senders of a block paid, in wei.
 fn fees(call: &Call, stored: &StoredBlock, receipts: &[StoredReceipt]) -> Result<U256, Error> {
     let base_fee = stored.block.header.base_fee_per_gas;
     let spec = &call.context.spec;
@@ -89,7 +89,7 @@ fn fees(call: &Call, stored: &StoredBlock, receipts: &[StoredReceipt]) -> Result
         let gas_used = receipt.cumulative_gas_used - gas_before;
         gas_before = receipt.cumulative_gas_used;
         let fee = match &mined.cosmos {
-            // It pays for its whole gas limit.
+            // A Cosmos transaction pays for its whole gas limit.
             Some(tx) => tx.charge(exact, "").map_err(Error::internal)?.fee,
             None => U256::from(mined.tx.effective_gas_price(base_fee)) * U256::from(gas_used),
         };
@@ -107,29 +107,29 @@ pub(super) fn transactions(call: &Call) -> Answer {
     let blocks = call.view.blocks()?;
     let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
     let receipts = receipts_of(&blocks, &stored)?;
-    // Pages are counted from the end of the block.
+    // Pages are numbered from the end of the block.
     let before = usize::try_from(page).unwrap_or(usize::MAX).saturating_mul(size);
     let end = receipts.len().saturating_sub(before);
     let page = end.saturating_sub(size)..end;
-    let (mut full, mut shown_receipts) = (Vec::new(), Vec::new());
-    let mut places = ReceiptPlaces::of(call, &stored.block);
+    let (mut full, mut receipts_without_logs) = (Vec::new(), Vec::new());
+    let mut places = ReceiptContexts::of(call, &stored.block);
     for (index, receipt) in receipts.iter().enumerate().take(page.end) {
-        let place = places.next(receipt);
+        let position = places.next(receipt);
         if let Some(mined) = stored.tx(index)?.filter(|_| page.contains(&index)) {
             full.push(TransactionObject::mined(&mined));
-            let object = ReceiptObject::new(&mined, receipt, place);
+            let object = ReceiptObject::new(&mined, receipt, position);
             let mut object = serde_json::to_value(object).map_err(Error::internal)?;
             object["logs"] = Value::Null;
             object["logsBloom"] = Value::Null;
-            shown_receipts.push(object);
+            receipts_without_logs.push(object);
         }
     }
-    let mut block = shown(&stored, Transactions::Full(full))?;
+    let mut block = block_object(&stored, Transactions::Full(full))?;
     let listed = block.get_mut("transactions").and_then(Value::as_array_mut);
     for transaction in listed.into_iter().flatten() {
         if let Some(Value::String(input)) = transaction.get_mut("input") {
             input.truncate(SELECTOR_CHARS);
         }
     }
-    json(&value!({ "fullblock": block, "receipts": shown_receipts }))
+    json(&value!({ "fullblock": block, "receipts": receipts_without_logs }))
 }

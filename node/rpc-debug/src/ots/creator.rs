@@ -1,9 +1,8 @@
-//! Who created the contract that is at an address now.
+//! Finds the creator of the contract that exists at an address.
 //!
-//! Before Cancun a contract can destroy itself and be created again at its address, so that whether the
-//! account has code may change any number of times; the blocks that changed the account are searched one by
-//! one, newest first. Since Cancun (EIP-6780) only the transaction that creates a contract can destroy it, and a
-//! binary search suffices.
+//! Before Cancun a contract can destroy itself and be created again at the same address. Its code can therefore appear
+//! and disappear any number of times, and the blocks that changed the account are searched one by one, newest first.
+//! Since Cancun (EIP-6780) only the transaction that creates a contract can destroy it, and a binary search suffices.
 
 use super::trace::Frames;
 use crate::replay::Replay;
@@ -18,12 +17,12 @@ use state::stored::{StoredBlock, header};
 use std::ops::ControlFlow;
 use storage::{Account, ChainReader, StateRead};
 
-/// Instructions without which code cannot destroy its contract.
+/// The instructions one of which a contract needs to destroy itself.
 const CALLCODE: u8 = 0xf2;
 const DELEGATECALL: u8 = 0xf4;
 const SELFDESTRUCT: u8 = 0xff;
 
-/// Who created a contract, and in which transaction.
+/// The creator of a contract, and the transaction that created it.
 #[derive(Serialize)]
 struct Creation {
     hash: B256,
@@ -50,7 +49,7 @@ pub(super) fn contract_creator(call: &Call) -> Answer {
     json(&search.run()?)
 }
 
-/// Whether code may destroy its contract. Bytes that are data count as instructions.
+/// Returns whether the code may destroy its contract. Data in the code counts as instructions.
 fn may_be_destroyed(code: &[u8]) -> bool {
     code.iter().any(|byte| matches!(*byte, CALLCODE | DELEGATECALL | SELFDESTRUCT))
 }
@@ -64,7 +63,7 @@ struct Search<'a> {
     call: &'a Call,
     blocks: ChainReader,
     address: Address,
-    /// Of the contract at the head.
+    /// The code hash of the contract at the head.
     code_hash: B256,
     may_be_destroyed: bool,
     replay: Replay<'a>,
@@ -78,14 +77,14 @@ impl Search<'_> {
         {
             return self.before_cancun(last);
         }
-        // The contract cannot have been destroyed, so that each one before had other code.
+        // Since Cancun the contract cannot have been destroyed, so the account had no such code before its creation.
         let (state, head) = (&self.call.view.state, self.call.view.number());
         let is_it = |account: &Option<Account>| code_hash_of(account) == Some(self.code_hash);
         let first = state.first_block(head, self.address, is_it)?;
         first.map_or(Ok(None), |number| self.last_creation(number))
     }
 
-    /// The first block of Cancun, or the one after the head: some twenty headers are read.
+    /// Returns the first block of Cancun, or the number after the head. Reads about 20 headers.
     fn first_of_cancun(&self) -> Result<u64, Error> {
         let (mut low, mut high) = (0, self.call.view.number() + 1);
         while low < high {
@@ -100,13 +99,13 @@ impl Search<'_> {
         Ok(low)
     }
 
-    /// The code hash of the account after a block, if it is a contract then.
+    /// Returns the code hash of the account after a block, if it is a contract then.
     fn code_hash_at(&self, number: u64) -> Result<Option<B256>, Error> {
         let account = self.call.view.state.reader_at(number)?.account(self.address)?;
         Ok(code_hash_of(&account))
     }
 
-    /// The newest creation up to block `last`, after which the contract exists.
+    /// Returns the newest creation up to block `last`, after which the contract exists.
     fn before_cancun(&self, last: u64) -> Result<Option<Creation>, Error> {
         let appearances = Appearances::of(&self.call.view, self.address)?;
         let mut next = Some(last);
@@ -119,7 +118,8 @@ impl Search<'_> {
             if before != Some(self.code_hash) {
                 return self.last_creation(number);
             }
-            // One block may destroy the contract and create the same again, which leaves no gap.
+            // One block may destroy the contract and create it again. The code hashes before and after it are then
+            // equal.
             if self.has_two_transactions(number)?
                 && let Some(found) = self.last_creation(number)?
             {
@@ -129,12 +129,12 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// A contract is removed at the end of a transaction, so that another one has to create it again.
+    /// A contract is removed at the end of a transaction, so only a later transaction can create it again.
     fn has_two_transactions(&self, number: u64) -> Result<bool, Error> {
         Ok(self.blocks.senders(number)?.is_some_and(|senders| senders.len() > 1))
     }
 
-    /// The last creation of the contract in a block. There is none in genesis.
+    /// Returns the last creation of the contract in a block. Genesis has none.
     fn last_creation(&self, number: u64) -> Result<Option<Creation>, Error> {
         if number == 0 {
             return Ok(None);
@@ -142,12 +142,13 @@ impl Search<'_> {
         let stored = StoredBlock::read(&self.call.context.spec, &self.blocks, number)?;
         for mined in stored.txs() {
             let mined = mined?;
-            // The nonce of an account that sends never falls: it creates at an address once.
+            // The nonce of an account that sends transactions never decreases, so it creates a contract at an address
+            // at most once.
             if mined.created() == Some(self.address) {
                 return Ok(Some(Creation { hash: mined.hash, creator: mined.sender }));
             }
         }
-        // Another contract did, which its calls show.
+        // Another contract created it. The calls of the transactions show which one.
         let mut last = None;
         Frames::of_block(&self.replay, &stored, |hash, frames| {
             if let Some(creator) = frames.created(self.address) {

@@ -1,6 +1,6 @@
-//! `ots_`, and one method of `erigon_`: what the explorer Otterscan requests, in
-//! the shapes of its API level 8 (`custom-jsonrpc.md` among its documents). Off unless enabled, because traces cost
-//! what their block cost.
+//! `ots_` and one method of `erigon_`: the requests of the explorer Otterscan, in the formats of its API level 8
+//! (`custom-jsonrpc.md` in its documentation). Disabled by default, because a trace costs as much as the execution of
+//! its block.
 
 mod blocks;
 mod creator;
@@ -12,7 +12,7 @@ use chain::ChainSpec;
 use modules::decorator::has_code as is_code;
 use rpc_eth::{
     eth,
-    method::{Answer, Call, Line, Method, Run, json},
+    method::{Answer, Call, Method, QueueClass, Run, json},
 };
 use rpc_types::{
     block_id::{BlockId, BlockTag},
@@ -21,10 +21,10 @@ use rpc_types::{
 };
 use storage::StateRead;
 
-/// The level of the API that is served in full.
+/// The API level that is completely supported.
 const API_LEVEL: u64 = 8;
-/// Most transactions a page may have. Otterscan asks for 25; a search gives the rest of its last block
-/// beyond them.
+/// Maximum number of transactions of a page. Otterscan requests 25. A search may exceed the page size, because it
+/// completes the last block.
 const MAX_PAGE_TXS: u64 = 1_000;
 
 /// The methods of the namespace.
@@ -32,90 +32,90 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "ots_getApiLevel",
         parameters: &[],
-        help: "The level of the API that is served in full: 8.",
+        help: "The API level that is completely supported: 8.",
         run: Run::Inline(api_level),
     },
     Method {
         name: "ots_hasCode",
         parameters: &["address", "block = latest"],
-        help: "Whether an account has code, at any block.",
+        help: "Whether an account has code after a block.",
         run: Run::Inline(has_code),
     },
     Method {
         name: "ots_getBlockDetails",
         parameters: &["block"],
-        help: "A block without its transactions and bloom, with their number, what it issued (rewards of \
-               proof of work) and the fees its senders paid.",
-        run: Run::Line(Line::Short, blocks::details_by_number),
+        help: "A block without its transactions and its bloom filter, with the number of transactions, the issuance \
+               (rewards of proof of work) and the total fees.",
+        run: Run::Queued(QueueClass::Short, blocks::details_by_number),
     },
     Method {
         name: "ots_getBlockDetailsByHash",
         parameters: &["hash"],
-        help: "As ots_getBlockDetails.",
-        run: Run::Line(Line::Short, blocks::details_by_hash),
+        help: "Like ots_getBlockDetails.",
+        run: Run::Queued(QueueClass::Short, blocks::details_by_hash),
     },
     Method {
         name: "ots_getBlockTransactions",
         parameters: &["block", "page", "pageSize"],
-        help: "A page of a block's transactions with the first four bytes of their input, and their \
-               receipts without logs. Page 0 is the last of the block; a page has up to 1,000.",
-        run: Run::Line(Line::Short, blocks::transactions),
+        help: "A page of the transactions of a block, with the first four bytes of their input, and their receipts \
+               without logs. Page 0 contains the last transactions of the block. A page has at most 1,000.",
+        run: Run::Queued(QueueClass::Short, blocks::transactions),
     },
     Method {
         name: "ots_searchTransactionsBefore",
         parameters: &["address", "bound", "pageSize"],
-        help: "The newest transactions before a block (0: of all) that the address sent, that were sent to \
-               it, or that created it, newest first and up to 1,000, with their receipts; those of the last \
-               block come all. Calls inside transactions are not searched.",
-        run: Run::Line(Line::Long, search::before),
+        help: "The newest transactions before a block (0: of all blocks) that the address sent, that were sent to it, \
+               or that created it, with their receipts, newest first. At most 1,000 are returned, but the last block \
+               is always complete. Calls inside transactions are not searched.",
+        run: Run::Queued(QueueClass::Long, search::before),
     },
     Method {
         name: "ots_searchTransactionsAfter",
         parameters: &["address", "bound", "pageSize"],
-        help: "The oldest such transactions after a block (0: of all), newest first.",
-        run: Run::Line(Line::Long, search::after),
+        help: "The oldest such transactions after a block (0: of all blocks), newest first.",
+        run: Run::Queued(QueueClass::Long, search::after),
     },
     Method {
         name: "ots_getTransactionBySenderAndNonce",
         parameters: &["address", "nonce"],
-        help: "The hash of the mined transaction of a sender with this nonce.",
-        run: Run::Line(Line::Short, search::hash_by_sender_and_nonce),
+        help: "The hash of the mined transaction with this sender and nonce.",
+        run: Run::Queued(QueueClass::Short, search::hash_by_sender_and_nonce),
     },
     Method {
         name: "ots_getContractCreator",
         parameters: &["address"],
-        help: "The transaction in which the contract that is there now was created, and who created it: an \
-               account or another contract. Null for what genesis has, and for accounts that delegate (EIP-7702).",
-        run: Run::Line(Line::Long, creator::contract_creator),
+        help: "The transaction that created the contract which exists at the address now, and its creator: an account \
+               or another contract. Null for contracts in genesis, and for accounts that delegate (EIP-7702).",
+        run: Run::Queued(QueueClass::Long, creator::contract_creator),
     },
     Method {
         name: "ots_traceTransaction",
         parameters: &["hash"],
         help: "The calls of a mined transaction in order, each with its depth.",
-        run: Run::Line(Line::Long, trace::calls),
+        run: Run::Queued(QueueClass::Long, trace::calls),
     },
     Method {
         name: "ots_getInternalOperations",
         parameters: &["hash"],
-        help: "The transfers of ether (0), self-destructs (1) and creations (2, 3: CREATE2) inside a mined \
+        help: "The transfers of ether (0), self-destructs (1) and creations (2; with CREATE2: 3) inside a mined \
                transaction, without those that were reverted.",
-        run: Run::Line(Line::Long, trace::internal_operations),
+        run: Run::Queued(QueueClass::Long, trace::internal_operations),
     },
     Method {
         name: "ots_getTransactionError",
         parameters: &["hash"],
-        help: "What a mined transaction that failed returned; 0x of one that succeeded.",
-        run: Run::Line(Line::Long, trace::error),
+        help: "The return data of a mined transaction that failed, or 0x if it succeeded.",
+        run: Run::Queued(QueueClass::Long, trace::error),
     },
     Method {
         name: "erigon_getHeaderByNumber",
         parameters: &["block"],
-        help: "As eth_getHeaderByNumber; by this Otterscan knows a node it can use.",
+        help: "Like eth_getHeaderByNumber. Otterscan calls it to detect a supported node.",
         run: Run::Inline(header_by_number),
     },
 ];
 
-/// A block by tag or number, which may be a plain one.
+/// A block by tag or number. The number may be a JSON number.
 struct Block(BlockTag);
 
 impl Param for Block {
@@ -127,7 +127,7 @@ impl Param for Block {
     }
 }
 
-/// The size of a page: as asked, within bounds.
+/// Checks the size of a page.
 fn page_size(Number(size): Number) -> Result<usize, Error> {
     match size {
         1..=MAX_PAGE_TXS => Ok(size as usize),

@@ -1,9 +1,9 @@
-//! Transactions by who takes part in them.
+//! Searches for the transactions of an address.
 
 use super::{Block, page_size};
 use alloy_primitives::Address;
 use rpc_eth::{
-    eth::{ReceiptPlaces, receipts_of},
+    eth::{ReceiptContexts, receipts_of},
     method::{Answer, Call, json},
 };
 use rpc_types::{
@@ -22,13 +22,13 @@ use state::parties::{Direction, Found, Search, Step};
 struct Page {
     txs: Vec<TransactionObject>,
     receipts: Vec<Value>,
-    /// Nothing is newer.
+    /// There are no newer transactions.
     first_page: bool,
-    /// Nothing is older.
+    /// There are no older transactions.
     last_page: bool,
 }
 
-/// What a search is asked.
+/// The parameters of a search.
 struct Query {
     address: Address,
     block: Option<u64>,
@@ -40,7 +40,7 @@ impl Query {
         let mut arguments = call.arguments()?;
         let address = arguments.required()?;
         let Block(tag) = arguments.required()?;
-        // Zero stands for either end.
+        // Zero means the newest block in one direction and the oldest one in the other.
         let block = match tag {
             BlockTag::Number(0) => None,
             tag => Some(tag.number(&call.view)),
@@ -70,14 +70,14 @@ pub(super) fn after(call: &Call) -> Answer {
     json(&page)
 }
 
-/// A page in the order of the search, and whether nothing comes after it.
+/// Returns a page in the order of the search, and whether nothing follows it.
 fn search(
     call: &Call,
     query: &Query,
     from: u64,
     direction: Direction,
 ) -> Result<(Page, bool), Error> {
-    let time = call.services.limits.logs_time;
+    let time = call.services.limits.logs_timeout;
     let deadline = call.interrupt.within(time);
     let go_on = || !deadline.passed();
     let mut search = Search::new(&call.context.spec, &call.view, query.address, from, direction)?;
@@ -86,12 +86,13 @@ fn search(
         match search.next(go_on)? {
             Step::Found(found) => add(call, &mut page, &found, direction, &mut bytes)?,
             Step::End => return Ok((page, true)),
-            // What there is lets the caller go on behind it.
+            // The caller can continue after a partial page.
             Step::GivenUp if !page.txs.is_empty() => return Ok((page, false)),
             Step::GivenUp => return Err(Error::timed_out("search", time)),
         }
     }
-    // A page is the last one if no block after it has any. When the time is over there may be one.
+    // A page is the last one if no further block has a transaction. After a timeout this is unknown, and the page
+    // does not count as the last one.
     let is_last = matches!(search.next(go_on)?, Step::End);
     Ok((page, is_last))
 }
@@ -106,7 +107,7 @@ fn add(
 ) -> Result<(), Error> {
     let Found { block: stored, indices } = found;
     let receipts = receipts_of(&call.view.blocks()?, stored)?;
-    let mut places = ReceiptPlaces::of(call, &stored.block);
+    let mut places = ReceiptContexts::of(call, &stored.block);
     let places: Vec<_> = receipts.iter().map(|receipt| places.next(receipt)).collect();
     let ordered: Box<dyn Iterator<Item = &usize>> = match direction {
         Direction::Older => Box::new(indices.iter().rev()),
@@ -117,9 +118,9 @@ fn add(
         let receipt = &receipts[index];
         let logs = receipt.logs.iter().map(|log| log.data.data.len() + OBJECT_BYTES);
         *bytes += mined.raw.len() + logs.sum::<usize>() + OBJECT_BYTES;
-        // Hex doubles them.
-        if 2 * *bytes > call.services.limits.bytes {
-            return Err(Error::too_large("page", call.services.limits.bytes));
+        // The result contains the bytes as hex, which doubles their length.
+        if 2 * *bytes > call.services.limits.max_response_bytes {
+            return Err(Error::too_large("page", call.services.limits.max_response_bytes));
         }
         let object = ReceiptObject::new(&mined, receipt, places[index]);
         let mut object = serde_json::to_value(object).map_err(Error::internal)?;
@@ -130,7 +131,8 @@ fn add(
     Ok(())
 }
 
-/// Bytes of a transaction and its receipt, or of a log, without their data; halved as data is.
+/// Approximate length of a transaction with its receipt, or of a log, without data. It is half of the length in the
+/// result, because the data is counted before it is converted to hex.
 const OBJECT_BYTES: usize = 1024;
 
 pub(super) fn hash_by_sender_and_nonce(call: &Call) -> Answer {

@@ -1,4 +1,4 @@
-//! What happened inside a transaction, from the frames of the call tracer.
+//! The calls inside a transaction, from the frames of the call tracer.
 
 use crate::replay::Replay;
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -12,19 +12,19 @@ use serde::Serialize;
 use state::stored::{StoredBlock, locate};
 use std::ops::ControlFlow;
 
-/// The calls of a transaction, the first one being the transaction itself.
+/// The calls of a transaction. The root is the transaction itself.
 pub(super) struct Frames(CallFrame);
 
-/// A frame in the order of its call.
+/// A call frame with its depth.
 struct Frame<'a> {
     frame: &'a CallFrame,
     depth: u32,
-    /// It or a call around it came to nothing.
+    /// The frame, or a frame that contains it, was reverted.
     undone: bool,
 }
 
 impl Frames {
-    /// Those of a mined transaction.
+    /// Traces a mined transaction.
     fn of_transaction(call: &Call) -> Result<Option<Self>, Error> {
         let hash: B256 = call.arguments()?.required()?;
         let Some((stored, index)) = locate(&call.context.spec, &call.view, hash)? else {
@@ -34,25 +34,25 @@ impl Frames {
         Self::of_trace(trace).map(Some)
     }
 
-    /// Those of each transaction of a block, until `take` breaks off.
+    /// Traces each transaction of a block, until `take` returns `Break`.
     pub(super) fn of_block(
         replay: &Replay<'_>,
         stored: &StoredBlock,
         mut take: impl FnMut(B256, &Self) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        replay.block(stored, call_tracer(), .., |place, trace| {
-            Ok(take(place.hash, &Self::of_trace(trace)?))
+        replay.block(stored, call_tracer(), .., |position, trace| {
+            Ok(take(position.hash, &Self::of_trace(trace)?))
         })
     }
 
     fn of_trace(trace: GethTrace) -> Result<Self, Error> {
         match trace {
             GethTrace::CallTracer(frame) => Ok(Self(frame)),
-            _ => Err(Error::internal("the call tracer gave no call")),
+            _ => Err(Error::internal("the call tracer returned no call frame")),
         }
     }
 
-    /// All frames, each before the calls it made.
+    /// Returns all frames, each before the calls that it made.
     fn in_order(&self) -> Vec<Frame<'_>> {
         let mut ordered = Vec::new();
         let mut waiting = vec![Frame { frame: &self.0, depth: 0, undone: self.0.error.is_some() }];
@@ -67,7 +67,7 @@ impl Frames {
         ordered
     }
 
-    /// Who created this address inside the transaction.
+    /// Returns the account that created this address inside the transaction.
     pub(super) fn created(&self, address: Address) -> Option<Address> {
         let creates = |Frame { frame, undone, .. }: &Frame<'_>| {
             !undone && frame.to == Some(address) && matches!(&*frame.typ, "CREATE" | "CREATE2")
@@ -82,7 +82,7 @@ fn call_tracer() -> GethTracer {
     GethTracer(options)
 }
 
-/// A call as `ots_traceTransaction` shows it.
+/// A call in the format of `ots_traceTransaction`.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(rename = "type")]
@@ -102,7 +102,7 @@ pub(super) fn calls(call: &Call) -> Answer {
         kind: &frame.typ,
         depth: *depth,
         from: frame.from,
-        // A creation that came to nothing has no address.
+        // A creation that failed has no address.
         to: frame.to.unwrap_or_default(),
         value: frame.value.filter(|_| has_value(&frame.typ)),
         input: &frame.input,
@@ -111,12 +111,12 @@ pub(super) fn calls(call: &Call) -> Answer {
     json(&entries.collect::<Vec<_>>())
 }
 
-/// Whether a call of this kind moves ether of its own.
+/// Returns whether a call of this type transfers ether.
 fn has_value(kind: &str) -> bool {
     !matches!(kind, "DELEGATECALL" | "STATICCALL")
 }
 
-/// An operation as `ots_getInternalOperations` shows it.
+/// An operation in the format of `ots_getInternalOperations`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Operation {
     #[serde(rename = "type")]

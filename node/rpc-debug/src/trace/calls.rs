@@ -1,14 +1,14 @@
-//! Traces of transactions that were never mined.
+//! Traces of transactions that are not mined.
 
-use super::Kinds;
-use crate::replay::{Rows, text, trace_error};
+use super::TraceTypes;
+use crate::replay::{TraceList, trace_error, trace_json};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Bytes;
 use chain::ChainSpec;
 use evm::{Call as Execution, ParityTracer};
 use rpc_eth::recover::recover;
 use rpc_eth::{
-    eth::{GivenOverrides, MAX_CALLS, Request, gas_cap, on_block_with, on_state},
+    eth::{CallOverrides, MAX_CALLS, Request, gas_cap, on_block_with, on_state},
     method::{Answer, Call},
 };
 use rpc_types::{block_id::BlockId, error::Error, params::Param};
@@ -18,30 +18,30 @@ use transactions::{is_blob_tx, without_blobs};
 pub(super) fn call(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let request = arguments.required()?;
-    let Kinds(tracer) = arguments.required()?;
+    let TraceTypes(tracer) = arguments.required()?;
     let id = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    let overrides = GivenOverrides::next(&mut arguments)?;
+    let overrides = CallOverrides::next(&mut arguments)?;
     let trace = on_block_with(call, request, id, overrides, |site, execution| {
         let trace = site.trace(execution, &tracer, gas_cap(call));
         trace.map_err(|error| trace_error(error, execution.from))
     })?;
-    text(call, &trace)
+    trace_json(call, &trace)
 }
 
-/// Calls with the traces that are wanted of each.
+/// Calls, each with the types of traces that are requested.
 struct Calls(Vec<(Request, ParityTracer)>);
 
 impl Param for Calls {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let rows: Vec<(&RawValue, &RawValue)> = serde_json::from_str(json)
+        let list: Vec<(&RawValue, &RawValue)> = serde_json::from_str(json)
             .map_err(|_| "not a list of lists of a transaction and trace types".to_owned())?;
-        if rows.len() > MAX_CALLS {
-            return Err(format!("must have at most {MAX_CALLS} calls, got {}", rows.len()));
+        if list.len() > MAX_CALLS {
+            return Err(format!("must have at most {MAX_CALLS} calls, got {}", list.len()));
         }
         let read = |(request, tracer): &(&RawValue, &RawValue)| {
-            Ok((Request::read(request.get(), spec)?, Kinds::read(tracer.get(), spec)?.0))
+            Ok((Request::read(request.get(), spec)?, TraceTypes::read(tracer.get(), spec)?.0))
         };
-        rows.iter().map(read).collect::<Result<_, String>>().map(Self)
+        list.iter().map(read).collect::<Result<_, String>>().map(Self)
     }
 }
 
@@ -52,31 +52,32 @@ pub(super) fn call_many(call: &Call) -> Answer {
     let spec = &call.context.spec;
     let calls = calls.into_iter().map(|(request, tracer)| Ok((request.check(spec)?, tracer)));
     let calls = calls.collect::<Result<Vec<(Execution, _)>, Error>>()?;
-    let mut rows = Rows::new(call);
+    let mut list = TraceList::new(call);
     on_state(call, id, |site| {
         let mut overlay = site.overlay();
         for (execution, tracer) in &calls {
             let (trace, after) = site
                 .trace_on(overlay, execution, tracer, gas_cap(call))
                 .map_err(|error| trace_error(error, execution.from))?;
-            rows.push(&trace)?;
+            list.push(&trace)?;
             overlay = after;
         }
         Ok(())
     })?;
-    Ok(rows.end())
+    Ok(list.end())
 }
 
 pub(super) fn raw_transaction(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let raw: Bytes = arguments.required()?;
-    let Kinds(tracer) = arguments.required()?;
+    let TraceTypes(tracer) = arguments.required()?;
     let id = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let raw = match is_blob_tx(&raw) {
         true => without_blobs(&raw).map_err(|fault| Error::server(fault.to_string()))?,
         false => raw,
     };
-    let tx = recover(&[raw])?.pop().ok_or_else(|| Error::internal("nothing was recovered"))?;
+    let tx =
+        recover(&[raw])?.pop().ok_or_else(|| Error::internal("no transaction was recovered"))?;
     if tx.cosmos.is_some() {
         return Err(Error::server("a Cosmos transaction does not run in the interpreter"));
     }
@@ -87,10 +88,10 @@ pub(super) fn raw_transaction(call: &Call) -> Answer {
     }
     let execution = Execution::of(&tx);
     let trace = on_state(call, id, |site| {
-        // It may have the gas of a block, where a call may not.
+        // A transaction may use the gas limit of a block, even if calls have a lower limit.
         let cap = gas_cap(call).max(site.header.gas_limit);
         let trace = site.trace(&execution, &tracer, cap);
         trace.map_err(|error| trace_error(error, execution.from))
     })?;
-    text(call, &trace)
+    trace_json(call, &trace)
 }

@@ -1,8 +1,8 @@
-//! `trace_filter`: calls of a range of blocks by who makes them and who is called. There is no index of
-//! calls inside transactions, so the blocks are run again.
+//! `trace_filter`: the calls in a range of blocks by sender and receiver. Calls inside transactions are not indexed, so
+//! the blocks are executed again.
 
 use super::mined::traces_of;
-use crate::replay::{Replay, Rows};
+use crate::replay::{Replay, TraceList};
 use alloy_rpc_types_trace::filter::{TraceFilter, TraceFilterMatcher, TraceFilterMode};
 use chain::ChainSpec;
 use rpc_eth::method::{Answer, Call};
@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use state::stored::StoredBlock;
 use std::ops::ControlFlow;
 
-/// What to look for, and where.
+/// The criteria of a search.
 struct Filter {
     first: BlockTag,
     last: BlockTag,
@@ -26,7 +26,7 @@ struct Filter {
     count: u64,
 }
 
-/// The object as given.
+/// The parameter as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Object<'a> {
@@ -83,7 +83,7 @@ pub(super) fn filter(call: &Call) -> Answer {
         return Err(Error::invalid_params("invalid block range params"));
     }
     let (replay, blocks) = (Replay::new(call), call.view.blocks()?);
-    let mut rows = Rows::new(call);
+    let mut list = TraceList::new(call);
     for number in first..=last.min(call.view.number()) {
         if filter.count == 0 {
             break;
@@ -98,7 +98,7 @@ pub(super) fn filter(call: &Call) -> Answer {
                 filter.after = left;
                 return Ok(ControlFlow::Continue(()));
             }
-            rows.push(&trace)?;
+            list.push(&trace)?;
             filter.count -= 1;
             Ok(match filter.count {
                 0 => ControlFlow::Break(()),
@@ -109,5 +109,5 @@ pub(super) fn filter(call: &Call) -> Answer {
             break;
         }
     }
-    Ok(rows.end())
+    Ok(list.end())
 }

@@ -1,8 +1,8 @@
 //! Traces of mined transactions.
 
-use super::Kinds;
+use super::TraceTypes;
 use super::calls_tracer;
-use crate::replay::{Place, Replay, Rows, text};
+use crate::replay::{Replay, TraceList, TxPosition, trace_json};
 use alloy_primitives::{B256, U256};
 use alloy_rpc_types_trace::parity::{
     Action, LocalizedTransactionTrace, RewardAction, RewardType, TraceResultsWithTransactionHash,
@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use state::stored::{StoredBlock, locate};
 use std::ops::ControlFlow;
 
-/// Gives every trace of a block to `take`, until it breaks off.
+/// Passes every trace of a block to `take`, until it returns `Break`.
 pub(super) fn traces_of(
     call: &Call,
     replay: &Replay<'_>,
@@ -28,9 +28,9 @@ pub(super) fn traces_of(
 ) -> Result<ControlFlow<()>, Error> {
     let mut ended = ControlFlow::Continue(());
     if !stored.block.transactions.is_empty() {
-        replay.block(stored, calls_tracer(), .., |place, results| {
+        replay.block(stored, calls_tracer(), .., |position, results| {
             for trace in results.trace {
-                ended = take(placed(stored, place, trace))?;
+                ended = take(localized(stored, position, trace))?;
                 if ended.is_break() {
                     break;
                 }
@@ -46,21 +46,21 @@ pub(super) fn traces_of(
     Ok(ended)
 }
 
-fn placed(
+fn localized(
     stored: &StoredBlock,
-    place: Place,
+    position: TxPosition,
     trace: TransactionTrace,
 ) -> LocalizedTransactionTrace {
     LocalizedTransactionTrace {
         trace,
         block_hash: Some(stored.block.hash),
         block_number: Some(stored.block.header.number),
-        transaction_hash: Some(place.hash),
-        transaction_position: Some(place.index as u64),
+        transaction_hash: Some(position.hash),
+        transaction_position: Some(position.index as u64),
     }
 }
 
-/// What a block of proof of work issued. Genesis issues nothing.
+/// Returns the rewards of a proof-of-work block. Genesis has none.
 fn reward_traces(call: &Call, stored: &StoredBlock) -> Vec<LocalizedTransactionTrace> {
     let block = &stored.block;
     let header = &block.header;
@@ -94,15 +94,15 @@ pub(super) fn block(call: &Call) -> Answer {
     let id: BlockId = call.arguments()?.required()?;
     let Some(number) = call.find_canonical(id)? else { return json(&()) };
     let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
-    let mut rows = Rows::new(call);
+    let mut list = TraceList::new(call);
     let _ended = traces_of(call, &Replay::new(call), &stored, |trace| {
-        rows.push(&trace)?;
+        list.push(&trace)?;
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(rows.end())
+    Ok(list.end())
 }
 
-/// The traces of a mined transaction.
+/// Returns the traces of a mined transaction.
 fn of_transaction(
     call: &Call,
     hash: B256,
@@ -111,21 +111,21 @@ fn of_transaction(
         return Ok(None);
     };
     let results = Replay::new(call).transaction(&stored, index, calls_tracer())?;
-    // A Cosmos transaction has several hashes; the one asked for is shown.
-    let place = Place { index, hash };
-    let traces = results.trace.into_iter().map(|trace| placed(&stored, place, trace));
+    // A Cosmos transaction has several hashes. The result contains the one of the request.
+    let position = TxPosition { index, hash };
+    let traces = results.trace.into_iter().map(|trace| localized(&stored, position, trace));
     Ok(Some(traces.collect()))
 }
 
 pub(super) fn transaction(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     let Some(traces) = of_transaction(call, hash)? else { return json(&()) };
-    let mut rows = Rows::new(call);
-    traces.iter().try_for_each(|trace| rows.push(trace))?;
-    Ok(rows.end())
+    let mut list = TraceList::new(call);
+    traces.iter().try_for_each(|trace| list.push(trace))?;
+    Ok(list.end())
 }
 
-/// Where a call is among those of its transaction: indices as numbers or quantities.
+/// The position of a call in its transaction, as a list of numbers or quantities.
 struct TraceAddress(Vec<usize>);
 
 impl Param for TraceAddress {
@@ -151,26 +151,26 @@ pub(super) fn get(call: &Call) -> Answer {
 pub(super) fn replay_transaction(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let hash: B256 = arguments.required()?;
-    let Kinds(tracer) = arguments.required()?;
+    let TraceTypes(tracer) = arguments.required()?;
     let Some((stored, index)) = locate(&call.context.spec, &call.view, hash)? else {
         return Err(Error::server("transaction not found"));
     };
-    text(call, &Replay::new(call).transaction(&stored, index, tracer)?)
+    trace_json(call, &Replay::new(call).transaction(&stored, index, tracer)?)
 }
 
 pub(super) fn replay_block(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let id: BlockId = arguments.required()?;
-    let Kinds(tracer) = arguments.required()?;
+    let TraceTypes(tracer) = arguments.required()?;
     let Some(number) = call.find_canonical(id)? else { return json(&()) };
     let stored = StoredBlock::read(&call.context.spec, &call.view.blocks()?, number)?;
-    let mut rows = Rows::new(call);
+    let mut list = TraceList::new(call);
     if !stored.block.transactions.is_empty() {
-        Replay::new(call).block(&stored, tracer, .., |place, full_trace| {
-            let transaction_hash = place.hash;
-            rows.push(&TraceResultsWithTransactionHash { full_trace, transaction_hash })?;
+        Replay::new(call).block(&stored, tracer, .., |position, full_trace| {
+            let transaction_hash = position.hash;
+            list.push(&TraceResultsWithTransactionHash { full_trace, transaction_hash })?;
             Ok(ControlFlow::Continue(()))
         })?;
     }
-    Ok(rows.end())
+    Ok(list.end())
 }

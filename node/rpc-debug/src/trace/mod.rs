@@ -1,6 +1,6 @@
-//! `trace_`: calls, instructions and changes to the state of transactions, in the shapes of OpenEthereum's
-//! trace module, which Erigon, Nethermind and reth serve too. Off unless enabled, because a trace costs what
-//! its block cost, and more.
+//! `trace_`: the calls, instructions and state changes of transactions, in the formats of OpenEthereum's trace module,
+//! which Erigon, Nethermind and reth support too. Disabled by default, because a trace costs at least as much as the
+//! execution of its block.
 
 mod calls;
 mod filter;
@@ -10,7 +10,7 @@ use alloy_primitives::map::HashSet;
 use alloy_rpc_types_trace::parity::TraceType;
 use chain::ChainSpec;
 use evm::ParityTracer;
-use rpc_eth::method::{Line, Method, Run};
+use rpc_eth::method::{Method, QueueClass, Run};
 use rpc_types::params::Param;
 
 const TYPES: &str = "types";
@@ -21,84 +21,84 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "trace_block",
         parameters: &["block"],
-        help: "Every call, creation and self-destruct of a block's transactions, and the rewards of \
-               proof of work. Null for a block that is not there.",
-        run: Run::Line(Line::Long, mined::block),
+        help: "Every call, creation and self-destruct of the transactions of a block, and the rewards of proof of \
+               work. Null if the block does not exist.",
+        run: Run::Queued(QueueClass::Long, mined::block),
     },
     Method {
         name: "trace_transaction",
         parameters: &["hash"],
-        help: "Those of a mined transaction. Null for one that is not there.",
-        run: Run::Line(Line::Long, mined::transaction),
+        help: "Every call, creation and self-destruct of a mined transaction. Null if it does not exist.",
+        run: Run::Queued(QueueClass::Long, mined::transaction),
     },
     Method {
         name: "trace_get",
         parameters: &["hash", "traceAddress"],
-        help: "The one of them at a position: the indices on the way to it, none for the transaction \
-               itself.",
-        run: Run::Line(Line::Long, mined::get),
+        help: "One trace of a mined transaction. Its position is the list of the indices of the calls that lead to \
+               it. An empty list selects the transaction itself.",
+        run: Run::Queued(QueueClass::Long, mined::get),
     },
     Method {
         name: "trace_filter",
         parameters: &["filter"],
-        help: "Those of a range of blocks (fromBlock = earliest, toBlock = latest) by fromAddress and \
-               toAddress, which may be lists; mode `union` takes what fits either. `after` are left out \
-               first, `count` given at most. The blocks are run again: a wide range takes long, up to \
-               json-rpc.trace-timeout-ms.",
-        run: Run::Line(Line::Long, filter::filter),
+        help: "The traces in a range of blocks (fromBlock = earliest, toBlock = latest) by fromAddress and toAddress, \
+               which may be lists. Mode `union` selects traces that match either of them. The first `after` traces are \
+               skipped, and at most `count` are returned. The blocks are executed again, so a wide range takes long, \
+               up to json-rpc.trace-timeout-ms.",
+        run: Run::Queued(QueueClass::Long, filter::filter),
     },
     Method {
         name: "trace_replayTransaction",
         parameters: &["hash", TYPES],
-        help: "A mined transaction run again for a list of `trace`, `vmTrace` and `stateDiff`. A Cosmos \
-               transaction has no vmTrace and no stateDiff.",
-        run: Run::Line(Line::Long, mined::replay_transaction),
+        help: "Executes a mined transaction again and returns the listed types of traces: `trace`, `vmTrace` and \
+               `stateDiff`. A Cosmos transaction has no vmTrace and no stateDiff.",
+        run: Run::Queued(QueueClass::Long, mined::replay_transaction),
     },
     Method {
         name: "trace_replayBlockTransactions",
         parameters: &["block", TYPES],
-        help: "Every transaction of a block likewise. Null for a block that is not there.",
-        run: Run::Line(Line::Long, mined::replay_block),
+        help: "Like trace_replayTransaction, for every transaction of a block. Null if the block does not exist.",
+        run: Run::Queued(QueueClass::Long, mined::replay_block),
     },
     Method {
         name: "trace_call",
         parameters: &["transaction", TYPES, BLOCK, "stateOverrides = {}", "blockOverrides = {}"],
-        help: "A call, as eth_call runs it.",
-        run: Run::Line(Line::Long, calls::call),
+        help: "The traces of a call. The call is executed as by eth_call.",
+        run: Run::Queued(QueueClass::Long, calls::call),
     },
     Method {
         name: "trace_callMany",
         parameters: &["calls", BLOCK],
-        help: "Calls one after another, each a list of transaction and types, on the state that those \
-               before it left.",
-        run: Run::Line(Line::Long, calls::call_many),
+        help: "The traces of several calls, each of which is a list of a transaction and types of traces. Each call is \
+               executed on the state after the previous one.",
+        run: Run::Queued(QueueClass::Long, calls::call_many),
     },
     Method {
         name: "trace_rawTransaction",
         parameters: &["data", TYPES, BLOCK],
-        help: "What a signed transaction would do on the state after a block. Its nonce is taken for its \
-               sender's next.",
-        run: Run::Line(Line::Long, calls::raw_transaction),
+        help: "The traces of a signed transaction that is executed on the state after a block. Its nonce is assumed \
+               to be the next one of its sender.",
+        run: Run::Queued(QueueClass::Long, calls::raw_transaction),
     },
 ];
 
-/// Which traces are wanted, in words.
-const KINDS: [(&str, TraceType); 3] = [
+/// The types of traces by name.
+const TRACE_TYPES: [(&str, TraceType); 3] = [
     ("trace", TraceType::Trace),
     ("vmTrace", TraceType::VmTrace),
     ("stateDiff", TraceType::StateDiff),
 ];
 
-/// The traces that a parameter names.
+/// The parameter with the types of traces.
 #[derive(Debug)]
-struct Kinds(ParityTracer);
+struct TraceTypes(ParityTracer);
 
-impl Param for Kinds {
+impl Param for TraceTypes {
     fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
         let words: Vec<String> =
             serde_json::from_str(json).map_err(|_| "not a list of strings".to_owned())?;
         let kind = |word: &String| {
-            let known = KINDS.iter().find(|(name, _)| name == word).map(|(_, kind)| *kind);
+            let known = TRACE_TYPES.iter().find(|(name, _)| name == word).map(|(_, kind)| *kind);
             known.ok_or_else(|| format!("no trace type {word:?}: trace, vmTrace or stateDiff"))
         };
         words
@@ -109,7 +109,7 @@ impl Param for Kinds {
     }
 }
 
-/// Calls only.
+/// Returns a tracer that records calls only.
 fn calls_tracer() -> ParityTracer {
     ParityTracer(HashSet::from_iter([TraceType::Trace]))
 }

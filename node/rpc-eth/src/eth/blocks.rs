@@ -1,8 +1,8 @@
-//! Blocks and the receipts in them.
+//! Blocks, ommers and receipts.
 
 use crate::{
-    method::{Answer, Call, put},
-    services::Question,
+    method::{Answer, Call, write_json},
+    services::ResponseKey,
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U64};
@@ -15,7 +15,7 @@ use rpc_types::{
     block_id::{BlockId, BlockTag},
     error::Error,
     object::{
-        BlockObject, HeaderObject, ReceiptObject, ReceiptPlace, TransactionObject, Transactions,
+        BlockObject, HeaderObject, ReceiptContext, ReceiptObject, TransactionObject, Transactions,
     },
     text::Json,
 };
@@ -25,122 +25,127 @@ use storage::{ChainReader, StoredReceipt};
 
 pub(super) fn block_number(call: &Call) -> Answer {
     call.no_arguments()?;
-    put(&U64::from(call.view.number()))
+    write_json(&U64::from(call.view.number()))
 }
 
-/// Bytes of a body that is shaped where the socket is served: a hundred transfers or so, a tenth of
-/// a millisecond. Larger ones wait in the line.
-const BODY_AT_ONCE: usize = 16 * 1024;
+/// Maximum length of a body that is converted inline. This is about 100 transfers, and takes about 0.1 ms. Calls for
+/// larger ones are queued.
+const MAX_INLINE_BODY_BYTES: usize = 16 * 1024;
 
-/// What is asked about a whole block.
-enum Whole {
+/// A request for a whole block.
+enum BlockRequest {
     Block { full: bool },
     Receipts,
 }
 
-impl Whole {
-    fn question(&self, number: u64) -> Question {
+impl BlockRequest {
+    fn key(&self, number: u64) -> ResponseKey {
         match self {
-            Self::Block { full } => Question::Block(number, *full),
-            Self::Receipts => Question::Receipts(number),
+            Self::Block { full } => ResponseKey::Block(number, *full),
+            Self::Receipts => ResponseKey::Receipts(number),
         }
     }
 }
 
-fn read_by_number(call: &Call) -> Result<(BlockId, Whole), Error> {
+fn read_by_number(call: &Call) -> Result<(BlockId, BlockRequest), Error> {
     let mut arguments = call.arguments()?;
     let tag: BlockTag = arguments.required()?;
-    Ok((BlockId::Tag(tag), Whole::Block { full: arguments.nullable()? }))
+    Ok((BlockId::Tag(tag), BlockRequest::Block { full: arguments.nullable()? }))
 }
 
-fn read_by_hash(call: &Call) -> Result<(BlockId, Whole), Error> {
+fn read_by_hash(call: &Call) -> Result<(BlockId, BlockRequest), Error> {
     let mut arguments = call.arguments()?;
     let hash: B256 = arguments.required()?;
-    Ok((BlockId::Hash(hash), Whole::Block { full: arguments.nullable()? }))
+    Ok((BlockId::Hash(hash), BlockRequest::Block { full: arguments.nullable()? }))
 }
 
-fn read_receipts(call: &Call) -> Result<(BlockId, Whole), Error> {
-    Ok((call.arguments()?.required()?, Whole::Receipts))
+fn read_receipts(call: &Call) -> Result<(BlockId, BlockRequest), Error> {
+    Ok((call.arguments()?.required()?, BlockRequest::Receipts))
 }
 
-pub(super) fn block_by_number_at_once(call: &Call) -> Result<Option<Json>, Error> {
-    whole_at_once(call, read_by_number(call)?)
+pub(super) fn block_by_number_inline(call: &Call) -> Result<Option<Json>, Error> {
+    whole_block_inline(call, read_by_number(call)?)
 }
 
 pub(super) fn block_by_number(call: &Call) -> Answer {
-    whole(call, read_by_number(call)?)
+    whole_block(call, read_by_number(call)?)
 }
 
-pub(super) fn block_by_hash_at_once(call: &Call) -> Result<Option<Json>, Error> {
-    whole_at_once(call, read_by_hash(call)?)
+pub(super) fn block_by_hash_inline(call: &Call) -> Result<Option<Json>, Error> {
+    whole_block_inline(call, read_by_hash(call)?)
 }
 
 pub(super) fn block_by_hash(call: &Call) -> Answer {
-    whole(call, read_by_hash(call)?)
+    whole_block(call, read_by_hash(call)?)
 }
 
-pub(super) fn block_receipts_at_once(call: &Call) -> Result<Option<Json>, Error> {
-    whole_at_once(call, read_receipts(call)?)
+pub(super) fn block_receipts_inline(call: &Call) -> Result<Option<Json>, Error> {
+    whole_block_inline(call, read_receipts(call)?)
 }
 
 pub(super) fn block_receipts(call: &Call) -> Answer {
-    whole(call, read_receipts(call)?)
+    whole_block(call, read_receipts(call)?)
 }
 
-/// The answer about a block, if it is known or the block is small.
-fn whole_at_once(call: &Call, (id, what): (BlockId, Whole)) -> Result<Option<Json>, Error> {
+/// Returns the response if it is cached or the block is small.
+fn whole_block_inline(
+    call: &Call,
+    (id, what): (BlockId, BlockRequest),
+) -> Result<Option<Json>, Error> {
     if id.is_pending() {
-        // It may be large, and its answers are not cached.
+        // The block may be large, and responses about the pending block are not cached.
         return call.pending(PendingDetail::Roots).map(|_| None);
     }
     let Some(number) = call.find(id)? else { return null().map(Some) };
-    if let Some(answer) = call.services.answers.get(&what.question(number)) {
+    if let Some(answer) = call.services.responses.get(&what.key(number)) {
         return Ok(Some(answer));
     }
     let blocks = call.view.blocks()?;
     let bytes = match what {
-        Whole::Block { .. } => blocks.body_bytes(number)?,
-        Whole::Receipts => blocks.receipts_bytes(number)?,
+        BlockRequest::Block { .. } => blocks.body_bytes(number)?,
+        BlockRequest::Receipts => blocks.receipts_bytes(number)?,
     };
-    if bytes > BODY_AT_ONCE {
+    if bytes > MAX_INLINE_BODY_BYTES {
         return Ok(None);
     }
-    shape(call, &blocks, number, &what).map(Some)
+    serialise(call, &blocks, number, &what).map(Some)
 }
 
-/// The answer about a block.
-fn whole(call: &Call, (id, what): (BlockId, Whole)) -> Answer {
+/// Returns the response about a block.
+fn whole_block(call: &Call, (id, what): (BlockId, BlockRequest)) -> Answer {
     if id.is_pending() {
-        return shape_pending(call, &what);
+        return serialise_pending(call, &what);
     }
     let Some(number) = call.find(id)? else { return null() };
-    shape(call, &call.view.blocks()?, number, &what)
+    serialise(call, &call.view.blocks()?, number, &what)
 }
 
-fn shape(call: &Call, blocks: &ChainReader, number: u64, what: &Whole) -> Answer {
+fn serialise(call: &Call, blocks: &ChainReader, number: u64, what: &BlockRequest) -> Answer {
     let stored = StoredBlock::read(&call.context.spec, blocks, number)?;
     let answer = match what {
-        Whole::Block { full } => {
-            Json::put(&BlockObject::new(&stored.block, transactions(&stored, *full)?))
+        BlockRequest::Block { full } => {
+            Json::write(&BlockObject::new(&stored.block, transactions(&stored, *full)?))
         }
-        Whole::Receipts => receipts(call, blocks, &stored)?,
+        BlockRequest::Receipts => receipts(call, blocks, &stored)?,
     };
-    Ok(call.services.answers.keep(what.question(number), answer))
+    Ok(call.services.responses.insert(what.key(number), answer))
 }
 
-/// As [`shape`], for the pending block.
-fn shape_pending(call: &Call, what: &Whole) -> Answer {
+/// Like [`serialise`], for the pending block.
+fn serialise_pending(call: &Call, what: &BlockRequest) -> Answer {
     let pending = call.pending(PendingDetail::Roots)?;
     let stored = pending.stored();
     match what {
-        Whole::Block { full } => {
-            put(&BlockObject::new(&stored.block, transactions(stored, *full)?).pending())
+        BlockRequest::Block { full } => {
+            write_json(&BlockObject::new(&stored.block, transactions(stored, *full)?).pending())
         }
-        Whole::Receipts => put(&receipt_objects(&call.context.spec, stored, pending.receipts())?),
+        BlockRequest::Receipts => {
+            write_json(&receipt_objects(&call.context.spec, stored, pending.receipts())?)
+        }
     }
 }
 
-/// The transactions of a block: hashes, or all of each.
+/// Returns the transactions of a block as hashes or objects.
 fn transactions(stored: &StoredBlock, full: bool) -> Result<Transactions, Error> {
     if !full {
         return Ok(Transactions::Hashes(stored.tx_hashes()));
@@ -169,7 +174,7 @@ fn transaction_count(call: &Call, id: BlockId) -> Answer {
         Some(pending) => pending.stored().block.transactions.len(),
         None => call.view.blocks()?.tx_count(number)?,
     };
-    put(&U64::from(count))
+    write_json(&U64::from(count))
 }
 
 pub(super) fn uncle_count_by_number(call: &Call) -> Answer {
@@ -182,7 +187,7 @@ pub(super) fn uncle_count_by_hash(call: &Call) -> Answer {
     uncle_count(call, BlockId::Hash(hash))
 }
 
-/// The ommers of a block.
+/// Decodes the ommers of a block.
 fn ommers(call: &Call, number: u64) -> Result<Vec<Header>, Error> {
     match &call.pending {
         Some(pending) => Ok(pending.stored().block.ommers.clone()),
@@ -192,15 +197,15 @@ fn ommers(call: &Call, number: u64) -> Result<Vec<Header>, Error> {
 
 fn uncle_count(call: &Call, id: BlockId) -> Answer {
     let Some(number) = call.find(id)? else { return null() };
-    put(&U64::from(ommers(call, number)?.len()))
+    write_json(&U64::from(ommers(call, number)?.len()))
 }
 
 fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
     let receipts = receipts_of(blocks, stored)?;
-    put(&receipt_objects(&call.context.spec, stored, &receipts)?)
+    write_json(&receipt_objects(&call.context.spec, stored, &receipts)?)
 }
 
-/// What is done with the receipts of one block as `eth_getBlockReceipts` has them.
+/// Passes the receipts of a block in the format of `eth_getBlockReceipts` to a function.
 pub fn with_receipts<T>(
     view: &View,
     spec: &ChainSpec,
@@ -213,21 +218,21 @@ pub fn with_receipts<T>(
     Ok(with(&receipt_objects(spec, &stored, &receipts)?))
 }
 
-/// Shapes the receipts of a block.
+/// Creates the objects of the receipts of a block.
 fn receipt_objects<'a>(
     spec: &ChainSpec,
     stored: &StoredBlock,
     receipts: &'a [StoredReceipt],
 ) -> Result<Vec<ReceiptObject<'a>>, Error> {
-    let mut places = ReceiptPlaces::new(spec, &stored.block);
+    let mut contexts = ReceiptContexts::new(spec, &stored.block);
     let shaped = stored.txs().zip(receipts).map(|(tx, receipt)| {
-        let place = places.next(receipt);
-        Ok(ReceiptObject::new(&tx?, receipt, place))
+        let context = contexts.next(receipt);
+        Ok(ReceiptObject::new(&tx?, receipt, context))
     });
     shaped.collect()
 }
 
-/// The receipts of a stored block, one a transaction.
+/// Returns the receipts of a stored block, one for each transaction.
 pub fn receipts_of(
     blocks: &ChainReader,
     stored: &StoredBlock,
@@ -237,16 +242,16 @@ pub fn receipts_of(
     if receipts.len() == stored.block.transactions.len() {
         Ok(receipts)
     } else {
-        Err(Error::internal(format_args!("block {number} lacks receipts")))
+        Err(Error::internal(format_args!("the receipts of block {number} are incomplete")))
     }
 }
 
-/// The places of a block's receipts, one after another.
+/// The contexts of the receipts of a block, in order.
 #[derive(Debug)]
-pub struct ReceiptPlaces(ReceiptPlace);
+pub struct ReceiptContexts(ReceiptContext);
 
-impl ReceiptPlaces {
-    /// From the first receipt of a block on.
+impl ReceiptContexts {
+    /// Starts at the first receipt of a block.
     pub fn of(call: &Call, block: &Block) -> Self {
         Self::new(&call.context.spec, block)
     }
@@ -256,30 +261,31 @@ impl ReceiptPlaces {
         let params = spec.blob_params(header.timestamp);
         let blob_gas_price = params.zip(header.excess_blob_gas);
         let blob_gas_price = blob_gas_price.map(|(params, excess)| params.calc_blob_fee(excess));
-        Self(ReceiptPlace { blob_gas_price, ..ReceiptPlace::default() })
+        Self(ReceiptContext { blob_gas_price, ..ReceiptContext::default() })
     }
 
-    /// The place of the next receipt.
-    pub const fn next(&mut self, receipt: &StoredReceipt) -> ReceiptPlace {
-        let place = self.0;
+    /// Returns the context of the next receipt.
+    pub const fn next(&mut self, receipt: &StoredReceipt) -> ReceiptContext {
+        let context = self.0;
         self.0.gas_before = receipt.cumulative_gas_used;
         self.0.logs_before += receipt.logs.len();
-        place
+        context
     }
 }
 
-/// The receipt of one transaction.
+/// Returns the receipt of one transaction.
 pub(super) fn receipt_of(call: &Call, blocks: &ChainReader, tx: &MinedTx<'_>) -> Answer {
     let number = tx.block.header.number;
     let receipts = stored::receipts(blocks, number)?;
     let receipt = receipts.get(tx.index);
-    let receipt =
-        receipt.ok_or_else(|| Error::internal(format_args!("block {number} lacks receipts")))?;
-    let mut places = ReceiptPlaces::of(call, tx.block);
+    let receipt = receipt.ok_or_else(|| {
+        Error::internal(format_args!("the receipts of block {number} are incomplete"))
+    })?;
+    let mut contexts = ReceiptContexts::of(call, tx.block);
     for earlier in &receipts[..tx.index] {
-        places.next(earlier);
+        contexts.next(earlier);
     }
-    put(&ReceiptObject::new(tx, receipt, places.next(receipt)))
+    write_json(&ReceiptObject::new(tx, receipt, contexts.next(receipt)))
 }
 
 pub(super) fn uncle_by_number(call: &Call) -> Answer {
@@ -306,7 +312,7 @@ fn uncle(call: &Call, id: BlockId, index: u64) -> Answer {
         header: ommer.clone(),
         ..Block::default()
     };
-    put(&BlockObject::new(&block, Transactions::Hashes(Vec::new())))
+    write_json(&BlockObject::new(&block, Transactions::Hashes(Vec::new())))
 }
 
 pub(super) fn header_by_number(call: &Call) -> Answer {
@@ -319,13 +325,13 @@ pub(super) fn header_by_hash(call: &Call) -> Answer {
     header(call, BlockId::Hash(hash))
 }
 
-/// The header of a block.
+/// Returns the header of a block.
 pub fn header(call: &Call, id: BlockId) -> Answer {
     if id.is_pending() {
         let block = &call.pending(PendingDetail::Roots)?.stored().block;
-        return put(&HeaderObject::new(block.hash, &block.header).pending());
+        return write_json(&HeaderObject::new(block.hash, &block.header).pending());
     }
     let Some(number) = call.find(id)? else { return null() };
     let (hash, header) = stored::header(&call.view.blocks()?, number)?;
-    put(&HeaderObject::new(hash, &header))
+    write_json(&HeaderObject::new(hash, &header))
 }

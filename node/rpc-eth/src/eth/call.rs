@@ -1,9 +1,9 @@
-//! `eth_call`, `eth_estimateGas` and `eth_createAccessList`: what would happen. Execution is
-//! `execution`'s; here are geth's words for failures.
+//! `eth_call`, `eth_estimateGas` and `eth_createAccessList`. The crate `evm` executes the calls. This module parses the
+//! requests, and formats errors as geth does.
 
-use super::request::{AccountOverrides, GivenOverrides, Request};
+use super::request::{AccountOverrides, CallOverrides, Request};
 use crate::{
-    method::{Answer, Call, json, put},
+    method::{Answer, Call, json, write_json},
     module_state::parameters_after,
 };
 use alloy_consensus::Header;
@@ -22,15 +22,15 @@ use state::stored;
 use state::{StateReader, View};
 use std::time::{Duration, SystemTime};
 
-/// Gas of a call where the settings set no cap, as geth.
+/// Gas limit of a call if the settings have no cap, as in geth.
 const GAS_UNCAPPED: u64 = u64::MAX / 2;
 
-/// The host of a call: hashes of the blocks of a view, and a deadline.
+/// The host of an execution: the hashes of the blocks of a view, and a deadline.
 #[derive(Debug)]
 pub struct CallHost<'a> {
-    /// The view that has the blocks.
+    /// The view that contains the blocks.
     pub view: &'a View,
-    /// When the call is cancelled.
+    /// When the execution is cancelled.
     pub deadline: &'a Deadline,
     /// The caches that executions share.
     pub caches: Option<&'a ExecutionCaches>,
@@ -45,7 +45,7 @@ impl<'a> CallHost<'a> {
 
 impl ExecutionHost for CallHost<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
-        // Few ask, so each gets a reader of its own.
+        // Few calls read block hashes, so each read opens its own reader.
         self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
     }
 
@@ -62,25 +62,25 @@ impl ExecutionHost for CallHost<'_> {
     }
 }
 
-/// Gas that a call may use where the socket is served: a few reads of a token.
-const GAS_AT_ONCE: u64 = 100_000;
-/// How long it may take there.
-const TIME_AT_ONCE: Duration = Duration::from_micros(500);
+/// Maximum gas of an inline call, which suffices for a few reads of a token.
+const MAX_INLINE_GAS: u64 = 100_000;
+/// Maximum duration of an inline call.
+const MAX_INLINE_TIME: Duration = Duration::from_micros(500);
 
-/// Bytes of its parameters: overrides are applied before its time is looked at.
-const BYTES_AT_ONCE: usize = 8 * 1024;
+/// Maximum length of the parameters of an inline call. The overrides are applied before the deadline is checked.
+const MAX_INLINE_PARAMS_BYTES: usize = 8 * 1024;
 
-/// What a call gives that is soon done.
-pub(super) fn call_at_once(call: &Call) -> Result<Option<Json>, Error> {
-    if call.params.len() > BYTES_AT_ONCE {
+/// Executes a call inline, and returns `None` if it is too expensive.
+pub(super) fn call_inline(call: &Call) -> Result<Option<Json>, Error> {
+    if call.params.len() > MAX_INLINE_PARAMS_BYTES {
         return Ok(None);
     }
-    let deadline = call.interrupt.within(TIME_AT_ONCE);
+    let deadline = call.interrupt.within(MAX_INLINE_TIME);
     let done = on_block_until(call, &deadline, |site, execution| {
-        Ok(site.call_with_little(execution, gas_cap(call), GAS_AT_ONCE))
+        Ok(site.call_with_reduced_gas(execution, gas_cap(call), MAX_INLINE_GAS))
     })?;
     match done {
-        Some(CallOutcome::Success(output)) => put(&output).map(Some),
+        Some(CallOutcome::Success(output)) => write_json(&output).map(Some),
         Some(failed) => Err(failure(failed)),
         None => Ok(None),
     }
@@ -99,16 +99,16 @@ pub(super) fn call(call: &Call) -> Answer {
         })
     })?;
     match result.outcome {
-        CallOutcome::Success(output) => put(&output),
+        CallOutcome::Success(output) => write_json(&output),
         failed => Err(failure(failed)),
     }
 }
 
 pub(super) fn estimate_gas(call: &Call) -> Answer {
-    put(&U64::from(on_block(call, |site, execution| estimate(call, site, execution))?))
+    write_json(&U64::from(on_block(call, |site, execution| estimate(call, site, execution))?))
 }
 
-/// The gas of an execution, under the rules of the block that will include it.
+/// Estimates the gas of an execution under the rules of the block that will include it.
 pub(super) fn estimate(
     call: &Call,
     site: &CallSite<'_, StateReader>,
@@ -120,11 +120,11 @@ pub(super) fn estimate(
     gas.map_err(|error| call_error(error, execution.from))
 }
 
-/// The header of the block after the head, if `header` is the head's and another fork starts with that
-/// block. An estimate by the head's own rules would then be refused when it is used.
+/// Returns the header of the block after the head, if `header` is the head and a new fork starts with that block. A
+/// transaction with an estimate by the head's rules could otherwise fail in that block.
 fn first_of_next_fork(call: &Call, header: &Header) -> Option<Header> {
     let (spec, head) = (&call.context.spec, &call.view.head);
-    // The pending block is the next one itself.
+    // The pending block is already the next block.
     if *header != *head.header || call.pending.is_some() {
         return None;
     }
@@ -142,7 +142,7 @@ fn first_of_next_fork(call: &Call, header: &Header) -> Option<Header> {
     })
 }
 
-/// The answer of `eth_createAccessList`.
+/// The result of `eth_createAccessList`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AccessListObject {
@@ -159,14 +159,14 @@ pub(super) fn create_access_list(call: &Call) -> Answer {
     })?;
     let error = match result.outcome {
         CallOutcome::Success(_) => None,
-        // Without its reason, as geth.
+        // As in geth, the error does not contain the revert reason.
         CallOutcome::Revert(_) => Some("execution reverted".to_owned()),
         CallOutcome::Halt(reason) => Some(halt_text(&reason)),
     };
     json(&AccessListObject { access_list, gas_used: U64::from(result.gas_used), error })
 }
 
-/// Runs what the parameters say on the state after the block they name, with their overrides.
+/// Runs a function on the call and the state after the block that the parameters name, with their overrides.
 fn on_block<T>(
     call: &Call,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
@@ -182,16 +182,16 @@ fn on_block_until<T>(
     let mut arguments = call.arguments()?;
     let request: Request = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    let overrides = GivenOverrides::next(&mut arguments)?;
+    let overrides = CallOverrides::next(&mut arguments)?;
     run_request(call, deadline, request, id, overrides, run)
 }
 
-/// Runs a request on the state after a block.
+/// Runs a function on a call and the state after a block.
 pub fn on_block_with<T>(
     call: &Call,
     request: Request,
     id: BlockId,
-    overrides: GivenOverrides,
+    overrides: CallOverrides,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
     run_request(call, &call.call_deadline(), request, id, overrides, run)
@@ -202,10 +202,10 @@ fn run_request<T>(
     deadline: &Deadline,
     request: Request,
     id: BlockId,
-    overrides: GivenOverrides,
+    overrides: CallOverrides,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let GivenOverrides { accounts: AccountOverrides(accounts), block } = overrides;
+    let CallOverrides { accounts: AccountOverrides(accounts), block } = overrides;
     check_overrides(&block)?;
     let execution = request.check(&call.context.spec)?;
     let blob_base_fee = block.blob_base_fee;
@@ -214,13 +214,13 @@ fn run_request<T>(
     run_on(call, deadline, number, &block, |site| run(site, &execution))
 }
 
-/// Refuses what a single call does not see of a block.
+/// Returns an error for overrides that affect more than a single block.
 pub(super) fn check_overrides(block: &BlockOverrides) -> Result<(), Error> {
     let Some(field) = block.beyond_header() else { return Ok(()) };
     Err(Error::server(format!("block override {field:?} is not supported for this RPC method")))
 }
 
-/// Gives the state after a block, with its surroundings.
+/// Runs a function on the state after a block.
 pub fn on_state<T>(
     call: &Call,
     id: BlockId,
@@ -230,7 +230,7 @@ pub fn on_state<T>(
     run_on(call, &call.call_deadline(), number, &BlockOverrides::default(), run)
 }
 
-/// Gives the site of the block `number`, its header changed by `overrides`.
+/// Runs a function on the state after the block `number`, with overrides of its header.
 fn run_on<T>(
     call: &Call,
     deadline: &Deadline,
@@ -249,26 +249,26 @@ fn run_on<T>(
     result.map_err(|error| in_time(call, deadline, error))
 }
 
-/// What a failure is called: an execution that was given up failed for no other reason.
+/// Replaces the error of an execution that was cancelled at its deadline with the timeout error.
 pub(super) fn in_time(call: &Call, deadline: &Deadline, error: Error) -> Error {
     if deadline.passed() {
-        Error::timed_out("execution", call.services.limits.call_time)
+        Error::timed_out("execution", call.services.limits.call_timeout)
     } else {
         error
     }
 }
 
-/// Maximum gas of a call.
+/// Returns the maximum gas of a call.
 pub fn gas_cap(call: &Call) -> u64 {
     gas_bound(call.context.gas_cap)
 }
 
-/// Most gas of a call by what the settings say.
+/// Returns the maximum gas of a call for a value of the setting.
 pub const fn gas_bound(cap: u64) -> u64 {
     if cap == 0 { GAS_UNCAPPED } else { cap }
 }
 
-/// The error of a call that has no result.
+/// Converts the error of a call without a result.
 pub fn call_error(error: CallError, from: Address) -> Error {
     match error {
         CallError::Invalid(reason) => Error::server(invalid_text(&reason, from)),
@@ -278,12 +278,12 @@ pub fn call_error(error: CallError, from: Address) -> Error {
     }
 }
 
-/// How a call that ran has failed.
+/// Converts the outcome of a call that was executed and failed.
 fn failure(outcome: CallOutcome) -> Error {
     match outcome {
         CallOutcome::Revert(data) => Error::reverted(&data),
         CallOutcome::Halt(reason) => Error::server(halt_text(&reason)),
-        CallOutcome::Success(_) => Error::internal("a successful call was taken for a failure"),
+        CallOutcome::Success(_) => Error::internal("a successful call was treated as a failure"),
     }
 }
 
@@ -322,7 +322,7 @@ pub(super) fn invalid_text(reason: &InvalidTransaction, from: Address) -> String
     }
 }
 
-/// A kind of transaction that the fork of the block does not have.
+/// Returns the error for a transaction type that the fork of the block does not support.
 fn unsupported(kind: &str, from: Address) -> String {
     format!("transaction type not supported: {kind} tx (sender {from})")
 }

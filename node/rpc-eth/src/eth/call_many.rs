@@ -1,5 +1,5 @@
-//! `eth_callMany`, in the form of reth and Erigon: bundles of calls, each call on the state that those
-//! before it left.
+//! `eth_callMany`, in the format of reth and Erigon: bundles of calls, each of which is executed on the state after the
+//! previous one.
 
 use super::{
     call::{CallHost, call_error, check_overrides, gas_cap, in_time},
@@ -26,10 +26,10 @@ use state::StateReader;
 use state::stored::{MinedTx, StoredBlock, StoredError};
 use std::borrow::Cow;
 
-/// Maximum number of calls one after another: more than any tool sends, and each costs an environment.
+/// Maximum number of calls in one request. No known tool sends more, and each call creates an environment.
 pub const MAX_CALLS: usize = 1_000;
 
-/// Calls in one block.
+/// Calls in the same block.
 struct Bundle {
     block: BlockOverrides,
     calls: Vec<Request>,
@@ -37,7 +37,7 @@ struct Bundle {
 
 struct Bundles(Vec<Bundle>);
 
-/// A bundle as given.
+/// A bundle as JSON.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct BundleObject<'a> {
@@ -50,7 +50,7 @@ struct BundleObject<'a> {
 impl Param for Bundles {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         let given: Vec<BundleObject<'_>> = fields::read(json)?;
-        // Empty bundles have no answer, but cost something to read.
+        // Empty bundles count as well. They have no result, but parsing them takes time.
         let calls: usize = given.iter().map(|bundle| bundle.transactions.len().max(1)).sum();
         if calls > MAX_CALLS {
             return Err(format!("must have at most {MAX_CALLS} transactions, got {calls}"));
@@ -70,10 +70,10 @@ impl Param for Bundles {
     }
 }
 
-/// The state on which the first call runs.
+/// The state on which the first call is executed.
 struct StateContext {
     block: BlockId,
-    /// Transactions of the block that have run; all without.
+    /// Number of transactions of the block that are executed before. All of them if absent.
     transactions: Option<usize>,
 }
 
@@ -107,7 +107,7 @@ impl Param for StateContext {
     }
 }
 
-/// What a call returned, or why it failed.
+/// The return data of a call, or its error.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum CallAnswer {
@@ -131,7 +131,7 @@ pub(super) fn call_many(call: &Call) -> Answer {
     };
     let (header, hash) = (&stored.block.header, stored.block.hash);
     let count = stored.block.transactions.len();
-    // Inside the block its transactions run again, after all of them there is the state of the block.
+    // Inside a block, its first transactions are executed again. After the last one, the state of the block is used.
     let inside = context.transactions.filter(|wanted| *wanted < count);
     let at = if inside.is_some() { number.saturating_sub(1) } else { number };
     let before = stored.txs().take(inside.unwrap_or_default());
@@ -196,13 +196,13 @@ fn run(
                 }
                 CallOutcome::Halt(reason) => CallAnswer::Error(halt_text(&reason)),
             };
-            // Each returns up to megabytes, which must not add up to gigabytes.
+            // Each call may return megabytes, and their sum must not reach gigabytes.
             size += match &answer {
                 CallAnswer::Value(output) => 2 * output.len(),
                 CallAnswer::Error(text) => text.len(),
             };
-            if size > call.services.limits.bytes {
-                return Err(Error::too_large("response", call.services.limits.bytes));
+            if size > call.services.limits.max_response_bytes {
+                return Err(Error::too_large("response", call.services.limits.max_response_bytes));
             }
             answered.push(answer);
         }

@@ -1,4 +1,4 @@
-//! `eth_config` (EIP-7910) and `eth_capabilities`: what rules hold, what is kept.
+//! `eth_config` (EIP-7910) and `eth_capabilities`: the rules of the forks, and the blocks that are available.
 
 use crate::method::{Answer, Call, json};
 use alloy_eip2124::ForkHash;
@@ -15,7 +15,7 @@ use serde_json::{Value, json as value};
 use state::stored;
 use std::collections::BTreeMap;
 
-/// Precompiles with the fork that brought them; the names are those of EIP-7910.
+/// The precompiles with the fork that introduced them. EIP-7910 defines the names.
 const PRECOMPILES: [(Fork, &str, u64); 18] = [
     (Fork::Frontier, "ECREC", 0x01),
     (Fork::Frontier, "SHA256", 0x02),
@@ -37,7 +37,7 @@ const PRECOMPILES: [(Fork, &str, u64); 18] = [
     (Fork::Osaka, "P256VERIFY", 0x100),
 ];
 
-/// The rules from one time on.
+/// The rules since an activation time.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConfigObject {
@@ -72,7 +72,7 @@ fn config_at(
     genesis_time: u64,
     time: u64,
 ) -> Result<Value, Error> {
-    // Only forks by time are described, and those come after the merge.
+    // EIP-7910 describes only forks that are activated by time, and those come after the merge.
     let fork = spec.fork(u64::MAX, time, true);
     let precompiles = PRECOMPILES.iter().filter(|(since, ..)| *since <= fork);
     let mut system_contracts = BTreeMap::new();
@@ -107,7 +107,7 @@ fn config_at(
     serde_json::to_value(object).map_err(Error::internal)
 }
 
-/// The fork hash of EIP-2124 and EIP-6122 at `time`, by when all heights are passed.
+/// Returns the fork hash of EIP-2124 and EIP-6122 at `time`, after all forks that are activated by number.
 fn fork_id(spec: &ChainSpec, genesis: B256, genesis_time: u64, time: u64) -> Bytes {
     let mut hash = ForkHash::from(genesis);
     for height in spec.fork_heights() {

@@ -1,9 +1,9 @@
-//! `eth_feeHistory`: what was paid, from the columns of recent blocks or the stored rows of older
-//! ones; and `evmd_feeQuantiles`, the same over long ranges.
+//! `eth_feeHistory`, from the columns of recent blocks or the stored rows of older ones, and `evmd_feeQuantiles`, which
+//! summarises long ranges.
 
 use crate::{
     method::{Answer, Call, json},
-    services::Question,
+    services::ResponseKey,
 };
 use alloy_primitives::{U64, U128};
 use chain::ChainSpec;
@@ -18,10 +18,10 @@ use rpc_types::{
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Most percentiles of one request, as geth.
+/// Maximum number of percentiles in one request, as in geth.
 const MAX_PERCENTILES: usize = 100;
 
-/// A count in any form geth takes: number, decimal string, hex string, empty for zero.
+/// A count in any form that geth accepts: a number, a decimal string, a hex string, or an empty string for zero.
 struct Count(u64);
 
 impl Param for Count {
@@ -40,7 +40,7 @@ impl Param for Count {
     }
 }
 
-/// geth's rules: percentiles within 0 to 100 and rising, not too many.
+/// Checks percentiles by geth's rules: they must be between 0 and 100, ascending, and not too many.
 pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     let invalid = |reason| Error::server(format!("invalid reward percentile: {reason}"));
     if percentiles.len() > MAX_PERCENTILES {
@@ -60,22 +60,22 @@ pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rewards written where the socket is served; more are written in the line.
-const REWARDS_AT_ONCE: u64 = 8 * 1024;
-/// To read a row from the chain takes as long as to write about this number of rewards.
+/// Maximum number of rewards that are written inline.
+const MAX_INLINE_REWARDS: u64 = 8 * 1024;
+/// Number of rewards that take as long to write as one row takes to read.
 const ROW_REWARDS: u64 = 64;
 
-/// The answer, if it is known or soon written.
-pub(super) fn fee_history_at_once(call: &Call) -> Result<Option<Json>, Error> {
-    fee_history(call, REWARDS_AT_ONCE)
+/// Returns the response if it is cached or takes little time.
+pub(super) fn fee_history_inline(call: &Call) -> Result<Option<Json>, Error> {
+    fee_history(call, MAX_INLINE_REWARDS)
 }
 
-pub(super) fn fee_history_whole(call: &Call) -> Answer {
+pub(super) fn fee_history_queued(call: &Call) -> Answer {
     let answer = fee_history(call, u64::MAX)?;
     answer.ok_or_else(|| Error::internal("a fee history has too many rewards"))
 }
 
-fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
+fn fee_history(call: &Call, max_rewards: u64) -> Result<Option<Json>, Error> {
     let mut arguments = call.arguments()?;
     let Count(count) = arguments.required()?;
     let newest: BlockTag = arguments.required()?;
@@ -93,32 +93,32 @@ fn fee_history(call: &Call, rewards_max: u64) -> Result<Option<Json>, Error> {
     check_newest(newest, head)?;
     let count = count.min(call.context.feehistory_cap).min(newest + 1);
     if is_pending {
-        // The columns and the cached answers do not contain the pending block.
-        let whole = rewards_max == u64::MAX;
+        // The columns and the cached responses do not contain the pending block.
+        let whole = max_rewards == u64::MAX;
         let text = || stored(call, newest + 1 - count, newest, &percentiles);
         return whole.then(text).transpose().map(|text| text.map(Json::from_text));
     }
     let bits = percentiles.iter().map(|percentile| percentile.to_bits()).collect();
-    let question = Question::Fees { newest, count, percentiles: bits };
+    let key = ResponseKey::Fees { newest, count, percentiles: bits };
     let services = &call.services;
-    if let Some(answer) = services.answers.get(&question) {
+    if let Some(answer) = services.responses.get(&key) {
         return Ok(Some(answer));
     }
     let rewards = count * (percentiles.len() as u64 + 1);
-    // The first question after a start reads the rows of all recent blocks.
-    if rewards + services.fees.behind(&call.view) * ROW_REWARDS > rewards_max {
+    // The first request after a start reads the rows of all recent blocks.
+    if rewards + services.fees.missing_rows(&call.view) * ROW_REWARDS > max_rewards {
         return Ok(None);
     }
-    services.fees.follow(&call.view)?;
+    services.fees.update(&call.view)?;
     let oldest = newest + 1 - count;
     let text = match services.fees.columns.answer(oldest, newest, &percentiles) {
         Some(text) => text,
         None => stored(call, oldest, newest, &percentiles)?,
     };
-    Ok(Some(services.answers.keep(question, Json::from_text(text))))
+    Ok(Some(services.responses.insert(key, Json::from_text(text))))
 }
 
-/// Refuses a block that does not exist yet, with geth's text.
+/// Returns geth's error for a block above the head.
 fn check_newest(newest: u64, head: u64) -> Result<(), Error> {
     if newest > head {
         let message = format!("request beyond head block: requested {newest}, head {head}");
@@ -127,7 +127,7 @@ fn check_newest(newest: u64, head: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The answer from the stored rows. The last row is that of the pending block if the call has one.
+/// Builds the response from the stored rows. The last row is that of the pending block if the call has one.
 fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec<u8>, Error> {
     let mut answer = StoredAnswer::new(first, last, percentiles);
     let mut push = |number, bytes: &[u8]| {
@@ -146,14 +146,14 @@ fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec
     Ok(answer.finish())
 }
 
-/// Most blocks of one `evmd_feeQuantiles`: about two weeks of Ethereum.
+/// Maximum number of blocks in one call of `evmd_feeQuantiles`: about two weeks of Ethereum.
 const MAX_QUANTILE_BLOCKS: u64 = 100_000;
-/// Most buckets of an answer: more than a chart has pixels to show.
+/// Maximum number of buckets in a response, which is more than the pixels of a chart.
 const MAX_BUCKETS: u64 = 2048;
-/// Longest one request may take.
+/// Maximum duration of one request.
 const MAX_QUANTILES_TIME: Duration = Duration::from_secs(5);
 
-/// Some consecutive blocks taken together.
+/// Consecutive blocks that are summarised together.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bucket {
@@ -166,7 +166,7 @@ struct Bucket {
     reward: Vec<U128>,
 }
 
-/// Quantiles of effective tips over all gas of each bucket of blocks.
+/// Returns the quantiles of effective priority fees, weighted by gas, for each bucket of blocks.
 pub fn fee_quantiles(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let (first, last): (BlockTag, BlockTag) = (arguments.required()?, arguments.required()?);
@@ -184,7 +184,11 @@ pub fn fee_quantiles(call: &Call) -> Answer {
         if Instant::now() > deadline && start > first {
             let seconds = MAX_QUANTILES_TIME.as_secs();
             let message = format!("query took more than {seconds} seconds");
-            return Err(Error::limit(message, seconds, Some(super::suggest(first, start - 1))));
+            return Err(Error::limit(
+                message,
+                seconds,
+                Some(super::suggested_range(first, start - 1)),
+            ));
         }
         buckets.push(gather(&reader, start, end, &percentiles)?);
         start = end.saturating_add(1);
@@ -192,7 +196,7 @@ pub fn fee_quantiles(call: &Call) -> Answer {
     json(&buckets)
 }
 
-/// Whether the chain has this number of blocks, and they make no more buckets than an answer has.
+/// Returns an error if the range exceeds the head or the maximum number of buckets.
 fn check_buckets((first, last): (u64, u64), bucket: u64, head: u64) -> Result<(), Error> {
     if first > last || last > head {
         return Err(Error::invalid_params("invalid block range params"));
@@ -203,7 +207,11 @@ fn check_buckets((first, last): (u64, u64), bucket: u64, head: u64) -> Result<()
     let most = MAX_QUANTILE_BLOCKS.min(bucket.saturating_mul(MAX_BUCKETS));
     if last - first >= most {
         let message = format!("exceed maximum block range: {most}");
-        return Err(Error::limit(message, most, Some(super::suggest(first, first + most - 1))));
+        return Err(Error::limit(
+            message,
+            most,
+            Some(super::suggested_range(first, first + most - 1)),
+        ));
     }
     Ok(())
 }
@@ -296,7 +304,7 @@ mod tests {
                 "{{\"limit\":{most},\"suggested\":{{\"fromBlock\":\"{first:#x}\",\"toBlock\":\"{last:#x}\"}}}}"
             );
             assert_eq!(error.data().map(|data| data.get()), Some(data.as_str()));
-            assert!(check(first, last, bucket).is_ok(), "what is suggested is answered");
+            assert!(check(first, last, bucket).is_ok(), "the suggested range is accepted");
         }
         for (first, last, bucket) in
             [(2, 1, 1), (0, head + 1, 1), (head + 1, head + 1, 1), (0, 0, 0)]

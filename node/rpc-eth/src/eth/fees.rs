@@ -1,7 +1,7 @@
-//! Prices: what to pay now.
+//! The gas prices that transactions need now.
 
 use crate::{
-    method::{Answer, Call, put},
+    method::{Answer, Call, write_json},
     services::Prices,
 };
 use alloy_primitives::U128;
@@ -10,21 +10,21 @@ use feemarket::Market;
 use rpc_types::error::Error;
 use state::View;
 
-/// Non-empty blocks the suggested tip is taken from.
+/// Number of non-empty blocks that the suggested priority fee is computed from.
 const TIP_BLOCKS: usize = 20;
-/// Blocks looked through for them, so that an idle chain costs no more than that.
-const MAX_TIP_BLOCKS_SEEN: u64 = 128;
-/// The suggested tip is this percentile of the gas.
+/// Maximum number of blocks that are searched for them, which limits the cost on an idle chain.
+const MAX_TIP_BLOCKS_SEARCHED: u64 = 128;
+/// The suggested priority fee is this percentile of the gas.
 const TIP_PERCENT: u64 = 60;
-/// Where the fee market has no base fee, the price shown is this percentile of the gas.
+/// If the fee market has no base fee, the gas price is this percentile of the gas.
 const MEDIAN_PERCENT: u64 = 50;
-/// Maximum suggested tip in wei, 500 gwei: the default of geth and reth.
+/// Maximum suggested priority fee in wei: 500 gwei, which is the default of geth and reth.
 const MAX_SUGGESTED_TIP: u128 = 500_000_000_000;
-/// A block with less gas used than this share of its limit had room for every transaction, so what was paid in it
-/// does not show what is needed.
+/// A block that uses less than this percentage of its gas limit had space for every transaction. The fees paid in it
+/// do not show which fee is necessary.
 const FULL_PERCENT: u64 = 50;
-/// Without transactions, the tip that a rise of the base fee by one full block would add:
-/// `base_fee * (elasticity - 1) / denominator`, on Ethereum with the constants of EIP-1559.
+/// Divisor of the base fee for the suggestion without transactions. It is the amount by which a full block raises the
+/// base fee, `base_fee * (elasticity - 1) / denominator`, with the constants of EIP-1559 on Ethereum.
 const TIP_FALLBACK_DIVISOR: u128 = 8;
 
 pub(super) fn gas_price(call: &Call) -> Answer {
@@ -34,13 +34,13 @@ pub(super) fn gas_price(call: &Call) -> Answer {
         Some(_) => prices(call)?.median,
         None => u128::from(view.head.next_base_fee).saturating_add(suggested_tip(call)?),
     };
-    // The pool must accept what is suggested.
-    put(&U128::from(price.max(least_price(view)).max(call.context.pool_limits.price_limit)))
+    // The pool must accept the suggested price.
+    write_json(&U128::from(price.max(least_price(view)).max(call.context.pool_limits.price_limit)))
 }
 
 pub(super) fn max_priority_fee(call: &Call) -> Answer {
     call.no_arguments()?;
-    put(&U128::from(suggested_tip(call)?))
+    write_json(&U128::from(suggested_tip(call)?))
 }
 
 pub(super) fn base_fee(call: &Call) -> Answer {
@@ -50,15 +50,15 @@ pub(super) fn base_fee(call: &Call) -> Answer {
         Some(_) => prices(call)?.median,
         None => u128::from(view.head.next_base_fee),
     };
-    put(&U128::from(base_fee))
+    write_json(&U128::from(base_fee))
 }
 
-/// The fee market, if its parameters switch the base fee off.
+/// Returns the fee market if its parameters disable the base fee.
 fn without_base_fee(view: &View) -> Option<&Market> {
     view.head.market().filter(|market| market.base_fee().is_none())
 }
 
-/// `min_gas_price` in wei, rounded up to what a transaction can pay.
+/// Returns `min_gas_price` in wei, rounded up to an integer.
 fn least_price(view: &View) -> u128 {
     let least = view.head.market().map(Market::min_gas_price_wei).unwrap_or_default();
     u128::try_from(least.ceil()).unwrap_or(u128::MAX)
@@ -68,21 +68,24 @@ pub(super) fn blob_base_fee(call: &Call) -> Answer {
     call.no_arguments()?;
     let header = &call.view.head.header;
     let params = call.context.spec.blob_params(header.timestamp).zip(header.excess_blob_gas);
-    put(&params.map_or(U128::ZERO, |(params, excess)| U128::from(params.calc_blob_fee(excess))))
+    write_json(
+        &params.map_or(U128::ZERO, |(params, excess)| U128::from(params.calc_blob_fee(excess))),
+    )
 }
 
-/// The tip that outbids most of the gas of recent blocks.
+/// Returns the priority fee that outbids most of the gas of recent blocks.
 pub(super) fn suggested_tip(call: &Call) -> Result<u128, Error> {
     Ok(prices(call)?.tip.max(least_tip(call)))
 }
 
-/// What the last blocks with transactions say, worked out once a block.
+/// Returns the prices at the head, which are computed once for each block.
 fn prices(call: &Call) -> Result<std::sync::Arc<Prices>, Error> {
     let view = &call.view;
     call.services.prices(view, || {
         let rows = recent_rows(view)?;
         let fallback = fallback_tip(view);
-        // Without a base fee the tip is the whole price, and no block says that less would be enough.
+        // Without a base fee, the priority fee is the whole price. A block with free space then does not show that
+        // less would have been enough.
         let most_of_room = without_base_fee(view).map_or(fallback, |_| MAX_SUGGESTED_TIP);
         Ok(Prices {
             head: view.head.hash,
@@ -92,9 +95,9 @@ fn prices(call: &Call) -> Result<std::sync::Arc<Prices>, Error> {
     })
 }
 
-/// The tip that outbids most of the gas of `rows`, or `fallback` without any. Tips of blocks that are far from full
-/// count as `most_of_room` at most: otherwise one client that always bids more than the suggestion raises it without
-/// end.
+/// Returns the priority fee that outbids most of the gas of `rows`, or `fallback` if there are none. Priority fees in
+/// blocks that are far from full count as at most `most_of_room`. Otherwise one client that always outbids the
+/// suggestion would raise it without limit.
 fn tip_of(rows: &[FeeRow], fallback: u128, most_of_room: u128) -> u128 {
     let tips = rows.iter().flat_map(|row| {
         let most = if is_far_from_full(row) { most_of_room } else { u128::MAX };
@@ -107,24 +110,24 @@ fn is_far_from_full(row: &FeeRow) -> bool {
     u128::from(row.gas_used) * 100 < u128::from(row.gas_limit) * u128::from(FULL_PERCENT)
 }
 
-/// The tip that this node's own mempool asks for at the next base fee.
+/// Returns the priority fee that this node's mempool requires at the next base fee.
 fn least_tip(call: &Call) -> u128 {
     let limits = &call.context.pool_limits;
     let base_fee = u128::from(call.view.head.next_base_fee);
     limits.min_tip.max(limits.price_limit.saturating_sub(base_fee))
 }
 
-/// Without transactions, the tip that a rise of the base fee by one full block would add.
+/// Returns the suggestion without transactions: the amount by which a full block raises the base fee.
 fn fallback_tip(view: &View) -> u128 {
     let base_fee = u128::from(view.head.next_base_fee);
     let Some(market) = view.head.market() else { return base_fee / TIP_FALLBACK_DIVISOR };
     let params = market.params();
     let rise = u128::from(params.elasticity_multiplier.saturating_sub(1));
-    // 64 by 32 bits; a valid denominator is not zero.
+    // The product has at most 64 + 32 bits. A valid denominator is not zero.
     base_fee * rise / u128::from(params.base_fee_change_denominator.max(1))
 }
 
-/// The median price of recent blocks, by gas; at most [`MAX_SUGGESTED_TIP`] above the least price.
+/// Returns the median price of recent blocks, weighted by gas, but at most [`MAX_SUGGESTED_TIP`] above the minimum.
 fn median_price(view: &View, rows: &[FeeRow]) -> u128 {
     let prices = rows.iter().flat_map(|row| {
         let base_fee = u128::from(row.base_fee);
@@ -135,14 +138,14 @@ fn median_price(view: &View, rows: &[FeeRow]) -> u128 {
     gas_percentile(prices.collect(), MEDIAN_PERCENT).map_or(least, |price| price.min(most))
 }
 
-/// The last blocks with transactions.
+/// Returns the rows of the last non-empty blocks.
 fn recent_rows(view: &View) -> Result<Vec<FeeRow>, Error> {
     let head = view.number();
-    let rows = fee_rows(view, head.saturating_sub(MAX_TIP_BLOCKS_SEEN - 1), head)?;
+    let rows = fee_rows(view, head.saturating_sub(MAX_TIP_BLOCKS_SEARCHED - 1), head)?;
     Ok(rows.into_iter().rev().filter(|row| !row.tips.is_empty()).take(TIP_BLOCKS).collect())
 }
 
-/// The first price at which `percent` of the gas is reached; `None` without any.
+/// Returns the first price at which `percent` of the gas is reached, or `None` without gas.
 fn gas_percentile(mut prices: Vec<Tip>, percent: u64) -> Option<u128> {
     prices.sort_unstable();
     let gas: u128 = prices.iter().map(|price| u128::from(price.gas)).sum();
@@ -156,7 +159,7 @@ fn gas_percentile(mut prices: Vec<Tip>, percent: u64) -> Option<u128> {
     prices.last().map(|price| price.tip)
 }
 
-/// The rows of the blocks `first` to `last`, all at or below the head.
+/// Returns the rows of the blocks `first` to `last`, which must not exceed the head.
 fn fee_rows(view: &View, first: u64, last: u64) -> Result<Vec<FeeRow>, Error> {
     let blocks = view.blocks()?;
     let rows = blocks.fees_range(first..=last)?;

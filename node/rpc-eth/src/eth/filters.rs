@@ -1,4 +1,4 @@
-//! The methods of filters: `eth_newFilter` and the others.
+//! The methods that create and poll filters.
 
 use super::logs;
 use crate::{
@@ -13,25 +13,25 @@ use state::stored;
 use std::ops::RangeInclusive;
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
-/// Maximum new blocks at which a poll is answered by the thread that serves the socket. Most polls find fewer.
-const BLOCKS_AT_ONCE: u64 = 8;
-/// Maximum number of blocks in one answer of a block filter. The next poll continues after them.
+/// Maximum number of new blocks that a poll searches inline. Most polls find fewer.
+const MAX_INLINE_BLOCKS: u64 = 8;
+/// Maximum number of blocks in one response of a block filter. The next poll continues after them.
 const MAX_BLOCKS: u64 = 10_000;
 
-/// `eth_newBlockFilter`.
+/// Implements `eth_newBlockFilter`.
 pub(super) fn new_block_filter(call: &Call) -> Answer {
     call.no_arguments()?;
     json(&call.services.filters.install(Kind::Blocks, call.view.number(), call.caller.address)?)
 }
 
-/// `eth_newPendingTransactionFilter`.
+/// Implements `eth_newPendingTransactionFilter`.
 pub(super) fn new_pending_filter(call: &Call) -> Answer {
     let full = call.arguments()?.optional()?.unwrap_or(false);
     let kind = Kind::Pending { arrivals: call.context.pool.arrivals(), full };
     json(&call.services.filters.install(kind, call.view.number(), call.caller.address)?)
 }
 
-/// `eth_newFilter`.
+/// Implements `eth_newFilter`.
 pub(super) fn new_filter(call: &Call) -> Answer {
     let query: LogQuery = call.arguments()?.nullable()?;
     query.check()?;
@@ -39,110 +39,110 @@ pub(super) fn new_filter(call: &Call) -> Answer {
     json(&call.services.filters.install(kind, call.view.number(), call.caller.address)?)
 }
 
-/// `eth_uninstallFilter`.
+/// Implements `eth_uninstallFilter`.
 pub(super) fn uninstall_filter(call: &Call) -> Answer {
-    json(&given_id(call)?.is_some_and(|id| call.services.filters.remove(id)))
+    json(&id_parameter(call)?.is_some_and(|id| call.services.filters.remove(id)))
 }
 
-/// The id in the parameters; `None` for a text that cannot be an id, and for null, which geth accepts, too.
-fn given_id(call: &Call) -> Result<Option<u128>, Error> {
+/// Returns the id in the parameter, or `None` for a text that is not the id of a filter, and for null, as in geth.
+fn id_parameter(call: &Call) -> Result<Option<u128>, Error> {
     let text: String = call.arguments()?.nullable()?;
     Ok(wide_quantity(&text).ok().and_then(|id| u128::try_from(id).ok()))
 }
 
 fn id(call: &Call) -> Result<u128, Error> {
-    given_id(call)?.ok_or_else(not_found)
+    id_parameter(call)?.ok_or_else(not_found)
 }
 
-/// What is read after the filters are unlocked, and after which block.
-enum Wanted {
-    Arrived(Vec<B256>),
-    /// Whole transactions that have arrived: not taken from the filter yet.
-    Whole,
+/// The search that starts when the filters are unlocked, and the last block that was delivered.
+enum Poll {
+    Hashes(Vec<B256>),
+    /// Transactions, which are still in the filter.
+    Transactions,
     Blocks(u64),
     Logs(Box<LogQuery>, u64),
 }
 
-/// What is new since the last poll, unless the search takes long.
-pub(super) fn changes_at_once(call: &Call) -> Result<Option<Json>, Error> {
+/// Returns the changes since the last poll, or `None` if the search takes long.
+pub(super) fn changes_inline(call: &Call) -> Result<Option<Json>, Error> {
     let id = id(call)?;
-    match wanted(call, id)? {
-        Wanted::Arrived(hashes) => json(&hashes).map(Some),
-        Wanted::Whole => Ok(None),
-        Wanted::Blocks(seen) | Wanted::Logs(_, seen)
-            if call.view.number().saturating_sub(seen) > BLOCKS_AT_ONCE =>
+    match poll(call, id)? {
+        Poll::Hashes(hashes) => json(&hashes).map(Some),
+        Poll::Transactions => Ok(None),
+        Poll::Blocks(last_delivered) | Poll::Logs(_, last_delivered)
+            if call.view.number().saturating_sub(last_delivered) > MAX_INLINE_BLOCKS =>
         {
             Ok(None)
         }
-        Wanted::Blocks(seen) => new_blocks(call, id, seen).map(Some),
-        Wanted::Logs(query, seen) => {
-            let Some((first, last)) = new_range(call, &query, seen) else {
+        Poll::Blocks(last_delivered) => new_blocks(call, id, last_delivered).map(Some),
+        Poll::Logs(query, last_delivered) => {
+            let Some((first, last)) = new_range(call, &query, last_delivered) else {
                 return Ok(Some(Json::fixed("[]")));
             };
-            let answer = logs::find_at_once(call, &query.filter, first, last)?;
+            let answer = logs::find_inline(call, &query.filter, first, last)?;
             if answer.is_some() {
-                see(call, id, last);
+                set_last_delivered(call, id, last);
             }
             Ok(answer)
         }
     }
 }
 
-/// What is new since the last poll. Logs are those of as many blocks as an answer may hold.
+/// Returns the changes since the last poll. A log filter is limited to the blocks whose logs fit into a response.
 pub(super) fn changes(call: &Call) -> Answer {
     let id = id(call)?;
-    match wanted(call, id)? {
-        Wanted::Arrived(hashes) => json(&hashes),
-        Wanted::Whole => arrived_whole(call, id),
-        Wanted::Blocks(seen) => new_blocks(call, id, seen),
-        Wanted::Logs(query, seen) => {
-            let Some((first, last)) = new_range(call, &query, seen) else {
+    match poll(call, id)? {
+        Poll::Hashes(hashes) => json(&hashes),
+        Poll::Transactions => new_transactions(call, id),
+        Poll::Blocks(last_delivered) => new_blocks(call, id, last_delivered),
+        Poll::Logs(query, last_delivered) => {
+            let Some((first, last)) = new_range(call, &query, last_delivered) else {
                 return Ok(Json::fixed("[]"));
             };
             let (answer, last) = logs::find_first(call, &query.filter, first, last)?;
-            see(call, id, last);
+            set_last_delivered(call, id, last);
             Ok(answer)
         }
     }
 }
 
-fn wanted(call: &Call, id: u128) -> Result<Wanted, Error> {
+fn poll(call: &Call, id: u128) -> Result<Poll, Error> {
     call.services.filters.poll(id, |filter| match &mut filter.kind {
-        Kind::Pending { full: true, .. } => Wanted::Whole,
-        Kind::Pending { arrivals, .. } => Wanted::Arrived(drain(arrivals)),
-        Kind::Blocks => Wanted::Blocks(filter.seen),
-        Kind::Logs(query) => Wanted::Logs(query.clone(), filter.seen),
+        Kind::Pending { full: true, .. } => Poll::Transactions,
+        Kind::Pending { arrivals, .. } => Poll::Hashes(drain(arrivals)),
+        Kind::Blocks => Poll::Blocks(filter.last_delivered),
+        Kind::Logs(query) => Poll::Logs(query.clone(), filter.last_delivered),
     })
 }
 
-/// Records what a successful poll has delivered.
-fn see(call: &Call, id: u128, last: u64) {
-    call.services.filters.see(id, last);
+/// Records the blocks that a successful poll delivered.
+fn set_last_delivered(call: &Call, id: u128, last: u64) {
+    call.services.filters.set_last_delivered(id, last);
 }
 
-fn new_blocks(call: &Call, id: u128, seen: u64) -> Answer {
-    let new = first_new_blocks(seen, call.view.number());
+fn new_blocks(call: &Call, id: u128, last_delivered: u64) -> Answer {
+    let new = first_new_blocks(last_delivered, call.view.number());
     let last = *new.end();
     let blocks = call.view.blocks()?;
     let hashes = new.map(|number| Ok(stored::header(&blocks, number)?.0));
     let answer = json(&hashes.collect::<Result<Vec<B256>, Error>>()?)?;
-    see(call, id, last);
+    set_last_delivered(call, id, last);
     Ok(answer)
 }
 
-/// The oldest blocks after `seen` that one answer may hold; an empty range if there are none.
-fn first_new_blocks(seen: u64, head: u64) -> RangeInclusive<u64> {
-    seen + 1..=head.min(seen.saturating_add(MAX_BLOCKS))
+/// Returns the oldest blocks after `last_delivered` that one response may contain, which may be none.
+fn first_new_blocks(last_delivered: u64, head: u64) -> RangeInclusive<u64> {
+    last_delivered + 1..=head.min(last_delivered.saturating_add(MAX_BLOCKS))
 }
 
-/// The blocks of a log filter that are new.
-fn new_range(call: &Call, query: &LogQuery, seen: u64) -> Option<(u64, u64)> {
+/// Returns the new blocks that a log filter covers.
+fn new_range(call: &Call, query: &LogQuery, last_delivered: u64) -> Option<(u64, u64)> {
     let (first, last) = query.bounds(&call.view);
-    let (first, last) = (first.max(seen + 1), last.min(call.view.number()));
+    let (first, last) = (first.max(last_delivered + 1), last.min(call.view.number()));
     (first <= last).then_some((first, last))
 }
 
-/// The next transaction that has arrived; those lost to a slow client are left out.
+/// Returns the next transaction that entered the pool. Those that a slow client missed are skipped.
 fn next_arrival(arrivals: &mut Receiver<Arrival>) -> Option<Arrival> {
     loop {
         match arrivals.try_recv() {
@@ -153,7 +153,7 @@ fn next_arrival(arrivals: &mut Receiver<Arrival>) -> Option<Arrival> {
     }
 }
 
-/// Hashes of all that has arrived.
+/// Returns the hashes of all transactions that entered the pool.
 fn drain(arrivals: &mut Receiver<Arrival>) -> Vec<B256> {
     std::iter::from_fn(|| next_arrival(arrivals)).map(|arrival| arrival.hash).collect()
 }
@@ -162,9 +162,9 @@ fn drain(arrivals: &mut Receiver<Arrival>) -> Vec<B256> {
 const CHARS_PER_BYTE: usize = 4;
 const CHARS_PER_TX: usize = 1_500;
 
-/// Transactions that have arrived, as many as an answer may hold; the next poll returns the others. Large ones that
-/// have left the pool are left out.
-fn arrived_whole(call: &Call, id: u128) -> Answer {
+/// Returns the transactions that entered the pool, up to the length of a response. The next poll returns the others.
+/// Large transactions that have left the pool are skipped.
+fn new_transactions(call: &Call, id: u128) -> Answer {
     let mut txs = Vec::new();
     call.services.filters.poll(id, |filter| {
         let Kind::Pending { arrivals, .. } = &mut filter.kind else { return };
@@ -173,8 +173,8 @@ fn arrived_whole(call: &Call, id: u128) -> Answer {
             let Some(tx) = arrival.tx() else { continue };
             chars += CHARS_PER_BYTE * tx.raw.len() + CHARS_PER_TX;
             txs.push(tx);
-            // Half of the answer stays free, because the next transaction may be large.
-            if 2 * chars > call.services.limits.bytes {
+            // Half of the response stays free, because the next transaction may be large.
+            if 2 * chars > call.services.limits.max_response_bytes {
                 break;
             }
         }
@@ -182,7 +182,7 @@ fn arrived_whole(call: &Call, id: u128) -> Answer {
     json(&txs.iter().map(|tx| TransactionObject::pooled(tx)).collect::<Vec<_>>())
 }
 
-/// All logs of a log filter.
+/// Implements `eth_getFilterLogs`.
 pub(super) fn filter_logs(call: &Call) -> Answer {
     let id = id(call)?;
     let query = call.services.filters.poll(id, |filter| match &filter.kind {

@@ -1,5 +1,5 @@
-//! `eth_getLogs`: the blocks that the index names for a filter, bounded in rows, bytes and time,
-//! never in blocks. When a bound is met the error names a range that fits.
+//! `eth_getLogs`: reads the blocks that the index returns for a filter. The search is limited by results, bytes and
+//! time, but not by blocks. If it reaches a limit, the error suggests a range that fits.
 
 use crate::{
     log_query::{Filter, LogQuery},
@@ -7,9 +7,9 @@ use crate::{
 };
 use alloy_primitives::U64;
 use rpc_types::{
-    error::{Error, Suggested},
-    object::{LogObject, LogPlace},
-    text::{Json, Put},
+    error::{Error, SuggestedRange},
+    object::{LogObject, LogPosition},
+    text::{Json, WriteJson},
 };
 use server::interrupt::Deadline;
 use state::View;
@@ -17,63 +17,64 @@ use state::stored;
 use std::time::Duration;
 use storage::ChainReader;
 
-/// Blocks looked up in the index at once: keeps the candidates of a common topic in bounds.
+/// Number of blocks in one index lookup, which limits the candidates of a frequent topic.
 const WINDOW_BLOCKS: u64 = 1 << 16;
-/// What is searched where the socket is served: a poll of some blocks, or a rare event. More waits
-/// for its turn in the line.
-const RANGE_AT_ONCE: u64 = 1 << 14;
-const CANDIDATES_AT_ONCE: usize = 64;
-const LOGS_AT_ONCE: usize = 256;
-const BYTES_AT_ONCE: usize = 256 * 1024;
-/// Bytes of receipts that are decoded there; a single block may have megabytes.
-const RECEIPTS_AT_ONCE: usize = 256 * 1024;
-/// Addresses and topics that are looked up there.
-const KEYS_AT_ONCE: usize = 64;
-const TIME_AT_ONCE: Duration = Duration::from_micros(500);
-/// How far a search goes.
-struct Bounds {
+/// The limits of an inline search, which suffice to poll some blocks or to find a rare event. Other searches are
+/// queued.
+const MAX_INLINE_BLOCKS: u64 = 1 << 14;
+const MAX_INLINE_CANDIDATES: usize = 64;
+const MAX_INLINE_LOGS: usize = 256;
+const MAX_INLINE_RESULT_BYTES: usize = 256 * 1024;
+/// Maximum length of receipts that are decoded inline. A single block may have megabytes.
+const MAX_INLINE_RECEIPTS_BYTES: usize = 256 * 1024;
+/// Maximum number of addresses and topics that are looked up inline.
+const MAX_INLINE_KEYS: usize = 64;
+const MAX_INLINE_TIME: Duration = Duration::from_micros(500);
+/// The limits of a search.
+struct SearchLimits {
     logs: usize,
     bytes: usize,
     deadline: Deadline,
     time: Duration,
-    /// Most blocks whose receipts are looked through.
+    /// Maximum number of blocks whose receipts are read.
     blocks: usize,
-    /// The maximum of bytes of their receipts.
+    /// Maximum length of their receipts.
     receipts: usize,
-    /// The logs of a block come together even if they are more than `logs`: no range is smaller.
+    /// The logs of one block may exceed `logs`, because there is no smaller range.
     whole_block: bool,
 }
 
-impl Bounds {
-    /// As the settings say.
-    fn whole(call: &Call) -> Self {
+impl SearchLimits {
+    /// Returns the limits of the settings.
+    fn from_settings(call: &Call) -> Self {
         let limits = &call.services.limits;
-        let time = limits.logs_time;
+        let time = limits.logs_timeout;
         let deadline = call.interrupt.within(time);
-        // With room for what is around the result in a response.
-        let bytes = limits.bytes - limits.bytes / 16;
-        let (logs, blocks, receipts) = (limits.logs, usize::MAX, usize::MAX);
+        // This leaves space for the rest of the response.
+        let bytes = limits.max_response_bytes - limits.max_response_bytes / 16;
+        let (logs, blocks, receipts) = (limits.max_logs, usize::MAX, usize::MAX);
         Self { logs, bytes, deadline, time, blocks, receipts, whole_block: true }
     }
 
-    /// What may be spent where the socket is served.
-    fn at_once(call: &Call) -> Self {
-        let deadline = call.interrupt.within(TIME_AT_ONCE);
-        let Self { logs, bytes, .. } = Self::whole(call);
-        let (logs, bytes) = (logs.min(LOGS_AT_ONCE), bytes.min(BYTES_AT_ONCE));
-        let (blocks, receipts, time) = (CANDIDATES_AT_ONCE, RECEIPTS_AT_ONCE, TIME_AT_ONCE);
+    /// Returns the limits of an inline search.
+    fn inline(call: &Call) -> Self {
+        let deadline = call.interrupt.within(MAX_INLINE_TIME);
+        let Self { logs, bytes, .. } = SearchLimits::from_settings(call);
+        let (logs, bytes) = (logs.min(MAX_INLINE_LOGS), bytes.min(MAX_INLINE_RESULT_BYTES));
+        let (blocks, receipts, time) =
+            (MAX_INLINE_CANDIDATES, MAX_INLINE_RECEIPTS_BYTES, MAX_INLINE_TIME);
         Self { logs, bytes, deadline, time, blocks, receipts, whole_block: false }
     }
 }
 
-/// The logs of a query, if they are soon found.
-pub(super) fn logs_at_once(call: &Call) -> Result<Option<Json>, Error> {
+/// Returns the logs of a query if the search takes little time.
+pub(super) fn logs_inline(call: &Call) -> Result<Option<Json>, Error> {
     let query: LogQuery = call.arguments()?.nullable()?;
     let (first, last) = query.range(&call.view)?;
-    if last - first > RANGE_AT_ONCE {
+    if last - first > MAX_INLINE_BLOCKS {
         return Ok(None);
     }
-    find_at_once(call, &query.filter, first, last)
+    find_inline(call, &query.filter, first, last)
 }
 
 pub(super) fn logs(call: &Call) -> Answer {
@@ -81,64 +82,66 @@ pub(super) fn logs(call: &Call) -> Answer {
     find(call, &query)
 }
 
-/// The logs of a query as JSON text.
+/// Returns the logs of a query as JSON text.
 pub(super) fn find(call: &Call, query: &LogQuery) -> Answer {
     let (first, last) = query.range(&call.view)?;
-    match search(&call.view, &query.filter, first, last, &Bounds::whole(call))? {
-        Searched::All(answer) => Ok(answer),
-        Searched::Past { message, limit, fits } => {
-            let suggested = fits.map(|(last, _)| suggest(first, last));
+    match search(&call.view, &query.filter, first, last, &SearchLimits::from_settings(call))? {
+        SearchResult::All(answer) => Ok(answer),
+        SearchResult::LimitReached { message, limit, fits } => {
+            let suggested = fits.map(|(last, _)| suggested_range(first, last));
             Err(Error::limit(message, limit, suggested))
         }
     }
 }
 
-/// The logs of the blocks `first` to `last` as far as they fit, and the last block of those: what a poll
-/// takes, whose client cannot choose the range.
+/// Returns the logs of the blocks `first` to `last` as far as they fit, and the last of these blocks. Filters use it,
+/// because a client that polls cannot choose the range.
 pub(super) fn find_first(
     call: &Call,
     filter: &Filter,
     first: u64,
     last: u64,
 ) -> Result<(Json, u64), Error> {
-    match search(&call.view, filter, first, last, &Bounds::whole(call))? {
-        Searched::All(answer) => Ok((answer, last)),
-        Searched::Past { fits: Some((last, answer)), .. } => Ok((answer, last)),
-        Searched::Past { message, limit, fits: None } => Err(Error::limit(message, limit, None)),
+    match search(&call.view, filter, first, last, &SearchLimits::from_settings(call))? {
+        SearchResult::All(answer) => Ok((answer, last)),
+        SearchResult::LimitReached { fits: Some((last, answer)), .. } => Ok((answer, last)),
+        SearchResult::LimitReached { message, limit, fits: None } => {
+            Err(Error::limit(message, limit, None))
+        }
     }
 }
 
-/// All of it, if it is soon found.
-pub(super) fn find_at_once(
+/// Returns all logs if the search takes little time.
+pub(super) fn find_inline(
     call: &Call,
     filter: &Filter,
     first: u64,
     last: u64,
 ) -> Result<Option<Json>, Error> {
-    if filter.keys() > KEYS_AT_ONCE {
+    if filter.keys() > MAX_INLINE_KEYS {
         return Ok(None);
     }
-    match search(&call.view, filter, first, last, &Bounds::at_once(call))? {
-        Searched::All(answer) => Ok(Some(answer)),
-        Searched::Past { .. } => Ok(None),
+    match search(&call.view, filter, first, last, &SearchLimits::inline(call))? {
+        SearchResult::All(answer) => Ok(Some(answer)),
+        SearchResult::LimitReached { .. } => Ok(None),
     }
 }
 
-/// The logs of one block that match, each as JSON text.
+/// Returns the matching logs of one block, each as JSON text.
 pub fn block_logs(view: &View, filter: &Filter, number: u64) -> Result<Vec<Json>, Error> {
     let mut logs = Vec::new();
     if candidates(view, filter, number, number)?.is_empty() {
         return Ok(logs);
     }
-    each_log(&view.blocks()?, filter, number, |log| logs.push(Json::put(log)))?;
+    each_log(&view.blocks()?, filter, number, |log| logs.push(Json::write(log)))?;
     Ok(logs)
 }
 
-/// How a search ended.
-enum Searched {
+/// The result of a search.
+enum SearchResult {
     All(Json),
-    /// At a bound, with the last block that fits and the logs up to it.
-    Past {
+    /// The search reached a limit. Contains the last block that fits and the logs up to it.
+    LimitReached {
         message: String,
         limit: u64,
         fits: Option<(u64, Json)>,
@@ -150,47 +153,48 @@ fn search(
     filter: &Filter,
     first: u64,
     last: u64,
-    bounds: &Bounds,
-) -> Result<Searched, Error> {
+    limits: &SearchLimits,
+) -> Result<SearchResult, Error> {
     let blocks = view.blocks()?;
-    let mut found = Found { text: b"[".to_vec(), logs: 0 };
+    let mut found = FoundLogs { text: b"[".to_vec(), logs: 0 };
     let (mut start, mut receipts) = (first, 0_usize);
-    let past = |(message, limit), fits| Ok(Searched::Past { message, limit, fits });
+    let limit_reached =
+        |(message, limit), fits| Ok(SearchResult::LimitReached { message, limit, fits });
     while start <= last {
         let end = last.min(start.saturating_add(WINDOW_BLOCKS - 1));
         let candidates = candidates(view, filter, start, end)?;
-        if candidates.len() > bounds.blocks {
-            return past(found.too_slow(bounds), None);
+        if candidates.len() > limits.blocks {
+            return limit_reached(found.too_slow(limits), None);
         }
         for number in candidates {
             receipts = receipts.saturating_add(blocks.receipts_bytes(number)?);
-            if receipts > bounds.receipts {
-                return past(found.too_slow(bounds), None);
+            if receipts > limits.receipts {
+                return limit_reached(found.too_slow(limits), None);
             }
             let before = (found.logs, found.text.len());
             each_log(&blocks, filter, number, |log| found.add(log))?;
-            if let Some(bound) = found.past(bounds, before.0) {
+            if let Some(limit) = found.exceeded(limits, before.0) {
                 found.text.truncate(before.1);
                 let fits = number.checked_sub(1).filter(|last| *last >= first);
-                return past(bound, fits.map(|last| (last, found.finish())));
+                return limit_reached(limit, fits.map(|last| (last, found.finish())));
             }
         }
-        if end < last && bounds.deadline.passed() {
-            return past(found.too_slow(bounds), Some((end, found.finish())));
+        if end < last && limits.deadline.passed() {
+            return limit_reached(found.too_slow(limits), Some((end, found.finish())));
         }
         start = end.saturating_add(1);
     }
-    Ok(Searched::All(found.finish()))
+    Ok(SearchResult::All(found.finish()))
 }
 
-/// The blocks from `first` to `last` that may have matching logs, ascending.
+/// Returns the blocks from `first` to `last` that may have matching logs, in ascending order.
 fn candidates(view: &View, filter: &Filter, first: u64, last: u64) -> Result<Vec<u64>, Error> {
     let groups = filter.groups();
     if groups.is_empty() {
         return Ok((first..=last).collect());
     }
     let index = view.state.index().reader()?;
-    // What the index does not have yet is in the layers above it.
+    // Blocks that are not in the index yet are in the layers above it.
     let flushed = index.flushed()?;
     let mut found: Option<Vec<u64>> = None;
     for group in &groups {
@@ -222,27 +226,27 @@ fn candidates(view: &View, filter: &Filter, first: u64, last: u64) -> Result<Vec
     Ok(found.unwrap_or_default())
 }
 
-pub(super) fn suggest(first: u64, last: u64) -> Suggested {
-    Suggested { from_block: U64::from(first), to_block: U64::from(last) }
+pub(super) fn suggested_range(first: u64, last: u64) -> SuggestedRange {
+    SuggestedRange { from_block: U64::from(first), to_block: U64::from(last) }
 }
 
-/// The answer so far.
-struct Found {
+/// The logs that were found.
+struct FoundLogs {
     text: Vec<u8>,
     logs: usize,
 }
 
-impl Found {
-    /// Which limit is passed, if any, after a block, given the number of logs before it.
-    fn past(&self, bounds: &Bounds, before: usize) -> Option<(String, u64)> {
-        let (logs, bytes) = (bounds.logs, bounds.bytes);
+impl FoundLogs {
+    /// Returns the limit that a block exceeded, given the number of logs before it.
+    fn exceeded(&self, limits: &SearchLimits, before: usize) -> Option<(String, u64)> {
+        let (logs, bytes) = (limits.logs, limits.bytes);
         let one_block = before == 0 || self.logs == before;
-        if self.logs > logs && !(bounds.whole_block && one_block) {
+        if self.logs > logs && !(limits.whole_block && one_block) {
             Some((format!("query returned more than {logs} results"), logs as u64))
         } else if self.text.len() > bytes {
             Some((format!("query returned more than {bytes} bytes"), bytes as u64))
-        } else if bounds.deadline.passed() {
-            Some(self.too_slow(bounds))
+        } else if limits.deadline.passed() {
+            Some(self.too_slow(limits))
         } else {
             None
         }
@@ -253,9 +257,9 @@ impl Found {
         Json::from_text(self.text)
     }
 
-    fn too_slow(&self, bounds: &Bounds) -> (String, u64) {
-        let ms = u64::try_from(bounds.time.as_millis()).unwrap_or(u64::MAX);
-        (format!("query took more than {:?}", bounds.time), ms)
+    fn too_slow(&self, limits: &SearchLimits) -> (String, u64) {
+        let ms = u64::try_from(limits.time.as_millis()).unwrap_or(u64::MAX);
+        (format!("query took more than {:?}", limits.time), ms)
     }
 
     fn add(&mut self, log: &LogObject<'_>) {
@@ -263,11 +267,11 @@ impl Found {
             self.text.push(b',');
         }
         self.logs += 1;
-        log.put(&mut self.text);
+        log.write_json(&mut self.text);
     }
 }
 
-/// Gives the logs of one block that match. Of a block without any, only receipts are read.
+/// Passes the matching logs of one block to a function. If there are none, only receipts are read.
 fn each_log(
     blocks: &ChainReader,
     filter: &Filter,
@@ -292,7 +296,7 @@ fn each_log(
         {
             for (log_index, log) in (first_log..).zip(&receipt.logs) {
                 if filter.matches(log) {
-                    let place = LogPlace {
+                    let position = LogPosition {
                         block_number: number,
                         block_hash: block.hash,
                         block_timestamp: block.header.timestamp,
@@ -300,7 +304,7 @@ fn each_log(
                         transaction_index,
                         log_index,
                     };
-                    take(&LogObject::new(log, place));
+                    take(&LogObject::new(log, position));
                 }
             }
         }

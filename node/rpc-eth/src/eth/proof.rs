@@ -19,17 +19,17 @@ use storage::{
     trie::{EMPTY_ROOT_HASH, account_proof},
 };
 
-/// Most slots of one request, as geth.
+/// Maximum number of slots in one request, as in geth.
 const MAX_SLOTS: usize = 1024;
-/// Slots that are read where the socket is served.
-const SLOTS_AT_ONCE: usize = 64;
-/// Characters of a storage key that is a whole word.
+/// Maximum number of slots that are read inline.
+const MAX_INLINE_SLOTS: usize = 64;
+/// Length of a storage key that is written with 32 bytes.
 const WORD_CHARS: usize = 66;
 
-/// A storage key, and whether it was given as a whole word: it is given back as it came.
+/// A storage key. The response repeats it in the format of the request, with 32 bytes or without leading zeros.
 struct Key {
     slot: U256,
-    whole: bool,
+    is_full_word: bool,
 }
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Param for Keys {
             serde_json::from_str(json).map_err(|_| "not a list of storage keys".to_owned())?;
         let keys = texts.iter().map(|text| {
             let slot = storage_key(text).map_err(|error| error.message().to_owned())?;
-            Ok(Key { slot, whole: text.len() == WORD_CHARS })
+            Ok(Key { slot, is_full_word: text.len() == WORD_CHARS })
         });
         keys.collect::<Result<_, String>>().map(Self)
     }
@@ -81,7 +81,7 @@ pub(super) fn get_proof(call: &Call) -> Answer {
     let proof =
         account_proof(&trie, header.state_root, address, &slots).map_err(Error::internal)?;
     let storage_proof = keys.iter().zip(proof.storage).map(|(key, proof)| SlotObject {
-        key: match key.whole {
+        key: match key.is_full_word {
             true => format!("{:#x}", B256::from(key.slot)),
             false => format!("{:#x}", key.slot),
         },
@@ -105,7 +105,7 @@ pub(super) fn get_proof(call: &Call) -> Answer {
     })
 }
 
-/// The answer of `eth_getAccount`.
+/// The result of `eth_getAccount`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AccountObject {
@@ -136,9 +136,9 @@ fn too_many_slots() -> String {
 }
 
 /// Slots by account.
-struct Wanted(BTreeMap<Address, Vec<B256>>);
+struct SlotsByAccount(BTreeMap<Address, Vec<B256>>);
 
-impl Param for Wanted {
+impl Param for SlotsByAccount {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         let given: BTreeMap<String, Vec<HashField>> = fields::read(json)?;
         let mut wanted = BTreeMap::new();
@@ -151,16 +151,16 @@ impl Param for Wanted {
     }
 }
 
-/// The values of a few slots.
-pub(super) fn get_storage_values_at_once(call: &Call) -> Result<Option<Json>, Error> {
-    let Wanted(wanted) = call.arguments()?.required()?;
+/// Returns the values if there are few.
+pub(super) fn get_storage_values_inline(call: &Call) -> Result<Option<Json>, Error> {
+    let SlotsByAccount(wanted) = call.arguments()?.required()?;
     let count: usize = wanted.values().map(Vec::len).sum();
-    if count > SLOTS_AT_ONCE { Ok(None) } else { get_storage_values(call).map(Some) }
+    if count > MAX_INLINE_SLOTS { Ok(None) } else { get_storage_values(call).map(Some) }
 }
 
 pub(super) fn get_storage_values(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
-    let Wanted(wanted) = arguments.required()?;
+    let SlotsByAccount(wanted) = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
     let count: usize = wanted.values().map(Vec::len).sum();
     if count == 0 {

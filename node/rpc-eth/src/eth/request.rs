@@ -1,4 +1,4 @@
-//! What a client wants tried: a transaction, and how accounts and the block differ for it.
+//! The parameters of a call: a transaction, and overrides of accounts and of the block.
 
 use alloy_eips::{
     eip2930::{AccessList, AccessListItem},
@@ -18,15 +18,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Most slots one request may override in all: more than any tool needs, few enough to be cheap.
-const MAX_SLOTS: usize = 100_000;
+/// Maximum number of slots that one request may override, in all accounts. No known tool needs more.
+const MAX_OVERRIDE_SLOTS: usize = 100_000;
 
-// An empty text in an object is nothing, or zero, as geth has it.
+// As in geth, an empty string in an object is absent or zero.
 rpc_types::text_fields! {
     Data(Vec<u8>) = |text| if text.is_empty() { Ok(Vec::new()) } else { bytes(text) };
     Wide(U256) = wide;
     Narrow(u64) = |text| if text.is_empty() { Ok(0) } else { quantity(text) };
-    /// A price of a block, which fits into 128 bits.
+    /// A price of a block, which has at most 128 bits.
     Wei(u128) = |text| u128::try_from(wide(text)?).map_err(|_| "exceeds 128 bits".to_owned());
 }
 
@@ -34,7 +34,7 @@ fn wide(text: &str) -> Result<U256, String> {
     if text.is_empty() { Ok(U256::ZERO) } else { wide_quantity(text) }
 }
 
-/// A transaction to be tried, as given. Addresses are read when the chain's prefix is known.
+/// A transaction as JSON. Its addresses are parsed later, with the prefix of the chain.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Object {
@@ -95,24 +95,24 @@ impl AuthorizationObject {
     }
 }
 
-/// A transaction to be tried: its fields are well-formed, not yet sensible together.
+/// A transaction whose fields are well-formed, but possibly inconsistent.
 #[derive(Debug)]
 pub struct Request {
-    /// The call without the bounds of the node.
+    /// The call without the limits of the node.
     pub execution: Execution,
     chain_id: Option<u64>,
     conflict: Option<Cow<'static, str>>,
-    /// `data` and `input` are both there and differ: `input` counts where nothing is signed.
+    /// Whether `data` and `input` are both present and differ. A call uses `input`; a transaction to sign is refused.
     inputs_differ: bool,
 }
 
 impl Request {
-    /// A request of an execution that is known to make sense.
+    /// Creates a request from a valid execution.
     pub const fn of(execution: Execution) -> Self {
         Self { execution, chain_id: None, conflict: None, inputs_differ: false }
     }
 
-    /// The execution, if its fields make sense together on this chain.
+    /// Returns the execution if its fields are consistent and fit this chain.
     pub fn check(self, spec: &ChainSpec) -> Result<Execution, Error> {
         if let Some(conflict) = self.conflict {
             return Err(Error::server(conflict));
@@ -125,7 +125,7 @@ impl Request {
         Ok(self.execution)
     }
 
-    /// As [`Self::check`], for what is to be signed: then `data` and `input` must not differ.
+    /// Like [`Self::check`], for a transaction to sign, in which `data` and `input` must not differ.
     pub fn check_to_sign(self, spec: &ChainSpec) -> Result<Execution, Error> {
         let differ = self.inputs_differ;
         let execution = self.check(spec)?;
@@ -183,7 +183,7 @@ impl Param for Request {
         let hashes = object.blob_versioned_hashes.into_iter().flatten();
         let blob_hashes: Vec<_> = hashes.map(|HashField(hash)| hash).collect();
         let fee_cap = price.or(cap).unwrap_or_default();
-        // A transaction without blobs pays no blob fee.
+        // A transaction without blobs does not pay a blob fee.
         let paid_blob_cap = blob_cap.filter(|_| !blob_hashes.is_empty()).unwrap_or_default();
         let wide_prices = WidePrices::of(fee_cap, tip.unwrap_or_default(), paid_blob_cap);
         let narrow = |price: U256| price.saturating_to::<u128>();
@@ -213,7 +213,7 @@ impl Param for Request {
 
 type Slots = BTreeMap<HashField, HashField>;
 
-/// Overrides of one account, as given.
+/// The overrides of one account as JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct AccountObject {
@@ -225,7 +225,7 @@ struct AccountObject {
     move_precompile_to_address: Option<String>,
 }
 
-/// Overrides of accounts, ascending by address.
+/// The overrides of accounts, ordered by address.
 #[derive(Debug, Default)]
 pub struct AccountOverrides(pub Vec<AccountOverride>);
 
@@ -233,7 +233,7 @@ impl Param for AccountOverrides {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         let objects: BTreeMap<String, Option<AccountObject>> = fields::read(json)?;
         let mut overrides = Vec::with_capacity(objects.len());
-        let mut slots_left = MAX_SLOTS;
+        let mut slots_left = MAX_OVERRIDE_SLOTS;
         for (text, object) in objects {
             let address = parse_address_in_any_case(&text, &spec.bech32_prefix);
             let address = address.map_err(|error| error.to_string())?;
@@ -272,13 +272,13 @@ impl AccountObject {
 
 fn read_slots(map: Slots, slots_left: &mut usize) -> Result<Vec<(U256, U256)>, String> {
     *slots_left = slots_left.checked_sub(map.len()).ok_or_else(|| {
-        format!("a request may override at most {MAX_SLOTS} slots of all accounts")
+        format!("a request may override at most {MAX_OVERRIDE_SLOTS} slots of all accounts")
     })?;
     let word = |HashField(hash): HashField| U256::from_be_bytes(hash.0);
     Ok(map.into_iter().map(|(slot, value)| (word(slot), word(value))).collect())
 }
 
-/// Overrides of a block, as given. Two names of some fields are in use.
+/// The overrides of a block as JSON. Some fields have two names in use.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct BlockObject {
@@ -308,10 +308,10 @@ pub struct WithdrawalObject {
 }
 
 impl WithdrawalObject {
-    /// The withdrawal.
+    /// Returns the withdrawal.
     ///
     /// # Errors
-    /// What is wrong with a field.
+    /// Returns the reason why a field is invalid.
     pub fn read(self, spec: &ChainSpec) -> Result<Withdrawal, String> {
         Ok(Withdrawal {
             index: self.index.0,
@@ -322,20 +322,20 @@ impl WithdrawalObject {
     }
 }
 
-/// `blockOverrides` as a parameter.
+/// The parameter `blockOverrides`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct GivenBlock(pub(super) BlockOverrides);
+pub(super) struct BlockOverridesParam(pub(super) BlockOverrides);
 
-impl Param for GivenBlock {
+impl Param for BlockOverridesParam {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
         read_block_overrides(json, spec).map(Self)
     }
 }
 
-/// Reads `blockOverrides` of a call.
+/// Parses the `blockOverrides` of a call.
 ///
 /// # Errors
-/// What is wrong with a field.
+/// Returns the reason why a field is invalid.
 pub fn read_block_overrides(json: &str, spec: &ChainSpec) -> Result<BlockOverrides, String> {
     let object: BlockObject = fields::read(json)?;
     let recipient = object.fee_recipient.or(object.coinbase);
@@ -356,24 +356,24 @@ pub fn read_block_overrides(json: &str, spec: &ChainSpec) -> Result<BlockOverrid
     })
 }
 
-/// Both kinds of overrides of one call.
+/// The overrides of a call.
 #[derive(Debug, Default)]
-pub struct GivenOverrides {
-    /// Overrides of accounts.
+pub struct CallOverrides {
+    /// The overrides of accounts.
     pub accounts: AccountOverrides,
-    /// Overrides of the block.
+    /// The overrides of the block.
     pub block: BlockOverrides,
 }
 
-impl GivenOverrides {
-    /// The next two parameters of a call.
+impl CallOverrides {
+    /// Reads the next two parameters of a call.
     pub fn next(arguments: &mut Arguments<'_>) -> Result<Self, Error> {
         let accounts = arguments.optional()?.unwrap_or_default();
-        let GivenBlock(block) = arguments.optional()?.unwrap_or_default();
+        let BlockOverridesParam(block) = arguments.optional()?.unwrap_or_default();
         Ok(Self { accounts, block })
     }
 
-    /// Reads what is there of the two.
+    /// Parses the overrides that are present.
     pub fn read(
         accounts: Option<&RawValue>,
         block: Option<&RawValue>,
@@ -438,7 +438,7 @@ mod tests {
             assert!(read::<AccountOverrides>(json).is_err(), "{json}");
         }
         let json = "{\"random\":null,\"coinbase\":null,\"time\":\"0x5\"}";
-        let GivenBlock(block) = read(json).expect("other spellings are known");
+        let BlockOverridesParam(block) = read(json).expect("other spellings are known");
         assert_eq!(block.time, Some(5));
     }
 }

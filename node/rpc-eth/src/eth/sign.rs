@@ -1,10 +1,10 @@
-//! Methods that sign with the node's keys, which are there only where the operator has enabled it:
-//! messages (EIP-191), typed data (EIP-712) and transactions, whose fields are filled in as geth does.
+//! Methods that sign with the keys of the node, which an operator has to enable: messages (EIP-191), typed data
+//! (EIP-712) and transactions, whose missing fields are filled in as in geth.
 
 use super::{
     call::{estimate, on_block_with},
     fees,
-    request::{GivenOverrides, Request},
+    request::{CallOverrides, Request},
     wide_raw,
 };
 use crate::method::{Answer, Call, json};
@@ -26,14 +26,14 @@ use transactions::Transaction;
 /// A transaction without a signature.
 type Unsigned = EthereumTypedTransaction<TxEip4844>;
 
-/// What is added to the parity of a signature of a message or of typed data.
+/// The value that is added to the parity of a signature of a message or of typed data.
 const MESSAGE_V: u8 = 27;
 
-/// Makes the signature of a hash by an account, where a thread may block.
+/// Signs a hash with the key of an account. Runs on a blocking thread.
 pub type Sign =
     Box<dyn FnOnce(&Signers, Address, &B256) -> Result<[u8; SIGNATURE_BYTES], Error> + Send>;
 
-/// By a key that is unlocked.
+/// Signs with an unlocked key.
 pub fn unlocked(
     signers: &Signers,
     by: Address,
@@ -42,33 +42,33 @@ pub fn unlocked(
     Ok(signers.sign(by, hash)?)
 }
 
-/// The node's keys.
+/// Returns the keys of the node, or an error if it has none.
 pub fn signers(call: &Call) -> Result<&Signers, Error> {
     let none = "the node has no keys: start it with --json-rpc.keyring to let it sign";
     call.context.signers.as_deref().ok_or_else(|| Error::server(none))
 }
 
-/// `eth_accounts`.
+/// Implements `eth_accounts`.
 pub fn accounts(call: &Call) -> Answer {
     call.no_arguments()?;
     json(&call.context.signers.as_deref().map(Signers::accounts).unwrap_or_default())
 }
 
-/// The signature of a hash as wallets show it: `v` is 27 or 28.
-pub fn shown(mut signature: [u8; SIGNATURE_BYTES]) -> Bytes {
+/// Converts a signature to the format of wallets, in which `v` is 27 or 28.
+pub fn wallet_signature(mut signature: [u8; SIGNATURE_BYTES]) -> Bytes {
     signature[SIGNATURE_BYTES - 1] += MESSAGE_V;
     Bytes::copy_from_slice(&signature)
 }
 
-/// `eth_sign`.
+/// Implements `eth_sign`.
 pub fn sign_message(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let by: Address = arguments.required()?;
     let message: Bytes = arguments.required()?;
-    json(&shown(signers(call)?.sign(by, &message_hash(&message))?))
+    json(&wallet_signature(signers(call)?.sign(by, &message_hash(&message))?))
 }
 
-/// Typed data, as an object or as its text.
+/// Typed data, passed as an object or as its JSON text.
 struct TypedDataText(String);
 
 impl Param for TypedDataText {
@@ -81,32 +81,32 @@ impl Param for TypedDataText {
     }
 }
 
-/// `eth_signTypedData_v4`.
+/// Implements `eth_signTypedData_v4`.
 pub fn sign_typed_data(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let by: Address = arguments.required()?;
     let TypedDataText(text) = arguments.required()?;
     let signers = signers(call)?;
     let hash = typed_data_hash(&text).map_err(|error| Error::invalid_params(error.to_string()))?;
-    json(&shown(signers.sign(by, &hash)?))
+    json(&wallet_signature(signers.sign(by, &hash)?))
 }
 
-/// The answer of `eth_signTransaction`.
+/// The result of `eth_signTransaction`.
 #[derive(Serialize)]
 struct SignedObject {
     raw: Bytes,
     tx: TransactionObject,
 }
 
-/// `eth_signTransaction`.
+/// Implements `eth_signTransaction`.
 pub async fn sign_transaction(call: Call) -> Answer {
     let request: Request = call.arguments()?.required()?;
-    let (tx, from) = make(&call, request, Box::new(unlocked)).await?;
+    let (tx, from) = fill_and_sign(&call, request, Box::new(unlocked)).await?;
     let raw = tx.encoded_2718().into();
     json(&SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) })
 }
 
-/// What `eth_signTransaction` would sign, with a signature of zeros as geth has it.
+/// Returns what `eth_signTransaction` would sign, with a signature of zeros as in geth.
 pub fn fill_transaction(call: &Call) -> Answer {
     let request: Request = call.arguments()?.required()?;
     let from = request.execution.from;
@@ -122,7 +122,7 @@ fn filled(tx: Unsigned, from: Address) -> SignedObject {
         let raw = tx.encoded_2718().into();
         return SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) };
     };
-    // Without a signature there is no `v` to hold the chain id.
+    // Without a signature, `v` cannot contain the chain ID.
     let raw = Bytes::from(alloy_rlp::encode(UnsignedLegacy::of(&legacy)));
     let hash = keccak256(&raw);
     let tx = TransactionObject::unsigned(&legacy.into_signed(none).into(), hash, from);
@@ -151,20 +151,20 @@ impl<'a> UnsignedLegacy<'a> {
     }
 }
 
-/// `eth_sendTransaction`.
+/// Implements `eth_sendTransaction`.
 pub async fn send_transaction(call: Call) -> Answer {
     let request: Request = call.arguments()?.required()?;
     send(&call, request, Box::new(unlocked)).await
 }
 
-/// Fills in a transaction, signs it and submits it.
+/// Fills in the missing fields of a transaction, signs it and submits it.
 pub async fn send(call: &Call, request: Request, sign: Sign) -> Answer {
-    let (tx, _) = make(call, request, sign).await?;
+    let (tx, _) = fill_and_sign(call, request, sign).await?;
     json(&call.context.pool.submit(tx.encoded_2718().into()).await?)
 }
 
-/// Fills in a transaction and signs it.
-pub async fn make(
+/// Fills in the missing fields of a transaction and signs it.
+pub async fn fill_and_sign(
     call: &Call,
     request: Request,
     sign: Sign,
@@ -175,14 +175,14 @@ pub async fn make(
         return Err(keys::SignerError::Unknown.into());
     }
     let pooled = call.context.pool.nonce(from).await?;
-    // An estimate may take long, and to open the keyring some tenths of a second.
+    // An estimate may take long, and opening the keyring takes some tenths of a second.
     let call = call.clone();
-    let make = move || signed(&call, fill(&call, request, pooled)?, sign);
-    let tx = tokio::task::spawn_blocking(make).await.map_err(Error::internal)??;
+    let work = move || signed(&call, fill(&call, request, pooled)?, sign);
+    let tx = tokio::task::spawn_blocking(work).await.map_err(Error::internal)??;
     Ok((tx, from))
 }
 
-/// Sets what was left out: prices, nonce, gas.
+/// Sets missing prices, nonce and gas.
 fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution, Error> {
     let mut tx = request.check_to_sign(&call.context.spec)?;
     if !tx.blob_hashes.is_empty() {
@@ -220,7 +220,7 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
         tx.nonce = Some(pooled.map_or(on_chain, |pooled| pooled.max(on_chain)));
     }
     if tx.gas.is_none() {
-        // As an estimate that names no price: what it costs is not yet known to be affordable.
+        // The estimate ignores prices, because the cost is unknown until the gas is known.
         let unpriced = Execution {
             max_fee_per_gas: 0,
             max_priority_fee_per_gas: None,
@@ -232,7 +232,7 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
             call,
             request,
             BlockId::LATEST,
-            GivenOverrides::default(),
+            CallOverrides::default(),
             |site, execution| estimate(call, site, execution),
         )?;
         tx.gas = Some(gas);
@@ -243,7 +243,7 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
     }
 }
 
-/// Why a transaction with prices above 128 bits is not made: its sender cannot pay for it.
+/// Returns the error for a transaction with prices above 128 bits, which no sender can pay for.
 fn unaffordable(call: &Call, tx: &Execution, prices: &WidePrices) -> Result<Error, Error> {
     let WidePrices { mut fee_cap, tip, .. } = *prices;
     if fee_cap.is_zero() {
@@ -261,7 +261,7 @@ fn tip_above_cap(cap: U256, tip: U256) -> Error {
     Error::server(format!("maxFeePerGas ({cap}) < maxPriorityFeePerGas ({tip})"))
 }
 
-/// Signs a transaction whose fields are all there.
+/// Signs a transaction with complete fields.
 fn signed(call: &Call, tx: Execution, sign: Sign) -> Result<Transaction, Error> {
     let from = tx.from;
     let tx = unsigned(call.context.spec.chain_id, tx)?;
@@ -270,7 +270,7 @@ fn signed(call: &Call, tx: Execution, sign: Sign) -> Result<Transaction, Error> 
     Ok(tx.into_envelope(signature))
 }
 
-/// The transaction of an execution whose fields are all there.
+/// Converts an execution with complete fields to a transaction.
 fn unsigned(chain_id: u64, tx: Execution) -> Result<Unsigned, Error> {
     let (nonce, gas_limit) = (tx.nonce.unwrap_or_default(), tx.gas.unwrap_or_default());
     let (to, value, input) = (tx.to, tx.value, tx.input);

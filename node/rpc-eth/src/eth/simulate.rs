@@ -1,8 +1,8 @@
-//! `eth_simulateV1`: blocks of transactions that never were.
+//! `eth_simulateV1`: executes calls in simulated blocks.
 
 use super::{
     call::{CallHost, gas_cap, in_time, invalid_text},
-    request::GivenBlock,
+    request::BlockOverridesParam,
     request::{AccountOverrides, Request},
 };
 use crate::{
@@ -21,7 +21,7 @@ use rpc_types::{
     block_id::BlockId,
     error::Error,
     fields,
-    object::{BlockObject, LogObject, LogPlace, TransactionObject, Transactions},
+    object::{BlockObject, LogObject, LogPosition, TransactionObject, Transactions},
     params::Param,
 };
 use serde::Serialize;
@@ -29,34 +29,34 @@ use serde_json::value::RawValue;
 use state::stored::{self, MinedTx};
 use storage::StateChanges;
 
-/// Most blocks given; more blocks than that are not simulated anyway.
+/// Maximum number of blocks in the request. The simulation does not support more.
 const MAX_BLOCKS: usize = evm::SIMULATED_BLOCKS_MAX as usize;
-/// Most calls in all, so that a small request cannot ask for days of work.
+/// Maximum number of calls in all blocks. It limits the work that a small request can cause.
 const MAX_CALLS: usize = 10_000;
-/// Code of a call that halted.
+/// Error code of a call that halted.
 const HALTED: i32 = -32015;
-/// Code of a call that reverted.
+/// Error code of a call that reverted.
 const REVERTED: i32 = 3;
 
-/// What to simulate.
+/// The parameters of a simulation.
 struct Payload {
-    blocks: Vec<Requested>,
+    blocks: Vec<BlockRequest>,
     options: SimulateOptions,
     full: bool,
 }
 
-struct Requested {
+struct BlockRequest {
     block: BlockOverrides,
     accounts: AccountOverrides,
     calls: Vec<Request>,
 }
 
-/// As given.
+/// The parameter as JSON.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Object<'a> {
     #[serde(borrow)]
-    block_state_calls: Vec<BlockObjectGiven<'a>>,
+    block_state_calls: Vec<BlockCallsObject<'a>>,
     trace_transfers: Option<bool>,
     validation: Option<bool>,
     return_full_transactions: Option<bool>,
@@ -64,7 +64,7 @@ struct Object<'a> {
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct BlockObjectGiven<'a> {
+struct BlockCallsObject<'a> {
     #[serde(borrow, default)]
     block_overrides: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -82,8 +82,8 @@ impl Param for Payload {
         let mut blocks = Vec::with_capacity(given.block_state_calls.len());
         for block in &given.block_state_calls {
             let calls = block.calls.iter().flatten();
-            blocks.push(Requested {
-                block: read::<GivenBlock>(block.block_overrides, spec)?.0,
+            blocks.push(BlockRequest {
+                block: read::<BlockOverridesParam>(block.block_overrides, spec)?.0,
                 accounts: read(block.state_overrides, spec)?,
                 calls: calls.map(|raw| Request::read(raw.get(), spec)).collect::<Result<_, _>>()?,
             });
@@ -112,7 +112,7 @@ pub(super) fn simulate(call: &Call) -> Answer {
         return Err(Error::client_limit(format!("more than {MAX_CALLS} calls"), MAX_CALLS as u64));
     }
     if id.is_pending() {
-        // The first simulated block contains the hash of the pending one.
+        // The first simulated block contains the hash of the pending block.
         call.pending(PendingDetail::Roots)?;
     }
     let number = call.require(id)?;
@@ -128,7 +128,7 @@ pub(super) fn simulate(call: &Call) -> Answer {
     }
     let options = SimulateOptions { gas_cap: gas_cap(call), ..payload.options };
     let simulated = run(call, number, blocks, options)?;
-    let objects = simulated.iter().map(|block| shape(block, payload.full));
+    let objects = simulated.iter().map(|block| block_object(block, payload.full));
     json(&objects.collect::<Result<Vec<_>, _>>()?)
 }
 
@@ -155,7 +155,7 @@ fn run(
     simulated.map_err(|error| in_time(call, &deadline, simulate_error(error)))
 }
 
-/// A simulated block: as a real one, with what its calls gave.
+/// A simulated block: a block object with the results of its calls.
 #[derive(Serialize)]
 struct SimulatedObject<'a> {
     #[serde(flatten)]
@@ -175,7 +175,7 @@ struct CallObject<'a> {
     error: Option<Failure>,
 }
 
-/// Why a call failed.
+/// The error of a call.
 #[derive(Serialize)]
 struct Failure {
     message: String,
@@ -184,7 +184,7 @@ struct Failure {
     data: Option<Bytes>,
 }
 
-fn shape(simulated: &SimulatedBlock, full: bool) -> Result<SimulatedObject<'_>, Error> {
+fn block_object(simulated: &SimulatedBlock, full: bool) -> Result<SimulatedObject<'_>, Error> {
     let block = &simulated.block;
     let transactions = if full {
         let objects = simulated.calls.iter().enumerate().map(|(index, call)| {
@@ -197,18 +197,18 @@ fn shape(simulated: &SimulatedBlock, full: bool) -> Result<SimulatedObject<'_>, 
         Transactions::Hashes(simulated.calls.iter().map(|call| call.hash).collect())
     };
     let calls = simulated.calls.iter().enumerate();
-    let calls = calls.map(|(index, call)| shape_call(simulated, index, call));
+    let calls = calls.map(|(index, call)| call_object(simulated, index, call));
     Ok(SimulatedObject { calls: calls.collect(), block: BlockObject::new(block, transactions) })
 }
 
-fn shape_call<'a>(
+fn call_object<'a>(
     simulated: &'a SimulatedBlock,
     index: usize,
     call: &'a SimulatedCall,
 ) -> CallObject<'a> {
     let block = &simulated.block;
     let logs = call.logs.iter().map(|(log_index, log)| {
-        let place = LogPlace {
+        let position = LogPosition {
             block_number: block.header.number,
             block_hash: block.hash,
             block_timestamp: block.header.timestamp,
@@ -216,7 +216,7 @@ fn shape_call<'a>(
             transaction_index: index,
             log_index: *log_index,
         };
-        LogObject::new(log, place)
+        LogObject::new(log, position)
     });
     let (return_data, error) = match &call.outcome {
         CallOutcome::Success(output) => (output.clone(), None),
@@ -244,7 +244,7 @@ fn too_many_blocks() -> Error {
     Error::coded(-38026, "too many blocks".to_owned())
 }
 
-/// The codes of execution-apis.
+/// Converts errors to the codes of the execution-apis specification.
 fn simulate_error(error: SimulateError) -> Error {
     let text = error.to_string();
     let code = match &error {

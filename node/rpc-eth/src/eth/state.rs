@@ -1,14 +1,14 @@
-//! Accounts, code and storage at any block.
+//! Accounts, code and storage after any block.
 
-use crate::method::{Answer, Call, put};
+use crate::method::{Answer, Call, write_json};
 use alloy_primitives::{Address, B256, U64, U256, hex};
 use rpc_types::{block_id::BlockId, error::Error, params::Arguments};
 use storage::StateRead;
 
-/// Most hex digits of a storage key.
+/// Maximum number of hex digits of a storage key.
 const MAX_KEY_DIGITS: usize = 64;
 
-/// The state at the block named next, the newest if none is.
+/// Returns the state after the block in the next parameter, which is the newest block by default.
 fn state_at(call: &Call, arguments: &mut Arguments<'_>) -> Result<state::StateReader, Error> {
     let id: Option<BlockId> = arguments.optional()?;
     let number = call.require(id.unwrap_or(BlockId::LATEST))?;
@@ -19,7 +19,7 @@ pub(super) fn balance(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let address: Address = arguments.required()?;
     let account = state_at(call, &mut arguments)?.account(address)?;
-    put(&account.unwrap_or_default().balance)
+    write_json(&account.unwrap_or_default().balance)
 }
 
 pub(super) fn code(call: &Call) -> Answer {
@@ -27,7 +27,7 @@ pub(super) fn code(call: &Call) -> Answer {
     let address: Address = arguments.required()?;
     let state = state_at(call, &mut arguments)?;
     let account = state.account(address)?.unwrap_or_default();
-    put(&state.code(account.code_hash)?)
+    write_json(&state.code(account.code_hash)?)
 }
 
 pub(super) fn storage_at(call: &Call) -> Answer {
@@ -35,10 +35,10 @@ pub(super) fn storage_at(call: &Call) -> Answer {
     let address: Address = arguments.required()?;
     let slot = storage_key(&arguments.required::<String>()?)?;
     let value = state_at(call, &mut arguments)?.storage(address, slot)?;
-    put(&B256::from(value))
+    write_json(&B256::from(value))
 }
 
-/// Reads a storage key: leading zeros may be left out, as in geth, but `0x` may not.
+/// Parses a storage key. As in geth, leading zeros may be missing, but `0x` may not.
 pub(super) fn storage_key(text: &str) -> Result<U256, Error> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let digits = digits.ok_or_else(|| {
@@ -57,7 +57,7 @@ pub(super) fn storage_key(text: &str) -> Result<U256, Error> {
     Ok(U256::from_be_bytes(key))
 }
 
-/// The next nonce; at `pending` counting what the pool holds without a gap.
+/// Returns the next nonce. At `pending` it includes the consecutive pooled transactions.
 pub(super) async fn transaction_count(call: Call) -> Answer {
     let (address, on_chain, pending) = {
         let mut arguments = call.arguments()?;
@@ -68,7 +68,7 @@ pub(super) async fn transaction_count(call: Call) -> Answer {
         (address, account.unwrap_or_default().nonce, id.is_pending())
     };
     let pooled = if pending { call.context.pool.nonce(address).await? } else { None };
-    put(&U64::from(pooled.map_or(on_chain, |pooled| pooled.max(on_chain))))
+    write_json(&U64::from(pooled.map_or(on_chain, |pooled| pooled.max(on_chain))))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Single transactions: where they are, and sending them.
+//! Reads and submits single transactions.
 
 use super::{blocks::receipt_of, wide_raw};
 use crate::{
-    method::{Answer, Call, put},
-    services::Question,
+    method::{Answer, Call, write_json},
+    services::ResponseKey,
 };
 use alloy_primitives::{Address, B256, Bytes};
 use modules::decorator::Reject;
@@ -24,14 +24,14 @@ use state::{
 };
 use std::time::Duration;
 
-/// Mined, or waiting in the pool.
+/// Finds a mined or pooled transaction.
 pub(super) async fn by_hash(call: Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     if let Some(answer) = mined(&call, hash)? {
         return Ok(answer);
     }
     match call.context.pool.transaction(hash).await? {
-        Found::Pooled(tx) => put(&TransactionObject::pooled(&tx)),
+        Found::Pooled(tx) => write_json(&TransactionObject::pooled(&tx)),
         Found::NotPooled { built } => {
             let call = later(call, built).await;
             mined(&call, hash)?.map_or_else(|| Ok(Json::fixed("null")), Ok)
@@ -39,27 +39,26 @@ pub(super) async fn by_hash(call: Call) -> Answer {
     }
 }
 
-/// The longest wait for a block that is built to be published: most take milliseconds, some wait for
-/// the disk.
+/// Maximum wait until an executed block is published. Most take milliseconds, but some wait for the disk.
 const BUILT_WAIT: Duration = Duration::from_secs(1);
 
-/// The call over the newest view, which has the block `built`: what was not pooled has left the pool for
-/// that one at the latest.
+/// Waits for the view that contains the block `built`. A transaction that the pool no longer contains was removed by
+/// that block or an earlier one.
 async fn later(call: Call, built: u64) -> Call {
     let mut heads = call.context.published.heads();
-    // In vain only if the disk is slow, or the node ends.
+    // This times out only if the disk is slow or the node stops.
     let _ = tokio::time::timeout(BUILT_WAIT, heads.wait_for(|head| *head >= built)).await;
     Call { view: call.context.published.load(), ..call }
 }
 
 fn mined(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
     let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(None) };
-    let (answers, question) = (&call.services.answers, Question::Transaction(number, index));
-    if let Some(answer) = answers.get(&question) {
+    let (answers, key) = (&call.services.responses, ResponseKey::Transaction(number, index));
+    if let Some(answer) = answers.get(&key) {
         return Ok(Some(answer));
     }
     let tx = OneTx::read(&call.context.spec, &call.view.blocks()?, number, index)?;
-    Ok(Some(answers.keep(question, Json::put(&TransactionObject::mined(&tx.mined())))))
+    Ok(Some(answers.insert(key, Json::write(&TransactionObject::mined(&tx.mined())))))
 }
 
 pub(super) fn by_block_hash_and_index(call: &Call) -> Answer {
@@ -78,11 +77,11 @@ fn at_index(call: &Call, id: BlockId, index: u64) -> Answer {
     if id.is_pending() {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let tx = call.pending(PendingDetail::Roots)?.stored().tx(index)?;
-        return put(&tx.map(|tx| TransactionObject::mined(&tx)));
+        return write_json(&tx.map(|tx| TransactionObject::mined(&tx)));
     }
     let Some(number) = call.find(id)? else { return Ok(Json::fixed("null")) };
     let tx = OneTx::at(&call.context.spec, &call.view.blocks()?, number, index)?;
-    put(&tx.map(|tx| TransactionObject::mined(&tx.mined())))
+    write_json(&tx.map(|tx| TransactionObject::mined(&tx.mined())))
 }
 
 pub(super) fn by_sender_and_nonce(call: &Call) -> Answer {
@@ -92,28 +91,28 @@ pub(super) fn by_sender_and_nonce(call: &Call) -> Answer {
     let tx = found.map(|(block, index)| {
         Ok::<_, Error>(block.tx(index)?.map(|tx| TransactionObject::mined(&tx)))
     });
-    put(&tx.transpose()?.flatten())
+    write_json(&tx.transpose()?.flatten())
 }
 
-/// Bytes of a block's receipts that are decoded where the socket is served. A block full of transfers has
-/// half as many; one full of logs has megabytes.
-const RECEIPTS_AT_ONCE: usize = 256 * 1024;
+/// Maximum length of the receipts of a block that are decoded inline. A block full of transfers has half of that, but
+/// one full of logs has megabytes.
+const MAX_INLINE_RECEIPTS_BYTES: usize = 256 * 1024;
 
-/// The receipt of a transaction.
+/// The result of a search for the receipt of a transaction.
 enum Receipt {
     Found(Json),
     /// The transaction is not mined.
     NotMined,
-    /// It is not cached, and the receipts of its block have more bytes than may be decoded.
+    /// The receipt is not cached, and the receipts of its block exceed the maximum length.
     TooLarge,
 }
 
 impl Receipt {
-    /// The receipt of a transaction in a block whose receipts have up to `max_bytes`.
+    /// Finds the receipt of a transaction in a block whose receipts have at most `max_bytes`.
     fn within(max_bytes: usize, call: &Call, hash: B256) -> Result<Self, Error> {
         let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(Self::NotMined) };
-        let (answers, question) = (&call.services.answers, Question::Receipt(number, index));
-        if let Some(answer) = answers.get(&question) {
+        let (answers, key) = (&call.services.responses, ResponseKey::Receipt(number, index));
+        if let Some(answer) = answers.get(&key) {
             return Ok(Self::Found(answer));
         }
         let blocks = call.view.blocks()?;
@@ -122,20 +121,20 @@ impl Receipt {
         }
         let tx = OneTx::read(&call.context.spec, &blocks, number, index)?;
         let receipt = receipt_of(call, &blocks, &tx.mined())?;
-        Ok(Self::Found(answers.keep(question, receipt)))
+        Ok(Self::Found(answers.insert(key, receipt)))
     }
 }
 
-/// Unknown and pending transactions have none: `null` at once.
+/// Returns the receipt, or `null` for unknown and pending transactions.
 pub(super) fn receipt(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     Ok(receipt_at(call, hash)?.unwrap_or(Json::fixed("null")))
 }
 
-/// The receipt, unless its block has many or large ones.
-pub(super) fn receipt_at_once(call: &Call) -> Result<Option<Json>, Error> {
+/// Returns the receipt, unless the receipts of its block are large.
+pub(super) fn receipt_inline(call: &Call) -> Result<Option<Json>, Error> {
     let hash: B256 = call.arguments()?.required()?;
-    Ok(match Receipt::within(RECEIPTS_AT_ONCE, call, hash)? {
+    Ok(match Receipt::within(MAX_INLINE_RECEIPTS_BYTES, call, hash)? {
         Receipt::Found(receipt) => Some(receipt),
         Receipt::NotMined => Some(Json::fixed("null")),
         Receipt::TooLarge => None,
@@ -149,16 +148,16 @@ fn receipt_at(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
     }
 }
 
-/// The logs of a mined transaction, as its receipt has them.
+/// Returns the logs in the receipt of a mined transaction.
 pub(super) fn logs(call: &Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     receipt_at(call, hash)?.map_or(Ok(Json::fixed("null")), |receipt| logs_in(&receipt))
 }
 
-/// The logs, unless the block has many or large receipts.
-pub(super) fn logs_at_once(call: &Call) -> Result<Option<Json>, Error> {
+/// Returns the logs, unless the receipts of the block are large.
+pub(super) fn logs_inline(call: &Call) -> Result<Option<Json>, Error> {
     let hash: B256 = call.arguments()?.required()?;
-    match Receipt::within(RECEIPTS_AT_ONCE, call, hash)? {
+    match Receipt::within(MAX_INLINE_RECEIPTS_BYTES, call, hash)? {
         Receipt::Found(receipt) => logs_in(&receipt).map(Some),
         Receipt::NotMined => Ok(Some(Json::fixed("null"))),
         Receipt::TooLarge => Ok(None),
@@ -170,20 +169,20 @@ fn logs_in(receipt: &Json) -> Answer {
     Ok(Json::from_text(logs.get()))
 }
 
-/// The logs in the text of a receipt.
+/// The logs in the JSON text of a receipt.
 #[derive(Deserialize)]
 struct Logs<'a> {
     #[serde(borrow)]
     logs: &'a RawValue,
 }
 
-/// Submits through the pipeline and waits for the mempool's answer.
+/// Submits a transaction and waits for the mempool's decision.
 pub(super) async fn send_raw(call: Call) -> Answer {
     let raw: Bytes = call.arguments()?.required()?;
-    put(&submit(&call, raw).await?)
+    write_json(&submit(&call, raw).await?)
 }
 
-/// Submits a transaction. One whose prices no type of transactions holds is refused for what it costs.
+/// Submits a transaction. Prices that no transaction type can represent lead to the error about the sender's funds.
 async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
     let submitted = call.context.pool.submit(raw.clone()).await;
     submitted.map_err(|reject| match *reject {
@@ -192,22 +191,22 @@ async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
     })
 }
 
-/// The longest a caller may wait for a receipt, in milliseconds.
+/// Maximum wait for a receipt, in milliseconds.
 const MAX_SYNC_MS: u64 = 30_000;
-/// How long a caller waits that does not say, as EIP-7966 recommends.
-const SYNC_MS_DEFAULT: u64 = 2_000;
-/// EIP-7966: the transaction is submitted and not mined in time.
+/// Default wait for a receipt in milliseconds, as EIP-7966 recommends.
+const DEFAULT_SYNC_MS: u64 = 2_000;
+/// EIP-7966: the transaction was submitted, but not mined in time.
 const SYNC_TIMEOUT: i32 = 4;
 
-/// How long to wait for a receipt. EIP-7966: the default is used if the timeout is not valid, as 0 is not.
+/// Returns the time to wait for a receipt. By EIP-7966, an invalid timeout, such as 0, means the default.
 fn wait_ms(timeout: Option<Number>) -> u64 {
     match timeout {
-        None | Some(Number(0)) => SYNC_MS_DEFAULT,
+        None | Some(Number(0)) => DEFAULT_SYNC_MS,
         Some(Number(ms)) => ms.min(MAX_SYNC_MS),
     }
 }
 
-/// Submits, and waits for the block.
+/// Submits a transaction and waits for its receipt.
 pub(super) async fn send_raw_sync(call: Call) -> Answer {
     let (raw, ms) = {
         let mut arguments = call.arguments()?;
@@ -229,15 +228,15 @@ pub(super) async fn send_raw_sync(call: Call) -> Answer {
     }
 }
 
-/// The bytes of a transaction, mined or pooled.
+/// Returns the encoding of a mined or pooled transaction.
 pub async fn raw_by_hash(call: Call) -> Answer {
     let hash: B256 = call.arguments()?.required()?;
     if let Some(raw) = raw_mined(&call, hash)? {
-        return put(&raw);
+        return write_json(&raw);
     }
     match call.context.pool.transaction(hash).await? {
-        Found::Pooled(tx) => put(&tx.raw),
-        Found::NotPooled { built } => put(&raw_mined(&later(call, built).await, hash)?),
+        Found::Pooled(tx) => write_json(&tx.raw),
+        Found::NotPooled { built } => write_json(&raw_mined(&later(call, built).await, hash)?),
     }
 }
 
@@ -262,9 +261,9 @@ fn raw_at(call: &Call, id: BlockId, index: u64) -> Answer {
     let Some(number) = call.find(id)? else { return Ok(Json::fixed("null")) };
     let index = usize::try_from(index).unwrap_or(usize::MAX);
     if let Some(pending) = &call.pending {
-        return put(&pending.stored().block.transactions.get(index));
+        return write_json(&pending.stored().block.transactions.get(index));
     }
-    put(&raw_tx(&call.view.blocks()?, number, index)?)
+    write_json(&raw_tx(&call.view.blocks()?, number, index)?)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Transactions to be submitted whose prices exceed 128 bits, which the types of transactions do not hold. They are
-//! well-formed, but no account can pay for them, and the error says so as geth does.
+//! Submitted transactions with prices above 128 bits, which the transaction types cannot represent. They are
+//! well-formed, but no account can pay for them. As in geth, the error says so.
 
 use crate::method::Call;
 use alloy_consensus::Transaction as _;
@@ -11,21 +11,21 @@ use rpc_types::error::Error;
 use storage::StateRead;
 use transactions::{DecodedTx, Transaction};
 
-/// The first byte of an RLP list, and so of a legacy transaction, is at least this (EIP-2718).
+/// Minimum first byte of an RLP list, and therefore of a legacy transaction (EIP-2718).
 const LIST_START: u8 = 0xc0;
-/// Fields of the signature at the end of each kind of transaction.
+/// Number of signature fields at the end of each transaction type.
 const SIGNATURE_FIELDS: usize = 3;
-/// Fields of a legacy transaction before its signature.
+/// Number of fields of a legacy transaction before its signature.
 const LEGACY_FIELDS: usize = 6;
 
-/// Where the prices of a kind of transaction are among its fields: priority fee, fee cap, fee cap of blob gas.
-struct Places {
+/// The positions of the prices among the fields of a transaction type: priority fee, fee cap, blob fee cap.
+struct PricePositions {
     tip: Option<usize>,
     cap: usize,
     blob_cap: Option<usize>,
 }
 
-impl Places {
+impl PricePositions {
     const fn of(kind: u8) -> Option<Self> {
         match kind {
             0 => Some(Self { tip: None, cap: 1, blob_cap: None }),
@@ -41,19 +41,19 @@ impl Places {
     }
 }
 
-/// A price. geth decodes any number of bytes for some kinds of transactions.
+/// A price. For some transaction types, geth decodes integers of any length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Price {
-    /// Up to 256 bits.
+    /// At most 256 bits.
     Wei(U256),
-    /// More.
-    Beyond,
+    /// More than 256 bits.
+    Over256Bits,
 }
 
 /// A signed transaction with such a price.
 #[derive(Debug)]
 struct WideTx {
-    /// The same with prices of zero.
+    /// The transaction with prices of zero.
     rest: Transaction,
     sender: Address,
     tip: Price,
@@ -61,13 +61,13 @@ struct WideTx {
     blob_cap: Price,
 }
 
-/// Why a transaction that does not decode is refused, if prices above 128 bits are all that is wrong with it.
+/// Returns the error for a transaction that cannot be decoded, if prices above 128 bits are the only reason.
 pub(super) fn refusal(call: &Call, raw: &[u8]) -> Option<Error> {
     let tx = WideTx::decode(raw)?;
     Some(tx.refusal(call).unwrap_or_else(|error| error))
 }
 
-/// Why no account can send what costs so much.
+/// Returns the error for a transaction that costs more than any account can have.
 pub(super) fn unaffordable(balance: U256, cost: U512) -> Error {
     let balance = U512::from(balance);
     if cost <= balance {
@@ -87,31 +87,31 @@ impl WideTx {
             LIST_START.. => (0, raw),
             kind => (kind, &raw[1..]),
         };
-        let places = Places::of(kind)?;
+        let positions = PricePositions::of(kind)?;
         let mut fields = fields(list)?;
-        // Blobs that come along are not signed.
+        // Blobs that are included are not part of the signed message.
         if kind == 3 && *fields.first()?.first()? >= LIST_START {
             fields = self::fields(fields[0])?;
         }
-        let price = |place: Option<usize>| match place {
-            Some(place) => price(fields.get(place)?),
+        let price = |position: Option<usize>| match position {
+            Some(position) => price(fields.get(position)?),
             None => Some(Price::Wei(U256::ZERO)),
         };
         let (tip, cap, blob_cap) =
-            (price(places.tip)?, price(Some(places.cap))?, price(places.blob_cap)?);
+            (price(positions.tip)?, price(Some(positions.cap))?, price(positions.blob_cap)?);
         let is_wide = |price: &Price| *price > Price::Wei(U256::from(u128::MAX));
         if ![tip, cap, blob_cap].iter().any(is_wide) {
             return None;
         }
         let mut without = fields.clone();
-        places.all().for_each(|place| without[place] = &[EMPTY_STRING_CODE]);
+        positions.all().for_each(|position| without[position] = &[EMPTY_STRING_CODE]);
         let rest = DecodedTx::decode(encoded(kind, &without, &[]).into()).ok()?.tx;
         let signed = signed_hash(kind, &fields, &rest);
         let sender = rest.signature().recover_address_from_prehash(&signed).ok()?;
         Some(Self { rest, sender, tip, cap, blob_cap })
     }
 
-    /// The first of geth's checks that fails.
+    /// Returns the error of the first of geth's checks that fails.
     fn refusal(&self, call: &Call) -> Result<Error, Error> {
         let want = call.context.spec.chain_id;
         if let Some(have) = self.rest.chain_id().filter(|have| *have != want) {
@@ -119,9 +119,9 @@ impl WideTx {
         }
         let beyond = |what: &str| Error::server(format!("{what} higher than 2^256-1"));
         let (tip, cap, blob_cap) = match (self.tip, self.cap, self.blob_cap) {
-            (_, Price::Beyond, _) => return Ok(beyond("max fee per gas")),
-            (Price::Beyond, ..) => return Ok(beyond("max priority fee per gas")),
-            (.., Price::Beyond) => return Ok(beyond("max fee per blob gas")),
+            (_, Price::Over256Bits, _) => return Ok(beyond("max fee per gas")),
+            (Price::Over256Bits, ..) => return Ok(beyond("max priority fee per gas")),
+            (.., Price::Over256Bits) => return Ok(beyond("max fee per blob gas")),
             (Price::Wei(tip), Price::Wei(cap), Price::Wei(blob_cap)) => (tip, cap, blob_cap),
         };
         if tip > cap {
@@ -142,7 +142,7 @@ impl WideTx {
     }
 }
 
-/// What a transaction without blobs costs at most, in wei.
+/// Returns the maximum cost of a transaction without blobs, in wei.
 pub(super) fn cost(gas: u64, price: U256, value: U256) -> U512 {
     product(gas, price) + U512::from(value)
 }
@@ -151,7 +151,7 @@ fn product(gas: u64, price: U256) -> U512 {
     U512::from(gas) * U512::from(price)
 }
 
-/// The encoded items of a list that is all there is.
+/// Splits an RLP list, which must be the complete input, into its encoded items.
 fn fields(mut list: &[u8]) -> Option<Vec<&[u8]>> {
     let header = Header::decode(&mut list).ok()?;
     if !header.list || header.payload_length != list.len() {
@@ -169,17 +169,17 @@ fn fields(mut list: &[u8]) -> Option<Vec<&[u8]>> {
     Some(fields)
 }
 
-/// A field that is an integer in its shortest form.
+/// Decodes a canonical integer.
 fn price(field: &[u8]) -> Option<Price> {
     let mut bytes = field;
     let header = Header::decode(&mut bytes).ok()?;
     if header.list || bytes.first() == Some(&0) {
         return None;
     }
-    Some(U256::try_from_be_slice(bytes).map_or(Price::Beyond, Price::Wei))
+    Some(U256::try_from_be_slice(bytes).map_or(Price::Over256Bits, Price::Wei))
 }
 
-/// Fields as a transaction of this kind, followed by small integers.
+/// Encodes a transaction of this type from fields and further small integers.
 fn encoded(kind: u8, fields: &[&[u8]], more: &[u64]) -> Vec<u8> {
     let length = fields.iter().map(|field| field.len()).sum::<usize>();
     let payload_length = length + more.iter().map(|number| number.length()).sum::<usize>();
@@ -193,8 +193,8 @@ fn encoded(kind: u8, fields: &[&[u8]], more: &[u64]) -> Vec<u8> {
     out
 }
 
-/// The hash that was signed: of all fields before the signature, and for a legacy transaction with a chain id
-/// of that (EIP-155).
+/// Computes the hash that was signed. It covers all fields before the signature, and the chain ID of a legacy
+/// transaction that has one (EIP-155).
 fn signed_hash(kind: u8, fields: &[&[u8]], rest: &Transaction) -> B256 {
     if kind > 0 {
         return keccak256(encoded(kind, &fields[..fields.len() - SIGNATURE_FIELDS], &[]));
@@ -258,13 +258,13 @@ mod tests {
         let kind = tx.tx_type() as u8;
         let raw = tx.encoded_2718();
         let list = if kind == 0 { &raw[..] } else { &raw[1..] };
-        let places = Places::of(kind).unwrap();
+        let positions = PricePositions::of(kind).unwrap();
         let mut fields: Vec<_> = fields(list).unwrap().iter().map(|field| field.to_vec()).collect();
-        for (place, price) in
-            [places.tip, Some(places.cap), places.blob_cap].into_iter().zip(prices)
+        for (position, price) in
+            [positions.tip, Some(positions.cap), positions.blob_cap].into_iter().zip(prices)
         {
-            if let Some(place) = place {
-                fields[place] = alloy_rlp::encode(price);
+            if let Some(position) = position {
+                fields[position] = alloy_rlp::encode(price);
             }
         }
         let slices: Vec<_> = fields.iter().map(Vec::as_slice).collect();
@@ -300,7 +300,7 @@ mod tests {
             assert_eq!(found.cap, Price::Wei(U256::ONE << 128), "{kind}");
             assert_eq!(found.rest.gas_limit(), tx.gas_limit(), "{kind}");
             let found = WideTx::decode(&priced(&tx, [none, &beyond, none])).unwrap();
-            assert_eq!(found.cap, Price::Beyond, "{kind}");
+            assert_eq!(found.cap, Price::Over256Bits, "{kind}");
         }
         let tip = WideTx::decode(&priced(&transactions()[3], [&wide, one, none])).unwrap();
         assert_eq!((tip.tip, tip.cap), (Price::Wei(U256::ONE << 128), Price::Wei(U256::ONE)));

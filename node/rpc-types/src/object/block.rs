@@ -1,14 +1,14 @@
-//! Blocks.
+//! The objects of headers and blocks.
 
 use super::TransactionObject;
-use crate::text::{Fields, Put};
+use crate::text::{ObjectWriter, WriteJson};
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U256};
 use chain::block::Block;
 use serde::Serialize;
 
-/// A header. Fields a fork brought are absent before it; some are `null` while the block is pending.
+/// A header. ObjectWriter that a fork introduced are absent before it. Some fields are `null` in the pending block.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderObject<'a> {
@@ -55,7 +55,7 @@ pub struct BlockObject<'a> {
     withdrawals: Option<&'a [Withdrawal]>,
 }
 
-/// The transactions of a block: hashes, or all of each.
+/// The transactions of a block: only the hashes, or the whole objects.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Transactions {
@@ -66,7 +66,7 @@ pub enum Transactions {
 }
 
 impl<'a> HeaderObject<'a> {
-    /// Shapes a header.
+    /// Creates the object of a header.
     pub fn new(hash: B256, header: &'a Header) -> Self {
         Self {
             number: U64::from(header.number),
@@ -96,19 +96,19 @@ impl<'a> HeaderObject<'a> {
 }
 
 impl HeaderObject<'_> {
-    /// The header of the pending block: as in geth, without hash, nonce and miner.
+    /// The header of the pending block, which has no hash, nonce and miner, as in geth.
     pub fn pending(self) -> Self {
         Self { hash: None, nonce: None, miner: None, ..self }
     }
 }
 
 impl<'a> BlockObject<'a> {
-    /// The pending block, see [`HeaderObject::pending`].
+    /// The pending block. [`HeaderObject::pending`] describes its header.
     pub fn pending(self) -> Self {
         Self { header: self.header.pending(), ..self }
     }
 
-    /// Shapes a block.
+    /// Creates the object of a block.
     pub fn new(block: &'a Block, transactions: Transactions) -> Self {
         Self {
             header: HeaderObject::new(block.hash, &block.header),
@@ -121,69 +121,69 @@ impl<'a> BlockObject<'a> {
 }
 
 impl HeaderObject<'_> {
-    fn put_fields<'o>(&self, out: &'o mut Vec<u8>) -> Fields<'o> {
-        let mut fields = Fields::open(out);
+    fn write_fields<'o>(&self, out: &'o mut Vec<u8>) -> ObjectWriter<'o> {
+        let mut fields = ObjectWriter::new(out);
         fields
-            .put("number", &self.number)
-            .put("hash", &self.hash)
-            .put("parentHash", &self.parent_hash)
-            .put("nonce", &self.nonce)
-            .put("sha3Uncles", &self.sha3_uncles)
-            .put("logsBloom", self.logs_bloom)
-            .put("transactionsRoot", &self.transactions_root)
-            .put("stateRoot", &self.state_root)
-            .put("receiptsRoot", &self.receipts_root)
-            .put("miner", &self.miner)
-            .put("difficulty", &self.difficulty)
-            .put("extraData", self.extra_data)
-            .put("mixHash", &self.mix_hash)
-            .put("gasLimit", &self.gas_limit)
-            .put("gasUsed", &self.gas_used)
-            .put("timestamp", &self.timestamp)
-            .maybe("baseFeePerGas", &self.base_fee_per_gas)
-            .maybe("withdrawalsRoot", &self.withdrawals_root)
-            .maybe("blobGasUsed", &self.blob_gas_used)
-            .maybe("excessBlobGas", &self.excess_blob_gas)
-            .maybe("parentBeaconBlockRoot", &self.parent_beacon_block_root)
-            .maybe("requestsHash", &self.requests_hash);
+            .field("number", &self.number)
+            .field("hash", &self.hash)
+            .field("parentHash", &self.parent_hash)
+            .field("nonce", &self.nonce)
+            .field("sha3Uncles", &self.sha3_uncles)
+            .field("logsBloom", self.logs_bloom)
+            .field("transactionsRoot", &self.transactions_root)
+            .field("stateRoot", &self.state_root)
+            .field("receiptsRoot", &self.receipts_root)
+            .field("miner", &self.miner)
+            .field("difficulty", &self.difficulty)
+            .field("extraData", self.extra_data)
+            .field("mixHash", &self.mix_hash)
+            .field("gasLimit", &self.gas_limit)
+            .field("gasUsed", &self.gas_used)
+            .field("timestamp", &self.timestamp)
+            .optional_field("baseFeePerGas", &self.base_fee_per_gas)
+            .optional_field("withdrawalsRoot", &self.withdrawals_root)
+            .optional_field("blobGasUsed", &self.blob_gas_used)
+            .optional_field("excessBlobGas", &self.excess_blob_gas)
+            .optional_field("parentBeaconBlockRoot", &self.parent_beacon_block_root)
+            .optional_field("requestsHash", &self.requests_hash);
         fields
     }
 }
 
-/// Bytes of a header with all fields.
-const HEADER_CHARS: usize = 2048;
+/// Approximate length of a header with all fields.
+const HEADER_SIZE_HINT: usize = 2048;
 
-impl Put for HeaderObject<'_> {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.put_fields(out).close();
+impl WriteJson for HeaderObject<'_> {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        self.write_fields(out).finish();
     }
 
     fn size_hint(&self) -> usize {
-        HEADER_CHARS
+        HEADER_SIZE_HINT
     }
 }
 
-impl Put for BlockObject<'_> {
-    fn put(&self, out: &mut Vec<u8>) {
+impl WriteJson for BlockObject<'_> {
+    fn write_json(&self, out: &mut Vec<u8>) {
         self.header
-            .put_fields(out)
-            .put("size", &self.size)
-            .put("transactions", &self.transactions)
-            .put("uncles", &self.uncles)
-            .maybe("withdrawals", &self.withdrawals)
-            .close();
+            .write_fields(out)
+            .field("size", &self.size)
+            .field("transactions", &self.transactions)
+            .field("uncles", &self.uncles)
+            .optional_field("withdrawals", &self.withdrawals)
+            .finish();
     }
 
     fn size_hint(&self) -> usize {
-        HEADER_CHARS + self.transactions.size_hint()
+        HEADER_SIZE_HINT + self.transactions.size_hint()
     }
 }
 
-impl Put for Transactions {
-    fn put(&self, out: &mut Vec<u8>) {
+impl WriteJson for Transactions {
+    fn write_json(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Hashes(hashes) => hashes.put(out),
-            Self::Full(objects) => objects.put(out),
+            Self::Hashes(hashes) => hashes.write_json(out),
+            Self::Full(objects) => objects.write_json(out),
         }
     }
 

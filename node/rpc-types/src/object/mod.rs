@@ -1,20 +1,18 @@
-//! The objects of answers, field by field as the execution-apis specification has them, in geth's
-//! form where the specification leaves a choice.
-//!
-//! Only shapes: nothing here reads storage.
+//! The result objects, with the fields of the execution-apis specification, and in geth's form if the specification
+//! leaves a choice. This module only defines formats; it does not read storage.
 
 mod block;
 mod receipt;
 mod transaction;
 
 pub use block::{BlockObject, HeaderObject, Transactions};
-pub use receipt::{LogObject, LogPlace, ReceiptObject, ReceiptPlace};
+pub use receipt::{LogObject, LogPosition, ReceiptContext, ReceiptObject};
 pub use transaction::TransactionObject;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::{Json, Put};
+    use crate::text::{Json, WriteJson};
     use alloy_consensus::{
         Header, SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy,
     };
@@ -30,13 +28,13 @@ mod tests {
     use storage::{ReceiptOutcome, StoredReceipt};
     use transactions::Transaction;
 
-    /// What is written by hand is what serde writes.
-    fn same(value: &(impl Put + Serialize)) {
-        let written = String::from_utf8(Json::put(value).bytes().to_vec()).unwrap();
+    /// Asserts that the writer of a value writes what serde writes.
+    fn same(value: &(impl WriteJson + Serialize)) {
+        let written = String::from_utf8(Json::write(value).bytes().to_vec()).unwrap();
         assert_eq!(written, serde_json::to_string(value).unwrap());
     }
 
-    /// One of each type, with every field filled.
+    /// Returns one transaction of each type, with every field filled.
     fn transactions() -> Vec<Transaction> {
         let signature = Signature::new(U256::from(7) << 200, U256::from(9), true);
         let to = Address::repeat_byte(3);
@@ -125,10 +123,10 @@ mod tests {
                         cumulative_gas_used: 21_000,
                         logs: logs(),
                     };
-                    let place = ReceiptPlace {
+                    let place = ReceiptContext {
                         logs_before: 300,
                         blob_gas_price: Some(1 << 65),
-                        ..ReceiptPlace::default()
+                        ..ReceiptContext::default()
                     };
                     same(&ReceiptObject::new(&mined, &receipt, place));
                 }

@@ -1,13 +1,13 @@
-//! Receipts and logs.
+//! The objects of receipts and logs.
 
-use crate::text::{Fields, Put};
+use crate::text::{ObjectWriter, WriteJson};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, B256, Bloom, Bytes, Log, U64, U128};
 use serde::Serialize;
 use state::stored::MinedTx;
 use storage::{ReceiptOutcome, StoredReceipt};
 
-/// A log. `removed` is always false: no block is ever taken back.
+/// A log. `removed` is always false, because the chain has no reorganisations.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogObject<'a> {
@@ -23,26 +23,26 @@ pub struct LogObject<'a> {
     removed: bool,
 }
 
-/// Where a log is.
+/// The position of a log in the chain.
 #[derive(Clone, Copy, Debug)]
-pub struct LogPlace {
+pub struct LogPosition {
     /// Number of the block.
     pub block_number: u64,
-    /// Its hash.
+    /// Hash of the block.
     pub block_hash: B256,
-    /// Its time, in seconds.
+    /// Time of the block in seconds.
     pub block_timestamp: u64,
     /// Hash of the transaction.
     pub transaction_hash: B256,
-    /// Its index in the block.
+    /// Index of the transaction in the block.
     pub transaction_index: usize,
-    /// Position among all logs of the block.
+    /// Index of the log among all logs of the block.
     pub log_index: usize,
 }
 
 impl<'a> LogObject<'a> {
-    /// Shapes a log.
-    pub fn new(log: &'a Log, place: LogPlace) -> Self {
+    /// Creates the object of a log.
+    pub fn new(log: &'a Log, place: LogPosition) -> Self {
         Self {
             address: log.address,
             topics: log.topics(),
@@ -58,7 +58,7 @@ impl<'a> LogObject<'a> {
     }
 }
 
-/// A receipt: `root` before Byzantium, `status` since; blob fields for blob transactions only.
+/// A receipt. It has `root` before Byzantium and `status` since. Only blob transactions have blob fields.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiptObject<'a> {
@@ -87,9 +87,9 @@ pub struct ReceiptObject<'a> {
     tx_type: U64,
 }
 
-/// What a receipt takes from the transactions before it, and from its block.
+/// The parts of a receipt that depend on the block and on its earlier transactions.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ReceiptPlace {
+pub struct ReceiptContext {
     /// Gas used by the block's earlier transactions.
     pub gas_before: u64,
     /// Logs of the block's earlier transactions.
@@ -99,10 +99,10 @@ pub struct ReceiptPlace {
 }
 
 impl<'a> ReceiptObject<'a> {
-    /// Shapes the receipt of a mined transaction.
-    pub fn new(mined: &MinedTx<'_>, receipt: &'a StoredReceipt, place: ReceiptPlace) -> Self {
+    /// Creates the object of the receipt of a mined transaction.
+    pub fn new(mined: &MinedTx<'_>, receipt: &'a StoredReceipt, place: ReceiptContext) -> Self {
         let (block, tx) = (mined.block, &mined.tx);
-        let first = LogPlace {
+        let first = LogPosition {
             block_number: block.header.number,
             block_hash: block.hash,
             block_timestamp: block.header.timestamp,
@@ -111,7 +111,7 @@ impl<'a> ReceiptObject<'a> {
             log_index: place.logs_before,
         };
         let logs = receipt.logs.iter().enumerate().map(|(position, log)| {
-            LogObject::new(log, LogPlace { log_index: first.log_index + position, ..first })
+            LogObject::new(log, LogPosition { log_index: first.log_index + position, ..first })
         });
         let (root, status) = match receipt.outcome {
             ReceiptOutcome::PostState(root) => (Some(root), None),
@@ -141,56 +141,56 @@ impl<'a> ReceiptObject<'a> {
     }
 }
 
-/// Bytes of a log without data.
-const LOG_CHARS: usize = 750;
-/// Bytes of a receipt without logs; the bloom is most of it.
-const RECEIPT_CHARS: usize = 1200;
+/// Approximate length of a log without data.
+const LOG_SIZE_HINT: usize = 750;
+/// Approximate length of a receipt without logs. Most of it is the bloom filter.
+const RECEIPT_SIZE_HINT: usize = 1200;
 
-impl Put for LogObject<'_> {
-    fn put(&self, out: &mut Vec<u8>) {
-        Fields::open(out)
-            .put("address", &self.address)
-            .put("topics", self.topics)
-            .put("data", self.data)
-            .put("blockNumber", &self.block_number)
-            .put("transactionHash", &self.transaction_hash)
-            .put("transactionIndex", &self.transaction_index)
-            .put("blockHash", &self.block_hash)
-            .put("blockTimestamp", &self.block_timestamp)
-            .put("logIndex", &self.log_index)
-            .put("removed", &self.removed)
-            .close();
+impl WriteJson for LogObject<'_> {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        ObjectWriter::new(out)
+            .field("address", &self.address)
+            .field("topics", self.topics)
+            .field("data", self.data)
+            .field("blockNumber", &self.block_number)
+            .field("transactionHash", &self.transaction_hash)
+            .field("transactionIndex", &self.transaction_index)
+            .field("blockHash", &self.block_hash)
+            .field("blockTimestamp", &self.block_timestamp)
+            .field("logIndex", &self.log_index)
+            .field("removed", &self.removed)
+            .finish();
     }
 
     fn size_hint(&self) -> usize {
-        LOG_CHARS + 2 * self.data.len()
+        LOG_SIZE_HINT + 2 * self.data.len()
     }
 }
 
-impl Put for ReceiptObject<'_> {
-    fn put(&self, out: &mut Vec<u8>) {
-        Fields::open(out)
-            .maybe("blobGasPrice", &self.blob_gas_price)
-            .maybe("blobGasUsed", &self.blob_gas_used)
-            .put("blockHash", &self.block_hash)
-            .put("blockNumber", &self.block_number)
-            .put("contractAddress", &self.contract_address)
-            .put("cumulativeGasUsed", &self.cumulative_gas_used)
-            .put("effectiveGasPrice", &self.effective_gas_price)
-            .put("from", &self.from)
-            .put("gasUsed", &self.gas_used)
-            .put("logs", &self.logs)
-            .put("logsBloom", &self.logs_bloom)
-            .maybe("root", &self.root)
-            .maybe("status", &self.status)
-            .put("to", &self.to)
-            .put("transactionHash", &self.transaction_hash)
-            .put("transactionIndex", &self.transaction_index)
-            .put("type", &self.tx_type)
-            .close();
+impl WriteJson for ReceiptObject<'_> {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        ObjectWriter::new(out)
+            .optional_field("blobGasPrice", &self.blob_gas_price)
+            .optional_field("blobGasUsed", &self.blob_gas_used)
+            .field("blockHash", &self.block_hash)
+            .field("blockNumber", &self.block_number)
+            .field("contractAddress", &self.contract_address)
+            .field("cumulativeGasUsed", &self.cumulative_gas_used)
+            .field("effectiveGasPrice", &self.effective_gas_price)
+            .field("from", &self.from)
+            .field("gasUsed", &self.gas_used)
+            .field("logs", &self.logs)
+            .field("logsBloom", &self.logs_bloom)
+            .optional_field("root", &self.root)
+            .optional_field("status", &self.status)
+            .field("to", &self.to)
+            .field("transactionHash", &self.transaction_hash)
+            .field("transactionIndex", &self.transaction_index)
+            .field("type", &self.tx_type)
+            .finish();
     }
 
     fn size_hint(&self) -> usize {
-        RECEIPT_CHARS + self.logs.size_hint()
+        RECEIPT_SIZE_HINT + self.logs.size_hint()
     }
 }

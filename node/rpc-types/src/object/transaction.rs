@@ -1,14 +1,14 @@
-//! Transactions, mined and pending.
+//! The objects of mined and pending transactions.
 
-use crate::text::{Fields, Put};
+use crate::text::{ObjectWriter, WriteJson};
 use alloy_consensus::{Transaction as _, Typed2718};
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
 use serde::Serialize;
 use transactions::{RecoveredTx, Transaction, cosmos::TX_TYPE};
 
-/// A transaction. Fields of its block are `null` while it is pending; fields that its type does
-/// not have are absent.
+/// A transaction. The fields of its block are `null` while it is pending. ObjectWriter that its type does not have are
+/// absent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TransactionObject {
@@ -47,7 +47,7 @@ pub struct TransactionObject {
     y_parity: Option<U64>,
 }
 
-/// EIP-155: `v` of a legacy transaction without and with a chain id.
+/// EIP-155: `v` of a legacy transaction without and with a chain ID.
 const V_UNPROTECTED: u64 = 27;
 const V_PROTECTED: u64 = 35;
 
@@ -58,7 +58,7 @@ impl TransactionObject {
         Self { v: U128::ZERO, chain_id, ..Self::pending(tx, hash, sender) }
     }
 
-    /// A transaction waiting in the pool: its price is the most it pays.
+    /// A pending transaction. Its price is the maximum that it pays.
     pub fn pending(tx: &Transaction, hash: B256, sender: Address) -> Self {
         let dynamic = tx.is_dynamic_fee();
         let signature = tx.signature();
@@ -96,20 +96,20 @@ impl TransactionObject {
         }
     }
 
-    /// [`Self::pending`] of any type.
+    /// A pending transaction of any type, which may be a Cosmos transaction.
     pub fn pooled(tx: &RecoveredTx) -> Self {
         Self::pending(&tx.tx, tx.hash, tx.sender).or_cosmos(tx.cosmos.as_ref().map(|_| &tx.raw))
     }
 
-    /// A Cosmos transaction is shown as the transfer it comes to, of its own type, with the bytes of
-    /// its `TxRaw` for input.
+    /// Represents a Cosmos transaction as the transfer that it is equivalent to, with a type of its own. The input is
+    /// the encoded `TxRaw`.
     fn or_cosmos(self, raw: Option<&Bytes>) -> Self {
         let Some(raw) = raw else { return self };
         let tx_type = U64::from(TX_TYPE);
         Self { tx_type, input: raw.slice(1..), chain_id: None, ..self }
     }
 
-    /// A transaction in its block: its price is what it paid.
+    /// A mined transaction. Its price is what it paid.
     pub fn mined(mined: &state::stored::MinedTx<'_>) -> Self {
         let header = &mined.block.header;
         let price = mined.tx.effective_gas_price(header.base_fee_per_gas);
@@ -125,40 +125,40 @@ impl TransactionObject {
     }
 }
 
-/// Bytes of a transaction without input.
-const TX_CHARS: usize = 900;
+/// Approximate length of a transaction without input.
+const TX_SIZE_HINT: usize = 900;
 
-impl Put for TransactionObject {
-    fn put(&self, out: &mut Vec<u8>) {
-        Fields::open(out)
-            .put("blockHash", &self.block_hash)
-            .put("blockNumber", &self.block_number)
-            .put("blockTimestamp", &self.block_timestamp)
-            .put("from", &self.from)
-            .put("gas", &self.gas)
-            .put("gasPrice", &self.gas_price)
-            .maybe("maxFeePerGas", &self.max_fee_per_gas)
-            .maybe("maxPriorityFeePerGas", &self.max_priority_fee_per_gas)
-            .maybe("maxFeePerBlobGas", &self.max_fee_per_blob_gas)
-            .put("hash", &self.hash)
-            .put("input", &self.input)
-            .put("nonce", &self.nonce)
-            .put("to", &self.to)
-            .put("transactionIndex", &self.transaction_index)
-            .put("value", &self.value)
-            .put("type", &self.tx_type)
-            .maybe("accessList", &self.access_list)
-            .maybe("chainId", &self.chain_id)
-            .maybe("blobVersionedHashes", &self.blob_versioned_hashes)
-            .maybe("authorizationList", &self.authorization_list)
-            .put("v", &self.v)
-            .put("r", &self.r)
-            .put("s", &self.s)
-            .maybe("yParity", &self.y_parity)
-            .close();
+impl WriteJson for TransactionObject {
+    fn write_json(&self, out: &mut Vec<u8>) {
+        ObjectWriter::new(out)
+            .field("blockHash", &self.block_hash)
+            .field("blockNumber", &self.block_number)
+            .field("blockTimestamp", &self.block_timestamp)
+            .field("from", &self.from)
+            .field("gas", &self.gas)
+            .field("gasPrice", &self.gas_price)
+            .optional_field("maxFeePerGas", &self.max_fee_per_gas)
+            .optional_field("maxPriorityFeePerGas", &self.max_priority_fee_per_gas)
+            .optional_field("maxFeePerBlobGas", &self.max_fee_per_blob_gas)
+            .field("hash", &self.hash)
+            .field("input", &self.input)
+            .field("nonce", &self.nonce)
+            .field("to", &self.to)
+            .field("transactionIndex", &self.transaction_index)
+            .field("value", &self.value)
+            .field("type", &self.tx_type)
+            .optional_field("accessList", &self.access_list)
+            .optional_field("chainId", &self.chain_id)
+            .optional_field("blobVersionedHashes", &self.blob_versioned_hashes)
+            .optional_field("authorizationList", &self.authorization_list)
+            .field("v", &self.v)
+            .field("r", &self.r)
+            .field("s", &self.s)
+            .optional_field("yParity", &self.y_parity)
+            .finish();
     }
 
     fn size_hint(&self) -> usize {
-        TX_CHARS + 2 * self.input.len()
+        TX_SIZE_HINT + 2 * self.input.len()
     }
 }

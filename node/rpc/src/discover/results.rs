@@ -1,6 +1,6 @@
-//! The types of the results of all methods, in the terms of [`super::schemas`].
+//! The types of the results of all methods, in the notation of [`super::schemas`].
 
-/// Methods with the types of their results.
+/// The methods with the types of their results.
 const RESULTS: &[(&str, &str)] = &[
     ("eth_accounts", "[Address]"),
     ("eth_baseFee", "Quantity"),
@@ -134,7 +134,7 @@ const RESULTS: &[(&str, &str)] = &[
     ("personal_unlockAccount", "Boolean"),
 ];
 
-/// The type of a method's result.
+/// Returns the type of a method's result.
 pub(super) fn result_of(method: &str) -> Option<&'static str> {
     RESULTS.iter().find(|(name, _)| *name == method).map(|(_, result)| *result)
 }

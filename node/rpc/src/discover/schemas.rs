@@ -1,8 +1,8 @@
-//! The schemas of results, as JSON Schema has them. They follow those of execution-apis for its methods.
+//! The JSON schemas of results. Those of standard methods follow the execution-apis specification.
 //!
-//! Tables of names and types keep them short. A type is a name, `[T]` for a list, `{T}` for an object of any keys,
-//! `A|B` for either, and `T?` for one that may be null. A name that ends in `?` is that of a field that may be
-//! absent. A field `..` stands for all fields of another object, of which later ones replace those of the same name.
+//! Tables of names and types keep them short. A type is a name, `[T]` for a list, `{T}` for an object with any keys,
+//! `A|B` for either of two types, and `T?` for a type that may be null. A field name that ends in `?` is optional. A
+//! field `..` includes all fields of another object, and later fields replace those with the same name.
 
 mod chain;
 mod other;
@@ -11,7 +11,7 @@ mod traces;
 
 use serde_json::{Map, Value, json};
 
-/// Text types with their patterns.
+/// The types of strings, with their patterns.
 const TEXTS: &[(&str, &str, &str)] = &[
     ("Quantity", "An unsigned integer in its shortest form.", "^0x(0|[1-9a-f][0-9a-f]{0,63})$"),
     ("Data", "Bytes.", "^0x([0-9a-f]{2})*$"),
@@ -20,18 +20,18 @@ const TEXTS: &[(&str, &str, &str)] = &[
     ("Address", "The 20 bytes of an account.", "^0x[0-9a-f]{40}$"),
     ("Bloom", "256 bytes.", "^0x[0-9a-f]{512}$"),
     ("Signature", "65 bytes.", "^0x[0-9a-f]{130}$"),
-    ("Id", "What names a filter.", "^0x[0-9a-f]+$"),
+    ("Id", "The id of a filter.", "^0x[0-9a-f]+$"),
     ("Decimal", "A decimal number.", r"^-?[0-9]+(\.[0-9]+)?$"),
 ];
 
-/// Fields of an object, each with its type.
+/// The fields of an object, each with its type.
 type Fields = &'static [(&'static str, &'static str)];
 
-/// Objects with their fields, and no others.
+/// The objects, which have no other fields.
 const OBJECTS: [&[(&str, Fields)]; 4] =
     [chain::OBJECTS, state::OBJECTS, traces::OBJECTS, other::OBJECTS];
 
-/// Names for types. What the tracers of geth return depends on the tracer.
+/// Names of types. The results of geth's tracers depend on the tracer.
 const NAMES: &[(&str, &str)] = &[
     ("Delta", "String|DeltaAdded|DeltaRemoved|DeltaChanged"),
     (
@@ -40,7 +40,7 @@ const NAMES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Types that JSON has.
+/// Returns the name of a JSON type.
 fn json_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "Boolean" => "boolean",
@@ -53,10 +53,10 @@ fn json_type(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The schema of a type.
+/// Returns the schema of a type.
 ///
 /// # Panics
-/// If it is none, which a test of all types excludes.
+/// Panics if the type is unknown. A test checks all types.
 pub(super) fn schema_of(text: &str) -> Value {
     if let Some((first, rest)) = split(text) {
         let rest = schema_of(rest);
@@ -84,7 +84,7 @@ pub(super) fn schema_of(text: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{text}") })
 }
 
-/// Splits a type at the first `|` that is in no list or object.
+/// Splits a type at the first `|` outside of lists and objects.
 fn split(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0_usize;
     for (at, character) in text.char_indices() {
@@ -98,7 +98,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The fields of an object.
+/// Returns the fields of an object.
 fn object(name: &str) -> Option<Fields> {
     let mut all = OBJECTS.iter().copied().flatten();
     all.find(|(known, _)| *known == name).map(|(_, fields)| *fields)
@@ -110,7 +110,7 @@ fn is_known(name: &str) -> bool {
         || NAMES.iter().any(|(known, _)| *known == name)
 }
 
-/// All schemas that have names.
+/// Returns all schemas with names.
 pub(super) fn components() -> Value {
     let mut schemas = Map::new();
     for (name, description, pattern) in TEXTS {

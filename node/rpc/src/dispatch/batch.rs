@@ -1,6 +1,6 @@
-//! Batches: their calls are answered one after another over one view, and have one response.
+//! Batches. Their calls are answered one after another with the same view, and have one response.
 
-use super::{Asked, Dispatcher, Respond, Transport, asked};
+use super::{Dispatcher, ParsedCall, Respond, Transport, parsed_call};
 use crate::{
     envelope::{Envelope, NO_ID},
     front::{Client, Gathered, Reply, Untaken},
@@ -19,22 +19,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Consecutive calls of this method in a batch are submitted together: each of them waits for the
-/// pool, which takes many as quickly as one.
-const TOGETHER: &str = "eth_sendRawTransaction";
+/// Consecutive calls of this method in a batch are submitted together. Each of them waits for the pool, and many take
+/// no longer than one.
+const SUBMITTED_TOGETHER: &str = "eth_sendRawTransaction";
 
-/// How long calls of a batch are answered before other connections of the thread have their turn.
+/// Time after which a batch yields to the other connections of its thread.
 const BATCH_TURN: Duration = Duration::from_micros(200);
 
-/// Yields to the other connections of the thread every [`BATCH_TURN`].
-struct Pace(Instant);
+/// Yields to the other connections of the thread after each [`BATCH_TURN`].
+struct YieldTimer(Instant);
 
-impl Pace {
+impl YieldTimer {
     fn new() -> Self {
         Self(Instant::now())
     }
 
-    async fn keep(&mut self) {
+    async fn yield_if_due(&mut self) {
         if self.0.elapsed() > BATCH_TURN {
             tokio::task::yield_now().await;
             self.0 = Instant::now();
@@ -43,32 +43,32 @@ impl Pace {
 }
 
 /// The answer to a call of a batch.
-struct Answered {
+struct BatchAnswer {
     answer: Answer,
-    /// Of a call that opened a subscription.
+    /// Set for a call that opened a subscription.
     start: Option<Start>,
 }
 
-impl From<Answer> for Answered {
+impl From<Answer> for BatchAnswer {
     fn from(answer: Answer) -> Self {
         Self { answer, start: None }
     }
 }
 
-impl From<Error> for Answered {
+impl From<Error> for BatchAnswer {
     fn from(error: Error) -> Self {
         Err(error).into()
     }
 }
 
 impl Dispatcher {
-    /// One response for all calls of a batch that has too many, to the first of them that expects one,
-    /// as geth.
+    /// Returns the response to a batch with too many calls. As in geth, it is one error, for the first call that
+    /// expects a response.
     pub(super) fn refuse_batch(&self, members: &[&RawValue]) -> Reply {
         let id = members.iter().find_map(|raw| Envelope::read(raw.get().as_bytes()).ok()?.id());
         let mut reply = Reply::default();
         reply.text("[");
-        reply.answer(id.unwrap_or(NO_ID), Err(Error::batch_too_large(self.batch_max)));
+        reply.answer(id.unwrap_or(NO_ID), Err(Error::batch_too_large(self.max_batch)));
         reply.text("]");
         reply
     }
@@ -80,18 +80,18 @@ impl Dispatcher {
         client: &Arc<Client>,
         transport: &Transport,
     ) -> Respond {
-        let mut pace = Pace::new();
+        let mut yield_timer = YieldTimer::new();
         let mut read = Vec::with_capacity(members.len());
         for raw in members {
-            pace.keep().await;
+            yield_timer.yield_if_due().await;
             read.push(Envelope::read(raw.get().as_bytes()));
         }
         let calls = read.iter().map(|member| match member {
-            Ok(call) if call.id().is_some() => Some(Ok(asked(body, call))),
+            Ok(call) if call.id().is_some() => Some(Ok(parsed_call(body, call))),
             Ok(_) => None,
             Err((_, error)) => Some(Err(error.clone())),
         });
-        // What was gathered counts until the response has been made of it.
+        // The results count as memory of the client until they are part of the response.
         let (answers, _gathered) = self.answer_batch(calls.collect(), client, transport).await;
         let ids = read.iter().filter_map(|member| match member {
             Ok(call) => call.id(),
@@ -102,11 +102,11 @@ impl Dispatcher {
         }
         let mut reply = Reply::default();
         for (index, (id, answered)) in ids.zip(answers).enumerate() {
-            pace.keep().await;
+            yield_timer.yield_if_due().await;
             reply.text(if index == 0 { "[" } else { "," });
-            // Ids count as well, and errors. A subscription whose id does not fit ends here.
-            if reply.len() > self.response_bytes_max {
-                reply.answer(id, Err(Error::too_large("response", self.response_bytes_max)));
+            // Ids and errors count as well. If the id of a subscription does not fit, the subscription ends here.
+            if reply.len() > self.max_response_bytes {
+                reply.answer(id, Err(Error::too_large("response", self.max_response_bytes)));
                 continue;
             }
             reply.answer(id, answered.answer);
@@ -116,109 +116,109 @@ impl Dispatcher {
         Respond::Reply(reply)
     }
 
-    /// Answers the calls of a batch, all over the same view; notifications are `None` and have no
-    /// answer. Once the results exceed the maximum response or the memory of clients, or the deadline of the
-    /// batch has passed, the remaining calls are not run.
+    /// Answers the calls of a batch with the same view. Notifications are `None` and have no answer. When the results
+    /// exceed the maximum length of a response or the memory of clients, or when the deadline of the batch has
+    /// passed, the remaining calls are not run.
     async fn answer_batch(
         &self,
-        calls: Vec<Option<Result<Asked<'_>, Error>>>,
+        calls: Vec<Option<Result<ParsedCall<'_>, Error>>>,
         client: &Arc<Client>,
         transport: &Transport,
-    ) -> (Vec<Answered>, Gathered) {
+    ) -> (Vec<BatchAnswer>, Gathered) {
         let view = self.context.published.load();
-        let mut answers: Vec<Answered> = Vec::with_capacity(calls.len());
+        let mut answers: Vec<BatchAnswer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
         let mut gathered = Untaken::of(&client.account).gather();
-        let mut pace = Pace::new();
-        let deadline = tokio::time::Instant::now() + self.batch_time;
+        let mut yield_timer = YieldTimer::new();
+        let deadline = tokio::time::Instant::now() + self.batch_timeout;
         let mut calls = calls.into_iter().flatten().peekable();
         while let Some(call) = calls.next() {
             if call.is_ok() && tokio::time::Instant::now() >= deadline {
-                answers.push(Error::batch_timed_out(self.batch_time).into());
+                answers.push(Error::batch_timed_out(self.batch_timeout).into());
                 continue;
             }
-            if bytes > self.response_bytes_max {
-                answers.push(Error::too_large("response", self.response_bytes_max).into());
+            if bytes > self.max_response_bytes {
+                answers.push(Error::too_large("response", self.max_response_bytes).into());
                 continue;
             }
             if let Err(error) = gathered.add(0) {
                 answers.push(error.into());
                 continue;
             }
-            pace.keep().await;
+            yield_timer.yield_if_due().await;
             let answered = answers.len();
             match call {
                 Err(error) => answers.push(error.into()),
-                Ok(asked) if asked.method == TOGETHER => {
-                    let mut together = vec![asked];
-                    let same = |next: &Result<Asked<'_>, Error>| {
-                        next.as_ref().is_ok_and(|asked| asked.method == TOGETHER)
+                Ok(call) if call.method == SUBMITTED_TOGETHER => {
+                    let mut together = vec![call];
+                    let same = |next: &Result<ParsedCall<'_>, Error>| {
+                        next.as_ref().is_ok_and(|call| call.method == SUBMITTED_TOGETHER)
                     };
                     while let Some(Ok(next)) = calls.next_if(same) {
                         together.push(next);
                     }
-                    let sent = together.into_iter().map(|asked| self.answer(asked, &view, client));
+                    let sent = together.into_iter().map(|call| self.answer(call, &view, client));
                     let sent = all_until(deadline, sent).await.into_iter();
-                    answers.extend(sent.map(|answer| Answered::from(self.in_batch_time(answer))));
+                    answers
+                        .extend(sent.map(|answer| BatchAnswer::from(self.in_batch_time(answer))));
                 }
-                Ok(asked) => {
+                Ok(call) => {
                     let answer = async {
-                        let subscribed = self.answer_subscription(&asked, client, transport).await;
+                        let subscribed = self.answer_subscription(&call, client, transport).await;
                         match subscribed {
                             Some(answered) => answered,
-                            None => self.answer(asked, &view, client).await.into(),
+                            None => self.answer(call, &view, client).await.into(),
                         }
                     };
                     let answered = tokio::time::timeout_at(deadline, answer).await;
-                    let late = |_| Error::batch_timed_out(self.batch_time).into();
+                    let late = |_| Error::batch_timed_out(self.batch_timeout).into();
                     answers.push(answered.unwrap_or_else(late));
                 }
             }
-            let bytes_of = |answered: &Answered| {
+            let bytes_of = |answered: &BatchAnswer| {
                 answered.answer.as_ref().map_or(0, |result| result.bytes().len())
             };
             let more = answers[answered..].iter().map(bytes_of).sum::<usize>();
             bytes += more;
-            // What is gathered stays; a refusal ends the batch before its next call.
+            // The results that exist are returned. If memory is exhausted, the batch ends before its next call.
             let _ = gathered.add(more);
         }
         (answers, gathered)
     }
 
-    /// Opens or closes a subscription; `None` for another call. Notifications follow the response of the batch, as
-    /// in geth.
+    /// Opens or closes a subscription, and returns `None` for other calls. As in geth, notifications follow the
+    /// response of the batch.
     async fn answer_subscription(
         &self,
-        asked: &Asked<'_>,
+        call: &ParsedCall<'_>,
         client: &Client,
         transport: &Transport,
-    ) -> Option<Answered> {
+    ) -> Option<BatchAnswer> {
         let Transport::WebSocket(subscriber) = transport else { return None };
-        match asked.method {
+        match call.method {
             SUBSCRIBE => {
-                let kind = match self.subscription(&asked.params, client) {
+                let kind = match self.subscription(&call.params, client) {
                     Ok(kind) => kind,
                     Err(error) => return Some(error.into()),
                 };
                 Some(match subscriber.subscribe_in_batch(kind).await {
-                    Ok((id, start)) => Answered { answer: Ok(id), start: Some(start) },
+                    Ok((id, start)) => BatchAnswer { answer: Ok(id), start: Some(start) },
                     Err(error) => error.into(),
                 })
             }
-            UNSUBSCRIBE => Some(subscriber.unsubscribe(&asked.params).into()),
+            UNSUBSCRIBE => Some(subscriber.unsubscribe(&call.params).into()),
             _ => None,
         }
     }
 
-    /// The answer of a call in a batch, if there was one in the time of the batch.
+    /// Returns the answer to a call of a batch, or the timeout error.
     fn in_batch_time(&self, answer: Option<Answer>) -> Answer {
-        answer.unwrap_or_else(|| Err(Error::batch_timed_out(self.batch_time)))
+        answer.unwrap_or_else(|| Err(Error::batch_timed_out(self.batch_timeout)))
     }
 }
 
-/// Polls all futures, starting in their order, until they are ready or the deadline has passed; `None` for those
-/// that are late. The calls of a batch usually become ready together, so polling all that remain costs less
-/// than tracking which one was woken.
+/// Polls all futures until they are ready or the deadline has passed, and returns `None` for those that are not ready.
+/// The calls of a batch usually become ready together, so polling all of them costs less than tracking which was woken.
 async fn all_until<F: Future>(
     deadline: tokio::time::Instant,
     futures: impl Iterator<Item = F>,

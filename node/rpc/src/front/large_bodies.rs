@@ -2,13 +2,13 @@
 //! hold up for tens of milliseconds.
 //!
 //! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limit: each
-//! thread parses one body at a time, and [`Waiting`] bounds the queue. When full: the body is refused.
+//! thread parses one body at a time, and [`FairQueue`] bounds the queue. When full: the body is refused.
 //!
 //! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay
 //! the next body.
 
 use super::Client;
-use crate::lines::Waiting;
+use crate::queues::FairQueue;
 use rpc_types::error::Error;
 use std::{
     future::Future,
@@ -32,7 +32,7 @@ struct Queue {
     /// Numbers of the threads on which no body is parsed.
     free: Vec<usize>,
     /// None while a thread is free.
-    waiting: Waiting<oneshot::Sender<Result<Turn, usize>>>,
+    waiting: FairQueue<oneshot::Sender<Result<Turn, usize>>>,
 }
 
 /// Permission to parse a body on a thread. When this is dropped, the next body is parsed there.
@@ -45,7 +45,7 @@ pub(crate) struct Turn {
 impl LargeBodies {
     pub(super) fn new(threads: Vec<Handle>) -> Self {
         let free = (0..threads.len()).collect();
-        Self { threads, queue: Mutex::new(Queue { free, waiting: Waiting::default() }) }
+        Self { threads, queue: Mutex::new(Queue { free, waiting: FairQueue::default() }) }
     }
 
     /// Runs `answer` on a thread when it is this client's turn. `answer` releases the thread by dropping the turn.

@@ -1,7 +1,7 @@
-//! Builds a pending block, and works out its roots.
+//! Builds a pending block, and computes its roots.
 
 use super::{MAX_BUILD_TIME, MAX_PENDING, MAX_PUBLISH_WAIT, PendingBlock, PendingDetail};
-use crate::lines::Lines;
+use crate::queues::CallQueues;
 use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{
@@ -18,7 +18,7 @@ use evm::{
 };
 use feehistory::fee_row;
 use pipeline::{NextBlock, Tried, TryBounds, try_all};
-use rpc_eth::{Context, method::Line};
+use rpc_eth::{Context, method::QueueClass};
 use rpc_types::error::Error;
 use server::interrupt::Deadline;
 use state::stored::StoredBlock;
@@ -32,11 +32,15 @@ use std::{
 use storage::{StateChanges, StateRead, update_state_root};
 use transactions::RecoveredTx;
 
-/// Builds a pending block on the newest one.
-pub(super) async fn build(context: &Arc<Context>, lines: &Lines) -> Result<PendingBlock, Error> {
+/// Builds a pending block on the newest block.
+pub(super) async fn build(
+    context: &Arc<Context>,
+    queues: &CallQueues,
+) -> Result<PendingBlock, Error> {
     let started = Instant::now();
     let candidates = context.pool.candidates(MAX_PENDING).await?.unwrap_or_default();
-    // The transactions of an executed block have left the pool, and only the view of that block has their effects.
+    // The pool no longer contains the transactions of an executed block, and only the view of that block has their
+    // effects.
     let mut heads = context.published.heads();
     let published = heads.wait_for(|head| *head >= candidates.after);
     // This times out only if the disk is slow or the node stops.
@@ -50,8 +54,8 @@ pub(super) async fn build(context: &Arc<Context>, lines: &Lines) -> Result<Pendi
         return Err(Error::server(message));
     }
     let context = Arc::clone(context);
-    lines
-        .run_own(Line::Short, move |interrupt| {
+    queues
+        .run_shared(QueueClass::Short, move |interrupt| {
             let txs = match view.number() > candidates.after {
                 true => not_mined(&view, candidates.txs)?,
                 false => candidates.txs,
@@ -75,18 +79,18 @@ fn not_mined(view: &View, txs: Vec<Arc<RecoveredTx>>) -> Result<Vec<Arc<Recovere
     Ok(txs.into_iter().filter(|tx| tx.tx.nonce() >= nonces[&tx.sender]).collect())
 }
 
-/// Bounds of the execution of a pending block, in addition to the gas limit of the block.
+/// The limits of executing a pending block, in addition to the gas limit of the block.
 #[derive(Debug)]
 struct BuildLimits {
     gas: u64,
     deadline: Deadline,
 }
 
-/// The host of a pending block: hashes, and the deadline for the execution of transactions.
+/// The host of a pending block: block hashes, and the deadline for executing transactions.
 struct BuildHost<'a> {
     view: &'a View,
     deadline: &'a Deadline,
-    /// The transactions have been executed. The end of the block must not be interrupted.
+    /// Set after the transactions. The end of the block must not be interrupted.
     ending: Cell<bool>,
     caches: Option<&'a ExecutionCaches>,
 }
@@ -146,18 +150,18 @@ fn build_on(
     })
 }
 
-/// The block that would be produced now.
+/// Returns the block that would be produced now.
 fn next_block(spec: &ChainSpec, head: &Head) -> NextBlock {
     let step = spec.rules.timestamp_step();
     let timestamp = consensus::next_timestamp(SystemTime::now(), head.header.timestamp, step);
-    // The total difficulty of all blocks matters only for the first block after the merge.
+    // Only the first block after the merge depends on the total difficulty of all blocks.
     let merged = head.header.difficulty.is_zero();
     let total_difficulty = if merged { U256::MAX } else { head.header.difficulty };
     let parent = Parent { header: &head.header, hash: head.hash, total_difficulty };
     NextBlock::after(spec, &parent, head.modules.as_deref(), timestamp)
 }
 
-/// Executes transactions; returns those in the block.
+/// Executes transactions and returns those that are in the block.
 fn execute(
     context: &Context,
     view: &View,
@@ -205,9 +209,9 @@ fn stored(
 /// Adds the roots and the hash.
 pub(super) async fn add_roots(
     pending: Arc<PendingBlock>,
-    lines: &Lines,
+    queues: &CallQueues,
 ) -> Result<PendingBlock, Error> {
-    lines.run_own(Line::Long, move |_| with_roots(&pending)).await
+    queues.run_shared(QueueClass::Long, move |_| with_roots(&pending)).await
 }
 
 fn with_roots(pending: &PendingBlock) -> Result<PendingBlock, Error> {

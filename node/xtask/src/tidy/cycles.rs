@@ -14,7 +14,7 @@ const KNOWN_CYCLES: &[(&str, &[&str])] = &[
     ("node/pipeline", &["ante", "batch", "ingest", "recover", "submit"]),
     ("node/pipeline", &["builder", "topology"]),
     ("node/rpc", &["discover", "methods"]),
-    ("node/rpc", &["dispatch", "front", "lines", "pending", "subscribe"]),
+    ("node/rpc", &["dispatch", "front", "queues", "pending", "subscribe"]),
 ];
 
 /// An import, by the modules that it connects.

@@ -1,4 +1,4 @@
-//! Transactions, blocks, receipts and logs.
+//! The schemas of transactions, blocks, receipts and logs.
 
 use super::Fields;
 

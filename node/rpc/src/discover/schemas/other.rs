@@ -1,4 +1,4 @@
-//! What the other namespaces return.
+//! The schemas of the other namespaces.
 
 use super::Fields;
 
@@ -22,7 +22,7 @@ pub(super) const OBJECTS: &[(&str, Fields)] = &[
         "BlockDetails",
         &[("block", "CountedBlock"), ("issuance", "Issuance"), ("totalFees", "Quantity")],
     ),
-    // An input is cut after the four bytes of its selector, or within its `0x` and those.
+    // The input is cut after the four bytes of the selector, and may be shorter.
     ("ShortTransaction", &[("..", "Transaction"), ("input", "String")]),
     ("ShortReceipt", &[("..", "Receipt"), ("logs", "Null"), ("logsBloom", "Null")]),
     (

@@ -1,4 +1,4 @@
-//! Accounts, calls, rules and the pool.
+//! The schemas of accounts, calls, rules and the pool.
 
 use super::Fields;
 

@@ -1,4 +1,4 @@
-//! What `debug_` and `trace_` return.
+//! The schemas of `debug_` and `trace_`.
 
 use super::Fields;
 

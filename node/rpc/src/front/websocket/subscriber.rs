@@ -2,7 +2,7 @@
 
 use crate::{
     front::Client,
-    subscribe::{Ids, Kind, SUBSCRIBE, Start, UNSUBSCRIBE, Wanted},
+    subscribe::{Ids, NewSubscription, SUBSCRIBE, Start, SubscriptionKind, UNSUBSCRIBE},
 };
 use alloy_primitives::Bytes;
 use hyper::body::Bytes as Piece;
@@ -61,7 +61,7 @@ impl Subscriber {
     ///
     /// # Errors
     /// If the connection has as many as it may have, or clients use too much memory.
-    pub(crate) async fn subscribe(&self, id: &str, kind: Kind) -> Result<(), Error> {
+    pub(crate) async fn subscribe(&self, id: &str, kind: SubscriptionKind) -> Result<(), Error> {
         // The response waits for the client with the notifications, and an id may be large.
         let bytes = response_bytes(id);
         self.client.flow.owe(bytes);
@@ -74,7 +74,10 @@ impl Subscriber {
     ///
     /// # Errors
     /// As [`Self::subscribe`].
-    pub(crate) async fn subscribe_in_batch(&self, kind: Kind) -> Result<(Json, Start), Error> {
+    pub(crate) async fn subscribe_in_batch(
+        &self,
+        kind: SubscriptionKind,
+    ) -> Result<(Json, Start), Error> {
         let (start, started) = Start::new();
         let response = self.open(BATCH_ID, kind, Some(started)).await?;
         let result = result(&response).ok_or_else(|| no_subscription(&response))?;
@@ -84,7 +87,7 @@ impl Subscriber {
     async fn open(
         &self,
         id: &str,
-        kind: Kind,
+        kind: SubscriptionKind,
         start: Option<oneshot::Receiver<()>>,
     ) -> Result<MethodResponse, Error> {
         let Some(MethodCallback::Subscription(open)) = self.methods.method(SUBSCRIBE) else {
@@ -92,7 +95,7 @@ impl Subscriber {
         };
         let max = self.permits.max();
         let permit = self.permits.acquire().ok_or_else(|| Error::too_many_subscriptions(max))?;
-        let wanted = Wanted::new(kind, start, &self.client.account)?;
+        let wanted = NewSubscription::new(kind, start, &self.client.account)?;
         let state = SubscriptionState {
             conn_id: self.connection(),
             id_provider: &*self.ids,
@@ -218,7 +221,7 @@ mod tests {
             "eth_subscription",
             UNSUBSCRIBE,
             |_, pending, _, extensions| async move {
-                let _wanted = extensions.get::<Arc<Wanted>>().cloned();
+                let _wanted = extensions.get::<Arc<NewSubscription>>().cloned();
                 let Ok(sink) = pending.accept().await else { return Ok(()) };
                 let result = RawValue::from_string(RESULT.to_owned()).unwrap();
                 let _ = sink.send(SubscriptionMessage::from(result)).await;
@@ -234,7 +237,7 @@ mod tests {
         let used = || client.account.memory.reading().used;
         for id in ["7", "null", r#""a\u0041\"\\""#, &"9".repeat(10_000)] {
             let (owed, held) = (client.flow.owed_bytes(), used());
-            subscriber.subscribe(id, Kind::Syncing).await.unwrap();
+            subscriber.subscribe(id, SubscriptionKind::Syncing).await.unwrap();
             let response = pushed.recv().await.unwrap();
             assert_eq!(client.flow.owed_bytes() - owed, response.get().len(), "{response}");
             assert!(used() > held);

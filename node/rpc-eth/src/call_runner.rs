@@ -1,5 +1,4 @@
-//! Calls for those who ask by another way than JSON-RPC: their arguments are read as here, and they run
-//! under the same bounds.
+//! Executes calls for other interfaces than JSON-RPC. The arguments have the same format, and the same limits apply.
 
 use crate::eth::{CallHost, Request, call_error};
 use alloy_consensus::Header;
@@ -14,77 +13,77 @@ use state::{StateReader, View};
 use std::time::Duration;
 use storage::ReadError;
 
-/// Why a call gave nothing.
+/// The reason why a call has no result.
 #[derive(Debug)]
-pub enum TrialError {
-    /// As JSON-RPC refuses it.
+pub enum CallRunnerError {
+    /// The error that JSON-RPC would return.
     Refused(Error),
-    /// It was given up.
-    TooLong(Error),
+    /// The call was cancelled at its deadline.
+    TimedOut(Error),
 }
 
-impl From<Error> for TrialError {
+impl From<Error> for CallRunnerError {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<ReadError> for TrialError {
+impl From<ReadError> for CallRunnerError {
     fn from(error: ReadError) -> Self {
         Self::Refused(error.into())
     }
 }
 
-/// The bounds of one call.
+/// The limits of one call.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Most gas.
+pub struct CallLimits {
+    /// Maximum gas.
     pub gas: u64,
-    /// Longest it may take.
+    /// Maximum duration.
     pub time: Duration,
 }
 
-impl Bounds {
-    /// Those of JSON-RPC's calls.
+impl CallLimits {
+    /// Returns the limits of JSON-RPC's calls.
     pub fn of(config: &JsonRpc) -> Self {
         let gas = crate::eth::gas_bound(config.gas_cap);
         Self { gas, time: Duration::from_millis(config.call_timeout_ms) }
     }
 }
 
-/// Where a call runs, and how far.
+/// Executes a call on the state after a block.
 #[derive(Debug)]
-pub struct Trial<'a> {
+pub struct CallRunner<'a> {
     /// The rules of the chain.
     pub spec: &'a ChainSpec,
-    /// The view that has the state.
+    /// The view that contains the state.
     pub view: &'a View,
-    /// On the state after this block of the view.
+    /// The call is executed on the state after this block of the view.
     pub number: u64,
-    /// Who makes the block, as the call sees it; its own proposer without.
+    /// The fee recipient that the call sees. By default it is that of the block.
     pub proposer: Option<Address>,
-    /// The bounds of the call.
-    pub bounds: Bounds,
-    /// Ends the call if its client has gone.
+    /// The limits of the call.
+    pub limits: CallLimits,
+    /// Reports whether the caller has disconnected.
     pub interrupt: &'a Interrupt,
     /// The caches that executions share.
     pub caches: Option<&'a ExecutionCaches>,
 }
 
-impl Trial<'_> {
-    /// Runs the call that `arguments` describe, the JSON of a transaction as `eth_call` takes it.
+impl CallRunner<'_> {
+    /// Executes a call. `arguments` is a transaction as JSON, as in `eth_call`.
     ///
     /// # Errors
-    /// For arguments that make no sense, a call that is not valid, and one that takes too long.
+    /// Returns an error if the arguments or the call are invalid, or if the call takes too long.
     pub fn run<T>(
         &self,
         arguments: &str,
         run: impl FnOnce(&CallSite<'_, StateReader>, &Call, u64) -> Result<T, CallError>,
-    ) -> Result<T, TrialError> {
+    ) -> Result<T, CallRunnerError> {
         let request = Request::read(arguments, self.spec);
         let request = request.map_err(|reason| Error::invalid_argument(0, &reason))?;
         let call = request.check(self.spec)?;
-        let deadline = self.interrupt.within(self.bounds.time);
+        let deadline = self.interrupt.within(self.limits.time);
         let header = self.header()?;
         let native = self.spec.native();
         let modules = native.map(|native| self.view.parameters_after(native, self.number));
@@ -96,10 +95,10 @@ impl Trial<'_> {
             host: &CallHost { view: self.view, deadline: &deadline, caches: self.caches },
             header: &header,
         };
-        run(&site, &call, self.bounds.gas).map_err(|error| {
+        run(&site, &call, self.limits.gas).map_err(|error| {
             if deadline.passed() {
-                let error = Error::timed_out("execution", self.bounds.time);
-                return TrialError::TooLong(error);
+                let error = Error::timed_out("execution", self.limits.time);
+                return CallRunnerError::TimedOut(error);
             }
             call_error(error, call.from).into()
         })

@@ -1,5 +1,5 @@
-//! The time that a client gives the trace of a transaction: the `timeout` of a tracer's options. As in geth it is
-//! counted for each transaction that is traced, and not for those that run before it.
+//! The `timeout` in the options of a tracer. As in geth, it limits each traced transaction, and not the transactions
+//! that are executed before it.
 
 use crate::{error::Error, go_duration};
 use alloy_primitives::B256;
@@ -10,41 +10,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The timeout in a tracer's options. Without one, only the time of the whole call is limited.
+/// Returns the timeout in a tracer's options. Without one, only the time of the whole call is limited.
 ///
 /// # Errors
-/// If it is not a duration as Go writes it.
+/// Returns an error if the text is not a duration in Go's syntax.
 pub fn timeout(options: &GethDebugTracingOptions) -> Result<Option<Duration>, Error> {
     let timeout = options.timeout.as_deref().map(go_duration::parse).transpose();
     timeout.map_err(|error| Error::server(error.to_string()))
 }
 
-/// Gives an execution up when the time of its trace is over, or when something else would.
+/// Cancels an execution when its trace has used up its time, or for any reason that the wrapped source has.
 #[expect(missing_debug_implementations, reason = "`ExecutionHost` does not require it")]
-pub struct TraceTime<'a> {
-    /// Hashes of blocks, and why else to give up.
+pub struct TraceTimeout<'a> {
+    /// The source of block hashes, which may have its own reasons to cancel.
     below: &'a dyn ExecutionHost,
     timeout: Option<Duration>,
-    /// When the time of the current trace is over.
+    /// The deadline of the current trace.
     end: Cell<Option<Instant>>,
 }
 
-impl<'a> TraceTime<'a> {
-    /// No time passes before [`Self::begin`].
+impl<'a> TraceTimeout<'a> {
+    /// Wraps a source. The time runs only between [`Self::begin`] and [`Self::end`].
     pub const fn new(below: &'a dyn ExecutionHost, timeout: Option<Duration>) -> Self {
         Self { below, timeout, end: Cell::new(None) }
     }
 
-    /// A trace begins.
+    /// Starts the time of a trace.
     pub fn begin(&self) {
-        // A time beyond what the clock can tell is never over.
+        // A timeout that the clock cannot represent never expires.
         self.end.set(self.timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
     }
 
-    /// The trace has ended.
+    /// Ends the time of a trace.
     ///
     /// # Errors
-    /// If its time was over, in geth's words.
+    /// Returns geth's error if the trace used up its time.
     pub fn end(&self) -> Result<(), Error> {
         let is_over = self.is_over();
         self.end.set(None);
@@ -56,7 +56,7 @@ impl<'a> TraceTime<'a> {
     }
 }
 
-impl ExecutionHost for TraceTime<'_> {
+impl ExecutionHost for TraceTimeout<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         self.below.block_hash(number)
     }

@@ -1,20 +1,19 @@
-//! Two lines of calls that may take long, each with its own few threads, away from those that serve
-//! sockets. One is for work of milliseconds (`eth_call`, large blocks), the other for scans and
-//! traces, so that these cannot hold up those.
+//! Two queues for calls that may take long. Each has a few threads of its own, apart from those that serve sockets. One
+//! is for work of milliseconds (`eth_call`, large blocks), and the other for scans and traces, so that long calls do
+//! not delay short ones.
 //!
-//! Takes: calls and who makes them. Gives: their answers. State: the calls that wait, by address
-//! and connection. Bound: [`WAITING_MAX`] calls a line, half of them of one address, and
-//! [`WAITING_PER_CONNECTION_MAX`] of a connection. When full: refuses the newest call of the address that has
-//! the most, or this one.
+//! Input: calls with their client. Output: their results. State: the waiting calls, by address and connection. Limits:
+//! [`MAX_WAITING`] calls in each queue, half of them from one address, and [`MAX_WAITING_PER_CONNECTION`] from one
+//! connection. A full queue refuses the newest call of the address that has the most, or the new call.
 //!
-//! Addresses take turns, and the connections of an address among themselves, so a client with a
-//! thousand calls waiting costs another one turn. The threads run at a lower priority than those of
-//! the pipeline and the sockets: whatever is scanned, a block is made and a balance is read.
+//! The queue is served round-robin by address, and within an address by connection. A client with a thousand waiting
+//! calls therefore delays another one by one call. The threads have a lower priority than those of the pipeline and of
+//! the sockets, so that scans do not delay blocks and reads.
 
 use crate::front::Client;
 use ::server::interrupt::{Caller, Interrupt};
 use budget::{Networks, client_key};
-use rpc_eth::method::Line;
+use rpc_eth::method::QueueClass;
 use rpc_types::error::Error;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -24,57 +23,57 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Calls that may wait in a line: at ten milliseconds each, some seconds' work of two cores.
-const WAITING_MAX: usize = 1024;
-/// Of them, those of one address: others find a place however many one client sends.
-const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
-/// Of them, those of one connection.
-const WAITING_PER_CONNECTION_MAX: usize = 128;
-/// How nice the threads of the two lines are to all others, in the steps of `nice(1)`.
+/// Maximum number of waiting calls in a queue. At 10 ms each, they are some seconds of work for two cores.
+const MAX_WAITING: usize = 1024;
+/// Maximum number of waiting calls from one address, which leaves space for other clients.
+const MAX_WAITING_PER_ADDRESS: usize = MAX_WAITING / 2;
+/// Maximum number of waiting calls from one connection.
+const MAX_WAITING_PER_CONNECTION: usize = 128;
+/// Niceness of the threads of the two queues relative to all others.
 const SHORT_NICE: i32 = 5;
 const LONG_NICE: i32 = 15;
 
-/// What becomes of something that waits.
+/// The decision about a waiting call.
 #[derive(Clone, Copy, Debug)]
-enum Go {
-    /// It is its turn.
+enum Decision {
+    /// The call runs.
     Run,
-    /// Another address needs its place: as many wait as may.
+    /// The call is refused in favour of another address. Contains the limit that was reached.
     Refused(usize),
 }
 
-type Job = Box<dyn FnOnce(Go) + Send>;
+type Job = Box<dyn FnOnce(Decision) + Send>;
 
-/// The work of a call until it begins. It is dropped with its caller, because its parameters may be large.
+/// The work of a call that has not started. It is dropped with its caller, because the parameters may be large.
 #[derive(Debug)]
-struct Wanted<W>(Arc<Mutex<Option<W>>>);
+struct CancellableWork<W>(Arc<Mutex<Option<W>>>);
 
-impl<W> Wanted<W> {
+impl<W> CancellableWork<W> {
     fn take(&self) -> Option<W> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl<W> Drop for Wanted<W> {
+impl<W> Drop for CancellableWork<W> {
     fn drop(&mut self) {
         drop(self.take());
     }
 }
 
-/// Queues that take turns.
+/// Queues that are served round-robin.
 #[derive(Debug)]
-struct Turns<K, Q> {
+struct RoundRobin<K, Q> {
     order: VecDeque<K>,
     queues: BTreeMap<K, Q>,
 }
 
-impl<K, Q> Default for Turns<K, Q> {
+impl<K, Q> Default for RoundRobin<K, Q> {
     fn default() -> Self {
         Self { order: VecDeque::new(), queues: BTreeMap::new() }
     }
 }
 
-impl<K: Copy + Ord, Q: Default> Turns<K, Q> {
+impl<K: Copy + Ord, Q: Default> RoundRobin<K, Q> {
     fn queue(&mut self, key: K) -> &mut Q {
         let Self { order, queues } = self;
         queues.entry(key).or_insert_with(|| {
@@ -88,8 +87,7 @@ impl<K: Copy + Ord, Q: Default> Turns<K, Q> {
         self.order.retain(|other| *other != key);
     }
 
-    /// Takes from the queue whose turn it is with `take`, which also says whether the queue is
-    /// empty now.
+    /// Takes an item from the next queue with `take`, which also returns whether the queue is empty then.
     fn next<T>(&mut self, take: impl FnOnce(&mut Q) -> (Option<T>, bool)) -> Option<T> {
         let key = self.order.pop_front()?;
         let (taken, empty) = take(self.queues.get_mut(&key)?);
@@ -104,33 +102,33 @@ impl<K: Copy + Ord, Q: Default> Turns<K, Q> {
 
 /// The calls of one address.
 #[derive(Debug)]
-struct OfAddress<T> {
-    connections: Turns<u64, VecDeque<T>>,
+struct AddressQueue<T> {
+    connections: RoundRobin<u64, VecDeque<T>>,
     waiting: usize,
 }
 
-impl<T> Default for OfAddress<T> {
+impl<T> Default for AddressQueue<T> {
     fn default() -> Self {
-        Self { connections: Turns::default(), waiting: 0 }
+        Self { connections: RoundRobin::default(), waiting: 0 }
     }
 }
 
-/// What waits for its turn: calls, and large bodies.
+/// A fair queue of calls or large bodies.
 #[derive(Debug)]
-pub(crate) struct Waiting<T> {
-    addresses: Turns<IpAddr, OfAddress<T>>,
+pub(crate) struct FairQueue<T> {
+    addresses: RoundRobin<IpAddr, AddressQueue<T>>,
     count: usize,
 }
 
-impl<T> Default for Waiting<T> {
+impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { addresses: Turns::default(), count: 0 }
+        Self { addresses: RoundRobin::default(), count: 0 }
     }
 }
 
-impl<T> Waiting<T> {
-    /// Adds a call, or says which bound is met. Returns the call that lost its place to this one, and the bound
-    /// that it is refused for.
+impl<T> FairQueue<T> {
+    /// Adds a call, or returns the limit that was reached. Returns the call that was displaced, if any, with the
+    /// limit for which it is refused.
     pub(crate) fn push(
         &mut self,
         address: IpAddr,
@@ -139,15 +137,15 @@ impl<T> Waiting<T> {
     ) -> Result<Option<(T, usize)>, usize> {
         let address = client_key(address);
         let (of_address, of_connection) = self.waiting_of(address, connection);
-        if of_address >= WAITING_PER_ADDRESS_MAX {
-            return Err(WAITING_PER_ADDRESS_MAX);
+        if of_address >= MAX_WAITING_PER_ADDRESS {
+            return Err(MAX_WAITING_PER_ADDRESS);
         }
-        if of_connection >= WAITING_PER_CONNECTION_MAX {
-            return Err(WAITING_PER_CONNECTION_MAX);
+        if of_connection >= MAX_WAITING_PER_CONNECTION {
+            return Err(MAX_WAITING_PER_CONNECTION);
         }
         let displaced = match self.count {
-            0..WAITING_MAX => None,
-            _ => Some((self.take_of_rival(address).ok_or(WAITING_MAX)?, WAITING_MAX)),
+            0..MAX_WAITING => None,
+            _ => Some((self.displace_for(address).ok_or(MAX_WAITING)?, MAX_WAITING)),
         };
         let of_address = self.addresses.queue(address);
         of_address.connections.queue(connection).push_back(job);
@@ -156,17 +154,17 @@ impl<T> Waiting<T> {
         Ok(displaced)
     }
 
-    /// How many calls of an address wait, and how many of a connection.
+    /// Returns the number of waiting calls of an address and of a connection.
     fn waiting_of(&self, address: IpAddr, connection: u64) -> (usize, usize) {
         let Some(of_address) = self.addresses.queues.get(&address) else { return (0, 0) };
         let of_connection = of_address.connections.queues.get(&connection);
         (of_address.waiting, of_connection.map_or(0, VecDeque::len))
     }
 
-    /// Takes the newest call of the connection that has the most, of the address that has to make room for this one:
-    /// networks of several sizes are compared, because an attacker may have many addresses.
-    fn take_of_rival(&mut self, address: IpAddr) -> Option<T> {
-        let held = |of_address: &OfAddress<T>| of_address.waiting as u64;
+    /// Removes the newest call of the connection with the most calls, of the address that must yield to this one.
+    /// Networks of several sizes are compared, because an attacker may have many addresses.
+    fn displace_for(&mut self, address: IpAddr) -> Option<T> {
+        let held = |of_address: &AddressQueue<T>| of_address.waiting as u64;
         let networks = Networks { clients: &self.addresses.queues, held, evictable: held };
         let rival = networks.rival(address, 1, 0)?;
         let of_address = self.addresses.queues.get_mut(&rival)?;
@@ -185,7 +183,7 @@ impl<T> Waiting<T> {
         Some(job)
     }
 
-    /// The call whose turn it is.
+    /// Takes the next call.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let job = self.addresses.next(|address| {
             let job = address.connections.next(|jobs| {
@@ -200,143 +198,150 @@ impl<T> Waiting<T> {
     }
 }
 
-/// What the threads of a line share.
 #[derive(Default)]
-struct Desk {
-    line: Mutex<(Waiting<Job>, bool)>,
-    bell: Condvar,
+struct QueueState {
+    waiting: FairQueue<Job>,
+    is_closed: bool,
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, (Waiting<Job>, bool)> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+/// A queue that several threads serve.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    wake: Condvar,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs calls until the line is closed.
+    /// Runs calls until the queue is closed.
     fn serve(&self) {
-        let mut line = self.lock();
+        let mut state = self.lock();
         loop {
-            match line.0.pop() {
-                _ if line.1 => return,
+            match state.waiting.pop() {
+                _ if state.is_closed => return,
                 Some(job) => {
-                    drop(line);
-                    job(Go::Run);
-                    line = self.lock();
+                    drop(state);
+                    job(Decision::Run);
+                    state = self.lock();
                 }
-                None => line = self.bell.wait(line).unwrap_or_else(PoisonError::into_inner),
+                None => state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 }
 
-/// The two lines. Their threads end when this is dropped, after the call at hand.
-pub(crate) struct Lines {
-    short: Arc<Desk>,
-    long: Arc<Desk>,
+/// The two queues. When they are dropped, their threads finish the current call and end.
+pub(crate) struct CallQueues {
+    short: Arc<Queue>,
+    long: Arc<Queue>,
 }
 
-impl Lines {
-    /// A thread a core for short calls, at least two, and half as many for long ones.
+impl CallQueues {
+    /// Starts one thread per core for short calls, at least two, and half as many for long calls.
     pub(crate) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let short = open("rpc-short", cores.max(2), SHORT_NICE);
-        let long = open("rpc-long", cores.div_ceil(2), LONG_NICE);
+        let short = start("rpc-short", cores.max(2), SHORT_NICE);
+        let long = start("rpc-long", cores.div_ceil(2), LONG_NICE);
         Self { short, long }
     }
 
-    /// Calls that wait in each line.
+    /// Returns the number of waiting calls in each queue.
     pub(crate) fn waiting(&self) -> (usize, usize) {
-        (self.short.lock().0.count, self.long.lock().0.count)
+        (self.short.lock().waiting.count, self.long.lock().waiting.count)
     }
 
-    /// Runs `work` when it is its caller's turn. Work that has not begun when its caller goes away is dropped
-    /// then, and work that has begun can ask whether it still is wanted.
+    /// Runs `work` in a queue. If the caller disconnects, work that has not started is dropped, and work that has
+    /// started can check the interrupt.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        line: Line,
+        class: QueueClass,
         client: &Client,
         work: impl FnOnce(&Interrupt) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.run_for(line, client.address, client.id, work).await
+        self.run_for(class, client.address, client.id, work).await
     }
 
-    /// As [`Self::run`], for work whose result several clients wait for. It has a queue of its own, so that
+    /// Like [`Self::run`], for work whose result several clients share. It has a place of its own in the queue, so that
     /// earlier calls of one client do not delay the others.
-    pub(crate) async fn run_own<T: Send + 'static>(
+    pub(crate) async fn run_shared<T: Send + 'static>(
         &self,
-        line: Line,
+        class: QueueClass,
         work: impl FnOnce(&Interrupt) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.run_for(line, Ipv4Addr::UNSPECIFIED.into(), 0, work).await
+        self.run_for(class, Ipv4Addr::UNSPECIFIED.into(), 0, work).await
     }
 
     async fn run_for<T: Send + 'static>(
         &self,
-        line: Line,
+        class: QueueClass,
         address: IpAddr,
         connection: u64,
         work: impl FnOnce(&Interrupt) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let desk = match line {
-            Line::Short => &self.short,
-            Line::Long => &self.long,
+        let queue = match class {
+            QueueClass::Short => &self.short,
+            QueueClass::Long => &self.long,
         };
         let (caller, interrupt) = Caller::waiting();
         let (reply, answer) = oneshot::channel();
-        let wanted = Wanted(Arc::new(Mutex::new(Some(work))));
-        let waiting = Wanted(Arc::clone(&wanted.0));
-        let job = move |go| {
-            let Some(work) = waiting.take() else { return };
-            let result = match go {
-                Go::Run => std::panic::catch_unwind(AssertUnwindSafe(|| work(&interrupt)))
+        let of_caller = CancellableWork(Arc::new(Mutex::new(Some(work))));
+        let of_queue = CancellableWork(Arc::clone(&of_caller.0));
+        let job = move |decision| {
+            let Some(work) = of_queue.take() else { return };
+            let result = match decision {
+                Decision::Run => std::panic::catch_unwind(AssertUnwindSafe(|| work(&interrupt)))
                     .unwrap_or_else(|_| Err(Error::internal("a call panicked"))),
-                Go::Refused(limit) => Err(Error::busy(limit)),
+                Decision::Refused(limit) => Err(Error::busy(limit)),
             };
-            // An error says that the caller has gone.
+            // This fails if the caller has disconnected.
             let _ = reply.send(result);
         };
-        let pushed = desk.lock().0.push(address, connection, Box::new(job));
+        let pushed = queue.lock().waiting.push(address, connection, Box::new(job));
         if let Some((job, limit)) = pushed.map_err(Error::busy)? {
-            job(Go::Refused(limit));
+            job(Decision::Refused(limit));
         }
-        desk.bell.notify_one();
+        queue.wake.notify_one();
         let result = answer.await;
-        drop((caller, wanted));
+        drop((caller, of_caller));
         result.unwrap_or_else(|_| Err(Error::server("the node is stopping")))
     }
 }
 
-fn open(name: &str, threads: usize, nice: i32) -> Arc<Desk> {
-    let desk = Arc::<Desk>::default();
+fn start(name: &str, threads: usize, nice: i32) -> Arc<Queue> {
+    let queue = Arc::<Queue>::default();
     for number in 0..threads {
-        let desk = Arc::clone(&desk);
+        let queue = Arc::clone(&queue);
         let builder = std::thread::Builder::new().name(format!("{name}-{number}"));
         let started = builder.spawn(move || {
-            // On Linux this is the priority of the calling thread. Without it, calls only compete.
+            // On Linux this sets the priority of the calling thread. A failure only means that calls compete with
+            // other threads.
             let _ = rustix::process::setpriority_process(None, nice);
-            desk.serve();
+            queue.serve();
         });
         started.expect("a few threads can be started");
     }
-    desk
+    queue
 }
 
-impl Drop for Lines {
+impl Drop for CallQueues {
     fn drop(&mut self) {
-        for desk in [&self.short, &self.long] {
-            let mut line = desk.lock();
-            line.1 = true;
-            // Callers receive an error.
-            line.0 = Waiting::default();
-            drop(line);
-            desk.bell.notify_all();
+        for queue in [&self.short, &self.long] {
+            let mut state = queue.lock();
+            state.is_closed = true;
+            // The waiting callers receive an error.
+            state.waiting = FairQueue::default();
+            drop(state);
+            queue.wake.notify_all();
         }
     }
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for CallQueues {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lines").field("waiting", &self.waiting()).finish()
+        f.debug_struct("CallQueues").field("waiting", &self.waiting()).finish()
     }
 }
 
@@ -354,8 +359,8 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_their_connections_take_turns() {
-        let mut waiting = Waiting::default();
+    fn addresses_and_their_connections_are_served_round_robin() {
+        let mut waiting = FairQueue::default();
         for job in 0..4 {
             waiting.push(address(1), 1, ("flood", job)).unwrap();
         }
@@ -378,45 +383,45 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_leaves_places_to_others() {
-        let mut waiting = Waiting::default();
+    fn a_flood_leaves_space_for_other_clients() {
+        let mut waiting = FairQueue::default();
         let mut taken = 0;
         for connection in 0..100 {
             while waiting.push(address(1), connection, ()).is_ok() {
                 taken += 1;
             }
         }
-        assert_eq!(taken, WAITING_PER_ADDRESS_MAX);
-        assert_eq!(waiting.push(address(1), 0, ()), Err(WAITING_PER_ADDRESS_MAX));
+        assert_eq!(taken, MAX_WAITING_PER_ADDRESS);
+        assert_eq!(waiting.push(address(1), 0, ()), Err(MAX_WAITING_PER_ADDRESS));
         assert_eq!(waiting.push(address(2), 200, ()), Ok(None));
-        for _ in 1..WAITING_PER_CONNECTION_MAX {
+        for _ in 1..MAX_WAITING_PER_CONNECTION {
             waiting.push(address(2), 200, ()).unwrap();
         }
-        assert_eq!(waiting.push(address(2), 200, ()), Err(WAITING_PER_CONNECTION_MAX));
+        assert_eq!(waiting.push(address(2), 200, ()), Err(MAX_WAITING_PER_CONNECTION));
     }
 
-    /// Of any number of addresses, the one that has the most makes room.
+    /// With any number of addresses, the one with the most calls yields.
     #[test]
-    fn addresses_that_fill_a_line_do_not_keep_another_out() {
-        let mut waiting = Waiting::default();
+    fn addresses_that_fill_a_queue_do_not_keep_another_out() {
+        let mut waiting = FairQueue::default();
         for client in [1, 2] {
-            for job in 0..WAITING_PER_ADDRESS_MAX {
-                let connection = (job / WAITING_PER_CONNECTION_MAX) as u64;
+            for job in 0..MAX_WAITING_PER_ADDRESS {
+                let connection = (job / MAX_WAITING_PER_CONNECTION) as u64;
                 assert_eq!(waiting.push(address(client), connection, (client, job)), Ok(None));
             }
         }
-        assert_eq!(waiting.count, WAITING_MAX);
+        assert_eq!(waiting.count, MAX_WAITING);
         let mut refused = Vec::new();
-        // A third of all each, with those that were refused: then all three have the same.
-        for job in 0..WAITING_MAX / 3 {
-            let connection = 10 + (job / WAITING_PER_CONNECTION_MAX) as u64;
+        // Address 3 gets a third of the queue, and displaces calls of both others. Then all three have the same number.
+        for job in 0..MAX_WAITING / 3 {
+            let connection = 10 + (job / MAX_WAITING_PER_CONNECTION) as u64;
             let (displaced, limit) =
                 waiting.push(address(3), connection, (3, job)).unwrap().expect("another one");
-            assert_eq!((waiting.count, limit), (WAITING_MAX, WAITING_MAX));
+            assert_eq!((waiting.count, limit), (MAX_WAITING, MAX_WAITING));
             refused.push(displaced);
         }
         assert!(refused.iter().all(|(client, _)| *client != 3));
-        assert_eq!(waiting.push(address(3), 99, (3, 999)), Err(WAITING_MAX), "it has as many");
+        assert_eq!(waiting.push(address(3), 99, (3, 999)), Err(MAX_WAITING), "it has as many");
         let mut counts = [0_usize; 4];
         while let Some((client, _)) = waiting.pop() {
             counts[usize::from(client)] += 1;
@@ -427,53 +432,53 @@ mod tests {
         assert_eq!(waiting.count, 0);
     }
 
-    /// Each /64 is a client, and has one call here. What they have in common is their /48.
+    /// Each /64 is a client with one call. All of them are in the same /48.
     #[test]
-    fn clients_of_one_network_that_fill_a_line_do_not_keep_another_out() {
-        let mut waiting = Waiting::default();
+    fn clients_of_one_network_that_fill_a_queue_do_not_keep_another_out() {
+        let mut waiting = FairQueue::default();
         let from = |number: usize| format!("2001:db8:0:{number:x}::1").parse::<IpAddr>().unwrap();
-        for number in 0..WAITING_MAX {
+        for number in 0..MAX_WAITING {
             assert_eq!(waiting.push(from(number), number as u64, number), Ok(None));
         }
-        let displaced = waiting.push(address(1), 5_000, WAITING_MAX).unwrap();
-        assert!(displaced.is_some_and(|(job, _)| job < WAITING_MAX), "one of theirs");
-        assert_eq!(waiting.addresses.queues.len(), WAITING_MAX, "an address without calls is gone");
-        assert_eq!(waiting.count, WAITING_MAX);
-        assert_eq!(waiting.push(from(1_000), 1_000, 0), Err(WAITING_MAX), "it has as many");
+        let displaced = waiting.push(address(1), 5_000, MAX_WAITING).unwrap();
+        assert!(displaced.is_some_and(|(job, _)| job < MAX_WAITING), "one of theirs");
+        assert_eq!(waiting.addresses.queues.len(), MAX_WAITING, "an address without calls is gone");
+        assert_eq!(waiting.count, MAX_WAITING);
+        assert_eq!(waiting.push(from(1_000), 1_000, 0), Err(MAX_WAITING), "it has as many");
         let taken = std::iter::from_fn(|| waiting.pop()).count();
-        assert_eq!((taken, waiting.count), (WAITING_MAX, 0));
+        assert_eq!((taken, waiting.count), (MAX_WAITING, 0));
     }
 
     #[test]
     fn a_network_of_ipv6_addresses_is_one_client() {
-        let mut waiting = Waiting::default();
+        let mut waiting = FairQueue::default();
         let from = |number: usize| format!("2001:db8::{number:x}").parse::<IpAddr>().unwrap();
-        for number in 0..WAITING_PER_ADDRESS_MAX {
+        for number in 0..MAX_WAITING_PER_ADDRESS {
             waiting.push(from(number), number as u64, ()).unwrap();
         }
-        assert_eq!(waiting.push(from(9999), 9999, ()), Err(WAITING_PER_ADDRESS_MAX));
+        assert_eq!(waiting.push(from(9999), 9999, ()), Err(MAX_WAITING_PER_ADDRESS));
         assert_eq!(waiting.push("2001:db8:0:1::1".parse().unwrap(), 10_000, ()), Ok(None));
     }
 
-    /// Clients that connect, ask and leave would otherwise fill the memory with parameters.
+    /// Otherwise, clients that connect, send a call and disconnect would fill the memory with parameters.
     #[tokio::test]
-    async fn a_call_that_waits_is_dropped_with_its_caller() {
-        let (lines, client) = (Lines::new(), Client::for_tests());
+    async fn a_waiting_call_is_dropped_with_its_caller() {
+        let (queues, client) = (CallQueues::new(), Client::for_tests());
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let ended = Arc::new(Mutex::new(ended));
         let mut busy = Vec::new();
         for _ in 0..threads {
             let ended = Arc::clone(&ended);
-            busy.push(Box::pin(lines.run(Line::Long, &client, move |_| {
-                // An error says that the test is over.
+            busy.push(Box::pin(queues.run(QueueClass::Long, &client, move |_| {
+                // This fails when the test has ended.
                 let _ = ended.lock().unwrap().recv();
                 Ok(())
             })));
         }
         let parameters = Arc::new(vec![7_u8; 1000]);
         let held = Arc::clone(&parameters);
-        let mut call = Box::pin(lines.run(Line::Long, &client, move |_| Ok(held.len())));
+        let mut call = Box::pin(queues.run(QueueClass::Long, &client, move |_| Ok(held.len())));
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(busy.iter_mut().all(|busy| busy.as_mut().poll(cx).is_pending()));
         assert!(call.as_mut().poll(cx).is_pending());
@@ -488,20 +493,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_error_and_frees_its_thread() {
-        let (lines, client) = (Lines::new(), Client::for_tests());
+        let (queues, client) = (CallQueues::new(), Client::for_tests());
         for _ in 0..64 {
-            let answer = lines.run::<()>(Line::Long, &client, |_| panic!("on purpose")).await;
+            let answer =
+                queues.run::<()>(QueueClass::Long, &client, |_| panic!("on purpose")).await;
             assert_eq!(answer.expect_err("failed").code(), -32603);
         }
-        assert_eq!(lines.run(Line::Long, &client, |_| Ok(7)).await.expect("runs"), 7);
+        assert_eq!(queues.run(QueueClass::Long, &client, |_| Ok(7)).await.expect("runs"), 7);
     }
 
     #[tokio::test]
-    async fn work_hears_that_its_caller_has_gone() {
-        let (lines, client) = (Lines::new(), Client::for_tests());
+    async fn running_work_is_interrupted_when_its_caller_disconnects() {
+        let (queues, client) = (CallQueues::new(), Client::for_tests());
         let (begun, began) = oneshot::channel();
         let (ended, end) = oneshot::channel();
-        let mut call = Box::pin(lines.run(Line::Short, &client, move |interrupt| {
+        let mut call = Box::pin(queues.run(QueueClass::Short, &client, move |interrupt| {
             let deadline = interrupt.within(Duration::from_secs(3600));
             begun.send(()).unwrap();
             while !deadline.passed() {
