@@ -1,4 +1,4 @@
-//! `docs/costs.md` agrees with the program's tables. `EVMD_WRITE_DOCS=1` writes the file.
+//! `docs/costs.md` agrees with the tables of the program. `EVMD_WRITE_DOCS=1` writes the file.
 
 use evmd::COSTS;
 use std::{fmt::Write, path::Path};
@@ -6,20 +6,20 @@ use std::{fmt::Write, path::Path};
 fn document() -> String {
     let mut out = String::from(
         "# What queries cost\n\n\
-         Made from the program's tables (`costs.rs` of the crates `rpc` and `cosmos-api`) by `EVMD_WRITE_DOCS=1 cargo test -p evmd --test suite costs_docs`; \
-         tests hold both to the program.\n\n\
-         For each method: what its work grows with, what bounds it, and where it runs. Blocks are bounded by their gas \
-         limit, 100,000,000 by default.\n",
+         `EVMD_WRITE_DOCS=1 cargo test -p evmd --test suite costs_docs` generates this page from the tables of the program \
+         (`costs.rs` of the crates `rpc` and `cosmos-api`), and tests compare it with them.\n\n\
+         For each method, the tables contain the quantities with which its work grows, their limits, and where it runs. \
+         Blocks are limited by their gas limit, which is 100,000,000 by default.\n",
     );
     out.push_str(
         "\n## Compression\n\n\
          A response over HTTP of 16 KiB or more is compressed with gzip if `Accept-Encoding` allows it. That takes 4 to 5 ns \
          per byte of the response (level 1 of zlib-rs on one core of an EPYC with 2 vCPU): 1.7 ms for a block of 500 transactions \
          with 425 KB, which becomes 2.4 times smaller, and 6.1 ms for 2,000 logs with 1.26 MB, which become 3.5 times smaller. On a \
-         fast local network it saves no time; behind a proxy that compresses, the proxy can remove `Accept-Encoding`. JSON-RPC \
-         compresses on the threads for large bodies, one response at a time on each, in turns of addresses and in pieces of 64 KiB; \
-         the other servers on blocking threads, two responses at a time each. The response is accounted to the client meanwhile, \
-         and is sent uncompressed if there is no turn or no memory. WebSocket messages and gRPC are not compressed.\n",
+         fast local network it saves no time. Behind a proxy that compresses, the proxy can remove `Accept-Encoding`. JSON-RPC \
+         compresses on the threads for large bodies, one response at a time on each, in pieces of 64 KiB, and serves addresses \
+         round-robin. The other servers compress on blocking threads, two responses at a time each. Meanwhile the response is \
+         accounted to the client. It is sent uncompressed if the queue is full or there is no memory. WebSocket messages and gRPC are not compressed.\n",
     );
     for interface in COSTS {
         write!(out, "\n## {}\n\n{}\n\n", interface.name, interface.places).unwrap();
