@@ -48,7 +48,7 @@ impl Remains {
         let journal = fs::read(self.journal()).expect("the journal is a file");
         let durable = self.durable.lock().expect("no thread panics with it");
         for tx in self.answered.lock().expect("no thread panics with it").iter() {
-            let is_journalled = journal.windows(tx.raw.len()).any(|bytes| bytes == &*tx.raw);
+            let is_journalled = journal.windows(tx.raw.len()).any(|bytes| bytes == *tx.raw);
             assert!(
                 is_journalled || durable.contains(&tx.hash),
                 "an answered transaction is neither in the journal nor in a durable block"

@@ -108,7 +108,11 @@ pub fn answered_transactions_survive_the_process() {
         submissions.close();
         workers.join();
         remains.assert_complete();
-        assert_eq!(remains.answered.lock().unwrap().len(), 1);
-        assert_eq!(remains.durable.lock().unwrap().len(), 1, "its block is durable");
+        assert_eq!(remains.answered.lock().expect("no thread has panicked").len(), 1);
+        assert_eq!(
+            remains.durable.lock().expect("no thread has panicked").len(),
+            1,
+            "its block is durable"
+        );
     });
 }

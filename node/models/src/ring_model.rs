@@ -97,7 +97,10 @@ pub fn batches_arrive_in_order_and_the_last_is_not_lost() {
         workers.start(producer, Source::new(out, COUNT));
         workers.start(consumer, Sink::new(inbox, &received));
         workers.join();
-        assert!(received.lock().unwrap().iter().copied().eq(0..COUNT), "{received:?}");
+        assert!(
+            received.lock().expect("no thread has panicked").iter().copied().eq(0..COUNT),
+            "{received:?}"
+        );
     });
 }
 
@@ -121,7 +124,7 @@ pub fn each_batch_reaches_one_of_two_consumers() {
         }
         drop(out);
         workers.join();
-        let mut received = std::mem::take(&mut *received.lock().unwrap());
+        let mut received = std::mem::take(&mut *received.lock().expect("no thread has panicked"));
         received.sort_unstable();
         assert_eq!(received, [0, 1]);
     });

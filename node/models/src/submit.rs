@@ -119,10 +119,14 @@ pub fn batches_reach_ante_in_the_order_of_the_queue() {
             move |number: u8| {
                 let bytes = Ok(Bytes::copy_from_slice(&[number]));
                 let is_task = submissions.queue.put(RawTx { bytes, reply: Reply::Silent });
-                assert!(is_task || taken.lock().unwrap().iter().flatten().count() < 2);
+                assert!(
+                    is_task
+                        || taken.lock().expect("no thread has panicked").iter().flatten().count()
+                            < 2
+                );
                 while let Some((seq, txs)) = is_task.then(|| submissions.queue.take()).flatten() {
                     let seq_index = usize::try_from(seq).expect("there are two");
-                    taken.lock().unwrap()[seq_index] =
+                    taken.lock().expect("no thread has panicked")[seq_index] =
                         txs[0].bytes.as_ref().ok().map(|bytes| bytes[0]);
                     submissions.output.send(seq, txs.into_iter().map(recovered).collect());
                 }
@@ -135,8 +139,13 @@ pub fn batches_reach_ante_in_the_order_of_the_queue() {
         work(0);
         other.join().expect("the thread ends");
         let received: Vec<_> = std::iter::from_fn(|| next_hash(&inbox)).collect();
-        let expected: Vec<_> =
-            taken.lock().unwrap().iter().flatten().map(|n| tx(usize::from(*n)).hash).collect();
+        let expected: Vec<_> = taken
+            .lock()
+            .expect("no thread has panicked")
+            .iter()
+            .flatten()
+            .map(|n| tx(usize::from(*n)).hash)
+            .collect();
         assert_eq!(received.len(), 2);
         assert_eq!(received, expected);
     });

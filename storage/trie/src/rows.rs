@@ -31,6 +31,11 @@ impl Rows {
         self.rows.len()
     }
 
+    /// Whether there are no rows.
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Bytes held.
     pub const fn bytes(&self) -> usize {
         self.bytes.len() + size_of::<Row>() * self.rows.len()

@@ -66,8 +66,11 @@ fn family<'t>(name: &'t str, types: &BTreeMap<&'t str, &'t str>) -> &'t str {
     base.unwrap_or(name)
 }
 
+/// A sample: its name, its labels and its value.
+type Sample<'a> = (&'a str, Vec<(&'a str, &'a str)>, f64);
+
 /// Name, labels and value of a sample; `None` if the line is malformed.
-fn sample(line: &str) -> Option<(&str, Vec<(&str, &str)>, f64)> {
+fn sample(line: &str) -> Option<Sample<'_>> {
     let (series, value) = line.rsplit_once(' ')?;
     let (name, labels) = match series.split_once('{') {
         None => (series, ""),

@@ -59,7 +59,7 @@ impl SearchLimits {
     /// Returns the limits of an inline search.
     fn inline(call: &Call) -> Self {
         let deadline = call.interrupt.within(MAX_INLINE_TIME);
-        let Self { logs, bytes, .. } = SearchLimits::from_settings(call);
+        let Self { logs, bytes, .. } = Self::from_settings(call);
         let (logs, bytes) = (logs.min(MAX_INLINE_LOGS), bytes.min(MAX_INLINE_RESULT_BYTES));
         let (blocks, receipts, time) =
             (MAX_INLINE_CANDIDATES, MAX_INLINE_RECEIPTS_BYTES, MAX_INLINE_TIME);
