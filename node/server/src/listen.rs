@@ -66,8 +66,10 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 const MAX_IDLE: Duration = Duration::from_secs(120);
 /// Timeouts of a connection.
 const TIMEOUTS: Timeouts = Timeouts { idle: MAX_IDLE, slow: MAX_SLOW_TIME };
-/// Maximum bytes of the head of a request, and of the next request that is read ahead, over HTTP/1.1.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Maximum bytes of the head of a request, and of the next request that is read ahead, over HTTP/1.1: the longest
+/// target that hyper accepts, 65,534 bytes, and 16 KiB of headers. A longer target is refused as such (414) only if
+/// the whole head is read.
+const MAX_HEAD_BYTES: usize = 80 * 1024;
 /// Maximum concurrent gRPC requests of one connection.
 const MAX_STREAMS: u32 = 64;
 /// Bytes that a gRPC client may send of one request, and of all requests of a connection, before they are read.
