@@ -118,8 +118,16 @@ fn every_scenario_runs_against_a_node() {
     run("flood", &[&quick[..], &["--heavy", "logs,fees", "--probe-rate", "200"]].concat());
     let soak = ["--minutes", "0.03", "--every", "0.5", "--tx-rate", "500", "--senders", "20"];
     let home = home.path().to_str().unwrap();
-    let bounds = ["--home", home, "--latency-bound", "1000", "--disk-bound", "100000000"];
-    let soaked = run("soak", &[&quick[2..], &soak, &bounds, &["--fee-cap", "2000"]].concat());
+    // A run of two seconds on a busy machine says nothing about rates, memory and latency.
+    let bounds = [
+        ["--home", home],
+        ["--latency-bound", "1000"],
+        ["--disk-bound", "100000000"],
+        ["--memory-bound", "1000"],
+        ["--rate-bound", "0.01"],
+    ];
+    let bounds = bounds.as_flattened();
+    let soaked = run("soak", &[&quick[2..], &soak, bounds, &["--fee-cap", "2000"]].concat());
     let soaked: Value = serde_json::from_str(&soaked).unwrap();
     assert!(soaked["looks"].as_array().unwrap().len() > 1, "{soaked}");
 }
