@@ -1,42 +1,16 @@
 //! Round trips of records, and decoding of damaged bytes.
 
-use std::fmt::Debug;
+#[path = "record_checks.rs"]
+mod record_checks;
 
-use alloy_primitives::{B256, Bytes, KECCAK256_EMPTY, U256};
+use alloy_primitives::{Bytes, KECCAK256_EMPTY};
 use alloy_trie::nodes::RlpNode;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 use crate::primitive::DecodeError;
-
-fn b256() -> impl Strategy<Value = B256> {
-    any::<[u8; 32]>().prop_map(B256::new)
-}
-
-/// Words of every length, short ones as often as long ones.
-fn word() -> impl Strategy<Value = U256> {
-    (any::<[u8; 32]>(), 0..=256usize).prop_map(|(bytes, shift)| {
-        U256::from_be_bytes(bytes).checked_shr(shift).unwrap_or_default()
-    })
-}
-
-fn varint() -> impl Strategy<Value = u64> {
-    (any::<u64>(), 0..64u32).prop_map(|(value, shift)| value >> shift)
-}
-
-fn bytes(length: std::ops::Range<usize>) -> impl Strategy<Value = Bytes> {
-    vec(any::<u8>(), length).prop_map(Bytes::from)
-}
-
-fn account() -> impl Strategy<Value = Account> {
-    let code_hash = prop_oneof![Just(KECCAK256_EMPTY), b256()];
-    (varint(), word(), code_hash).prop_map(|(nonce, balance, code_hash)| Account {
-        nonce,
-        balance,
-        code_hash,
-    })
-}
+use record_checks::{account, b256, bytes, check, damage, encoded};
 
 fn path(nibbles: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Nibbles> {
     vec(0..16u8, nibbles).prop_map(Nibbles::from_nibbles)
@@ -76,39 +50,6 @@ fn node() -> impl Strategy<Value = Node> {
         Node::Branch(Branch { prefix, mask, children })
     });
     prop_oneof![1 => leaf().prop_map(Node::Leaf), 3 => branch]
-}
-
-fn encoded<T: ?Sized>(encode: impl Fn(&mut Vec<u8>, &T), value: &T) -> Vec<u8> {
-    let mut out = Vec::new();
-    encode(&mut out, value);
-    out
-}
-
-/// The value round-trips; every shorter string is refused; a changed byte is refused, or results in
-/// the only encoding of another value.
-fn check<T: PartialEq + Debug>(
-    value: &T,
-    encode: impl Fn(&mut Vec<u8>, &T),
-    decode: impl Fn(&[u8]) -> Result<T, DecodeError>,
-    (at, flip): (prop::sample::Index, u8),
-) -> Result<(), TestCaseError> {
-    let bytes = encoded(&encode, value);
-    prop_assert_eq!(&decode(&bytes).unwrap(), value);
-    for length in 0..bytes.len() {
-        prop_assert!(decode(&bytes[..length]).is_err(), "cut to {} of {}", length, bytes.len());
-    }
-    let mut damaged = bytes;
-    let at = at.index(damaged.len());
-    damaged[at] ^= flip;
-    if let Ok(other) = decode(&damaged) {
-        prop_assert_eq!(encoded(&encode, &other), damaged);
-    }
-    Ok(())
-}
-
-/// Position and change of a damaged byte.
-fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {
-    (any::<prop::sample::Index>(), 1..=255u8)
 }
 
 proptest! {
