@@ -2,6 +2,7 @@
 //! at least as much as the execution of its block.
 
 mod modified;
+mod options;
 mod preimages;
 mod ranges;
 mod rerun;
@@ -10,14 +11,13 @@ mod witness;
 
 use crate::replay::{Replay, TraceList, TxPosition, trace_error, trace_json};
 use alloy_primitives::{B256, Bytes};
-use alloy_rpc_types_trace::geth::{
-    GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions, GethTrace,
-};
+use alloy_rpc_types_trace::geth::{GethDebugTracingOptions, GethTrace};
 use chain::{
     ChainSpec,
     block::{Block, join},
 };
 use evm::{BlockOverrides, CallSite, GethTracer, encode_receipt, logs_bloom};
+use options::{Options, tracing_options};
 use rpc_eth::{
     eth::{CallOverrides, Request, gas_cap, on_block_with, raw_by_hash},
     method::{Answer, Call, Method, QueueClass, Run, json},
@@ -26,13 +26,13 @@ use rpc_eth::{
 use rpc_types::{
     block_id::{BlockId, BlockTag},
     error::Error,
-    fields::{self, name_of},
+    fields,
     params::Param,
     text::Json,
     trace_timeout::{TraceTimeout, timeout},
 };
 use serde::Serialize;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::value::RawValue;
 use state::stored::{self, MinedTx, StoredBlock, StoredError, locate};
 use std::{ops::ControlFlow, time::Duration};
 
@@ -247,79 +247,6 @@ fn raw_receipts(call: &Call) -> Answer {
 fn bad_blocks(call: &Call) -> Answer {
     call.no_arguments()?;
     json(&[(); 0])
-}
-
-/// The options of a trace. Fields with a wrong type and unknown tracers are errors.
-#[derive(Default)]
-struct Options(GethDebugTracingOptions);
-
-impl Param for Options {
-    fn read(json: &str, _: &ChainSpec) -> Result<Self, String> {
-        tracing_options(json).map(Self)
-    }
-}
-
-/// Tracers that have settings.
-const CONFIGURED: [&str; 3] = ["callTracer", "prestateTracer", "flatCallTracer"];
-
-/// Names of the options. They are compared without regard to case, like all field names.
-const OPTION_NAMES: [&str; 11] = [
-    "enableMemory",
-    "disableMemory",
-    "disableStack",
-    "disableStorage",
-    "enableReturnData",
-    "disableReturnData",
-    "debug",
-    "limit",
-    "tracer",
-    "tracerConfig",
-    "timeout",
-];
-
-/// Names of the settings of all tracers.
-const SETTING_NAMES: [&str; 10] = [
-    "onlyTopCall",
-    "withLog",
-    "diffMode",
-    "disableCode",
-    "disableStorage",
-    "includeEmpty",
-    "convertParityErrors",
-    "includePrecompiles",
-    "stackTopItemsSize",
-    "ignoredOpcodes",
-];
-
-/// Converts the names of a tracer's settings to those that the tracers read.
-fn name_settings(config: &mut Value) {
-    let Value::Object(given) = config else { return };
-    for (name, value) in std::mem::take(given) {
-        let name = name_of(&SETTING_NAMES, &name).map_or(name, str::to_owned);
-        given.insert(name, value);
-    }
-}
-
-/// Parses the options as geth does. geth's `muxTracer` passes to each tracer the value of its name, which may be
-/// missing or superfluous. The implementation here requires settings for tracers that have some, and refuses them for
-/// the others.
-fn tracing_options(json: &str) -> Result<GethDebugTracingOptions, String> {
-    let mut options: GethDebugTracingOptions = fields::read_named(json, &OPTION_NAMES)?;
-    let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
-    let is_mux = options.tracer.as_ref() == Some(&mux);
-    if !is_mux {
-        name_settings(&mut options.tracer_config.0);
-    }
-    let tracers = options.tracer_config.0.as_object_mut().filter(|_| is_mux);
-    for (name, config) in tracers.into_iter().flatten() {
-        name_settings(config);
-        if !CONFIGURED.contains(&name.as_str()) {
-            *config = Value::Null;
-        } else if config.is_null() {
-            *config = Value::Object(Map::new());
-        }
-    }
-    Ok(options)
 }
 
 #[derive(Serialize)]
