@@ -54,7 +54,7 @@ impl Curve {
             .expect("parameters of a plot are valid")
     }
 
-    /// The change of the fee after a block this full, in percent.
+    /// Returns the change of the fee after a block with this share of its gas limit used, in percent.
     fn change(&self, permille: u64) -> f64 {
         let mut market = self.market();
         end(&mut market, permille);
@@ -62,7 +62,7 @@ impl Curve {
         (next as f64 / START as f64 - 1.0) * 100.0
     }
 
-    /// The fee after each block, as powers of ten of the first.
+    /// Returns the fee after each block, as powers of ten of the first fee.
     fn course(&self) -> Vec<f64> {
         let mut market = self.market();
         let mut fees = Vec::new();

@@ -1,21 +1,21 @@
-//! What the fee market tells about a block.
+//! The events that the fee market emits for a block.
 
 use super::dec::LegacyDec;
 
-/// One event, as data; [`Self::kind`] and [`Self::attributes`] are its text form.
+/// An event. [`Self::kind`] and [`Self::attributes`] return its text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// At the beginning of a block: the fee that holds in it, in the token's base unit.
+    /// At the beginning of a block: its base fee in the token's base unit.
     FeeMarket {
         /// Base fee.
         base_fee: LegacyDec,
     },
-    /// At the beginning of a block: the fee as the EVM sees it, in wei.
+    /// At the beginning of a block: its base fee in wei, as the EVM uses it.
     EvmFeeMarket {
         /// Base fee.
         base_fee: u64,
     },
-    /// At the end of a block: the gas that the next base fee follows from.
+    /// At the end of a block: the gas from which the next base fee is calculated.
     BlockGas {
         /// The block.
         height: u64,
@@ -28,7 +28,7 @@ impl Event {
     /// The type of [`Self::BlockGas`].
     pub const BLOCK_GAS: &'static str = "block_gas";
 
-    /// Event type.
+    /// Returns the type of the event.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::FeeMarket { .. } => "fee_market",
@@ -37,7 +37,7 @@ impl Event {
         }
     }
 
-    /// Attributes, in order.
+    /// Returns the attributes in the reference's order.
     pub fn attributes(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::FeeMarket { base_fee } => vec![("base_fee", base_fee.to_string())],
