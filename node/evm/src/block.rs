@@ -12,7 +12,7 @@ use std::{borrow::Borrow, error::Error};
 use alloy_consensus::{Header, Transaction as _, Typed2718};
 use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
 use alloy_evm::FromRecoveredTx;
-use alloy_primitives::{Address, B256, Bytes, Log};
+use alloy_primitives::{Address, B256, Log};
 use revm::{
     Database,
     context::TxEnv,
@@ -24,7 +24,7 @@ use super::{
     ExecutionError, ExecutionHost, StateError, TxError,
     environment::Environment,
     fast::FastPaths,
-    machine::{Machine, MachineError},
+    machine::{Machine, MachineError, fatal},
     overlay::Overlay,
 };
 use chain::{ChainSpec, Fork, Rules};
@@ -422,21 +422,5 @@ where
 
     fn fatal(&self, error: MachineError) -> ExecutionError {
         fatal(self.number, error)
-    }
-}
-
-/// An error of the interpreter that is not about the transaction.
-pub(super) fn fatal(number: u64, error: MachineError) -> ExecutionError {
-    match error {
-        EVMError::Database(source) => ExecutionError::State { number, source },
-        error => ExecutionError::Interpreter { number, reason: error.to_string() },
-    }
-}
-
-/// The output of a system call, if it succeeded.
-pub(super) fn succeeded(result: ExecutionResult) -> Option<Bytes> {
-    match result {
-        ExecutionResult::Success { output, .. } => Some(output.into_data()),
-        _ => None,
     }
 }

@@ -15,11 +15,11 @@ use revm::{
 use storage::{Account, StateRead};
 
 use super::{
-    ExecutionHost, StateError,
+    AccountOverride, ExecutionHost, StateError,
     environment::Environment,
     machine::{GIVEN_UP, Machine, MachineError},
     overlay::Overlay,
-    overrides::{self, AccountOverride, OverrideError},
+    overrides::{self, OverrideError},
     prices::WidePrices,
 };
 use chain::{ChainSpec, Fork};

@@ -4,6 +4,7 @@
 //! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call
 //! ([`CallSite`]); fork rules come from [`chain`], instructions and precompiles from `revm`.
 
+mod account_override;
 mod block;
 mod caches;
 mod call;
@@ -35,6 +36,7 @@ mod admission_fork_tests;
 #[cfg(test)]
 mod boundary_tests;
 
+pub use account_override::AccountOverride;
 pub use block::{
     BlockBuilder, BlockInput, Executed, StateRoot, execute_block, execute_transaction,
 };
@@ -47,12 +49,12 @@ pub use geth_errors::halt_text;
 pub use host::ExecutionHost;
 pub use intermediate::changes_since;
 pub use overlay::Overlay;
-pub use overrides::{AccountOverride, OverrideError};
+pub use overrides::OverrideError;
 pub use prices::WidePrices;
 pub use receipt::{encode_receipt, logs_bloom, receipts_root};
 pub use rewards::{Rewards, rewards};
 pub use simulate::{
-    BlockOverrides, SIMULATED_BLOCKS_MAX, SimulateBlock, SimulateError, SimulateOptions,
+    BlockOverrides, MAX_SIMULATED_BLOCKS, SimulateBlock, SimulateError, SimulateOptions,
     SimulatedBlock, SimulatedCall,
 };
 pub use trace::TraceError;

@@ -42,7 +42,7 @@ use revm::{
 use storage::StateRead;
 
 use super::{
-    caches::Pair, error::StateError, native::NativeRules, overlay::Overlay,
+    ExecutionError, caches::Pair, error::StateError, native::NativeRules, overlay::Overlay,
     precompiles::NodePrecompiles,
 };
 use chain::{ExtraPrecompiles, Fork};
@@ -529,5 +529,21 @@ where
 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Machine").field("block", &self.inner.ctx.block).finish_non_exhaustive()
+    }
+}
+
+/// An error of the interpreter that is not about the transaction.
+pub(super) fn fatal(number: u64, error: MachineError) -> ExecutionError {
+    match error {
+        EVMError::Database(source) => ExecutionError::State { number, source },
+        error => ExecutionError::Interpreter { number, reason: error.to_string() },
+    }
+}
+
+/// The output of a system call, if it succeeded.
+pub(super) fn succeeded(result: ExecutionResult) -> Option<Bytes> {
+    match result {
+        ExecutionResult::Success { output, .. } => Some(output.into_data()),
+        _ => None,
     }
 }

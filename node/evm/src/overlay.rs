@@ -22,11 +22,11 @@ use revm::{
 use storage::{Account, AccountChange, StateChanges, StateRead};
 
 use super::{
+    account_override::AccountOverride,
     caches::{ExecutionCaches, analysed},
     deferred_parent_hash::ParentUnknown,
     error::StateError,
     host::ExecutionHost,
-    overrides::AccountOverride,
 };
 pub(crate) use hints::TxHints;
 use touched_accounts::{Entry, TouchedAccounts};

@@ -4,33 +4,15 @@
 
 use std::error::Error;
 
-use alloy_primitives::{Address, Bytes, U256, map::AddressSet};
+use alloy_primitives::{Address, map::AddressSet};
 use storage::StateRead;
 
 use super::{
     StateError,
+    account_override::AccountOverride,
     overlay::{Overlay, StorageOverride},
     precompiles::NodePrecompiles,
 };
-
-/// Overrides of one account. Absent fields are unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AccountOverride {
-    /// The address of the account.
-    pub address: Address,
-    /// Balance in wei.
-    pub balance: Option<U256>,
-    /// Nonce.
-    pub nonce: Option<u64>,
-    /// Code.
-    pub code: Option<Bytes>,
-    /// The whole storage: slots that are not listed are cleared.
-    pub state: Option<Vec<(U256, U256)>>,
-    /// A part of the storage: slots that are not listed are unchanged.
-    pub state_diff: Option<Vec<(U256, U256)>>,
-    /// The address to which the precompile at this address moves.
-    pub move_precompile_to: Option<Address>,
-}
 
 /// Why overrides are invalid.
 #[derive(Clone, Debug, thiserror::Error)]

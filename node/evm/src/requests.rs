@@ -13,8 +13,7 @@ use storage::{StateRead, StoredReceipt};
 
 use super::{
     ExecutionError, SystemFailure,
-    block::{fatal, succeeded},
-    machine::Machine,
+    machine::{Machine, fatal, succeeded},
 };
 
 /// First topic of `DepositEvent(bytes,bytes,bytes,bytes,bytes)`.

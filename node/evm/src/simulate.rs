@@ -21,12 +21,13 @@ use storage::StateRead;
 use super::{
     BlockBuilder, Call, CallError, CallOutcome, CallSite, ExecutionCaches, ExecutionError,
     ExecutionHost, StateError, StateRoot,
+    account_override::AccountOverride,
     block::Outcome,
     call::{check_prices, machine_error, outcome, transaction},
     complete_header,
     environment::Environment,
     overlay::Overlay,
-    overrides::{self, AccountOverride, OverrideError},
+    overrides::{self, OverrideError},
     transfers::TransferLogs,
 };
 use chain::{
@@ -38,7 +39,7 @@ use modules::Modules;
 use transactions::Transaction;
 
 /// Maximum number of simulated blocks, as in geth.
-pub const SIMULATED_BLOCKS_MAX: u64 = 256;
+pub const MAX_SIMULATED_BLOCKS: u64 = 256;
 /// Seconds between blocks whose timestamp is not given, as in geth.
 const BLOCK_SECONDS: u64 = 12;
 
@@ -145,7 +146,7 @@ pub struct SimulatedBlock {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulateError {
-    /// There are more blocks than [`SIMULATED_BLOCKS_MAX`].
+    /// There are more blocks than [`MAX_SIMULATED_BLOCKS`].
     #[error("too many blocks")]
     TooManyBlocks,
     /// Block numbers must increase.
@@ -280,7 +281,7 @@ fn fill_gaps(
         if number <= previous {
             return Err(SimulateError::Number { number, previous });
         }
-        if number - base.number > SIMULATED_BLOCKS_MAX {
+        if number - base.number > MAX_SIMULATED_BLOCKS {
             return Err(SimulateError::TooManyBlocks);
         }
         for gap in previous + 1..number {

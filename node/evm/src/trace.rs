@@ -22,13 +22,13 @@ use storage::{StateChanges, StateRead};
 use super::{
     BlockBuilder, Call, CallError, CallResult, CallSite, ExecutionError, ExecutionHost, StateError,
     StateRoot, TxError,
-    block::{Outcome, fatal},
+    block::Outcome,
     call::{check_prices, machine_error, outcome, transaction},
     cosmos::session,
     environment::Environment,
-    machine::{Machine, MachineError},
+    machine::{Machine, MachineError, fatal},
     overlay::Overlay,
-    tracer::{GethTracer, KEPT_BYTES_MAX, Ran, Standing, Tracer, Watch},
+    tracer::{GethTracer, MAX_TRACE_BYTES, Ran, Standing, Tracer, Watch},
 };
 use chain::{ChainSpec, Fork};
 use modules::Modules;
@@ -46,7 +46,7 @@ pub enum TraceError {
     Tracer(String),
     /// The trace of one transaction would exceed its memory limit.
     #[error(
-        "trace exceeds {KEPT_BYTES_MAX} bytes; a tracer of calls, or one without memory and stack, \
+        "trace exceeds {MAX_TRACE_BYTES} bytes; a tracer of calls, or one without memory and stack, \
          keeps less"
     )]
     TooLarge,

@@ -41,7 +41,7 @@ use super::{TraceError, machine::MachineContext, overlay::Overlay};
 use call_memory::CallMemory;
 pub(super) use completed::Completed;
 use completed::Note;
-pub(super) use kept::KEPT_BYTES_MAX;
+pub(super) use kept::MAX_TRACE_BYTES;
 use kept::{Kept, Steps, What};
 use transactions::RecoveredTx;
 
@@ -277,7 +277,7 @@ where
             let touched = &ran.result.state;
             looked_up::add(&mut frame, config, &looked_up, touched, state)?;
             // Accounts share their code until each has its own text.
-            if prestate::code_digits(&frame) > KEPT_BYTES_MAX {
+            if prestate::code_digits(&frame) > MAX_TRACE_BYTES {
                 return Err(TraceError::TooLarge);
             }
             // The inspector's type has no field for the code hash.
@@ -298,7 +298,7 @@ where
 /// The limit for a tracer whose copies are counted here; ends the execution when exceeded.
 fn copies() -> TraceLimits {
     TraceLimits::default()
-        .set_max_recorded_bytes(Some(KEPT_BYTES_MAX))
+        .set_max_recorded_bytes(Some(MAX_TRACE_BYTES))
         .set_behavior(TraceLimitBehavior::Halt)
 }
 

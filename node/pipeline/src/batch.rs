@@ -1,6 +1,7 @@
 //! Messages between stages.
 
-use super::{modules_block::ModulesOutcome, submit::Caller};
+pub use super::caller::Submitted;
+use super::{caller::Caller, modules_block::ModulesOutcome};
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use chain::{ChainSpec, Fork, block::Block};
@@ -12,9 +13,10 @@ use std::{sync::Arc, time::SystemTime};
 use storage::BlockRecord;
 use transactions::RecoveredTx;
 
-/// The result of a submission: the hash once the mempool has accepted it, or the reason. The reason is boxed,
-/// because it may be large, most submissions are accepted, and all results are passed between threads.
-pub type Submitted = Result<B256, Box<Reject>>;
+/// Maximum number of transactions per batch, at which recovery is most efficient.
+pub(super) const BATCH_TXS: usize = 256;
+/// Maximum bytes of one transaction, as in geth's pool.
+pub const MAX_TX_BYTES: usize = 128 * 1024;
 
 /// The destination of a result.
 #[derive(Debug)]

@@ -14,13 +14,13 @@ use super::{
     flush::{Flush, Layers},
     ingest::{Ingest, Sockets},
     meter::Meter,
+    options::Options,
     recover::{self, Recover},
     ring::{Inbox, Outbox},
     seal::{self, Seal},
     source::{Source, SourceProgress},
     stage::Worker,
     submit::{Gate, Submissions},
-    topology::Options,
 };
 use consensus::{Clock, ClockStatus, Engine, Solo, SystemTimeSource};
 use home::{Home, HomeError, JOURNAL_FILE};

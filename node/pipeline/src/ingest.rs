@@ -14,7 +14,7 @@
 mod connection;
 
 use super::{
-    batch::{RawBatch, RawTx, ReplyBatch},
+    batch::{BATCH_TXS, RawBatch, RawTx, ReplyBatch},
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
@@ -37,12 +37,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of transactions per batch, at which recovery is most efficient.
-pub(super) const BATCH_TXS: usize = 256;
-/// Maximum bytes of one transaction, as in geth's pool.
-pub const TX_BYTES_MAX: usize = 128 * 1024;
 /// Maximum bytes of one frame. A longer one cannot be skipped safely and ends the connection.
-pub const FRAME_BYTES_MAX: usize = 1024 * 1024;
+pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
 /// Maximum bytes of the transactions of a batch, excluding the last one. Together with the depth of the
 /// rings, this limits the memory of large transactions in flight.
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
@@ -331,6 +327,7 @@ impl Stage for Ingest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::MAX_TX_BYTES;
 
     #[test]
     fn a_batch_ends_at_its_last_transaction_or_byte() {
@@ -342,7 +339,7 @@ mod tests {
         let mut room = BatchRoom::default();
         room.take(MAX_BATCH_BYTES - 1);
         assert!(!room.is_full());
-        room.take(TX_BYTES_MAX);
+        room.take(MAX_TX_BYTES);
         assert!(room.is_full());
     }
 }

@@ -25,8 +25,8 @@ mod queue;
 
 use super::{
     ante::CombiningStage,
-    batch::{RawTx, Recovered, Reply, Submitted},
-    ingest::TX_BYTES_MAX,
+    batch::{BATCH_TXS, MAX_TX_BYTES, RawTx, Recovered, Reply, Submitted},
+    caller::{Caller, InFlight},
     meter::Meter,
     recover::recover_txs,
     ring::Outbox,
@@ -39,20 +39,15 @@ use ordered_output::{FULL, OrderedOutput, STOPPING};
 use queue::{LANES, SubmissionQueue};
 use std::{
     mem,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
     time::Instant,
 };
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use transactions::{MAX_SIDECAR_BYTES, Senders, is_blob_tx, without_blobs};
 use verify::{Backend, Recoverer};
 
 /// Maximum number of transactions submitted and not answered, as for the recovery of TCP batches.
-const PENDING_MAX: usize = 16_384;
-/// Transactions recovered at once: the batch size at which recovery is most efficient.
-const BATCH_TXS: usize = super::ingest::BATCH_TXS;
+const MAX_PENDING_TXS: usize = 16_384;
 /// Number of transactions from which a batch is recovered on a blocking thread: 0.3 ms of work, compared to
 /// which a change of thread is cheap.
 const MIN_BLOCKING_TXS: usize = 64;
@@ -63,15 +58,15 @@ const MIN_AUTHORIZATION_BYTES: usize = 27;
 const MIN_BLOCKING_BYTES: usize = 256 * 1024;
 /// Maximum number of times that a task yields before it takes a batch. Limits the latency of the first
 /// transaction.
-const GATHER_ROUNDS: usize = 16;
+const MAX_YIELDS_PER_BATCH: usize = 16;
 /// Maximum number of times that it yields without a new transaction. Clients that send one call after another
 /// are faster if their calls are answered together.
-const IN_VAIN_MAX: usize = 1;
+const MAX_YIELDS_WITHOUT_TX: usize = 1;
 /// Blob transactions verified at once. The other cores are left to the pipeline.
 const BLOBS_AT_ONCE: usize = 1;
 /// Maximum number of blob transactions that are verified or wait for it: a hundred megabytes, and some
 /// seconds.
-const BLOBS_PENDING_MAX: usize = 64;
+const MAX_PENDING_BLOBS: usize = 64;
 
 /// The submissions; see the module documentation.
 #[derive(Debug)]
@@ -86,41 +81,6 @@ pub(super) struct Submissions {
     output: OrderedOutput,
     pending: Arc<AtomicUsize>,
     meter: Arc<Meter>,
-}
-
-/// Counts a transaction as in flight until this guard is dropped.
-#[derive(Debug)]
-struct InFlight(Arc<AtomicUsize>);
-
-impl InFlight {
-    /// Counts one more, unless there are already `most`.
-    fn within(most: usize, count: &Arc<AtomicUsize>) -> Result<Self, Reject> {
-        let pending = Self(Arc::clone(count));
-        if pending.0.fetch_add(1, Relaxed) >= most { Err(FULL) } else { Ok(pending) }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
-/// The caller that waits for the result of a submission. The submission counts as in flight until this is
-/// dropped, even if the caller has disconnected.
-#[derive(Debug)]
-pub struct Caller {
-    answer: oneshot::Sender<Submitted>,
-    pending: InFlight,
-}
-
-impl Caller {
-    /// Sends the result, if the caller still waits.
-    pub(super) fn answer(self, submitted: Submitted) {
-        let Self { answer, pending } = self;
-        drop(pending);
-        let _ = answer.send(submitted);
-    }
 }
 
 /// A batch taken from the queue. Dropping it sends the batch in order. If it was not recovered, an empty
@@ -221,10 +181,10 @@ impl Submissions {
 
     /// Submits a raw transaction and waits for the mempool's answer.
     pub(super) async fn submit(self: &Arc<Self>, raw: Bytes) -> Submitted {
-        let pending = InFlight::within(PENDING_MAX, &self.pending)?;
+        let pending = InFlight::within(MAX_PENDING_TXS, &self.pending).ok_or(FULL)?;
         let bytes = self.without_blobs(raw).await.map_err(Box::new);
-        let (answer, answered) = oneshot::channel();
-        let reply = Reply::Rpc(Caller { answer, pending });
+        let (caller, answered) = Caller::new(pending);
+        let reply = Reply::Rpc(caller);
         if self.queue.put(RawTx { bytes, reply }) {
             tokio::spawn(QueueTask { submissions: Arc::clone(self), over: false }.run());
         }
@@ -234,13 +194,13 @@ impl Submissions {
     /// Removes the blobs of a blob transaction after verifying them; other transactions are unchanged.
     async fn without_blobs(&self, raw: Bytes) -> Result<Bytes, Reject> {
         if !is_blob_tx(&raw) {
-            return within(raw, TX_BYTES_MAX);
+            return within(raw, MAX_TX_BYTES);
         }
         if self.spec.native().is_some() {
             return Err(Reject::TypeNotSupported);
         }
-        let wrapped = within(raw, TX_BYTES_MAX + MAX_SIDECAR_BYTES)?;
-        let pending = InFlight::within(BLOBS_PENDING_MAX, &self.blobs_pending)?;
+        let wrapped = within(raw, MAX_TX_BYTES + MAX_SIDECAR_BYTES)?;
+        let pending = InFlight::within(MAX_PENDING_BLOBS, &self.blobs_pending).ok_or(FULL)?;
         let permit = Arc::clone(&self.blobs).acquire_owned().await.expect("never closed");
         // The verification continues if the caller disconnects, so it holds the permit and the guard.
         let check = move || {
@@ -249,7 +209,7 @@ impl Submissions {
         };
         let checked = tokio::task::spawn_blocking(check).await;
         // The blocking task does not panic, and is cancelled only with the runtime.
-        within(checked.map_err(|_| STOPPING)??, TX_BYTES_MAX)
+        within(checked.map_err(|_| STOPPING)??, MAX_TX_BYTES)
     }
 
     fn recover(&self, txs: Vec<RawTx>) -> Vec<Recovered> {
@@ -264,12 +224,12 @@ impl Submissions {
     /// Yields as long as more transactions join the queue.
     async fn gather(&self) {
         let (mut had, mut in_vain) = (0, 0);
-        for _ in 0..GATHER_ROUNDS {
+        for _ in 0..MAX_YIELDS_PER_BATCH {
             tokio::task::yield_now().await;
             let has = self.queue.len();
             in_vain = if has == had { in_vain + 1 } else { 0 };
             let is_enough = has >= LANES && in_vain > 0;
-            if is_enough || in_vain > IN_VAIN_MAX || has >= BATCH_TXS {
+            if is_enough || in_vain > MAX_YIELDS_WITHOUT_TX || has >= BATCH_TXS {
                 return;
             }
             if has < LANES {
@@ -327,8 +287,10 @@ mod tests {
     use chain::Genesis;
     use std::{
         future::Future,
+        sync::atomic::Ordering::Relaxed,
         task::{Context, Poll, Waker},
     };
+    use tokio::sync::oneshot::error::TryRecvError;
     use transactions::SidecarError;
 
     /// The example of EIP-155.
@@ -423,9 +385,8 @@ mod tests {
         let (submissions, inbox) = submissions(4);
         let mut answers = Vec::new();
         let mut batches = [RAW, Bytes::new(), RAW].map(|raw| {
-            let (answer, answered) = oneshot::channel();
-            let pending = InFlight::within(1, &Arc::default()).unwrap();
-            let reply = Reply::Rpc(Caller { answer, pending });
+            let (caller, answered) = Caller::new(InFlight::within(1, &Arc::default()).unwrap());
+            let reply = Reply::Rpc(caller);
             submissions.queue.put(RawTx { bytes: Ok(raw), reply });
             answers.push(answered);
             submissions.take()
@@ -435,9 +396,7 @@ mod tests {
         assert_eq!(inbox.depth(), 0, "the first is not there");
         // Dropped without being recovered.
         drop(batches[0].take());
-        assert!(
-            answers[0].try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed)
-        );
+        assert!(answers[0].try_recv().is_err_and(|error| error == TryRecvError::Closed));
         let given = [(); 2].map(|()| inbox.take().unwrap()[0].0.is_ok());
         assert_eq!((given, inbox.depth()), ([false, true], 0));
     }
@@ -490,10 +449,10 @@ mod tests {
             Submissions::new(Backend::detect().unwrap(), spec, out, no_stage(), meter);
         let blob = || submissions.without_blobs(Bytes::from_static(&[3, 0xc1, 0x80]));
         assert_eq!(blob().await, Err(Reject::Sidecar(SidecarError::Missing)));
-        submissions.blobs_pending.store(BLOBS_PENDING_MAX, Relaxed);
+        submissions.blobs_pending.store(MAX_PENDING_BLOBS, Relaxed);
         assert_eq!(blob().await, Err(FULL));
-        assert_eq!(submissions.blobs_pending.load(Relaxed), BLOBS_PENDING_MAX);
-        let wide = Bytes::from(vec![3; TX_BYTES_MAX + MAX_SIDECAR_BYTES + 1]);
+        assert_eq!(submissions.blobs_pending.load(Relaxed), MAX_PENDING_BLOBS);
+        let wide = Bytes::from(vec![3; MAX_TX_BYTES + MAX_SIDECAR_BYTES + 1]);
         assert!(matches!(submissions.without_blobs(wide).await, Err(Reject::Oversized { .. })));
     }
 
@@ -524,7 +483,7 @@ mod tests {
     #[tokio::test]
     async fn submissions_are_refused_after_shutdown_and_above_the_limit() {
         let (submissions, inbox) = submissions(1);
-        submissions.pending.store(PENDING_MAX, Relaxed);
+        submissions.pending.store(MAX_PENDING_TXS, Relaxed);
         assert_eq!(submissions.submit(RAW).await, Err(FULL.into()));
         submissions.pending.store(0, Relaxed);
         submissions.close();

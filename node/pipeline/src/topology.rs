@@ -24,6 +24,7 @@ use super::{
     fee,
     ingest::Sockets,
     monitor::Monitor,
+    options::Options,
     recover,
     ring::Rings,
     source::SourceProgress,
@@ -37,16 +38,13 @@ use state::Published;
 use std::{
     io,
     net::SocketAddr,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
 };
 use tokio::sync::broadcast;
-use verify::Backend;
 
 /// Depths of the rings, in batches. Each limits memory, and how far a stage may run ahead.
 mod depth {
@@ -91,21 +89,6 @@ mod depth {
 /// Maximum number of accepted transactions by which a subscriber may be behind: as many as cosmos/evm keeps
 /// for its filters, and a burst of a third of a second.
 const ARRIVALS: usize = 32_768;
-
-/// Options of a pipeline.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Accept transactions: over RPC, and over TCP on this address.
-    pub transactions: Option<SocketAddr>,
-    /// Produce blocks at this interval; `None` produces none.
-    pub block_time: Option<Duration>,
-    /// Import the blocks of these files.
-    pub files: Vec<PathBuf>,
-    /// Number of recovery threads.
-    pub recover_workers: usize,
-    /// Recovery backend.
-    pub backend: Backend,
-}
 
 /// A running pipeline.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use mempool::Reject;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use state::stored::StoredError;
-use state::{TrieViewError, UNDONE_MAX};
+use state::{MAX_UNDONE_RECORDS, TrieViewError};
 use std::borrow::Cow;
 use storage::ReadError;
 
@@ -338,7 +338,9 @@ impl From<ReadError> for Error {
 impl From<TrieViewError> for Error {
     fn from(error: TrieViewError) -> Self {
         match error {
-            TrieViewError::TooOld(_) => Self::limit(error.to_string(), UNDONE_MAX as u64, None),
+            TrieViewError::TooOld(_) => {
+                Self::limit(error.to_string(), MAX_UNDONE_RECORDS as u64, None)
+            }
             TrieViewError::Outdated(_) => Self::server(error.to_string()),
             error => Self::internal(error),
         }

@@ -5,35 +5,14 @@
 mod results;
 mod schemas;
 
-use crate::methods::methods;
-use rpc_eth::method::{Answer, Call, Method, Run, json};
+use rpc_eth::method::Method;
 use serde::Serialize;
 use serde_json::{Value, json as value, value::RawValue};
 use std::sync::LazyLock;
 
-pub(crate) const METHODS: &[Method] = &[
-    Method {
-        name: "rpc.discover",
-        parameters: &[],
-        help: "The enabled methods as an OpenRPC document.",
-        run: Run::Inline(discover),
-    },
-    Method {
-        name: "rpc_discover",
-        parameters: &[],
-        help: "Like rpc.discover.",
-        run: Run::Inline(discover),
-    },
-];
-
-fn discover(call: &Call) -> Answer {
-    call.no_arguments()?;
-    json(&Document::of(&call.caller.api))
-}
-
 /// The document for one endpoint.
 #[derive(Serialize)]
-struct Document {
+pub(crate) struct Document {
     openrpc: &'static str,
     info: Value,
     methods: Vec<Value>,
@@ -51,9 +30,8 @@ static SCHEMAS: LazyLock<Box<RawValue>> = LazyLock::new(|| {
 });
 
 impl Document {
-    /// Creates the document for an endpoint with these namespaces.
-    fn of(api: &[String]) -> Self {
-        let served = methods().filter(|method| method.is_served(api));
+    /// Creates the document for an endpoint that serves these methods.
+    pub(crate) fn of(served: impl Iterator<Item = &'static Method>) -> Self {
         Self {
             openrpc: "1.2.6",
             info: value!({ "title": "evmd", "version": env!("CARGO_PKG_VERSION") }),
@@ -132,6 +110,7 @@ fn schema(name: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::methods::methods;
     use std::collections::BTreeSet;
 
     #[test]
@@ -146,8 +125,7 @@ mod tests {
 
     #[test]
     fn the_document_has_every_method_once_and_what_openrpc_requires() {
-        let api: Vec<String> = super::super::namespaces().into_iter().map(str::to_owned).collect();
-        let document = serde_json::to_value(Document::of(&api)).expect("it serialises");
+        let document = serde_json::to_value(Document::of(methods())).expect("it serialises");
         let listed = document["methods"].as_array().expect("a list");
         let names: BTreeSet<_> =
             listed.iter().filter_map(|method| method["name"].as_str()).collect();

@@ -5,14 +5,18 @@ mod batch;
 
 use crate::{
     block_receipts::BlockReceipts,
+    client::Client,
     envelope::{Body, Envelope, NO_ID},
-    front::{Client, Reply, Subscriber, Turn, Untaken},
+    large_bodies::Turn,
     meter::CallMeter,
     methods::methods,
     pending::PendingBlocks,
     queues::CallQueues,
     rates::{self, Rates},
-    subscribe::{SUBSCRIBE, SubscriptionKind, UNSUBSCRIBE},
+    reply::Reply,
+    subscriber::Subscriber,
+    subscription::{SUBSCRIBE, SubscriptionKind, UNSUBSCRIBE},
+    untaken::Untaken,
 };
 use alloy_primitives::Bytes;
 use config::JsonRpc;

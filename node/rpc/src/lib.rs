@@ -6,23 +6,31 @@
 //! take long run in `queues`.
 
 mod block_receipts;
+mod client;
 pub mod costs;
 mod discover;
 mod dispatch;
 mod envelope;
+mod fair_queue;
+mod flow;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod large_bodies;
 mod meter;
 mod methods;
 mod pending;
 mod queues;
 mod rates;
+mod reply;
 mod serve;
 mod subscribe;
+mod subscriber;
+mod subscription;
+mod untaken;
 
 pub use front::Seats;
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
 pub use methods::{methods, namespaces};
 pub use serve::{Servers, serve};
-pub use subscribe::SUBSCRIPTIONS;
+pub use subscription::SUBSCRIPTIONS;

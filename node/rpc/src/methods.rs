@@ -1,16 +1,36 @@
 //! The table of all methods.
 
-use super::discover;
+use super::discover::Document;
 use alloy_primitives::map::HashMap;
-use rpc_eth::method::Method;
+use rpc_eth::method::{Answer, Call, Method, Run, json};
 use std::collections::BTreeSet;
+
+const DISCOVER: &[Method] = &[
+    Method {
+        name: "rpc.discover",
+        parameters: &[],
+        help: "The enabled methods as an OpenRPC document.",
+        run: Run::Inline(discover),
+    },
+    Method {
+        name: "rpc_discover",
+        parameters: &[],
+        help: "Like rpc.discover.",
+        run: Run::Inline(discover),
+    },
+];
+
+fn discover(call: &Call) -> Answer {
+    call.no_arguments()?;
+    json(&Document::of(methods().filter(|method| method.is_served(&call.caller.api))))
+}
 
 /// Returns all methods, ordered by namespace.
 pub fn methods() -> impl Iterator<Item = &'static Method> {
     let tables = [
         rpc_eth::eth::METHODS,
         rpc_eth::net::METHODS,
-        discover::METHODS,
+        DISCOVER,
         rpc_eth::web3::METHODS,
         rpc_eth::txpool::METHODS,
         rpc_debug::debug::METHODS,

@@ -7,7 +7,7 @@
 
 mod build;
 
-use crate::front::Client;
+use crate::client::Client;
 use crate::queues::CallQueues;
 use pipeline::BlockPart;
 use rpc_eth::{Context, PendingBlock, method::QueueClass};

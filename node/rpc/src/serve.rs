@@ -1,8 +1,9 @@
 //! Starts and stops the servers of JSON-RPC.
 
 use crate::{
+    client::Endpoint,
     dispatch::Dispatcher,
-    front::{Endpoint, Front, Listening, Seats, Threads},
+    front::{Front, Listening, Seats, Threads},
     meter::CallMeter,
 };
 use config::JsonRpc;

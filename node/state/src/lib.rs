@@ -17,7 +17,7 @@ pub use layer::{Layer, LayerId, write_layers};
 pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
 pub use recent::{RecentReader, RecentState};
 pub use state::{StateReader, StateView};
-pub use trie::{TrieReader, TrieViewError, UNDONE_MAX};
+pub use trie::{MAX_UNDONE_RECORDS, TrieReader, TrieViewError};
 
 use alloy_consensus::Header;
 use alloy_primitives::B256;

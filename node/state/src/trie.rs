@@ -18,7 +18,7 @@ use storage::{
 };
 
 /// Maximum number of accounts and slots in such an update: about a second of work.
-pub const UNDONE_MAX: usize = 200_000;
+pub const MAX_UNDONE_RECORDS: usize = 200_000;
 
 /// Why the trie of a block is not available.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum TrieViewError {
     Trie(#[from] TrieError<ReadError>),
     /// Too much has changed in between.
     #[error(
-        "more than {UNDONE_MAX} accounts and slots changed between block {0} and the block that \
+        "more than {MAX_UNDONE_RECORDS} accounts and slots changed between block {0} and the block that \
          trie records are kept of"
     )]
     TooOld(u64),
@@ -156,7 +156,7 @@ impl View {
                 weight += 1 + change.slots.len();
                 each(change);
             }
-            if weight > UNDONE_MAX {
+            if weight > MAX_UNDONE_RECORDS {
                 return Err(TrieViewError::TooOld(wanted));
             }
         }

@@ -13,7 +13,7 @@ use revm::{
 
 /// Maximum bytes recorded of one transaction: half a million instructions with their stacks. The limit of a
 /// response may be lower, and one thread for every two cores traces at a time.
-pub(crate) const KEPT_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub(crate) const MAX_TRACE_BYTES: usize = 256 * 1024 * 1024;
 /// Bytes of an instruction, without stack and memory.
 const STEP_BYTES: usize = 256;
 /// Bytes of a call or creation, without input and output.
@@ -79,7 +79,7 @@ impl Kept {
 
     /// Whether the execution was ended for this reason.
     pub const fn is_exceeded(&self) -> bool {
-        self.bytes > KEPT_BYTES_MAX
+        self.bytes > MAX_TRACE_BYTES
     }
 
     fn keep(&mut self, bytes: usize, context: &mut impl ContextTr) {

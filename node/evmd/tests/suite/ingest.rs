@@ -2,7 +2,7 @@
 
 use crate::common::{native_home, producing, transfer, wait_until};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
-use pipeline::{FRAME_BYTES_MAX, Pipeline, TX_BYTES_MAX};
+use pipeline::{MAX_FRAME_BYTES, MAX_TX_BYTES, Pipeline};
 use std::{
     collections::HashMap,
     io::{Read, Write},
@@ -118,7 +118,7 @@ fn invalid_frames_are_answered_and_valid_ones_still_served() {
     let good = transfer(0, 0, Address::ZERO);
     client.send(&[]);
     client.send(&[0x02, 0xff, 0x00]);
-    client.send(&vec![0x02; TX_BYTES_MAX + 1]);
+    client.send(&vec![0x02; MAX_TX_BYTES + 1]);
     client.send(&good);
     client.send(&good);
     assert!(client.answer().unwrap_err().contains("too short"));
@@ -128,7 +128,7 @@ fn invalid_frames_are_answered_and_valid_ones_still_served() {
     assert_eq!(client.answer().unwrap_err(), "already known");
 
     // A frame that is too large to skip ends the connection with a reason.
-    client.0.write_all(&u32::try_from(FRAME_BYTES_MAX + 1).unwrap().to_be_bytes()).unwrap();
+    client.0.write_all(&u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes()).unwrap();
     assert!(client.answer().unwrap_err().contains("limit 1048576"));
     assert!(client.is_closed());
 

@@ -31,7 +31,7 @@ const NOT_LIMITS: [(&str, &str, &str); 18] = [
     ("rpc/fuzzing.rs", "MAX_BATCH", "the limit that a fuzz target passes"),
     ("rpc/front/websocket/frames.rs", "MAX_HEAD_BYTES", "length of a frame head in RFC 6455"),
     ("rpc/front/websocket/frames.rs", "MAX", "of a test"),
-    ("rpc/front/threads.rs", "BLOCKING_MAX", "threads"),
+    ("rpc/front/threads.rs", "MAX_BLOCKING_THREADS", "threads"),
     ("rpc-types/block_id.rs", "MAX_NUMBER", "the range of block numbers"),
     ("rpc/envelope.rs", "MAX", "of a test"),
     ("rpc-types/go_duration.rs", "MAX_NANOSECONDS", "the range of Go's durations"),
@@ -41,7 +41,7 @@ const NOT_LIMITS: [(&str, &str, &str); 18] = [
     ("evmd/observe/head.rs", "MAX_CHECK_AGE", "the same, for the check itself"),
     ("server/listen/tests.rs", "MAX_BODY", "of a test"),
     ("budget/resource.rs", "MAX_LEAVING_SHARE", "precision of the limits of this module"),
-    ("pipeline/submit.rs", "IN_VAIN_MAX", "rounds in which submissions are gathered"),
+    ("pipeline/submit.rs", "MAX_YIELDS_WITHOUT_TX", "rounds in which submissions are gathered"),
     ("cosmos-api/rest/gateway.rs", "MAX_CONVERTED_AT_ONCE_BYTES", "which thread converts"),
     ("cosmos-api/query/public_keys.rs", "MAX_CACHED_ACCOUNTS", "size of a cache"),
 ];

@@ -1,8 +1,8 @@
 //! One TCP connection of the ingest: reads frames and writes replies.
 
-use super::{BatchRoom, FRAME_BYTES_MAX, TX_BYTES_MAX};
+use super::{BatchRoom, MAX_FRAME_BYTES};
 use crate::{
-    batch::{RawTx, Reply, Submitted},
+    batch::{MAX_TX_BYTES, RawTx, Reply, Submitted},
     meter::Meter,
 };
 use alloy_primitives::Bytes;
@@ -19,7 +19,7 @@ use transactions::is_blob_tx;
 /// Bytes per read from the socket.
 const READ_BYTES: usize = 64 * 1024;
 /// Maximum bytes of replies waiting for a client that does not read them; above it, its frames are not read.
-const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of a connection's buffers that are not accounted to its client.
 const FREE_BYTES: usize = READ_BYTES;
 /// Bytes of a frame's length prefix.
@@ -96,7 +96,7 @@ impl Connection {
         room: &mut BatchRoom,
         meter: &Meter,
     ) {
-        if self.output.len() > REPLY_BYTES_MAX {
+        if self.output.len() > MAX_REPLY_BYTES {
             return;
         }
         loop {
@@ -138,16 +138,16 @@ impl Connection {
         }
         let length = self.input.get(..LENGTH_BYTES)?.try_into().expect("four bytes were asked for");
         let length = usize::try_from(u32::from_be_bytes(length)).expect("64-bit platform");
-        if length > FRAME_BYTES_MAX {
+        if length > MAX_FRAME_BYTES {
             meter.reject("oversized_frame");
             self.ended = true;
             self.input.clear();
-            return Some(Err(Reject::Oversized { size: length, limit: FRAME_BYTES_MAX }.into()));
+            return Some(Err(Reject::Oversized { size: length, limit: MAX_FRAME_BYTES }.into()));
         }
-        if length > TX_BYTES_MAX {
+        if length > MAX_TX_BYTES {
             self.input.advance(LENGTH_BYTES);
             self.skip = length;
-            return Some(Err(Reject::Oversized { size: length, limit: TX_BYTES_MAX }.into()));
+            return Some(Err(Reject::Oversized { size: length, limit: MAX_TX_BYTES }.into()));
         }
         if self.input.len() < LENGTH_BYTES + length {
             return None;
@@ -259,7 +259,7 @@ mod tests {
         assert!(connection.output.capacity() <= FREE_BYTES, "{}", connection.output.capacity());
 
         // A frame is read completely, and nothing follows.
-        let frame = [&(TX_BYTES_MAX as u32).to_be_bytes()[..], &vec![7; TX_BYTES_MAX]].concat();
+        let frame = [&(MAX_TX_BYTES as u32).to_be_bytes()[..], &vec![7; MAX_TX_BYTES]].concat();
         client.write_all(&frame).unwrap();
         let (mut batch, mut room) = (Vec::new(), BatchRoom::default());
         while batch.is_empty() || connection.readable {

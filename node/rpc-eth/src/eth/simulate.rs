@@ -30,7 +30,7 @@ use state::stored::{self, MinedTx};
 use storage::StateChanges;
 
 /// Maximum number of blocks in the request. The simulation does not support more.
-const MAX_BLOCKS: usize = evm::SIMULATED_BLOCKS_MAX as usize;
+const MAX_BLOCKS: usize = evm::MAX_SIMULATED_BLOCKS as usize;
 /// Maximum number of calls in all blocks. It limits the work that a small request can cause.
 const MAX_CALLS: usize = 10_000;
 /// Error code of a call that halted.

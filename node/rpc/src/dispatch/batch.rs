@@ -2,9 +2,11 @@
 
 use super::{Dispatcher, ParsedCall, Respond, Transport, parsed_call};
 use crate::{
+    client::Client,
     envelope::{Envelope, NO_ID},
-    front::{Client, Gathered, Reply, Untaken},
-    subscribe::{SUBSCRIBE, Start, UNSUBSCRIBE},
+    reply::Reply,
+    subscription::{SUBSCRIBE, Start, UNSUBSCRIBE},
+    untaken::{Gathered, Untaken},
 };
 use alloy_primitives::Bytes;
 use futures_util::future::maybe_done;

@@ -1,7 +1,7 @@
 //! Compresses large responses of HTTP on the threads for large bodies, in turns of addresses. A response for which
 //! there is no turn or no memory is sent uncompressed.
 
-use super::{Client, large_bodies::LargeBodies};
+use crate::{client::Client, large_bodies::LargeBodies};
 use budget::{Account, Refused};
 use hyper::body::Bytes;
 use server::compression::{CHUNK_BYTES, Gzip};

@@ -1,7 +1,8 @@
 //! A client's connection: the layers that all servers use ([`server::connection`]), the place among all
 //! connections, and the thread that suits its responses.
 
-use super::{Place, threads::Room, untaken::is_large};
+use super::{Place, threads::Room};
+use crate::untaken::is_large;
 use hyper::body::Bytes;
 use server::connection::{
     Hold, Http1Socket, Layered, Open, Requests, Socket as _, Timeouts, dismantle, http1,

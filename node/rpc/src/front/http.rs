@@ -1,12 +1,16 @@
 //! One HTTP request: the host and origin checks, the client, and the body.
 
 use super::{
-    Client, Front, Reply, Untaken, compress,
+    Front, compress,
     connection::Progress,
-    reply::{ReplyBody, counted},
     websocket::handshake::{self, HandshakeError},
 };
-use crate::dispatch::{Respond, Transport};
+use crate::{
+    client::Client,
+    dispatch::{Respond, Transport},
+    reply::{Reply, ReplyBody, counted},
+    untaken::Untaken,
+};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Bytes, Incoming},

@@ -1,10 +1,11 @@
 //! The connections of one address: admits each, and gives it to a thread.
 
 use super::{
-    Client, Endpoint, Front, Place, Socket,
+    Front, Place, Socket,
     connection::Progress,
     threads::{Room, Seat, Threads},
 };
+use crate::client::{Client, Endpoint};
 use hyper::body::Bytes;
 use server::{
     accept::{Serve, Tasks, admit},

@@ -9,37 +9,28 @@
 
 mod compress;
 mod connection;
-mod flow;
 mod http;
-mod large_bodies;
 mod listen;
-mod reply;
 mod threads;
-mod untaken;
 mod websocket;
 
-pub(crate) use flow::Flow;
-pub(crate) use large_bodies::Turn;
 pub(crate) use listen::Listening;
-pub(crate) use reply::Reply;
 pub use threads::Seats;
 pub(crate) use threads::Threads;
-pub(crate) use untaken::{Gathered, Untaken};
-pub(crate) use websocket::Subscriber;
 
 use self::{
     connection::{Connection, Progress, into_parts, new_connection},
-    large_bodies::{LARGE_BODY_BYTES, LargeBodies},
     listen::room,
     threads::Seat,
 };
 use crate::{
+    client::Client,
     dispatch::{Dispatcher, Respond, Transport},
-    methods::MethodIndex,
-    rates::ConnectionRate,
+    large_bodies::{LARGE_BODY_BYTES, LargeBodies},
     subscribe,
+    subscription::Ids,
 };
-use budget::{Account, Budget, Held};
+use budget::{Budget, Held};
 use config::JsonRpc;
 use hyper::{
     body::{Bytes, Incoming},
@@ -49,7 +40,6 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use jsonrpsee::Methods;
-use rpc_eth::method::Caller;
 use server::{
     access::{Access, PageRules},
     connection::Timeouts,
@@ -57,7 +47,6 @@ use server::{
 };
 use std::{
     future::poll_fn,
-    net::IpAddr,
     pin::Pin,
     sync::{Arc, OnceLock, atomic::AtomicU64},
     task::Poll,
@@ -73,52 +62,6 @@ const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// Maximum bytes that are read at a time.
 const MAX_READ_BYTES: usize = 128 * 1024;
 
-/// What is served where.
-#[derive(Debug)]
-pub(crate) struct Endpoint {
-    /// Namespaces.
-    pub(crate) api: Arc<[String]>,
-    pub(crate) index: MethodIndex,
-    /// Calls in the bodies of HTTP requests are answered; without, WebSockets alone.
-    http: bool,
-}
-
-impl Endpoint {
-    pub(crate) fn new(api: &[String], http: bool) -> Self {
-        Self { api: api.into(), index: MethodIndex::new(api), http }
-    }
-}
-
-/// A connection, as far as limits and fairness need to know it.
-#[derive(Debug)]
-pub(crate) struct Client {
-    /// Number of the connection.
-    pub(crate) id: u64,
-    pub(crate) address: IpAddr,
-    pub(crate) rate: Arc<ConnectionRate>,
-    pub(crate) endpoint: Arc<Endpoint>,
-    pub(crate) flow: Arc<Flow>,
-    /// The memory that its requests and responses use.
-    pub(crate) account: Arc<Account>,
-}
-
-#[cfg(test)]
-impl Client {
-    pub(crate) fn for_tests() -> Self {
-        let endpoint = Arc::new(Endpoint::new(&[], true));
-        let (rate, flow) = (Arc::default(), Arc::default());
-        let (address, account) = (IpAddr::from([127, 0, 0, 1]), Account::with_limit(1 << 40));
-        Self { id: 0, address, rate, endpoint, flow, account }
-    }
-}
-
-impl Client {
-    /// The client as methods see it.
-    pub(crate) fn caller(&self) -> Caller {
-        Caller { address: self.address, api: Arc::clone(&self.endpoint.api) }
-    }
-}
-
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Front {
@@ -130,7 +73,7 @@ pub(crate) struct Front {
     compressions: Arc<LargeBodies>,
     /// jsonrpsee's, for subscriptions.
     methods: Methods,
-    subscription_ids: Arc<subscribe::Ids>,
+    subscription_ids: Arc<Ids>,
     max_subscriptions: u32,
     request_bytes_max: usize,
     timeouts: Timeouts,
@@ -299,6 +242,7 @@ fn joined(read: Bytes, rest: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{reply::Reply, untaken::Untaken};
     use hyper::{Response, server::conn::http1::Builder};
     use rpc_types::text::Json;
     use server::connection::{Requests, http1};

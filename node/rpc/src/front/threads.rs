@@ -23,7 +23,7 @@ use tokio::{
 
 /// Further threads for each of these, for work that may block: recovering many senders at once, signing with the
 /// node's keys, checking blobs.
-const BLOCKING_MAX: usize = 2;
+const MAX_BLOCKING_THREADS: usize = 2;
 
 /// Niceness of the threads for large bodies, as in `nice(1)`: all other threads have priority.
 const LARGE_NICE: i32 = 5;
@@ -107,7 +107,7 @@ impl Threads {
     }
 
     /// The runtimes for large bodies.
-    pub(super) fn large(&self) -> Vec<Handle> {
+    pub(crate) fn large(&self) -> Vec<Handle> {
         self.large.iter().map(|thread| thread.runtime.clone()).collect()
     }
 
@@ -150,7 +150,7 @@ impl Thread {
         // Made there: a runtime must not end on a thread of another, as it would without a thread.
         let serve = move || {
             let mut own = Builder::new_current_thread();
-            let own = match own.enable_all().max_blocking_threads(BLOCKING_MAX).build() {
+            let own = match own.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).build() {
                 Ok(own) => own,
                 Err(error) => return made.send(Err(error)).expect("it is waited for"),
             };

@@ -7,21 +7,11 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Groups of modules that import each other today, with the crate's folder. No other module may join them.
-const KNOWN_CYCLES: &[(&str, &[&str])] = &[
-    ("node/evm", &["block", "requests"]),
-    ("node/evm", &["overlay", "overrides"]),
-    ("node/pipeline", &["ante", "batch", "ingest", "recover", "submit"]),
-    ("node/pipeline", &["builder", "topology"]),
-    ("node/rpc", &["discover", "methods"]),
-    ("node/rpc", &["dispatch", "front", "queues", "pending", "subscribe"]),
-];
-
 /// An import, by the modules that it connects.
 type Edge<'a> = (&'a str, &'a str);
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    crates(tree).flat_map(|folder| check_crate(tree, folder, KNOWN_CYCLES)).collect()
+    crates(tree).flat_map(|folder| check_crate(tree, folder)).collect()
 }
 
 /// The folders that hold a crate's manifest.
@@ -29,18 +19,10 @@ fn crates(tree: &Tree) -> impl Iterator<Item = &str> {
     tree.with_ending("/Cargo.toml").filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"))
 }
 
-fn check_crate(tree: &Tree, folder: &str, known: &[(&str, &[&str])]) -> Vec<Violation> {
+fn check_crate(tree: &Tree, folder: &str) -> Vec<Violation> {
     let edges = edges(tree, folder);
-    let is_known = |from: &str, to: &str| {
-        known
-            .iter()
-            .any(|(at, group)| *at == folder && group.contains(&from) && group.contains(&to))
-    };
     let mut violations = Vec::new();
     for ((from, to), (path, line)) in &edges {
-        if is_known(from, to) {
-            continue;
-        }
         if let Some(way) = shortest_path(&edges, to, from) {
             violations.push(Violation {
                 path: (*path).to_owned(),
@@ -174,8 +156,8 @@ fn shortest_path<'a>(
 mod tests {
     use super::*;
 
-    fn texts(tree: &Tree, known: &[(&str, &[&str])]) -> Vec<String> {
-        check_crate(tree, "one", known).iter().map(ToString::to_string).collect()
+    fn texts(tree: &Tree) -> Vec<String> {
+        check_crate(tree, "one").iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -194,11 +176,10 @@ mod tests {
                 ("one/src/b.rs", import),
                 ("one/src/c.rs", ""),
             ]);
-            let found = texts(&tree, &[]);
+            let found = texts(&tree);
             assert_eq!(found.len(), 2, "{import}: {found:?}");
             assert!(found[0].contains("one/src/a/part.rs:1:"), "{}", found[0]);
             assert!(found[0].contains("a -> b -> a"), "{}", found[0]);
-            assert!(texts(&tree, &[("one", &["a", "b"])]).is_empty());
         }
     }
 
@@ -213,6 +194,6 @@ mod tests {
             ),
             ("one/src/b/tests.rs", "use crate::a::Item;"),
         ]);
-        assert_eq!(texts(&tree, &[]), Vec::<String>::new());
+        assert_eq!(texts(&tree), Vec::<String>::new());
     }
 }

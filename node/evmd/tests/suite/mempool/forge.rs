@@ -29,7 +29,7 @@ pub struct Draft {
 }
 
 /// Maximum size of a raw transaction in bytes.
-pub const BYTES_MAX: usize = 128 * 1024;
+pub const MAX_TX_BYTES: usize = 128 * 1024;
 
 /// A plain transfer of sender 1 with fees of 100.
 pub const PLAIN: Draft = Draft {
@@ -117,7 +117,7 @@ impl Draft {
     }
 
     fn wrap(&self, tx: Transaction) -> Arc<RecoveredTx> {
-        static BYTES: [u8; BYTES_MAX] = [0; BYTES_MAX];
+        static BYTES: [u8; MAX_TX_BYTES] = [0; MAX_TX_BYTES];
         let raw = Bytes::from_static(&BYTES[..self.bytes]);
         let (hash, sender) = (self.hash(), address(self.sender));
         Arc::new(RecoveredTx {

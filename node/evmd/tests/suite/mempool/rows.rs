@@ -1,6 +1,6 @@
 //! Every reason for a rejection with its error text, as in the reference's table.
 
-use super::forge::{BLOB_GAS, BYTES_MAX, Draft, PLAIN, address};
+use super::forge::{BLOB_GAS, Draft, MAX_TX_BYTES, PLAIN, address};
 use crate::common::{CHAIN_ID, FEE_CAP, native_home, producing, sign};
 use alloy_consensus::{SignableTransaction, Transaction as _, TxEip1559, TxEip4844, TxEnvelope};
 use alloy_eips::eip2718::{Decodable2718, Encodable2718};
@@ -238,7 +238,7 @@ fn guaranteed_slots_evict_transactions_above_the_guarantee() {
     }
     assert_eq!(pool.put(2, 0, 51), Ok(Standing::Pending), "others have more than their share");
     assert_eq!(pool.pool.lane(address(1)).unwrap().pending().len(), 15);
-    let large = Draft { sender: 3, nonce: 5, bytes: BYTES_MAX, ..PLAIN };
+    let large = Draft { sender: 3, nonce: 5, bytes: MAX_TX_BYTES, ..PLAIN };
     assert!(large.bytes > SLOT_BYTES * 3);
     pool.put(2, 1, 51).unwrap();
     // Four slots exceed the guarantee of two, and are cheaper than all others above their guarantees.

@@ -8,15 +8,18 @@
 mod frames;
 pub(super) mod handshake;
 mod output;
-mod subscriber;
 
-pub(crate) use self::subscriber::Subscriber;
 use self::{
     frames::{Decoder, Event},
     output::Outgoing,
 };
-use super::{Client, Connection, Flow, Front};
-use crate::dispatch::{Respond, Transport};
+use super::{Connection, Front};
+use crate::{
+    client::Client,
+    dispatch::{Respond, Transport},
+    flow::Flow,
+    subscriber::Subscriber,
+};
 use hyper::{
     body::{Buf, Bytes},
     upgrade::{OnUpgrade, Upgraded},

@@ -1,10 +1,11 @@
 //! Writes to the client of a WebSocket: responses, notifications of subscriptions and control frames, each as
 //! one frame.
 
-use super::{frames, subscriber::with_client_id};
+use super::frames;
 use crate::{
-    front::flow::{Flow, Unanswered},
-    subscribe::Start,
+    flow::{Flow, Unanswered},
+    subscriber::with_client_id,
+    subscription::Start,
 };
 use hyper::body::{Buf, Bytes};
 use serde_json::value::RawValue;

@@ -1,7 +1,9 @@
 //! A response's body: pieces of JSON, the large ones shared with the caches that hold them.
 
-use super::untaken::{self, Untaken};
-use crate::subscribe::Start;
+use crate::{
+    subscription::Start,
+    untaken::{self, Untaken},
+};
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
 use jsonrpsee::types::ErrorObject;
@@ -84,20 +86,20 @@ impl Reply {
     }
 
     /// The pieces of a WebSocket message, and what begins when it has been written.
-    pub(super) fn into_pieces(mut self) -> (Vec<Piece>, Vec<Start>) {
+    pub(crate) fn into_pieces(mut self) -> (Vec<Piece>, Vec<Start>) {
         self.close();
         (self.pieces, self.subscriptions)
     }
 
     /// The body; a large one counts as untaken until it is written.
-    pub(super) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
+    pub(crate) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
         self.close();
         ReplyBody::pieces(counted(self.pieces, untaken))
     }
 }
 
 /// The pieces of a body; those of a large one count as untaken until they are written.
-pub(super) fn counted(pieces: Vec<Piece>, untaken: &Untaken) -> Vec<Piece> {
+pub(crate) fn counted(pieces: Vec<Piece>, untaken: &Untaken) -> Vec<Piece> {
     if !untaken::is_large(pieces.iter().map(Piece::len).sum()) {
         return pieces;
     }
@@ -106,7 +108,7 @@ pub(super) fn counted(pieces: Vec<Piece>, untaken: &Untaken) -> Vec<Piece> {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct ReplyBody {
+pub(crate) struct ReplyBody {
     /// Not sent yet.
     pieces: std::vec::IntoIter<Piece>,
     /// Bytes of them.
@@ -117,22 +119,22 @@ pub(super) struct ReplyBody {
 
 impl ReplyBody {
     /// A body of pieces that are counted.
-    pub(super) fn pieces(pieces: Vec<Piece>) -> Self {
+    pub(crate) fn pieces(pieces: Vec<Piece>) -> Self {
         let left = pieces.iter().map(|piece| piece.len() as u64).sum();
         Self { pieces: pieces.into_iter(), left, open: None }
     }
 
     /// A body of one piece.
-    pub(super) fn text(text: impl Into<Piece>) -> Self {
+    pub(crate) fn text(text: impl Into<Piece>) -> Self {
         Self::pieces(vec![text.into()])
     }
 
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self::pieces(Vec::new())
     }
 
     /// The request is open until hyper drops this body.
-    pub(super) fn hold(&mut self, open: Open) {
+    pub(crate) fn hold(&mut self, open: Open) {
         self.open = Some(open);
     }
 }

@@ -1,8 +1,8 @@
 //! The subscriptions of a connection, which jsonrpsee keeps.
 
 use crate::{
-    front::Client,
-    subscribe::{Ids, NewSubscription, SUBSCRIBE, Start, SubscriptionKind, UNSUBSCRIBE},
+    client::Client,
+    subscription::{Ids, NewSubscription, SUBSCRIBE, Start, SubscriptionKind, UNSUBSCRIBE},
 };
 use alloy_primitives::Bytes;
 use hyper::body::Bytes as Piece;
@@ -39,7 +39,7 @@ pub(crate) struct Subscriber {
 
 impl Subscriber {
     /// A connection without subscriptions, on the runtime that calls this.
-    pub(super) fn new(
+    pub(crate) fn new(
         methods: Methods,
         ids: Arc<Ids>,
         sink: mpsc::Sender<Box<RawValue>>,
@@ -163,7 +163,7 @@ const RESPONSE_START: &str = "{\"jsonrpc\":\"2.0\",\"id\":\"";
 
 /// A message of jsonrpsee's as the client receives it: in a response, the id is what the client sent. `None` if it
 /// is part of the response to a batch.
-pub(super) fn with_client_id(json: Box<RawValue>) -> Option<Piece> {
+pub(crate) fn with_client_id(json: Box<RawValue>) -> Option<Piece> {
     #[derive(Deserialize)]
     struct Response<'a> {
         /// JSON text.
@@ -189,7 +189,7 @@ pub(super) fn with_client_id(json: Box<RawValue>) -> Option<Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subscribe::NOTIFICATION_BYTES;
+    use crate::subscription::NOTIFICATION_BYTES;
     use jsonrpsee::{
         ResponsePayload, RpcModule, SubscriptionMessage, core::SubscriptionError,
         types::ErrorObject,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 const MIN_COUNTED_BYTES: usize = 64 * 1024;
 
 /// Whether a response, or a batch's responses, of this many bytes are accounted.
-pub(super) const fn is_large(bytes: usize) -> bool {
+pub(crate) const fn is_large(bytes: usize) -> bool {
     bytes >= MIN_COUNTED_BYTES
 }
 
@@ -46,7 +46,7 @@ impl Untaken {
 
     /// The same piece of a large response, accounted until it is written. If it does not fit any more, the
     /// connection is closed.
-    pub(super) fn counted(&self, piece: Piece) -> Piece {
+    pub(crate) fn counted(&self, piece: Piece) -> Piece {
         let Some(account) = &self.0 else { return piece };
         match account.hold(piece.len()) {
             Ok(held) => accounted(piece, held),

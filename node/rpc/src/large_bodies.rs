@@ -7,8 +7,7 @@
 //! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay
 //! the next body.
 
-use super::Client;
-use crate::queues::FairQueue;
+use crate::{client::Client, fair_queue::FairQueue};
 use rpc_types::error::Error;
 use std::{
     future::Future,
@@ -18,11 +17,11 @@ use tokio::{runtime::Handle, sync::oneshot, task::JoinSet};
 
 /// A body of at least this many bytes is large. Smaller ones are parsed in some tens of microseconds: with
 /// hundreds of connections on a thread, each of them waits for a body of every other one.
-pub(super) const LARGE_BODY_BYTES: usize = 16 * 1024;
+pub(crate) const LARGE_BODY_BYTES: usize = 16 * 1024;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct LargeBodies {
+pub(crate) struct LargeBodies {
     threads: Vec<Handle>,
     queue: Mutex<Queue>,
 }
@@ -43,7 +42,7 @@ pub(crate) struct Turn {
 }
 
 impl LargeBodies {
-    pub(super) fn new(threads: Vec<Handle>) -> Self {
+    pub(crate) fn new(threads: Vec<Handle>) -> Self {
         let free = (0..threads.len()).collect();
         Self { threads, queue: Mutex::new(Queue { free, waiting: FairQueue::default() }) }
     }
@@ -52,7 +51,7 @@ impl LargeBodies {
     ///
     /// # Errors
     /// If too many bodies wait, or the node stops.
-    pub(super) async fn answer<T, F>(
+    pub(crate) async fn answer<T, F>(
         self: &Arc<Self>,
         client: &Client,
         answer: impl FnOnce(Turn) -> F,
@@ -123,7 +122,7 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::front::threads::Threads;
+    use crate::front::Threads;
     use std::{
         net::IpAddr,
         pin::Pin,

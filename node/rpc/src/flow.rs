@@ -1,9 +1,9 @@
 //! Back-pressure of a WebSocket: a client that sends much and reads little waits, instead of filling the
 //! memory with messages and responses.
 //!
-//! Limits: above [`MAX_UNANSWERED_BYTES`] of unanswered messages the socket is not read; above [`OWED_MAX`] of
+//! Limits: above [`MAX_UNANSWERED_BYTES`] of unanswered messages the socket is not read; above [`MAX_OWED_BYTES`] of
 //! responses and notifications that the client has not read, no call begins and nothing is pushed (above
-//! [`OWED_LEAST`] if all clients together read little). Calls in the queues, and batches, are limited by number,
+//! [`MIN_OWED_BYTES`] if all clients together read little). Calls in the queues, and batches, are limited by number,
 //! because their responses exist before they are counted. When full: waits.
 
 use budget::{Account, Usage};
@@ -20,14 +20,14 @@ const MAX_UNANSWERED_BYTES: usize = 4 * 1024 * 1024;
 const TASK_BYTES: usize = 1024;
 /// Bytes of answers not taken, beyond which no call of the connection begins: some for the socket to be
 /// always at work.
-const OWED_MAX: usize = 8 * 1024 * 1024;
-/// The same where all connections together are owed [`OWED_ALL`]: an answer or two of the usual size.
-const OWED_LEAST: usize = 64 * 1024;
+const MAX_OWED_BYTES: usize = 8 * 1024 * 1024;
+/// The same where all connections together are owed [`MAX_OWED_BYTES_OF_ALL`]: an answer or two of the usual size.
+const MIN_OWED_BYTES: usize = 64 * 1024;
 /// Bytes owed to all connections from which on each is allowed the least: as much as 32 of them may
 /// have that do not read.
-const OWED_ALL: usize = 32 * OWED_MAX;
+const MAX_OWED_BYTES_OF_ALL: usize = 32 * MAX_OWED_BYTES;
 /// Its minimum, on a machine with little memory.
-const MIN_OWED_ALL: usize = 4 * OWED_MAX;
+const MIN_OWED_BYTES_OF_ALL: usize = 4 * MAX_OWED_BYTES;
 /// Bytes of a connection, received and owed, that are not accounted to its client.
 const FREE_BYTES: usize = 64 * 1024;
 /// Accounted bytes are released once this many are not needed, so the lock is rarely taken.
@@ -41,13 +41,13 @@ const BATCHES: usize = 4;
 /// Bytes owed to all connections of this process.
 static ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// [`OWED_ALL`] on this machine.
+/// [`MAX_OWED_BYTES_OF_ALL`] on this machine.
 static OWED_ALL_HERE: LazyLock<usize> =
-    LazyLock::new(|| derived(OWED_ALL as u64, MIN_OWED_ALL as u64) as usize);
+    LazyLock::new(|| derived(MAX_OWED_BYTES_OF_ALL as u64, MIN_OWED_BYTES_OF_ALL as u64) as usize);
 
 /// How much a connection may be owed where all are owed so much.
 fn limit(all: usize) -> usize {
-    if all < *OWED_ALL_HERE { OWED_MAX } else { OWED_LEAST }
+    if all < *OWED_ALL_HERE { MAX_OWED_BYTES } else { MIN_OWED_BYTES }
 }
 
 /// See the module.
@@ -87,14 +87,14 @@ impl Default for Flow {
 
 /// A message counts as unanswered until this is dropped.
 #[derive(Debug)]
-pub(super) struct Unanswered {
+pub(crate) struct Unanswered {
     flow: Arc<Flow>,
     bytes: usize,
 }
 
 impl Flow {
     /// Counts a message of this many bytes that was read.
-    pub(super) fn received(flow: &Arc<Self>, bytes: usize) -> Unanswered {
+    pub(crate) fn received(flow: &Arc<Self>, bytes: usize) -> Unanswered {
         let bytes = bytes + TASK_BYTES;
         flow.unanswered.fetch_add(bytes, SeqCst);
         flow.settle();
@@ -102,12 +102,12 @@ impl Flow {
     }
 
     /// Whether the socket must not be read, because too much is unanswered.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.unanswered.load(SeqCst) >= MAX_UNANSWERED_BYTES
     }
 
     /// Waits until the socket may be read. Only the reader of the socket waits here.
-    pub(super) async fn until_not_full(&self) {
+    pub(crate) async fn until_not_full(&self) {
         while self.is_full() {
             self.not_full.notified().await;
         }
@@ -158,19 +158,20 @@ impl Flow {
         let owed = self.owed.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
         let left = owed.saturating_sub(bytes);
         ALL.fetch_sub(owed - left, SeqCst);
-        if [OWED_MAX, OWED_LEAST].iter().any(|limit| (left..owed).contains(&(limit - 1))) {
+        if [MAX_OWED_BYTES, MIN_OWED_BYTES].iter().any(|limit| (left..owed).contains(&(limit - 1)))
+        {
             self.room.notify_one();
         }
         self.settle();
     }
 
     /// The memory of the connection counts for this client from now on.
-    pub(super) fn account_to(&self, account: &Arc<Account>) {
+    pub(crate) fn account_to(&self, account: &Arc<Account>) {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.buffer(0));
     }
 
     /// This many bytes of an incomplete message have arrived.
-    pub(super) fn unfinished(&self, bytes: usize) {
+    pub(crate) fn unfinished(&self, bytes: usize) {
         self.unfinished.store(bytes, SeqCst);
         self.settle();
     }
@@ -224,7 +225,7 @@ impl Drop for Unanswered {
 
 #[cfg(test)]
 impl Flow {
-    pub(super) fn owed_bytes(&self) -> usize {
+    pub(crate) fn owed_bytes(&self) -> usize {
         self.owed.load(SeqCst)
     }
 }
@@ -243,7 +244,7 @@ mod tests {
         let flow = Flow::default();
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(pin!(flow.room()).poll(cx).is_ready());
-        flow.owe(OWED_MAX + 10);
+        flow.owe(MAX_OWED_BYTES + 10);
         let (mut first, mut second) = (pin!(flow.room()), pin!(flow.line()));
         assert!(first.as_mut().poll(cx).is_pending() && second.as_mut().poll(cx).is_pending());
         flow.written(10);
@@ -251,7 +252,7 @@ mod tests {
         flow.written(1);
         assert!(first.poll(cx).is_ready(), "one is woken");
         let Poll::Ready(place) = second.as_mut().poll(cx) else { panic!("and tells the next") };
-        flow.written(OWED_MAX);
+        flow.written(MAX_OWED_BYTES);
         let places: Vec<_> = (1..LINE_CALLS).map(|_| pin!(flow.line()).poll(cx)).collect();
         assert!(places.iter().all(Poll::is_ready));
         let mut further = pin!(flow.line());
@@ -263,12 +264,12 @@ mod tests {
     #[test]
     fn less_is_owed_to_each_where_much_is_owed_to_all() {
         let all = *OWED_ALL_HERE;
-        assert_eq!((limit(all - 1), limit(all)), (OWED_MAX, OWED_LEAST));
+        assert_eq!((limit(all - 1), limit(all)), (MAX_OWED_BYTES, MIN_OWED_BYTES));
         let flow = Flow::default();
         let cx = &mut Context::from_waker(Waker::noop());
-        flow.owe(OWED_MAX);
+        flow.owe(MAX_OWED_BYTES);
         let mut waiting = pin!(flow.room.notified());
-        flow.written(OWED_MAX - OWED_LEAST - 1);
+        flow.written(MAX_OWED_BYTES - MIN_OWED_BYTES - 1);
         assert!(waiting.as_mut().poll(cx).is_ready(), "below the one limit");
         let mut waiting = pin!(flow.room.notified());
         assert!(waiting.as_mut().poll(cx).is_pending());
@@ -310,7 +311,7 @@ mod tests {
         assert!(places.iter().all(Poll::is_ready));
         let mut further = pin!(flow.batch());
         assert!(further.as_mut().poll(cx).is_pending());
-        flow.owe(OWED_MAX);
+        flow.owe(MAX_OWED_BYTES);
         places.pop();
         assert!(further.as_mut().poll(cx).is_pending(), "what the last one gave is not taken yet");
         flow.written(1);

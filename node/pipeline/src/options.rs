@@ -1,0 +1,19 @@
+//! The options of a pipeline.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use verify::Backend;
+
+/// Options of a pipeline.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Accept transactions: over RPC, and over TCP on this address.
+    pub transactions: Option<SocketAddr>,
+    /// Produce blocks at this interval; `None` produces none.
+    pub block_time: Option<Duration>,
+    /// Import the blocks of these files.
+    pub files: Vec<PathBuf>,
+    /// Number of recovery threads.
+    pub recover_workers: usize,
+    /// Recovery backend.
+    pub backend: Backend,
+}
