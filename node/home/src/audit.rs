@@ -1,6 +1,6 @@
-//! Recomputes stored data in another way, as an oracle for homes after a fault.
+//! Recomputes stored data independently of the code that maintains it, to check home folders after a fault.
 //!
-//! It only reads, also while a node is running, and does not rely on any record of the trie.
+//! It only reads, so it also works while a node is running. It does not use any record of the state trie.
 
 use crate::{Home, HomeError, stored_header};
 use alloy_primitives::{Address, B256, U256};
@@ -11,43 +11,43 @@ use alloy_trie::{
 use std::path::Path;
 use storage::{ChainReader, IndexReader, ReadError, StateRead};
 
-/// Addresses read at once.
+/// Number of addresses read at a time.
 const PAGE: usize = 4096;
 
-/// The state of the index, compared with the header of its newest block.
+/// The state root computed from the index, to be compared with the header of the newest indexed block.
 #[derive(Clone, Copy, Debug)]
 pub struct StateAudit {
-    /// The newest block that the index has.
+    /// The newest block in the index.
     pub number: u64,
-    /// Its accounts.
+    /// Number of accounts in the state of that block.
     pub accounts: u64,
-    /// Root of its state, of all accounts and slots.
+    /// State root computed from all accounts and slots.
     pub root: B256,
-    /// Root in its header.
+    /// State root in the header of the block.
     pub expected: B256,
     /// Newest block of the chain.
     pub head: u64,
-    /// Transactions of the blocks that the index does not have.
+    /// Number of transactions in the blocks that the index does not have yet.
     pub unflushed: u64,
 }
 
-/// Recomputes the state root of the newest block that the index of a home folder has, from scratch. Takes
-/// about 200 bytes of memory an account.
+/// Recomputes the state root of the newest block in the index of a home folder from scratch. Uses about 200
+/// bytes of memory per account.
 ///
 /// # Errors
 /// If the folder holds no chain, if its index is not built, or if it cannot be read.
 pub fn state_root(path: &Path) -> Result<StateAudit, HomeError> {
     let (chain, index) = Home::attach(path)?;
-    // The index first: it must not know of a block that the snapshot of the chain does not have.
+    // The index is opened first: it must not contain a block that the snapshot of the chain lacks.
     let reader = index.reader()?;
     let audit = flat_state(&chain.reader()?, &reader)?;
     audit.ok_or_else(|| HomeError::NoIndex(path.to_owned()))
 }
 
-/// The same of open environments; `None` if the index is empty.
+/// Does the same with open environments. Returns `None` if the index is empty.
 ///
 /// # Errors
-/// If something cannot be read, or a code is missing.
+/// If something cannot be read, or if a code is missing.
 pub fn flat_state(
     blocks: &ChainReader,
     reader: &IndexReader,
@@ -73,7 +73,7 @@ fn accounts(reader: &IndexReader) -> Result<Vec<(Address, TrieAccount)>, ReadErr
         for address in &addresses {
             let Some(account) = reader.account(*address)? else { continue };
             let storage_root = storage_root(reader, *address)?;
-            // A code that is missing is an error.
+            // A missing code is an error.
             StateRead::code(reader, account.code_hash)?;
             let (nonce, balance, code_hash) = (account.nonce, account.balance, account.code_hash);
             accounts.push((*address, TrieAccount { nonce, balance, storage_root, code_hash }));
@@ -97,7 +97,7 @@ fn storage_root(reader: &IndexReader, address: Address) -> Result<B256, ReadErro
     Ok(storage_root_unhashed(slots))
 }
 
-/// The next address; none after the last there can be.
+/// Returns the next address, or `None` after the highest one.
 fn after(address: Address) -> Option<Address> {
     let next = U256::from_be_slice(address.as_slice()) + U256::ONE;
     let bytes: [u8; 32] = next.to_be_bytes();
@@ -110,7 +110,7 @@ mod tests {
     use crate::INDEX_FOLDER;
     use chain::Genesis;
 
-    /// As a `reindex` leaves it that was killed.
+    /// Prepares the state in which a killed `reindex` leaves the folder.
     #[test]
     fn an_index_that_is_not_built_is_not_a_missing_chain() {
         let folder = tempfile::tempdir().expect("a temporary folder");

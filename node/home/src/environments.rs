@@ -11,8 +11,8 @@ use storage::{
     CHAIN_FORMAT, ChainDb, ChainOptions, IndexDb, IndexOptions, OpenError, folder_of, sync_folder,
 };
 
-/// Time between two messages on the progress of a migration or replay. Commands that log only warnings
-/// show them, too: otherwise nothing would explain why a start takes minutes.
+/// Interval between two progress messages of a migration or replay. Commands that log only warnings show them
+/// too: otherwise nothing would explain why a start takes minutes.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Opens the chain environment of a home.
@@ -25,7 +25,7 @@ pub fn open_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
     ChainDb::open(path.join(CHAIN_FOLDER), options)
 }
 
-/// Opens the chain environment of a folder whose lock is held; migrates one of the format before.
+/// Opens the chain environment of a folder whose lock is held, and migrates it if it has the previous format.
 pub(super) fn open_or_migrate_chain(path: &Path, config: &Config) -> Result<ChainDb, OpenError> {
     sigbus::report(path);
     let options = ChainOptions { map_bytes: config.storage.chain_map_bytes };
@@ -41,8 +41,8 @@ pub(super) fn open_or_migrate_chain(path: &Path, config: &Config) -> Result<Chai
     Ok(chain)
 }
 
-/// Opens both environments of a folder whose lock is held. An index of an older format is thrown away: it is
-/// built again when the home is opened.
+/// Opens both environments of a folder whose lock is held. An index of an older format is deleted; it is rebuilt
+/// when the home is opened.
 pub(super) fn open_for_writing(
     path: &Path,
     config: &Config,
@@ -80,12 +80,12 @@ pub struct ProgressLog {
 }
 
 impl ProgressLog {
-    /// A pass with this name in its messages.
+    /// Starts a pass with this name in its messages.
     pub fn new(what: &'static str) -> Self {
         Self { what, last: Instant::now() }
     }
 
-    /// The pass is at this block of `head`.
+    /// Records that the pass has reached `block` of `head`.
     pub fn at(&mut self, block: u64, head: u64) {
         if self.last.elapsed() >= PROGRESS_INTERVAL {
             self.last = Instant::now();
@@ -97,8 +97,8 @@ impl ProgressLog {
 /// Files of an environment.
 const ENVIRONMENT_FILES: [&str; 4] = ["data.mdb", "data.mdb.new", "lock.mdb", "room.probe"];
 
-/// Removes the index, or whatever is in its place. A folder stays: it may be a link to another disk, or the
-/// mount point of one.
+/// Removes the index, or the file in its place. The folder itself is kept because it may be a link to another
+/// disk or a mount point.
 pub(super) fn remove_index(home: &Path) -> Result<(), HomeError> {
     let index = home.join(INDEX_FOLDER);
     if !index.is_dir() {
@@ -114,7 +114,8 @@ pub(super) fn remove_index(home: &Path) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// What was not there is removed, too. It does not come back after a power failure.
+/// Syncs the folder after a removal, so that the file does not reappear after a power failure. A missing file
+/// counts as removed.
 pub(super) fn removed(result: std::io::Result<()>, path: &Path) -> Result<(), HomeError> {
     let result = match result {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(source),
@@ -130,7 +131,7 @@ mod tests {
     use chain::Genesis;
     use std::{fs, os::unix::fs::symlink};
 
-    /// The index of a large chain may be on a disk of its own, where it belongs after it is built again, too.
+    /// The index of a large chain may be on its own disk, and must stay there when it is rebuilt.
     #[test]
     fn an_index_on_another_disk_is_built_again_there() {
         let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use consensus::MAX_SECONDS_AHEAD;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use storage::ChainReader;
 
-/// By how much full blocks of an Ethereum chain may get ahead of the clock in ordinary production: the
+/// How far full blocks of an Ethereum chain may get ahead of the clock in ordinary production, in seconds: the
 /// engine's bound, the block that reaches it, and a fraction of a second.
 const ORDINARY_SECONDS_AHEAD: u64 = MAX_SECONDS_AHEAD + 2;
 
@@ -15,7 +15,7 @@ impl Home {
     /// decrease, so blocks on such a head would all have timestamps in the future.
     ///
     /// # Errors
-    /// If it is further ahead; the error names the newest block that is not.
+    /// If it is further ahead. The error names the newest block that is within the limit.
     pub fn check_head_time(&self, now: SystemTime, limit: Duration) -> Result<(), HomeError> {
         let limit = match self.spec.rules {
             Rules::Native => limit.as_secs(),
@@ -38,9 +38,9 @@ impl Home {
     }
 }
 
-/// The newest block below `head` whose timestamp is at most `latest`. Timestamps do not decrease.
+/// Returns the newest block below `head` whose timestamp is at most `latest`. Timestamps do not decrease.
 fn newest_at(blocks: &ChainReader, head: u64, latest: u64) -> Result<Option<u64>, HomeError> {
-    // Blocks below `low` are not too late, `high` and those above are.
+    // Invariant: blocks below `low` are at most `latest`; `high` and the blocks above it are later.
     let (mut low, mut high) = (0, head);
     while low < high {
         let middle = low + (high - low) / 2;

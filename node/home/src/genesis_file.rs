@@ -1,4 +1,4 @@
-//! The genesis file of a home folder, held to the chain that is in it.
+//! Compares the genesis file of a home folder with the chain in that folder.
 
 use super::{Home, HomeError, stored_genesis};
 use chain::Genesis;
@@ -11,8 +11,8 @@ use std::{
 
 /// Name of the genesis file in the home folder.
 pub const GENESIS_FILE: &str = "genesis.json";
-/// Bytes read at once: a file of a million accounts has a hundred times as many, which need not all be in
-/// memory to be compared.
+/// Bytes read at a time. The file of a million accounts has about a hundred million bytes, which need not all be
+/// in memory to be compared.
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Home {
@@ -21,7 +21,7 @@ impl Home {
     /// compared byte by byte. Only a changed one is parsed and its block 0 computed.
     ///
     /// # Errors
-    /// If it is another chain's, or no genesis at all, and if it cannot be read.
+    /// If it belongs to another chain, is not a valid genesis, or cannot be read.
     pub fn check_genesis_file(&self) -> Result<(), HomeError> {
         let path = self.path.join(GENESIS_FILE);
         if !is_present(&path) || self.has_stored_text(&path)? {
@@ -37,21 +37,21 @@ impl Home {
         if file != chain {
             return Err(HomeError::OtherGenesis { path, file, chain });
         }
-        // The chain id and the forks are in no header.
+        // The chain id and the forks are not part of any header.
         if !genesis.spec.has_same_genesis(&self.spec) {
             return Err(HomeError::OtherRules { path, chain });
         }
         Ok(())
     }
 
-    /// Whether a file is, byte by byte, what the chain was made of.
+    /// Returns whether a file equals the stored genesis text byte by byte.
     fn has_stored_text(&self, path: &Path) -> Result<bool, HomeError> {
         let Some(stored) = stored_genesis(&self.chain)? else { return Ok(false) };
         File::open(path).and_then(|file| holds(file, &stored)).map_err(at(path))
     }
 }
 
-/// Whether a file holds this text and nothing else.
+/// Returns whether the content of a file is exactly this text.
 fn holds(mut file: File, mut text: &[u8]) -> io::Result<bool> {
     if file.metadata()?.len() != text.len() as u64 {
         return Ok(false);

@@ -1,5 +1,5 @@
-//! Makes a home folder. A failure leaves nothing of it: an incomplete home would be in the way of the next
-//! attempt, or be taken for a chain.
+//! Creates a home folder. If that fails, everything that was created is removed: an incomplete home would
+//! prevent the next attempt, or be mistaken for a chain.
 
 use super::{
     CHAIN_FOLDER, GENESIS_FILE, GENESIS_KEY, GenesisFile, Home, HomeError, INDEX_FOLDER,
@@ -14,7 +14,7 @@ use std::{
 };
 use storage::{HomeLock, LOCK_FILE};
 
-/// The files that a new home has, apart from its lock.
+/// The files of a new home, except for its lock.
 const FILES: [&str; 6] = [
     "chain/data.mdb",
     "chain/lock.mdb",
@@ -25,19 +25,19 @@ const FILES: [&str; 6] = [
 ];
 
 impl Home {
-    /// Makes a home folder with the chain that starts at `genesis`. Continues an `init` that was killed
-    /// before the chain had its genesis. An index of no more than a genesis block is made again.
+    /// Creates a home folder with the chain that starts at `genesis`. Continues an `init` that was killed before
+    /// the genesis was stored. An index that contains only a genesis block is rebuilt.
     ///
     /// # Errors
     /// If the folder has a chain, the genesis file of another chain, or data of a missing chain, and if
-    /// something cannot be written. Then nothing that was made is left.
+    /// something cannot be written. In that case everything that was created is removed.
     pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
         ensure_self_tested()?;
         let folders = Folders::missing(path);
         let makes_lock = !is_present(&path.join(LOCK_FILE));
-        // If this fails, another process may be making a chain there: only empty folders are removed.
+        // If this fails, another process may be creating a chain there, so only empty folders are removed.
         let lock = HomeLock::acquire(path).inspect_err(|_| folders.remove())?;
-        // Only now, because the process that held the lock before may have made a chain.
+        // This must come after the lock is acquired, because its previous holder may have created a chain.
         let unfinished = Unfinished::before(path, folders, makes_lock);
         let made = make(path, genesis).and_then(|()| Self::open_locked(path));
         let home = made.inspect_err(|_| unfinished.remove())?;
@@ -45,7 +45,7 @@ impl Home {
     }
 }
 
-/// Makes everything in a folder whose lock is held.
+/// Creates the content of a folder whose lock is held.
 fn make(path: &Path, genesis: &Genesis) -> Result<(), HomeError> {
     let config = Config::load(path)?;
     if Home::exists(path) {
@@ -67,7 +67,7 @@ fn make(path: &Path, genesis: &Genesis) -> Result<(), HomeError> {
     Ok(chain.append(&[genesis_record(genesis)])?)
 }
 
-/// The folders around a home that did not exist, from the innermost on.
+/// The missing ancestors of a home folder and the folder itself, innermost first.
 struct Folders(Vec<PathBuf>);
 
 impl Folders {
@@ -84,7 +84,7 @@ impl Folders {
     }
 }
 
-/// What did not exist before a home was made.
+/// The files and folders that did not exist before a home was created.
 struct Unfinished {
     files: Vec<PathBuf>,
     inner: Vec<PathBuf>,
@@ -92,11 +92,12 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// For a home whose lock is held. `makes_lock` says whether its file was missing before.
+    /// Records what is missing in a home whose lock is held. `makes_lock` states whether the lock file was
+    /// missing before.
     fn before(home: &Path, outer: Folders, makes_lock: bool) -> Self {
         let missing = |path: &PathBuf| !is_present(path);
         let files = FILES.map(|file| home.join(file)).into_iter().filter(missing);
-        // The file of a lock that another process made before this one stays with its chain.
+        // A lock file that another process created before this one stays with the chain of that process.
         let lock = (makes_lock && !Home::exists(home)).then(|| home.join(LOCK_FILE));
         let inner = [CHAIN_FOLDER, INDEX_FOLDER].map(|folder| home.join(folder));
         Self {
@@ -106,8 +107,8 @@ impl Unfinished {
         }
     }
 
-    /// Removes the files that were made, and their folders. What was there before, and what others made in
-    /// the folders, stays.
+    /// Removes the files that were created, and their folders. Keeps what existed before, and what other
+    /// processes created in the folders.
     fn remove(&self) {
         for file in &self.files {
             report(file, fs::remove_file(file));
@@ -119,7 +120,7 @@ impl Unfinished {
     }
 }
 
-/// The error of `init` is the one to return; why something of it is left can only be logged.
+/// Logs why something could not be removed. The caller returns the error of `init` itself.
 fn report(path: &Path, removed: io::Result<()>) {
     use io::ErrorKind::{DirectoryNotEmpty, NotADirectory, NotFound};
     if let Err(error) = removed
@@ -133,7 +134,7 @@ fn report(path: &Path, removed: io::Result<()>) {
 mod tests {
     use super::*;
 
-    /// All files and folders below a folder.
+    /// Returns all files and folders below a folder.
     fn entries(folder: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).expect("a folder") {
@@ -147,7 +148,7 @@ mod tests {
         found
     }
 
-    /// A folder whose settings give an environment no room for a genesis with much code.
+    /// Creates a folder whose settings limit an environment to less than a genesis with much code needs.
     fn prepare(home: &Path, setting: &str) -> Genesis {
         fs::create_dir_all(home).expect("a folder");
         let least = storage::MIN_MAP_BYTES;
@@ -190,7 +191,7 @@ mod tests {
         }
         unfinished.remove();
         assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
-        // What another process put there stays.
+        // Files of another process are kept.
         let unfinished = Unfinished::before(&home, Folders::missing(&home), true);
         fs::create_dir_all(&home).expect("folders");
         fs::write(home.join("other"), "").expect("written");
@@ -198,8 +199,8 @@ mod tests {
         assert!(home.join("other").exists());
     }
 
-    /// Two processes begin at once: the second looks at the folder before the first has made anything, and holds
-    /// the lock after the first has finished.
+    /// Two processes start at the same time: the second examines the folder before the first has created
+    /// anything, and acquires the lock after the first has finished.
     #[test]
     fn an_init_that_comes_second_leaves_the_chain_of_the_first() {
         let folder = tempfile::tempdir().expect("a temporary folder");

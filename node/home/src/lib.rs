@@ -1,5 +1,5 @@
-//! A home folder: settings, the two environments, and the lock that keeps a second process out.
-//! Opening one brings the index environment up to the chain, whatever happened before.
+//! A home folder: settings, the two environments, and the lock that excludes other processes. Opening a home
+//! replays into the index every block that it does not have, for example after a crash.
 
 pub mod audit;
 pub mod doctor;
@@ -53,48 +53,48 @@ pub const INDEX_FOLDER: &str = "index";
 pub const CHAIN_FOLDER: &str = "chain";
 /// File of the mempool's journal in the home folder.
 pub const JOURNAL_FILE: &str = "mempool.journal";
-/// Layers replayed into the index environment in one transaction.
+/// Maximum number of blocks replayed into the index in one transaction.
 const REPLAY_BLOCKS: usize = 128;
 
 /// Why a home folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HomeError {
-    /// Settings.
+    /// The settings are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The minimum price of gas is in a token that the chain does not have.
+    /// The minimum gas price is in a token that the chain does not have.
     #[error(transparent)]
     MinimumGasPrices(#[from] ForeignToken),
-    /// An environment or the lock.
+    /// An environment or the lock cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Reading an environment.
+    /// An environment cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Writing an environment.
+    /// An environment cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The genesis file.
+    /// A genesis is invalid.
     #[error("{origin}: {source}")]
     Genesis {
-        /// Where the genesis is from.
+        /// Where the genesis comes from.
         origin: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         source: GenesisError,
     },
-    /// The vector code has wrong results on this machine.
+    /// The vector code computes wrong results on this machine.
     #[error(transparent)]
     SelfTest(#[from] verify::SelfTestError),
-    /// A file or folder.
+    /// A file or folder cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The genesis file is that of another chain.
+    /// The genesis file belongs to another chain.
     #[error(
         "{} belongs to another chain: block 0 of the file is {file}, block 0 of the chain in this home is \
          {chain}; restore the file of this chain, or create a separate home for the other chain (evmd init \
@@ -106,10 +106,10 @@ pub enum HomeError {
         path: PathBuf,
         /// The hash of its block 0.
         file: B256,
-        /// That of the chain.
+        /// The hash of block 0 of the chain.
         chain: B256,
     },
-    /// The genesis file has the same block 0 as the chain, and other rules.
+    /// The genesis file has the same block 0 as the chain, but other rules.
     #[error(
         "{} belongs to another chain: block 0 is {chain} in both, but the `config` of the file differs from \
          that of the chain in this home; restore the file of this chain, or create a separate home for the \
@@ -133,7 +133,8 @@ pub enum HomeError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The genesis file of a folder without a chain is not the genesis of the chain that was to begin.
+    /// The genesis file of a folder without a chain differs from the genesis of the chain that was to be
+    /// created.
     #[error(
         "{} is the genesis of another chain (block 0 of the file is {file}, that of the requested chain \
          {wanted}, and `config` is compared too); begin the chain of this file with `evmd init` without \
@@ -145,10 +146,10 @@ pub enum HomeError {
         path: PathBuf,
         /// The hash of its block 0.
         file: B256,
-        /// That of the requested chain.
+        /// The hash of block 0 of the requested chain.
         wanted: B256,
     },
-    /// The folder has no chain, but something that belongs to one.
+    /// The folder has no chain, but data of a missing one.
     #[error(
         "{} holds {found}, but no chain. If the chain is on a volume that is not mounted, mount it. To \
          begin a new chain instead, {}run `evmd init --home {}`",
@@ -159,9 +160,9 @@ pub enum HomeError {
     ChainMissing {
         /// The folder.
         path: PathBuf,
-        /// What was found.
+        /// A description of what was found.
         found: String,
-        /// What must be removed before another chain may begin; may be empty.
+        /// What must be removed before another chain can be created; may be empty.
         remove: String,
     },
     /// The newest block has a timestamp in the future.
@@ -175,16 +176,16 @@ pub enum HomeError {
         )
     )]
     FutureHead {
-        /// The block.
+        /// The number of the block.
         number: u64,
-        /// Seconds.
+        /// By how much it is ahead, in seconds.
         ahead: u64,
-        /// Seconds that are accepted.
+        /// The limit, in seconds.
         limit: u64,
-        /// The newest block that is not too far ahead, if there is one.
+        /// The newest block within the limit, if there is one.
         keep: Option<u64>,
     },
-    /// The index was made of other blocks.
+    /// The index was built from other blocks.
     #[error(
         "the index belongs to another chain: block {number} is {index} in the index{}; rebuild it with \
          `evmd reindex`",
@@ -193,18 +194,18 @@ pub enum HomeError {
     OtherIndex {
         /// The newest block of the index.
         number: u64,
-        /// Its hash there.
+        /// Its hash in the index.
         index: B256,
-        /// That in the chain, which may not reach so far.
+        /// Its hash in the chain, if the chain has this block.
         chain: Option<B256>,
     },
-    /// The folder holds another chain, or one already.
+    /// The folder already holds a chain.
     #[error("{} already holds a chain; remove the folder, or choose another with --home", .0.display())]
     Exists(PathBuf),
-    /// Something is where a snapshot was to be written.
+    /// The target of a snapshot already exists.
     #[error("{} is there already; choose another folder", .0.display())]
     Taken(PathBuf),
-    /// Another process writes the same snapshot.
+    /// Another process is writing the same snapshot.
     #[error(
         "{} is being made by {}; wait until it ends, or choose another folder",
         path.display(), pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
@@ -212,7 +213,7 @@ pub enum HomeError {
     BeingMade {
         /// The folder.
         path: PathBuf,
-        /// The process, if it is known.
+        /// The id of the process, if it is known.
         pid: Option<u32>,
     },
     /// The chain changed between the copies of its two environments.
@@ -230,18 +231,18 @@ pub enum HomeError {
         .0.display()
     )]
     NoIndex(PathBuf),
-    /// The folder holds blocks, but not the genesis that they follow from.
+    /// The folder holds blocks, but not the genesis of the chain.
     #[error("{} holds blocks, but its stored genesis is missing; restore a snapshot", .0.display())]
     NoGenesis(PathBuf),
-    /// A rollback that would remove nothing.
+    /// A rollback would not remove any block.
     #[error("cannot roll back to block {keep}: the newest is {head}")]
     NotBelow {
-        /// The block asked for.
+        /// The requested block.
         keep: u64,
-        /// The newest.
+        /// The newest block.
         head: u64,
     },
-    /// A stored block does not decode, or its changes do not give its state root.
+    /// A stored block does not decode, or its state changes do not result in its state root.
     #[error("stored block {number} is damaged: {reason}")]
     Damaged {
         /// The block.
@@ -279,18 +280,18 @@ pub struct Home {
     pub replayed: Replayed,
     /// The caches that executions share. `None` in plain mode (`EVMD_PLAIN=1`).
     pub caches: Option<Arc<ExecutionCaches>>,
-    /// There is one, but while the home is being opened.
+    /// The lock of the folder. `None` only while the home is being opened.
     _lock: Option<HomeLock>,
 }
 
 impl Home {
-    /// Whether the folder has a chain.
+    /// Returns whether the folder has a chain.
     pub fn exists(path: &Path) -> bool {
         whole_file::is_present(&path.join(CHAIN_FOLDER).join("data.mdb"))
     }
 
-    /// Refuses a folder without a chain. A data file without a byte is one that was truncated, or that was
-    /// being made when the process died: LMDB would take it for a new chain.
+    /// Returns an error if the folder has no chain. An empty data file was truncated, or was being created when
+    /// the process died; LMDB would take it for a new chain.
     pub fn require_chain(path: &Path) -> Result<(), HomeError> {
         let data = path.join(CHAIN_FOLDER).join("data.mdb");
         match std::fs::metadata(&data) {
@@ -306,7 +307,7 @@ impl Home {
         }
     }
 
-    /// Opens a home folder and replays into the index what the last run did not flush.
+    /// Opens a home folder and replays the blocks that the last run did not flush into the index.
     pub fn open(path: &Path) -> Result<Self, HomeError> {
         Self::require_chain(path)?;
         ensure_self_tested()?;
@@ -314,17 +315,17 @@ impl Home {
         Self::open_with(lock, path)
     }
 
-    /// [`Self::open`] of a folder that `lock` locks.
+    /// Does the same as [`Self::open`] with a folder that `lock` locks.
     pub fn open_with(lock: HomeLock, path: &Path) -> Result<Self, HomeError> {
         Ok(Self { _lock: Some(lock), ..Self::open_locked(path)? })
     }
 
-    /// [`Self::open`] of a folder whose lock the caller holds.
+    /// Does the same as [`Self::open`] with a folder whose lock the caller holds.
     fn open_locked(path: &Path) -> Result<Self, HomeError> {
         let config = Config::load(path)?;
         let (chain, index) = open_for_writing(path, &config)?;
-        // A process killed inside `init` leaves an environment without a first block, or without anything,
-        // which another `init` finishes.
+        // A process that is killed during `init` leaves an environment without a first block, or without any
+        // data. Another `init` completes it.
         let Some(text) = chain.meta(GENESIS_KEY)? else {
             return Err(match chain.reader()?.head_number()? {
                 None => HomeError::Empty(path.to_owned()),
@@ -352,14 +353,14 @@ impl Home {
         Ok(home)
     }
 
-    /// Throws the index away, of whatever format it is, and opens the home: all of it is built again.
+    /// Deletes the index, whatever format it has, and opens the home, which rebuilds the index.
     ///
     /// # Errors
-    /// As [`Self::open`], and when the folder cannot be removed.
+    /// Those of [`Self::open`], and if the index cannot be removed.
     pub fn reindex(path: &Path) -> Result<Self, HomeError> {
         Self::require_chain(path)?;
         let lock = HomeLock::acquire(path)?;
-        // The chain must be readable before the index that could be all that is left is removed.
+        // The chain must be readable before the index is removed, because the index could be the only data left.
         let chain = open_or_migrate_chain(path, &Config::load(path)?)?;
         if chain.meta(GENESIS_KEY)?.is_none() {
             return Err(HomeError::Empty(path.to_owned()));
@@ -370,10 +371,10 @@ impl Home {
         Self::open(path)
     }
 
-    /// Removes the blocks above `keep` from the chain of a home folder, and opens it; gives how many
-    /// there were. The index is emptied first and built again, so that it never knows of a block
-    /// that is not there, wherever this is interrupted. The mempool is emptied, too: its journal may
-    /// hold transactions of the blocks removed, which would be mined again.
+    /// Removes the blocks above `keep` from the chain of a home folder and opens it. Returns the number of
+    /// removed blocks. The index is cleared first and rebuilt afterwards, so that it never contains a block that
+    /// the chain lacks, even if this function is interrupted. The mempool is cleared as well: its journal may
+    /// hold transactions of the removed blocks, which would be included again.
     ///
     /// # Errors
     /// If `keep` is not below the head, and as [`Self::open`].
@@ -381,7 +382,7 @@ impl Home {
         Self::require_chain(path)?;
         let lock = HomeLock::acquire(path)?;
         let (chain, index) = open_for_writing(path, &Config::load(path)?)?;
-        // Only its number: the newest block may be the one that is damaged.
+        // Only the number is read, because the newest block may be the damaged one.
         let head = chain.reader()?.head_number()?.unwrap_or(0);
         if keep >= head {
             return Err(HomeError::NotBelow { keep, head });
@@ -396,10 +397,10 @@ impl Home {
         Ok((Self::open(path)?, removed))
     }
 
-    /// The number of the newest block of a home folder whose node is stopped.
+    /// Returns the number of the newest block of a home folder whose node is stopped.
     ///
     /// # Errors
-    /// If the folder has no chain, or it cannot be read.
+    /// If the folder has no chain, or if it cannot be read.
     pub fn head_of(path: &Path) -> Result<u64, HomeError> {
         Self::require_chain(path)?;
         let _lock = HomeLock::acquire(path)?;
@@ -408,13 +409,13 @@ impl Home {
         head.ok_or_else(|| HomeError::Empty(path.to_owned()))
     }
 
-    /// Opens the environments for reading only, also while a node is running.
+    /// Opens the environments for reading only. This also works while a node is running.
     pub fn attach(path: &Path) -> Result<(ChainDb, IndexDb), HomeError> {
         Self::require_chain(path)?;
         Ok(open_environments(path, &Config::load(path)?)?)
     }
 
-    /// The view at the head of the chain.
+    /// Returns the view at the head of the chain.
     pub fn view(&self) -> Result<View, HomeError> {
         let blocks = self.chain.reader()?;
         let (number, hash) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
@@ -439,7 +440,7 @@ impl Home {
         Ok(View { head, state, chain: self.chain.clone() })
     }
 
-    /// Writes what the index environment does not have: changes of blocks, then the trie.
+    /// Writes what the index lacks: first the state changes of the blocks, then the trie.
     fn replay(&self) -> Result<Replayed, HomeError> {
         let begun = Instant::now();
         let blocks = self.chain.reader()?;
@@ -458,7 +459,7 @@ impl Home {
                 layers.clear();
             }
         }
-        // The genesis block of a new chain is nothing that was done before.
+        // The genesis block of a new chain does not count as replayed.
         let first = first.min(self.replay_trie(&blocks, head)?).max(1);
         let mut transactions = 0;
         for number in first..=head {
@@ -468,8 +469,8 @@ impl Home {
         Ok(Replayed { blocks, transactions, elapsed: begun.elapsed() })
     }
 
-    /// Brings the trie records to the head of the chain, checking the state root of every block;
-    /// gives the first of them.
+    /// Brings the trie records up to the head of the chain and checks the state root of every block. Returns the
+    /// first block that it replayed.
     fn replay_trie(&self, blocks: &ChainReader, head: u64) -> Result<u64, HomeError> {
         let mut trie = StateTrie::open(&self.index, self.config.storage.trie_cache_bytes())?;
         let first = trie.next();
@@ -495,7 +496,7 @@ impl Home {
     }
 }
 
-/// The changes of a stored block, to be flushed again.
+/// Returns the changes of a stored block, to be flushed again.
 pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
     let damaged = |reason: String| HomeError::Damaged { number, reason };
     let missing = || damaged("a row of it is missing".to_owned());
@@ -519,7 +520,7 @@ pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, Hom
     Ok(Arc::new(layer))
 }
 
-/// Hash and header of a stored block.
+/// Returns the hash and the header of a stored block.
 pub fn stored_header(blocks: &ChainReader, number: u64) -> Result<(B256, Header), HomeError> {
     let damaged = |reason: String| HomeError::Damaged { number, reason };
     let (hash, header) =
@@ -529,7 +530,7 @@ pub fn stored_header(blocks: &ChainReader, number: u64) -> Result<(B256, Header)
     Ok((hash, header))
 }
 
-/// The modules stored with a block, checked against its header.
+/// Decodes the modules stored with a block and checks them against its header.
 pub fn stored_modules(native: &Native, header: &Header, record: &[u8]) -> Result<Modules, String> {
     let record = Record::from_bytes(record).map_err(|error| error.to_string())?;
     let root = record.root();
@@ -539,12 +540,12 @@ pub fn stored_modules(native: &Native, header: &Header, record: &[u8]) -> Result
     Modules::of_record(&record, native).map_err(|error| error.to_string())
 }
 
-/// State roots are made of the hashes of the backend that this machine has.
+/// Runs the self-test of the hash backend that this machine uses for state roots.
 fn ensure_self_tested() -> Result<(), verify::SelfTestError> {
     verify::ensure_self_tested(Backend::detect().unwrap_or(Backend::Scalar))
 }
 
-/// Block 0 as it is stored: its changes are the genesis accounts.
+/// Returns block 0 in stored form. Its state changes are the genesis accounts.
 fn genesis_record(genesis: &Genesis) -> BlockRecord {
     let header = genesis.header();
     let modules = genesis.spec.native().map(Modules::genesis);
@@ -570,7 +571,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
     }
 }
 
-/// The text of the genesis from which a chain was created.
+/// Returns the text of the genesis from which a chain was created.
 pub fn stored_genesis(chain: &ChainDb) -> Result<Option<Bytes>, HomeError> {
     Ok(chain.meta(GENESIS_KEY)?)
 }
@@ -624,7 +625,7 @@ mod tests {
         assert!(error.to_string().contains("evmd reindex"), "{error}");
         drop(Home::reindex(&ours).expect("the index is built again"));
 
-        // As a restore leaves it that was killed: there is no chain yet.
+        // Prepares the state in which a killed restore leaves the folder: there is no chain yet.
         std::fs::remove_dir_all(theirs.join(CHAIN_FOLDER)).expect("was there");
         std::fs::remove_file(theirs.join(GENESIS_FILE)).expect("was there");
         std::fs::rename(index(&ours), index(&theirs)).expect("same file system");

@@ -1,13 +1,13 @@
-//! The plain mode, for tests and debugging: blocks are executed without caches, prefetching, prediction and
-//! fast paths. The results are the same, and the code that runs is the code that reads like the rules.
+//! The plain mode, for tests and debugging: blocks are executed without caches, prefetching, prediction and fast
+//! paths. The results are the same.
 
 use evm::ExecutionCaches;
 use std::{env, sync::Arc};
 
-/// The variable that selects the plain mode if it is `1`.
+/// The environment variable that selects plain mode if it is `1`.
 const VARIABLE: &str = "EVMD_PLAIN";
 
-/// The caches of the executions of this process; `None` in plain mode.
+/// Returns the caches that the executions of this process share; `None` in plain mode.
 pub(super) fn caches() -> Option<Arc<ExecutionCaches>> {
     if env::var_os(VARIABLE).is_some_and(|value| value == "1") {
         tracing::warn!(

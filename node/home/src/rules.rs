@@ -21,15 +21,15 @@ pub enum AdoptError {
         "an Ethereum chain has no rules versions: its rules follow from the forks in its genesis"
     )]
     Ethereum,
-    /// The version is unknown, or the genesis schedules others.
+    /// The version is unknown, or the schedule would not be ascending.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The version is in force already, or older than the one that is.
+    /// The version is not newer than the one in force.
     #[error(
         "rules version {version} is not newer than version {in_force}, which is in force at block {head}"
     )]
     NotNewer {
-        /// The version asked for.
+        /// The requested version.
         version: RulesVersion,
         /// The version in force at the head.
         in_force: RulesVersion,
@@ -43,20 +43,20 @@ pub enum AdoptError {
         head.saturating_add(1)
     )]
     NotAboveHead {
-        /// The version asked for.
+        /// The requested version.
         version: RulesVersion,
-        /// The height asked for.
+        /// The requested height.
         height: u64,
         /// The number of the newest block.
         head: u64,
     },
-    /// No adoption waits for its height.
+    /// No adopted version is still pending.
     #[error("no adopted rules version waits for a block above the head, which is block {head}")]
     NothingPending {
         /// The number of the newest block.
         head: u64,
     },
-    /// The home.
+    /// The home cannot be read or written.
     #[error(transparent)]
     Home(#[from] HomeError),
 }
@@ -73,8 +73,8 @@ pub struct RulesReport {
 }
 
 impl Home {
-    /// Schedules a rules version from a block above the head on, instead of any adoption that has not
-    /// been reached.
+    /// Schedules a rules version from a block above the head on. Replaces an adoption whose height has not been
+    /// reached.
     ///
     /// # Errors
     /// [`AdoptError`]; nothing has changed then.
@@ -93,7 +93,7 @@ impl Home {
         self.store_adopted(adopted)
     }
 
-    /// Forgets an adoption that has not been reached.
+    /// Cancels an adoption whose height has not been reached.
     ///
     /// # Errors
     /// [`AdoptError`]; nothing has changed then.
@@ -106,10 +106,10 @@ impl Home {
         self.store_adopted(kept)
     }
 
-    /// The schedule of a home folder, whose node may be running.
+    /// Returns the rules schedule of a home folder. Its node may be running.
     ///
     /// # Errors
-    /// If the folder has no chain, or it cannot be read.
+    /// If the folder has no chain, or if it cannot be read.
     pub fn rules_of(path: &Path) -> Result<RulesReport, HomeError> {
         let (chain, _) = Self::attach(path)?;
         let empty = || HomeError::Empty(path.to_owned());
@@ -139,12 +139,12 @@ impl Home {
     }
 }
 
-/// The adoptions whose first block is there.
+/// Returns the adoptions whose first block exists.
 fn reached(schedule: &RulesSchedule, head: u64) -> Vec<Activation> {
     schedule.adopted().iter().copied().filter(|activation| activation.height <= head).collect()
 }
 
-/// The rules of a chain: those of its genesis, and the versions adopted since.
+/// Returns the rules of a chain: those of its genesis, and the versions adopted since.
 pub fn stored_spec(chain: &ChainDb, genesis: &[u8]) -> Result<ChainSpec, HomeError> {
     let spec =
         ChainSpec::from_json(&String::from_utf8_lossy(genesis)).map_err(of_stored_genesis)?;
@@ -262,7 +262,7 @@ mod tests {
         let error = Home::open(folder.path()).unwrap_err().to_string();
         assert!(error.contains(&expected), "{error}");
 
-        // The same in a genesis that a newer program made.
+        // The same error occurs for a genesis that a newer program created.
         let newer = Genesis::native_dev(TIMESTAMP)
             .to_json()
             .replace(&format!("\"version\": {}", unknown - 1), &format!("\"version\": {unknown}"));

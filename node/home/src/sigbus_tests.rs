@@ -1,4 +1,4 @@
-//! The report of a mapped file that cannot be read (`platform::sigbus`), with a home.
+//! Tests the report of a mapped file that cannot be read (`platform::sigbus`) with a home folder.
 
 use crate::Home;
 use chain::Genesis;
@@ -12,7 +12,7 @@ use std::{
 /// Set for a child process: the home folder whose chain it truncates.
 const CHILD_HOME: &str = "EVMD_TEST_SIGBUS_HOME";
 
-/// Not a test by itself: the process of the test below.
+/// Runs in the child process of the test below; does nothing in an ordinary test run.
 #[test]
 fn child_reads_a_truncated_file() {
     let Some(home) = std::env::var_os(CHILD_HOME) else { return };

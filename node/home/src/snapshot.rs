@@ -1,4 +1,4 @@
-//! Snapshots: a copy of a chain, made while a node runs, and home folders made of such copies.
+//! Snapshots: creates a copy of a chain while a node runs, and creates home folders from such copies.
 //!
 //! A snapshot is a folder with the two compacted environments and the genesis file. It contains neither
 //! settings nor keys. It is complete or absent: it is written under another name in the same folder and
@@ -21,23 +21,26 @@ use storage::{
     HomeLock, LOCK_FILE, OPEN_FOLDER_MODE, OpenError, folder_of, make_folder, sync_folder,
 };
 
-/// The environments' folders, in the order they are copied: the index first, so that it knows of no
-/// block that the copied chain lacks. Restoring ends with the chain, without which there is no home.
+/// The folders of the environments, in the order in which they are copied: the index first, so that it does not
+/// contain a block that the copied chain lacks. A restore copies the chain last, because a folder without it is
+/// not a home.
 const FOLDERS: [&str; 2] = [INDEX_FOLDER, CHAIN_FOLDER];
-/// Files of an environment: its data, and the readers it has while it is open.
+/// Files of an environment: the data, and the reader table, which LMDB uses while the environment is open.
 const DATA_FILE: &str = "data.mdb";
 const READERS_FILE: &str = "lock.mdb";
 
-/// Copies the chain of a home folder into the new folder `to`; gives the number of its newest block.
+/// Copies the chain of a home folder into the new folder `to`. Returns the number of the newest block in the
+/// copy.
 ///
 /// # Errors
-/// If `to` exists, if another process is making it, and from storage.
+/// If `to` exists, if another process is writing it, and if reading or writing fails.
 pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
     if to.exists() {
         return Err(HomeError::Taken(to.to_owned()));
     }
     let (chain, index) = Home::attach(home)?;
-    // The metrics of a running node show the snapshot from here on, also while it waits for its lock or its disk.
+    // From here on, the metrics of a running node show the reader of the snapshot, even while it waits for its
+    // lock or its disk.
     let reader = index.reader()?;
     let unfinished = unfinished(to);
     let io = at(&unfinished);
@@ -46,7 +49,7 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
         other => other.into(),
     })?;
     let made = (|| -> Result<u64, HomeError> {
-        // The process that held the lock may have finished since the first look.
+        // The process that held the lock before may have completed the snapshot since the first check.
         if to.exists() {
             return Err(HomeError::Taken(to.to_owned()));
         }
@@ -63,20 +66,20 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
         })?;
         whole_file::write(&unfinished.join(GENESIS_FILE), &genesis).map_err(&io)?;
         fs::rename(&unfinished, to).map_err(at(to))?;
-        // The lock is held until here: what was renamed is complete, and the name is free again.
+        // The lock is held until here: the renamed folder is complete, and the temporary name is free again.
         fs::remove_file(to.join(LOCK_FILE)).map_err(at(to))?;
         sync_folder(to).and_then(|()| sync_folder(folder_of(to))).map_err(at(to))?;
         Ok(number)
     })();
     if made.is_err() {
-        // A running node may need the space. If this fails too, the first error says more.
+        // A running node may need the space. If the removal fails too, the first error is more useful.
         let _ = fs::remove_dir_all(&unfinished);
     }
     drop(lock);
     made
 }
 
-/// Removes what an interrupted attempt has left, apart from the lock.
+/// Removes the files of an interrupted attempt, except for the lock.
 fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -89,11 +92,11 @@ fn remove_leftovers(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a home folder of a snapshot and opens it, which checks it.
+/// Creates a home folder from a snapshot and opens it, which checks the data.
 ///
 /// # Errors
-/// If the home folder has a chain, the genesis file of another chain, or a journal of a chain that is not
-/// known, or if it is in use; if `from` is no snapshot; and from storage.
+/// If the home folder is in use, or has a chain, the genesis file of another chain, or a journal of an unknown
+/// chain; if `from` is not a snapshot; and if reading or writing fails.
 pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
     // Prevents another process from creating a chain there.
     let lock = HomeLock::acquire(home)?;
@@ -116,11 +119,11 @@ pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
         let genesis = home.join(GENESIS_FILE);
         whole_file::write(&genesis, text.as_bytes()).map_err(at(&genesis))?;
     }
-    // The lock is kept, so that no other process comes first.
+    // The lock is kept, so that no other process can open the home in between.
     Home::open_with(lock, home)
 }
 
-/// Copies a data file into a folder under another name, syncs it, and only then names it.
+/// Copies a data file into a folder under a temporary name, syncs it, and renames it.
 fn copy_file(from: &Path, folder: &Path) -> io::Result<()> {
     make_folder(folder, OPEN_FOLDER_MODE)?;
     let temporary = folder.join("data.mdb.new");
@@ -130,8 +133,8 @@ fn copy_file(from: &Path, folder: &Path) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// The newest block of a copy that was just made. While it was made, the chain may have been rolled
-/// back behind what the index had.
+/// Returns the newest block of a copy, after checking that its index belongs to its chain: the chain may have
+/// been rolled back during the copy.
 fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     let (chain, index) = open_environments(copy, config)?;
     check_index(&chain, &index)?;
@@ -145,7 +148,7 @@ fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
 }
 
-/// Where a snapshot is written before it is named: under a name that no user would choose.
+/// Returns the temporary name under which a snapshot is written.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

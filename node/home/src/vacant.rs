@@ -1,9 +1,9 @@
-//! Home folders without a chain: what `init`, `start` and a restored snapshot may begin there.
+//! Home folders without a chain: checks what `init`, `start` and a restore may create there.
 //!
-//! A folder without a chain is not always a new one. The volume of the chain may not be mounted, or an
-//! operator may have put a genesis file there. So nothing that was found is replaced by a default: a
-//! genesis file is used or the command refuses, and an index or a journal of a missing chain is kept
-//! until it is removed by hand.
+//! A folder without a chain is not always a new one. The volume of the chain may not be mounted, or an operator
+//! may have put a genesis file there. Therefore existing data is never replaced by a default: a genesis file is
+//! either used or the command fails, and an index or a journal of a missing chain is kept until it is removed by
+//! hand.
 
 use super::{CHAIN_FOLDER, GENESIS_FILE, Home, HomeError, INDEX_FOLDER, JOURNAL_FILE};
 use chain::Genesis;
@@ -13,12 +13,12 @@ use platform::whole_file::is_present;
 use std::path::Path;
 use storage::{IndexDb, IndexOptions};
 
-/// Whose genesis file is in a folder without a chain.
+/// How the genesis file in a folder without a chain compares with the requested genesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenesisFile {
-    /// There is none.
+    /// There is no file.
     Missing,
-    /// It is the genesis of the chain that is to begin.
+    /// It is the genesis of the requested chain.
     Same,
 }
 
@@ -37,8 +37,8 @@ impl Home {
         Genesis::from_json(&text).map(Some).map_err(|error| unusable(error.to_string()))
     }
 
-    /// Returns the genesis with which `start` begins a chain in a folder that has none: that of the
-    /// genesis file, or `None` for the default.
+    /// Returns the genesis with which `start` creates a chain in a folder without one: that of the genesis file,
+    /// or `None` for the default.
     ///
     /// # Errors
     /// If the genesis file cannot be used, or if there is any sign that the folder had a chain before.
@@ -61,11 +61,11 @@ impl Home {
     }
 }
 
-/// Checks that a chain of `genesis` may begin in a folder without a chain.
+/// Checks that a chain with this genesis may be created in a folder without a chain.
 ///
 /// # Errors
-/// If the genesis file is that of another chain or cannot be used, or if an index or a journal of a
-/// missing chain is there.
+/// If the genesis file belongs to another chain or cannot be used, or if there is an index or a journal of a
+/// missing chain.
 pub(crate) fn check_for_init(
     path: &Path,
     config: &Config,
@@ -76,12 +76,12 @@ pub(crate) fn check_for_init(
     if found.is_empty() { Ok(file) } else { Err(missing_chain(path, &found)) }
 }
 
-/// Checks that a copy of the chain of `genesis` may be placed in a folder without a chain. The copy
-/// replaces the index; the journal may stay if the genesis file shows that it is of the same chain.
+/// Checks that a copy of a chain with this genesis may be placed in a folder without a chain. The copy replaces
+/// the index. The journal may stay if the genesis file shows that it belongs to the same chain.
 ///
 /// # Errors
-/// If the genesis file is that of another chain or cannot be used, or if the chain of a journal with
-/// transactions is not known.
+/// If the genesis file belongs to another chain or cannot be used, or if a journal with transactions belongs to
+/// an unknown chain.
 pub fn check_for_restore(path: &Path, genesis: &Genesis) -> Result<GenesisFile, HomeError> {
     let file = check_file(path, genesis)?;
     let found = Vec::from_iter(journal(path)?);
@@ -94,7 +94,7 @@ pub fn check_for_restore(path: &Path, genesis: &Genesis) -> Result<GenesisFile, 
 /// Compares the genesis file of a folder, if there is one, with `genesis`.
 fn check_file(path: &Path, genesis: &Genesis) -> Result<GenesisFile, HomeError> {
     let Some(found) = Home::genesis_file(path)? else { return Ok(GenesisFile::Missing) };
-    // The state root of a large genesis takes long, and is not needed then.
+    // If both are equal, the state roots are not needed, which take long to compute for a large genesis.
     if found == *genesis {
         return Ok(GenesisFile::Same);
     }
@@ -109,7 +109,7 @@ fn check_file(path: &Path, genesis: &Genesis) -> Result<GenesisFile, HomeError> 
 #[derive(Debug)]
 struct Remains {
     name: &'static str,
-    /// What it holds; empty for a mere sign that a chain was there, which `init` ignores.
+    /// A description of its content. Empty if it only indicates that there was a chain, which `init` ignores.
     holds: String,
 }
 
@@ -119,7 +119,8 @@ impl Remains {
     }
 }
 
-/// Data of a missing chain: an index with more than the genesis block, and a journal with transactions.
+/// Returns the data of a missing chain: an index with more than the genesis block, and a journal with
+/// transactions.
 fn remains(path: &Path, config: &Config) -> Result<Vec<Remains>, HomeError> {
     let mut found = Vec::from_iter(journal(path)?);
     found.extend(dangling(path, CHAIN_FOLDER));
@@ -127,14 +128,15 @@ fn remains(path: &Path, config: &Config) -> Result<Vec<Remains>, HomeError> {
     Ok(found)
 }
 
-/// A link to a folder that is not there: its disk may not be mounted.
+/// Returns a link whose target is missing: its disk may not be mounted.
 fn dangling(path: &Path, name: &'static str) -> Option<Remains> {
     let folder = path.join(name);
     let is_dangling = is_present(&folder) && std::fs::metadata(&folder).is_err();
     is_dangling.then(|| Remains { name, holds: "a link whose target is missing".to_owned() })
 }
 
-/// An index is made again from any genesis, so one that has only block 0 is nothing to keep.
+/// Returns the index if it holds more than block 0. Otherwise nothing is lost, because any genesis can rebuild
+/// it.
 fn index(path: &Path, config: &Config) -> Option<Remains> {
     if let Some(dangling) = dangling(path, INDEX_FOLDER) {
         return Some(dangling);

@@ -11,7 +11,7 @@ use feehistory::FeeRow;
 use modules::gov;
 use storage::{ChainDb, ChainReader};
 
-/// The genesis that the chain was made of is that of its first block.
+/// Checks that the stored genesis results in the first block of the chain.
 pub(super) fn genesis(chain: &ChainDb) -> Result<((), String), Failure> {
     let remedy = "restore a snapshot";
     let failed = |error: &dyn std::fmt::Display| Failure::new(error, remedy);
@@ -28,7 +28,7 @@ pub(super) fn genesis(chain: &ChainDb) -> Result<((), String), Failure> {
     }
 }
 
-/// Every row of every block matches its checksums.
+/// Checks every row of every block against its checksums.
 pub(super) fn rows(chain: &ChainDb) -> Result<((), String), Failure> {
     let mut rows = 0;
     let blocks = each_block(chain, "verifying rows", |blocks, number| {
@@ -40,8 +40,8 @@ pub(super) fn rows(chain: &ChainDb) -> Result<((), String), Failure> {
     Ok(((), format!("{rows} rows of {blocks} blocks match their checksums")))
 }
 
-/// Every block decodes, follows the one before it, and has the body, the receipts and the module record that
-/// its header commits to.
+/// Checks that every block decodes, follows its parent, and has the body, the receipts and the module record
+/// that its header commits to.
 pub(super) fn blocks(chain: &ChainDb, spec: &ChainSpec) -> Result<((), String), Failure> {
     let mut parent: Option<B256> = None;
     let mut transactions = 0;
@@ -60,7 +60,7 @@ pub(super) fn blocks(chain: &ChainDb, spec: &ChainSpec) -> Result<((), String), 
     Ok(((), detail))
 }
 
-/// The governance rows of the head are what its header commits to. Those of other blocks are compared with their
+/// Checks the governance rows of the head against its header. Those of other blocks are checked against their
 /// headers when they are read.
 fn governance(chain: &ChainDb, native: &Native) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(error, "restore a snapshot");
@@ -70,7 +70,7 @@ fn governance(chain: &ChainDb, native: &Native) -> Result<(), Failure> {
     gov::store::load(&blocks, native, head).map(|_| ()).map_err(|error| failed(&error))
 }
 
-/// Checks one block; returns how many transactions it has.
+/// Checks one block. Returns the number of its transactions.
 fn block(
     blocks: &ChainReader,
     spec: &ChainSpec,
@@ -91,7 +91,7 @@ fn block(
     same("senders: count", senders.len(), block.transactions.len())?;
     let receipts = blocks.receipts(number).map_err(text)?.ok_or_else(missing)?;
     same("receipts: count", receipts.len(), block.transactions.len())?;
-    // The first block is the genesis, which is checked as such.
+    // Block 0 is covered by the check of the genesis.
     if number > 0 {
         validate_body(spec, &header, &block.body()).map_err(|error| format!("bodies: {error}"))?;
         same("receipts: root", receipts_root(&receipts).0, header.receipts_root)?;
@@ -114,8 +114,8 @@ fn same<T: PartialEq + std::fmt::Display>(what: &str, found: T, expected: T) -> 
     if found == expected { Ok(()) } else { Err(format!("{what} is {found}, expected {expected}")) }
 }
 
-/// Calls `check` for every block; returns how many there are. Goes on after a failure, so that the report
-/// shows how far the damage reaches; the remedy is that of the first one.
+/// Calls `check` for every block and returns the number of blocks. Continues after a failure, so that the report
+/// shows the extent of the damage. The remedy is that of the first failure.
 fn each_block(
     chain: &ChainDb,
     what: &'static str,

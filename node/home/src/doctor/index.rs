@@ -1,4 +1,4 @@
-//! Checks of the index environment, against the chain that it was made of.
+//! Checks of the index environment against the chain from which it was built.
 
 use super::Failure;
 use crate::{
@@ -8,14 +8,14 @@ use crate::{
 };
 use storage::{ChainDb, IndexDb, trie::verify_state_trie};
 
-/// Every page, filter and directory of the sorted runs.
+/// Checks every page, filter and directory of the sorted runs.
 pub(super) fn runs(index: &IndexDb) -> Result<((), String), Failure> {
     let verified = index.reader().and_then(|reader| reader.verify_runs());
     let (pages, entries) = verified.map_err(Failure::of_index)?;
     Ok(((), format!("{pages} pages with {entries} entries match their checksums")))
 }
 
-/// Every block and every transaction is found by its hash.
+/// Checks that every block and every transaction is found by its hash.
 pub(super) fn lookups(chain: &ChainDb, index: &IndexDb) -> Result<((), String), Failure> {
     let reader = index.reader().map_err(Failure::of_index)?;
     let blocks = chain.reader().map_err(|error| Failure::of_block(0, error))?;
@@ -52,7 +52,8 @@ pub(super) fn lookups(chain: &ChainDb, index: &IndexDb) -> Result<((), String), 
     Ok(((), format!("{count} blocks and {transactions} transactions are found by their hashes")))
 }
 
-/// The flat accounts and slots have the state root of their block, and every code its hash.
+/// Checks that the flat accounts and slots result in the state root of their block, and that every code has its
+/// hash.
 pub(super) fn state(chain: &ChainDb, index: &IndexDb) -> Result<((), String), Failure> {
     let reader = index.reader().map_err(Failure::of_index)?;
     let blocks = chain.reader().map_err(|error| Failure::of_block(0, error))?;
@@ -69,7 +70,7 @@ pub(super) fn state(chain: &ChainDb, index: &IndexDb) -> Result<((), String), Fa
     Ok(((), format!("{accounts} accounts have the state root of block {number}")))
 }
 
-/// The records of the state trie have the state root of their block.
+/// Checks that the records of the state trie result in the state root of their block.
 pub(super) fn trie(chain: &ChainDb, index: &IndexDb) -> Result<((), String), Failure> {
     let reader = index.reader().map_err(Failure::of_index)?;
     let blocks = chain.reader().map_err(|error| Failure::of_block(0, error))?;

@@ -1,7 +1,7 @@
-//! Checks a home folder whose node is stopped: what `evmd doctor` runs.
+//! Checks a home folder whose node is stopped, for `evmd doctor`.
 //!
-//! Each check has a name, a result and, if it failed, a remedy. Checks only read. A later check that
-//! depends on one that failed is skipped, so that one fault is reported once.
+//! Each check has a name, an outcome and, if it failed, a remedy. Checks only read. A check that depends on a
+//! failed one is skipped, so that one fault is reported once.
 
 mod chain;
 mod index;
@@ -15,18 +15,18 @@ use serde::Serialize;
 use std::{fmt::Display, path::Path};
 use storage::{ChainDb, HomeLock, IndexDb};
 
-/// Failures that one check reports: enough to see a pattern, and few enough to be read.
+/// Maximum number of failures that one check reports: enough to see a pattern, and few enough to read.
 const MAX_FAILURES: usize = 10;
 
-/// How a check ended.
+/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Nothing is wrong.
+    /// No fault was found.
     Passed,
-    /// Something is wrong.
+    /// A fault was found.
     Failed,
-    /// It was not run, because an earlier one failed.
+    /// The check was not run, because an earlier one failed.
     Skipped,
 }
 
@@ -35,11 +35,11 @@ pub enum Outcome {
 pub struct Check {
     /// The name of the check.
     pub name: &'static str,
-    /// The result.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What was checked, or what is wrong.
+    /// A description of what was checked, or of the fault.
     pub detail: String,
-    /// What to do about a failure.
+    /// How to repair a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -63,12 +63,12 @@ impl Failure {
         Self { detail: detail.to_string(), remedy: remedy.into() }
     }
 
-    /// Something in the index is wrong.
+    /// Creates the failure of a fault in the index.
     fn of_index(detail: impl Display) -> Self {
         Self::new(detail, "`evmd reindex` builds the index again from the chain")
     }
 
-    /// Something in the chain is wrong that belongs to a block.
+    /// Creates the failure of a fault in a block of the chain.
     fn of_block(number: u64, detail: impl Display) -> Self {
         let remedy = match number.checked_sub(1) {
             Some(keep) => format!(
@@ -82,12 +82,12 @@ impl Failure {
 }
 
 impl Report {
-    /// Checks that failed.
+    /// Returns the number of failed checks.
     pub fn failed(&self) -> usize {
         self.checks.iter().filter(|check| check.outcome == Outcome::Failed).count()
     }
 
-    /// Records how a check ended; returns what it found, unless it failed.
+    /// Records the outcome of a check. Returns its value unless it failed.
     fn add<T>(&mut self, name: &'static str, result: Result<(T, String), Failure>) -> Option<T> {
         let (found, outcome, detail, remedy) = match result {
             Ok((found, detail)) => (Some(found), Outcome::Passed, detail, None),
@@ -103,15 +103,16 @@ impl Report {
     }
 }
 
-/// Names of the checks that read everything.
+/// Names of the checks that read all data.
 const VERIFY_CHAIN: [&str; 3] = ["chain.genesis", "chain.rows", "chain.blocks"];
 const VERIFY_INDEX: [&str; 4] = ["index.runs", "index.lookups", "index.state", "index.trie"];
 
-/// Checks a home folder or a snapshot. `verify` reads every row; otherwise only what an opening reads.
+/// Checks a home folder or a snapshot. With `verify`, every row is read; otherwise only what opening a home
+/// reads.
 ///
 /// # Errors
-/// If the folder holds no chain, its settings are invalid, or a node is running on it. What is wrong with
-/// its data is part of the report.
+/// If the folder holds no chain, if its settings are invalid, or if a node is running on it. Faults in the data
+/// are part of the report.
 pub fn run(home: &Path, verify: bool) -> Result<Report, HomeError> {
     Home::require_chain(home)?;
     let _lock = HomeLock::acquire(home)?;

@@ -12,7 +12,7 @@ enum File {
     Missing,
     Valid,
     InvalidJson,
-    /// A folder has its name.
+    /// A folder in the place of the file.
     Unreadable,
     /// A link whose target is missing.
     Dangling,
@@ -107,7 +107,7 @@ fn default_genesis() -> Genesis {
     Genesis::native_dev(1_800_000_000)
 }
 
-/// An index that knows blocks 0 to `newest`.
+/// Creates an index with blocks 0 to `newest`.
 fn index_of(home: &Path, newest: u64) {
     let options = IndexOptions { map_bytes: Config::default().storage.index_map_bytes };
     let index = IndexDb::open(home.join(INDEX_FOLDER), options).unwrap();
@@ -130,7 +130,7 @@ fn newest(home: &Path) -> Option<u64> {
     folder.exists().then(|| newest_indexed(&folder, map_bytes).unwrap()).flatten()
 }
 
-/// Contents of the files that a refused command must leave as they are.
+/// Returns the contents of the files that a refused command must not change.
 fn files(home: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let entries = fs::read_dir(home).unwrap().map(|entry| entry.unwrap().path());
     let entries = entries.filter(|path| !path.ends_with("LOCK") && !path.ends_with("evmd.lock"));
@@ -147,7 +147,7 @@ fn init(path: &Path) -> Result<Home, HomeError> {
     Home::init(path, &genesis)
 }
 
-/// Runs `command` in every folder; `refuses` says whether it must.
+/// Runs `command` in every kind of folder; `refuses` states whether it must fail.
 fn check_all(command: fn(&Path) -> Result<Home, HomeError>, refuses: fn(Folder) -> bool) {
     for folder in Folder::all() {
         let home = tempfile::tempdir().unwrap();
@@ -224,7 +224,7 @@ fn init_refuses_a_genesis_other_than_that_of_the_file() {
     let error = Home::init(folder.path(), &default_genesis()).unwrap_err();
     assert!(matches!(error, HomeError::GenesisFileInTheWay { .. }), "{error}");
     assert!(error.to_string().contains("remove the file"), "{error}");
-    // The same block 0 under other rules is another chain, too.
+    // A genesis with the same block 0 but other rules belongs to another chain.
     let mut same: serde_json::Value = serde_json::from_str(&text).unwrap();
     same["config"]["osakaTime"] = 7.into();
     let other_rules = Genesis::from_json(&same.to_string()).unwrap();
@@ -243,7 +243,7 @@ fn an_invalid_config_file_stops_everything_and_stays() {
         assert!(matches!(command(folder.path()), Err(HomeError::Config(_))));
         assert!(!Home::exists(folder.path()));
     }
-    // A link whose target is missing is not the same as no file.
+    // A link whose target is missing is treated differently from a missing file.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
     std::os::unix::fs::symlink("/nonexistent/config.toml", &file).unwrap();
