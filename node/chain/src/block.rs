@@ -10,7 +10,7 @@ use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::{BufMut, Decodable, Encodable, Header as RlpHeader};
 use std::ops::Range;
 
-/// Why bytes are not a block.
+/// The error of bytes that are not a block.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("block is not valid RLP at {part}: {reason}")]
 pub struct BlockDecodeError {
@@ -27,18 +27,18 @@ pub struct Block {
     pub header: Header,
     /// Keccak-256 of the header's RLP.
     pub hash: B256,
-    /// EIP-2718 bytes of each transaction; slices of the block's bytes where it was decoded.
+    /// EIP-2718 bytes of each transaction. After decoding, they are slices of the block's bytes.
     pub transactions: Vec<Bytes>,
     /// Headers of the ommers; empty since the merge.
     pub ommers: Vec<Header>,
-    /// Withdrawals, when the block has the field (since Shanghai).
+    /// Withdrawals, if the block has the field (since Shanghai).
     pub withdrawals: Option<Withdrawals>,
     /// Size of the block in RLP, in bytes (limited by EIP-7934).
     pub rlp_bytes: usize,
 }
 
 impl Block {
-    /// Decodes exactly one block; bytes after it are an error. Copies no transaction.
+    /// Decodes exactly one block; trailing bytes are an error. Copies no transaction.
     ///
     /// # Errors
     /// The part that is malformed or not canonical.
@@ -86,19 +86,19 @@ impl Block {
         Ok(())
     }
 
-    /// The transaction at `index` of a stored body, if there is one. Copies nothing, and reads only the bytes
-    /// up to its end.
+    /// Returns the transaction at `index` of a stored body, if there is one. Copies nothing, and reads only the
+    /// bytes up to its end.
     ///
     /// # Errors
-    /// When the transactions before it are malformed.
+    /// If the transactions before it are malformed.
     pub fn transaction_at(body: &Bytes, index: usize) -> Result<Option<Bytes>, BlockDecodeError> {
         Ok(Self::transaction_place(body, index)?.map(|place| body.slice(place)))
     }
 
-    /// Where [`Self::transaction_at`] finds its transaction.
+    /// Returns the byte range of the transaction that [`Self::transaction_at`] returns.
     ///
     /// # Errors
-    /// When the transactions before it are malformed.
+    /// If the transactions before it are malformed.
     pub fn transaction_place(
         body: &[u8],
         index: usize,
@@ -110,16 +110,17 @@ impl Block {
         }))
     }
 
-    /// The EIP-2718 bytes of the transactions of a stored body, in order. Copies and decodes none of them.
+    /// Returns the EIP-2718 bytes of the transactions of a stored body, in order. Copies and decodes none of
+    /// them.
     ///
     /// # Errors
-    /// When the body does not begin with a list; later errors are items.
+    /// If the body does not begin with a list. Later errors are returned as items.
     pub fn raw_transactions(body: &[u8]) -> Result<RawTransactions<'_>, BlockDecodeError> {
         let items = list(&mut &*body).map_err(malformed_transactions)?;
         Ok(RawTransactions { items })
     }
 
-    /// The ommers of a stored body. Skips the transactions without looking at them.
+    /// Returns the ommers of a stored body. Skips the transactions without decoding them.
     ///
     /// # Errors
     /// The part that is malformed or not canonical.
@@ -130,7 +131,7 @@ impl Block {
             .map_err(|reason| BlockDecodeError { part: "ommers", reason })
     }
 
-    /// The parts that the header commits to.
+    /// Returns the parts that the header commits to.
     pub fn body(&self) -> Body<'_> {
         Body {
             transactions: &self.transactions,
@@ -140,7 +141,7 @@ impl Block {
         }
     }
 
-    /// The RLP of what follows the header in a block: transactions, ommers, withdrawals.
+    /// Encodes the part of a block after the header: transactions, ommers, withdrawals.
     pub fn encode_body(&self) -> Bytes {
         let payload_length = self.transactions.iter().map(tx_length).sum();
         let head = RlpHeader { list: true, payload_length };
@@ -184,7 +185,7 @@ const fn malformed_transactions(reason: alloy_rlp::Error) -> BlockDecodeError {
     BlockDecodeError { part: "transactions", reason }
 }
 
-/// Joins a stored header and body into a whole block.
+/// Joins a stored header and body into the RLP of a block.
 pub fn join(header: &[u8], body: &[u8]) -> Vec<u8> {
     let payload_length = header.len() + body.len();
     let mut out = Vec::with_capacity(payload_length + 9);
@@ -200,21 +201,21 @@ fn list<'a>(rest: &mut &'a [u8]) -> alloy_rlp::Result<&'a [u8]> {
     if !head.list {
         return Err(alloy_rlp::Error::UnexpectedString);
     }
-    // `decode` has checked that the payload is there.
+    // `decode` has checked that the payload is complete.
     let (payload, after) = rest.split_at(head.payload_length);
     *rest = after;
     Ok(payload)
 }
 
-/// The bytes of the next transaction: legacy ones stand in the list as they are, typed ones as byte
-/// strings.
+/// Returns the bytes of the next transaction. A legacy transaction is an item of the list itself; a typed one is
+/// wrapped in a byte string.
 fn next_transaction<'a>(items: &mut &'a [u8]) -> alloy_rlp::Result<&'a [u8]> {
     let start = *items;
     let head = RlpHeader::decode(items)?;
     let (payload, after) = items.split_at(head.payload_length);
     *items = after;
     let raw = if head.list { &start[..start.len() - after.len()] } else { payload };
-    // A list inside a byte string is no typed transaction.
+    // A byte string that contains a list is not a typed transaction.
     if !head.list && raw.first().is_none_or(|kind| *kind > 0x7f) {
         return Err(alloy_rlp::Error::Custom("transaction type out of range"));
     }

@@ -7,8 +7,8 @@ use storage::trie::ordered_root;
 
 use super::{ChainSpec, Fork, HeaderError, Violation};
 
-/// Greatest RLP size of a block since Osaka, in bytes (EIP-7934): 10 MiB less a 2 MiB margin for
-/// the consensus layer.
+/// Maximum RLP size of a block since Osaka, in bytes (EIP-7934): 10 MiB less a margin of 2 MiB for the consensus
+/// layer.
 pub const MAX_BLOCK_BYTES: usize = 8 * 1024 * 1024;
 
 /// The parts of a block that its header commits to.
@@ -27,7 +27,7 @@ pub struct Body<'a> {
 /// Checks that `header` commits to `body`.
 ///
 /// # Errors
-/// The first root or size that differs, with block number, expected and found.
+/// The first root or size that differs, with the block number, the expected value and the found value.
 pub fn validate_body(
     spec: &ChainSpec,
     header: &Header,

@@ -1,14 +1,13 @@
-//! What a native chain commits to in addition to its accounts: the whole `config` of its genesis, in one
-//! canonical text.
+//! The commitment of a native chain to the whole `config` of its genesis, in canonical form.
 //!
-//! The state root of block 0 covers `alloc`, and the header covers the other fields of the file.
-//! Chain id, forks and the native section are in no header, so the first block of every rules
-//! version from 1 on holds the Keccak-256 of this text in its module row. The text is JSON with
-//! ascending keys, without white space, of the values after defaults have been filled in: two files
-//! that mean the same chain have the same text. `docs/storage-format.md` lists its fields.
+//! The state root of block 0 covers `alloc`, and the header covers the other fields of the file. Chain id, forks
+//! and the native section are not part of any header, so the first block of every rules version from 1 on holds
+//! the Keccak-256 of this text in its module row. The text is JSON with ascending keys, without white space, of
+//! the values after defaults have been filled in: two files that describe the same chain have the same text.
+//! `docs/storage-format.md` lists its fields.
 //!
-//! A field that is added later must be left out of the text while it is absent from the genesis, or
-//! the hashes of existing chains change; the tests pin two of them.
+//! A field that is added later must be omitted from the text while it is absent from the genesis, because the
+//! hashes of existing chains must not change. The tests pin two of them.
 
 use alloy_genesis::ChainConfig;
 use alloy_primitives::{Address, B256, keccak256};
@@ -35,7 +34,7 @@ pub(super) fn commitment(
     keccak256(canonical_text(&value))
 }
 
-/// Every field of geth's configuration that decides rules, if it is set.
+/// Returns every field of geth's configuration that determines rules, if it is set.
 fn fork_heights_and_times(config: &ChainConfig) -> Value {
     let numbers = [
         ("homesteadBlock", config.homestead_block),
@@ -74,7 +73,7 @@ fn fork_heights_and_times(config: &ChainConfig) -> Value {
     fields.into()
 }
 
-/// The blob limits from each time on.
+/// Returns the blob limits of each period.
 fn blobs(forks: &ForkSchedule) -> Value {
     let entry = |(from, params): &(u64, alloy_eips::eip7840::BlobParams)| {
         json!({
@@ -90,9 +89,9 @@ fn blobs(forks: &ForkSchedule) -> Value {
     forks.blobs().iter().map(entry).collect()
 }
 
-/// The native section, each value as it takes effect.
+/// Returns the native section with the effective values.
 fn section(native: &Native) -> Value {
-    // A new field must be named here, and decided on.
+    // A new field must be listed here, so that each is either included or left out on purpose.
     let Native { bech32_prefix, max_gas, gas_limit, evm, market, gov, rules, config_hash: _ } =
         native;
     let market_genesis =
@@ -146,7 +145,7 @@ fn governance(gov: &GovParams) -> Value {
         "burn_vote_veto": burn_vote_veto,
         "validators": validators.iter().map(validator).collect::<Vec<_>>(),
     });
-    // Added after the first chains: left out while they are as if they were not there.
+    // These fields were added after the first chains had been created, so default values are omitted.
     let ratios = [
         ("min_initial_deposit_ratio", min_initial_deposit_ratio),
         ("min_deposit_ratio", min_deposit_ratio),
@@ -161,7 +160,7 @@ fn governance(gov: &GovParams) -> Value {
     fields
 }
 
-/// JSON with the keys of every object in ascending order of their bytes, and no white space. Numbers
+/// Writes JSON with the keys of every object in ascending order of their bytes, and without white space. Numbers
 /// are integers, so each has one form.
 fn canonical_text(value: &Value) -> String {
     let mut text = String::new();
@@ -182,7 +181,7 @@ fn write_canonical(value: &Value, text: &mut String) {
             text.push(']');
         }
         Value::Object(fields) => {
-            // The map's own order depends on a feature that any dependency may turn on.
+            // The order of the map itself depends on a feature that any dependency may enable.
             let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
             fields.sort_unstable_by_key(|(key, _)| key.as_bytes());
             text.push('{');
@@ -208,7 +207,7 @@ mod tests {
 
     const TIMESTAMP: u64 = 1_700_000_000;
 
-    /// The development genesis with a change to its JSON.
+    /// Returns the development genesis after a change of its JSON.
     fn genesis(change: impl FnOnce(&mut Value)) -> Result<Genesis, GenesisError> {
         let mut file: Value =
             serde_json::from_str(&Genesis::native_dev(TIMESTAMP).to_json()).unwrap();
@@ -220,7 +219,8 @@ mod tests {
         genesis(change).unwrap().header().hash_slow()
     }
 
-    /// A chain of six decimals, without accounts, that states what it must.
+    /// Changes a genesis into a chain with six decimals and without accounts, with the fields that this
+    /// requires.
     fn six_decimals(file: &mut Value) {
         file["config"]["chainId"] = 777.into();
         file["gasLimit"] = "0x1312d00".into();
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn genesis_without_rules_has_the_block_hash_it_always_had() {
-        // As the last program without rules versions computed them.
+        // Computed with the last program without rules versions.
         let dev = b256!("21981cb0110434eea2494a325252103d6a83b87b50a966c1aeb7494279882a52");
         let without_rules = |file: &mut Value| {
             file["config"]["evmd"].as_object_mut().unwrap().remove("rules").unwrap();
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!([hash(|_| ()), six], pinned);
     }
 
-    /// Every field of the native section, and of the rest of `config`, with another value.
+    /// Returns every field of the native section, and of the rest of `config`, with a different value.
     fn changed_fields() -> Vec<(&'static str, Value)> {
         let listed = json!(["0x00000000000000000000000000000000000000aa"]);
         vec![
@@ -343,7 +343,7 @@ mod tests {
         ]
     }
 
-    /// Sets the value at a path, whose last step may be new.
+    /// Sets the value at a path. The last key of the path may be new.
     fn set(file: &mut Value, path: &str, value: Value) {
         let (parent, name) = path.rsplit_once('/').unwrap();
         let parent = file.pointer_mut(parent).unwrap_or_else(|| panic!("{path} has no parent"));
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn version_1_block_0_commits_to_every_field_of_the_configuration() {
-        // The header covers some fields by itself: the commitment must cover each of them as well.
+        // The header covers some fields itself. The commitment must cover them as well.
         let hashes = |genesis: Genesis| {
             [genesis.header().hash_slow(), genesis.spec.native().unwrap().config_hash]
         };
@@ -373,7 +373,7 @@ mod tests {
         let mut leaves = Vec::new();
         collect_leaves(&file["config"]["evmd"], "/config/evmd".to_owned(), &mut leaves);
         let tried: Vec<&str> = changed_fields().into_iter().map(|(path, _)| path).collect();
-        // Lists of what this node does not offer must be empty; a schedule is tried by itself.
+        // Lists of unsupported features must be empty; a separate test covers the schedule.
         let fixed = ["/config/evmd/evm/params/extra_eips", "/config/evmd/evm/params/evm_channels"];
         for leaf in leaves {
             let known = fixed.contains(&leaf.as_str()) || leaf.starts_with("/config/evmd/rules");

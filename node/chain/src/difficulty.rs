@@ -1,25 +1,25 @@
 //! The proof-of-work difficulty of every era, as Ethereum's `ethash` engine computes it.
 //!
-//! Only the number in the header is checked. Seals (mix hash and nonce) are not: the node imports
-//! given chains and mines none.
+//! Only the difficulty in the header is checked. Seals (mix hash and nonce) are not checked: the node imports
+//! existing chains and does not mine.
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{I256, U256};
 
 use super::{ChainSpec, Fork};
 
-/// Least difficulty of a mined block.
+/// Minimum difficulty of a mined block.
 const MIN_DIFFICULTY: U256 = U256::from_limbs([131_072, 0, 0, 0]);
-/// A block's difficulty moves by multiples of parent / 2048.
+/// The difficulty of a block changes in multiples of parent / 2048.
 const BOUND_DIVISOR: U256 = U256::from_limbs([2048, 0, 0, 0]);
-/// Blocks between two doublings of the difficulty bomb.
+/// Number of blocks between two doublings of the difficulty bomb.
 const BOMB_PERIOD_BLOCKS: u64 = 100_000;
-/// Frontier raises the difficulty when a block came sooner than this, in seconds.
+/// Frontier raises the difficulty if the time since the parent, in seconds, is below this.
 const FRONTIER_DURATION_LIMIT: u64 = 13;
 /// Largest downward step since Homestead, in units of parent / 2048.
 const MAX_STEPS_DOWN: i64 = -99;
 
-/// The difficulty a block at `timestamp` on `parent` must have.
+/// Returns the required difficulty of a block at `timestamp` on `parent`.
 pub(super) fn expected_difficulty(spec: &ChainSpec, parent: &Header, timestamp: u64) -> U256 {
     let number = parent.number + 1;
     match spec.bomb_delay(number) {
@@ -29,7 +29,7 @@ pub(super) fn expected_difficulty(spec: &ChainSpec, parent: &Header, timestamp: 
     }
 }
 
-/// EIP-100 with the bomb `delay` blocks late (EIP-649, 1234, 2384, 3554, 4345, 5133).
+/// EIP-100 with the bomb delayed by `delay` blocks (EIP-649, 1234, 2384, 3554, 4345, 5133).
 fn byzantium(parent: &Header, timestamp: u64, delay: u64) -> U256 {
     let base = if parent.ommers_hash == EMPTY_OMMER_ROOT_HASH { 1 } else { 2 };
     let steps = steps(base, timestamp.saturating_sub(parent.timestamp) / 9);
@@ -68,7 +68,7 @@ fn adjusted(parent: &Header, steps: i64) -> U256 {
 fn bomb(number: u64) -> U256 {
     match number / BOMB_PERIOD_BLOCKS {
         0 | 1 => U256::ZERO,
-        // A shift past the top gives zero, and no chain lives to period 258.
+        // A larger shift results in zero. No chain reaches period 258.
         period => U256::from(1) << (period - 2).min(256),
     }
 }

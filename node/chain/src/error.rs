@@ -1,4 +1,4 @@
-//! Why a genesis file or a header is refused.
+//! Errors of genesis files, headers and bodies.
 
 use alloy_primitives::{B256, U256};
 
@@ -40,36 +40,36 @@ pub struct HeaderError {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// A number that must have one value has another.
+    /// A number differs from the required value.
     #[error("{field} is {found}, expected {expected}")]
     Number {
         /// Header field, by its JSON name.
         field: &'static str,
-        /// What the rules give.
+        /// The value that the rules require.
         expected: U256,
-        /// What the header says.
+        /// The value in the header.
         found: U256,
     },
-    /// A hash or root that must have one value has another.
+    /// A hash or root differs from the required value.
     #[error("{field} is {found}, expected {expected}")]
     Hash {
         /// Header field, by its JSON name.
         field: &'static str,
-        /// What the rules, the parent or the execution give.
+        /// The value from the rules, the parent or the execution.
         expected: B256,
-        /// What the header says.
+        /// The value in the header.
         found: B256,
     },
-    /// A number lies outside its bounds.
+    /// A number is outside its bounds.
     #[error("{field} is {found}, allowed {min} to {max}")]
     Range {
         /// Header field, by its JSON name.
         field: &'static str,
-        /// Least allowed value.
+        /// Minimum.
         min: u64,
-        /// Greatest allowed value.
+        /// Maximum.
         max: u64,
-        /// What the header says.
+        /// The value in the header.
         found: u64,
     },
     /// A field of a later fork is present, or one of this fork is missing.
@@ -77,7 +77,7 @@ pub enum Violation {
     Presence {
         /// Header or body field, by its JSON name.
         field: &'static str,
-        /// Whether the fork has the field.
+        /// Whether the fork requires the field.
         expected: bool,
         /// Whether the block has it.
         found: bool,
@@ -90,7 +90,7 @@ pub enum Violation {
     Ommer {
         /// Position in the list.
         index: usize,
-        /// Which rule.
+        /// The violated rule.
         reason: &'static str,
     },
 }
@@ -100,22 +100,22 @@ const fn presence(present: bool) -> &'static str {
 }
 
 impl Violation {
-    /// Nothing when `expected == found`.
+    /// Returns an error unless `expected == found`.
     pub fn number(field: &'static str, expected: u64, found: u64) -> Result<(), Self> {
         Self::wide_number(field, U256::from(expected), U256::from(found))
     }
 
-    /// Nothing when `expected == found`.
+    /// Returns an error unless `expected == found`.
     pub fn wide_number(field: &'static str, expected: U256, found: U256) -> Result<(), Self> {
         if expected == found { Ok(()) } else { Err(Self::Number { field, expected, found }) }
     }
 
-    /// Nothing when `expected == found`.
+    /// Returns an error unless `expected == found`.
     pub fn hash(field: &'static str, expected: B256, found: B256) -> Result<(), Self> {
         if expected == found { Ok(()) } else { Err(Self::Hash { field, expected, found }) }
     }
 
-    /// Nothing when `min <= found <= max`.
+    /// Returns an error unless `min <= found <= max`.
     pub const fn range(field: &'static str, min: u64, max: u64, found: u64) -> Result<(), Self> {
         if min <= found && found <= max {
             Ok(())
@@ -124,12 +124,12 @@ impl Violation {
         }
     }
 
-    /// Nothing when `expected == found`.
+    /// Returns an error unless `expected == found`.
     pub const fn present(field: &'static str, expected: bool, found: bool) -> Result<(), Self> {
         if expected == found { Ok(()) } else { Err(Self::Presence { field, expected, found }) }
     }
 
-    /// The JSON name of the field at fault.
+    /// The JSON name of the invalid field.
     pub const fn field(&self) -> &'static str {
         match self {
             Self::Number { field, .. }

@@ -1,7 +1,7 @@
 //! Parameters of the EVM on a native chain: permissions, and accepted transactions.
 //!
-//! The JSON is that of the reference's `evm` module. What this node does not support is refused and not
-//! ignored.
+//! The JSON has the form of cosmos/evm's `evm` module. Parameters that this node does not support are rejected,
+//! not ignored.
 
 mod extras;
 
@@ -43,37 +43,37 @@ impl Default for EvmParams {
     }
 }
 
-/// Why bytes are no parameters of the EVM, or some that this node does not offer.
+/// Why parameters of the EVM are rejected: they do not decode, or this node does not support them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvmParamsError {
-    /// Not the message.
+    /// The bytes are not the protobuf message.
     #[error("EVM parameters: {0}")]
     Decode(#[from] prost::DecodeError),
-    /// A list of something this node does not have.
+    /// A list of a feature that this node does not have is not empty.
     #[error("EVM parameters: {0} must be empty: not supported")]
     NotOffered(&'static str),
-    /// A number that stands for no access type.
+    /// A number is not an access type.
     #[error("EVM parameters: unknown access type {0}")]
     AccessType(i32),
-    /// A list of precompiled contracts that is none.
+    /// A list of precompiled contracts is invalid.
     #[error("EVM parameters: {0}")]
     Precompiles(#[from] ExtraPrecompilesError),
-    /// Not an address in hex.
+    /// An address is not in hex.
     #[error("EVM parameters: invalid whitelist address: {0}")]
     Address(String),
 }
 
 impl EvmParams {
-    /// Denomination of gas and value unless genesis says otherwise.
+    /// Denomination of gas and value if genesis does not state one.
     pub const DEFAULT_DENOM: &'static str = "atest";
 
-    /// As protobuf: what is stored, and what goes over the gRPC wire.
+    /// Encodes the parameters as protobuf, for storage and for gRPC.
     pub fn to_proto(&self) -> Vec<u8> {
         proto::Params::from(self).encode_to_vec()
     }
 
-    /// Reads [`Self::to_proto`].
+    /// Decodes the result of [`Self::to_proto`].
     ///
     /// # Errors
     /// [`EvmParamsError`].
@@ -140,7 +140,7 @@ impl TryFrom<proto::AccessControlType> for AccessRule {
     }
 }
 
-/// A list of something that this node does not support.
+/// Accepts only the empty list, for features that this node does not support.
 fn none_of_these<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -154,14 +154,14 @@ where
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessControl {
-    /// Creations.
+    /// Permission to create contracts.
     pub create: AccessRule,
-    /// Calls, plain transfers among them.
+    /// Permission for calls, including plain transfers.
     pub call: AccessRule,
 }
 
 impl AccessControl {
-    /// Access is not restricted.
+    /// Returns whether access is unrestricted.
     pub fn is_open(&self) -> bool {
         [&self.create, &self.call].iter().all(|rule| {
             rule.access_type == AccessType::Permissionless && rule.access_control_list.is_empty()
@@ -173,15 +173,15 @@ impl AccessControl {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessRule {
-    /// The meaning of the list.
+    /// How the list is interpreted.
     pub access_type: AccessType,
-    /// Addresses blocked, or the only ones allowed.
+    /// The blocked addresses, or the only allowed ones.
     pub access_control_list: Vec<Address>,
 }
 
 impl AccessRule {
-    /// Whether `caller` has the permission in a transaction that `signer` signed. A block list applies to
-    /// both, and for an allow list either of them is enough.
+    /// Returns whether `caller` has the permission in a transaction that `signer` signed. A block list applies
+    /// to both addresses; in an allow list, one of them suffices.
     pub fn allows(&self, signer: Address, caller: Address) -> bool {
         let listed = |address| self.access_control_list.contains(&address);
         match self.access_type {
@@ -192,7 +192,7 @@ impl AccessRule {
     }
 }
 
-/// The meaning of a permission's list.
+/// How the list of a permission is interpreted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessType {
     /// All addresses except the listed ones.
@@ -204,7 +204,7 @@ pub enum AccessType {
     Permissioned,
 }
 
-/// Names in JSON; the position is the number on the protobuf wire.
+/// Names in JSON. The position is the number in protobuf.
 const ACCESS_TYPES: [(&str, AccessType); 3] = [
     ("ACCESS_TYPE_PERMISSIONLESS", AccessType::Permissionless),
     ("ACCESS_TYPE_RESTRICTED", AccessType::Restricted),
@@ -219,7 +219,7 @@ impl Serialize for AccessType {
 }
 
 impl<'de> Deserialize<'de> for AccessType {
-    /// By name, or by number.
+    /// Accepts a name or a number.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
         let by_name = |text: &str| ACCESS_TYPES.iter().find(|(name, _)| *name == text);

@@ -1,4 +1,4 @@
-//! Reads a `genesis.json` like geth. Accounts are read one at a time, because a file may contain millions of
+//! Reads a `genesis.json` as geth does. Accounts are read one at a time, because a file may contain millions of
 //! them.
 
 use std::{collections::BTreeMap, fmt};
@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 
 use super::GenesisError;
 
-/// Difficulty of a proof-of-work genesis that states none.
+/// Difficulty of a proof-of-work genesis without one.
 const DEFAULT_DIFFICULTY: u64 = 131_072;
-/// The field of the accounts.
+/// The field with the accounts.
 const ALLOC: &str = "alloc";
-/// The field of the gas that the genesis block says to have used.
+/// The field with the gas used in the genesis block.
 pub(super) const GAS_USED: &str = "gasUsed";
 
-/// What becomes of the accounts in the file.
+/// Whether the accounts of a file are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accounts {
-    /// Read.
+    /// They are read.
     Kept,
-    /// Passed over.
+    /// They are skipped.
     Skipped,
 }
 
@@ -30,11 +30,11 @@ pub(super) enum Accounts {
 #[derive(Debug, PartialEq)]
 pub(super) struct ParsedFile {
     pub(super) file: GenesisFile,
-    /// A field of geth's that the library's type does not have.
+    /// A field of geth's genesis that the library's type lacks.
     pub(super) gas_used: u64,
 }
 
-/// Reads the file, naming the field at fault.
+/// Reads the file. An error names the invalid field.
 pub(super) fn parse(text: &str, accounts: Accounts) -> Result<ParsedFile, GenesisError> {
     let not_json = |error: serde_json::Error| GenesisError::Json(error.to_string());
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str, accounts: Accounts) -> Result<ParsedFile, Genesi
     Ok(ParsedFile { file: GenesisFile { alloc, ..file }, gas_used })
 }
 
-/// A number, or a string with a hexadecimal or decimal number, as geth reads it.
+/// Reads a number, or a string with a hexadecimal or decimal number, as geth does.
 fn gas_used(value: Value) -> Result<u64, GenesisError> {
     let number = match &value {
         Value::Null => Some(0),
@@ -83,14 +83,14 @@ fn gas_used(value: Value) -> Result<u64, GenesisError> {
     })
 }
 
-/// The file's fields but for the accounts.
+/// The fields of the file, with the accounts separate.
 struct Parts {
     fields: Map<String, Value>,
-    /// None if the file has no such field.
+    /// `None` if the file has no such field.
     alloc: Option<Alloc>,
 }
 
-/// The accounts, up to the first that is malformed.
+/// The accounts before the first malformed one.
 #[derive(Default)]
 struct Alloc {
     accounts: BTreeMap<Address, GenesisAccount>,
@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for AllocSeed {
     }
 }
 
-/// One entry of the accounts. geth ignores what it does not know in an account; the library refuses it.
+/// Reads one account. Unlike the library, it ignores unknown fields of an account, as geth does.
 fn account(key: &str, mut value: Value) -> Result<(Address, GenesisAccount), String> {
     let address = key.parse::<Address>().map_err(|error| error.to_string())?;
     if let Value::Object(account) = &mut value {
@@ -184,7 +184,7 @@ fn account(key: &str, mut value: Value) -> Result<(Address, GenesisAccount), Str
     Ok((address, account))
 }
 
-/// Pads a hex number to 32 bytes, as geth does; what is not hex is left for the parser to refuse.
+/// Pads a hex number to 32 bytes, as geth does. Other text is left unchanged, so that the parser rejects it.
 fn word(text: &str) -> String {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     format!("0x{digits:0>64}")
@@ -192,7 +192,7 @@ fn word(text: &str) -> String {
 
 const ACCOUNT_FIELDS: [&str; 5] = ["nonce", "balance", "code", "storage", "secretKey"];
 
-/// Finds the field that does not parse by reading the file one field at a time.
+/// Finds the invalid field by parsing one field at a time.
 fn culprit(fields: &Map<String, Value>, error: &str) -> GenesisError {
     let fails = |key: &str, value: Value| {
         let single = Value::Object(Map::from_iter([(key.to_owned(), value)]));

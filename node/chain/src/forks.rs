@@ -12,7 +12,7 @@ use super::GenesisError;
 /// Maximum gas limit of one transaction since Osaka (EIP-7825).
 const MAX_TX_GAS: u64 = 1 << 24;
 
-/// A set of execution rules, oldest first, so that `fork >= Fork::Berlin` reads as it means.
+/// The execution rules of a fork. Forks compare in chronological order: `fork >= Fork::Berlin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fork {
     /// The first rules.
@@ -33,11 +33,11 @@ pub enum Fork {
     Istanbul,
     /// EIP-2070.
     Berlin,
-    /// EIP-1559 and company.
+    /// EIP-1559 and others.
     London,
     /// EIP-3675, the merge.
     Paris,
-    /// EIP-4895 and company.
+    /// EIP-4895 and others.
     Shanghai,
     /// EIP-7569.
     Cancun,
@@ -48,10 +48,9 @@ pub enum Fork {
 }
 
 impl Fork {
-    /// The interpreter's name for these rules.
+    /// Returns the interpreter's identifier of these rules.
     ///
-    /// The interpreter has no Constantinople: the difference to Petersburg, EIP-1283, is made by
-    /// the caller.
+    /// The interpreter has no Constantinople. The caller implements its difference to Petersburg, EIP-1283.
     pub const fn spec_id(self) -> SpecId {
         match self {
             Self::Frontier => SpecId::FRONTIER,
@@ -71,12 +70,12 @@ impl Fork {
         }
     }
 
-    /// The maximum gas limit of one transaction (EIP-7825); `None` before Osaka.
+    /// Returns the maximum gas limit of one transaction (EIP-7825); `None` before Osaka.
     pub fn max_tx_gas(self) -> Option<u64> {
         (self >= Self::Osaka).then_some(MAX_TX_GAS)
     }
 
-    /// The maximum bytes of init code (EIP-3860); `None` before Shanghai.
+    /// Returns the maximum size of init code in bytes (EIP-3860); `None` before Shanghai.
     pub fn max_init_code_bytes(self) -> Option<usize> {
         (self >= Self::Shanghai).then_some(MAX_INITCODE_SIZE)
     }
@@ -94,11 +93,11 @@ pub struct ForkSchedule {
 }
 
 impl ForkSchedule {
-    /// Reads the schedule out of a geth chain configuration.
+    /// Reads the schedule from a geth chain configuration.
     ///
     /// # Errors
-    /// Names the field when a later fork is set without, or earlier than, the one before it, or
-    /// when a blob schedule entry is missing or impossible.
+    /// Names the field if a fork is set without the previous one or earlier than it, or if an entry of the blob
+    /// schedule is missing or impossible.
     pub fn new(config: &ChainConfig) -> Result<Self, GenesisError> {
         let heights = ascending(&[
             ("homesteadBlock", Fork::Homestead, config.homestead_block),
@@ -106,7 +105,7 @@ impl ForkSchedule {
             ("eip158Block", Fork::SpuriousDragon, config.eip158_block),
             ("byzantiumBlock", Fork::Byzantium, config.byzantium_block),
             ("constantinopleBlock", Fork::Constantinople, config.constantinople_block),
-            // geth: an absent Petersburg comes with Constantinople.
+            // As in geth, Petersburg starts with Constantinople if it is not set.
             (
                 "petersburgBlock",
                 Fork::Petersburg,
@@ -131,7 +130,7 @@ impl ForkSchedule {
         Ok(Self { heights, times, blobs: blob_schedule(config)? })
     }
 
-    /// The rules of block `number` at `timestamp`; `merged` says that it has no proof of work.
+    /// Returns the rules of block `number` at `timestamp`; `merged` states that the block has no proof of work.
     pub fn at(&self, number: u64, timestamp: u64, merged: bool) -> Fork {
         let by_height = active(&self.heights, number).unwrap_or(Fork::Frontier);
         if by_height < Fork::London {
@@ -144,17 +143,17 @@ impl ForkSchedule {
         }
     }
 
-    /// The time at which a fork starts; `None` if it never does, or starts at a height.
+    /// Returns the time at which a fork starts; `None` if it never does, or if it starts at a height.
     pub(super) fn time(&self, fork: Fork) -> Option<u64> {
         self.times.iter().find(|(known, _)| *known == fork).map(|(_, time)| *time)
     }
 
-    /// The blob limits from each time on, in order of time.
+    /// Returns the blob limits of each period, in order of time.
     pub(super) fn blobs(&self) -> &[(u64, BlobParams)] {
         &self.blobs
     }
 
-    /// The blob limits at `timestamp`; `None` before Cancun.
+    /// Returns the blob limits at `timestamp`; `None` before Cancun.
     pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
         self.blobs.iter().rev().find(|(from, _)| *from <= timestamp).map(|(_, params)| *params)
     }
@@ -164,7 +163,7 @@ fn active(schedule: &[(Fork, u64)], at: u64) -> Option<Fork> {
     schedule.iter().rev().find(|(_, from)| *from <= at).map(|(fork, _)| *fork)
 }
 
-/// Keeps the forks that are set, refusing gaps and steps back in time.
+/// Returns the forks that are set. Gaps and descending values are errors.
 fn ascending(forks: &[(&str, Fork, Option<u64>)]) -> Result<Vec<(Fork, u64)>, GenesisError> {
     let mut kept: Vec<(Fork, u64)> = Vec::with_capacity(forks.len());
     let mut missing: Option<&str> = None;

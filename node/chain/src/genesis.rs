@@ -22,11 +22,11 @@ pub struct Genesis {
     /// The chain's rules.
     pub spec: ChainSpec,
     alloc: BTreeMap<Address, GenesisAccount>,
-    /// What the header says: nothing was executed.
+    /// The value in the header. Genesis executes nothing.
     gas_used: u64,
 }
 
-/// Gas limit of a genesis that states 0, as geth.
+/// Gas limit of a genesis that states 0, as in geth.
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
 
 impl Genesis {
@@ -59,7 +59,7 @@ impl Genesis {
         Ok(Self { spec: ChainSpec::new(file)?, alloc, gas_used: 0 })
     }
 
-    /// The whole genesis as JSON, accounts included; [`Self::from_json`] gives it back.
+    /// Returns the whole genesis as JSON, including accounts. [`Self::from_json`] reads it.
     pub fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct WholeFile<'a> {
@@ -74,11 +74,11 @@ impl Genesis {
             .expect("maps with string keys only")
     }
 
-    /// The header of the genesis block, its state root computed from scratch.
+    /// Returns the header of the genesis block, with the state root computed from scratch.
     pub fn header(&self) -> Header {
         let file = self.spec.file();
         let number = 0;
-        // A genesis is never mined, so whether it counts as merged makes no difference here.
+        // The genesis block is not mined, so it makes no difference whether it counts as merged.
         let fork = self.spec.fork(number, file.timestamp, true);
         let cancun = fork >= Fork::Cancun;
         let native = self.spec.native();
@@ -116,7 +116,7 @@ impl Genesis {
         }
     }
 
-    /// The contracts that blocks of this chain call and that the genesis accounts lack.
+    /// Returns the contracts that blocks of this chain call and that the genesis accounts lack.
     pub fn missing_system_contracts(&self) -> Vec<MissingContract> {
         let code = |address| self.alloc.get(&address).and_then(|account| account.code.as_ref());
         let has_code =
@@ -125,7 +125,7 @@ impl Genesis {
         missing
     }
 
-    /// The genesis accounts as the changes of block 0 to an empty state.
+    /// Returns the genesis accounts as the changes of block 0 to an empty state.
     pub fn state(&self) -> StateChanges {
         let mut changes = StateChanges::default();
         for (address, entry) in &self.alloc {

@@ -1,11 +1,11 @@
-//! The parameters of governance in genesis.
+//! The governance parameters in genesis.
 
 use alloy_primitives::{Address, U256};
 use feemarket::LegacyDec;
 use prost_types::Duration;
 use proto::cosmos::{base::v1beta1::Coin, gov::v1::Params};
 
-/// A voter.
+/// A validator, which can vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validator {
     /// The account.
@@ -17,9 +17,9 @@ pub struct Validator {
 /// The rules of governance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GovParams {
-    /// Deposit that opens the vote, in wei.
+    /// Deposit that starts the voting period, in wei.
     pub min_deposit: U256,
-    /// Deposit that opens the vote on an expedited proposal, in wei.
+    /// Deposit that starts the voting period of an expedited proposal, in wei.
     pub expedited_min_deposit: U256,
     /// Maximum time in which the deposit is collected, in seconds.
     pub max_deposit_period: u64,
@@ -27,61 +27,62 @@ pub struct GovParams {
     pub voting_period: u64,
     /// Duration of the vote on an expedited proposal, in seconds.
     pub expedited_voting_period: u64,
-    /// Minimum share of all voting power that votes.
+    /// Minimum share of the total voting power that must vote.
     pub quorum: LegacyDec,
-    /// Share of votes for yes that must be exceeded.
+    /// Share of yes votes that must be exceeded.
     pub threshold: LegacyDec,
-    /// Share of votes for yes on an expedited proposal that must be exceeded.
+    /// Share of yes votes on an expedited proposal that must be exceeded.
     pub expedited_threshold: LegacyDec,
-    /// Share of vetoes from which a proposal is rejected.
+    /// Share of veto votes from which a proposal is rejected.
     pub veto_threshold: LegacyDec,
     /// Whether deposits are burned if the quorum is not reached.
     pub burn_vote_quorum: bool,
-    /// Whether deposits are burned if they were not sufficient in time.
+    /// Whether deposits are burned if the deposit period ends without the required deposit.
     pub burn_proposal_deposit_prevote: bool,
     /// Whether deposits are burned if the proposal is vetoed.
     pub burn_vote_veto: bool,
-    /// Minimum share of the deposit that is paid with the proposal; from version 1 of the rules on.
+    /// Minimum share of the deposit that must be paid with the proposal; since rules version 1.
     pub min_initial_deposit_ratio: LegacyDec,
-    /// Share of the deposit that each single deposit must have at least; from version 1 of the rules on. If it is not
-    /// zero, no proposal can be made without a deposit, as in the SDK.
+    /// Minimum share of the required deposit for each single deposit; since rules version 1. If it is not zero,
+    /// no proposal can be submitted without a deposit, as in the SDK.
     pub min_deposit_ratio: LegacyDec,
-    /// What a cancelled proposal costs. Proposals cannot be cancelled here, so it is only shown.
+    /// Share of the deposit that cancelling a proposal costs. Proposals cannot be cancelled here, so it is only
+    /// returned by queries.
     pub proposal_cancel_ratio: LegacyDec,
-    /// The account that receives it; empty to burn it. Only shown, too.
+    /// The account that receives this share; empty to burn it. It is also only returned by queries.
     pub proposal_cancel_dest: String,
-    /// The validators, which vote, by address.
+    /// The validators, in order of address.
     pub validators: Vec<Validator>,
 }
 
 impl GovParams {
-    /// Deposit that opens the vote, in wei.
+    /// Returns the deposit that starts the voting period, in wei.
     pub const fn required_deposit(&self, expedited: bool) -> U256 {
         if expedited { self.expedited_min_deposit } else { self.min_deposit }
     }
 
-    /// Minimum deposit that is paid with a proposal (SDK: rounded to the nearest).
+    /// Returns the minimum deposit that must be paid with a proposal (SDK: rounded to the nearest).
     pub fn min_initial_deposit(&self, expedited: bool) -> U256 {
         share_of(self.required_deposit(expedited), self.min_initial_deposit_ratio, true)
     }
 
-    /// Minimum of a single deposit (SDK: rounded down).
+    /// Returns the minimum of a single deposit (SDK: rounded down).
     pub fn min_single_deposit(&self, expedited: bool) -> U256 {
         share_of(self.required_deposit(expedited), self.min_deposit_ratio, false)
     }
 
-    /// Duration of a vote, in seconds.
+    /// Returns the duration of the voting period, in seconds.
     pub const fn voting_seconds(&self, expedited: bool) -> u64 {
         if expedited { self.expedited_voting_period } else { self.voting_period }
     }
 
-    /// The weight of an account's vote, if it has one.
+    /// Returns the weight of an account's vote, if it is a validator.
     pub fn power(&self, address: Address) -> Option<u64> {
         let found = self.validators.binary_search_by_key(&address, |validator| validator.address);
         found.ok().map(|at| self.validators[at].power)
     }
 
-    /// As the queries show them.
+    /// Returns the parameters in the form of the queries.
     pub fn to_proto(&self, denom: &str) -> Params {
         let coin =
             |amount: U256| vec![Coin { denom: denom.to_owned(), amount: amount.to_string() }];
@@ -109,7 +110,8 @@ impl GovParams {
     }
 }
 
-/// A share, at most 1, of an amount: rounded to the nearest integer, to the even one if both are as near, or down.
+/// Returns a share (at most 1) of an amount, rounded down, or with `rounds` to the nearest integer (half to
+/// even).
 fn share_of(amount: U256, share: LegacyDec, rounds: bool) -> U256 {
     let product = share.checked_mul_int(amount).unwrap_or(LegacyDec::MAX);
     let whole = product.truncate_u256().unwrap_or(U256::MAX);

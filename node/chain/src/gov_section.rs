@@ -1,4 +1,4 @@
-//! Governance in a genesis file: the SDK's parameters, and the voters.
+//! Governance in a genesis file: the SDK's parameters, and the validators.
 
 use super::{GovParams, Validator};
 use crate::RulesVersion;
@@ -7,20 +7,20 @@ use feemarket::LegacyDec;
 use keys::parse_address;
 use serde::{Deserialize, Serialize};
 
-/// Two days, the SDK's period for deposits and for votes.
+/// Two days, the SDK's deposit period and voting period.
 const TWO_DAYS: u64 = 172_800;
-/// One day, the SDK's period for urgent votes.
+/// One day, the SDK's voting period of expedited proposals.
 const DAY: u64 = 86_400;
 /// The SDK's minimum deposit.
 const MIN_DEPOSIT: u64 = 10_000_000;
-/// The SDK's minimum deposit for an urgent proposal.
+/// The SDK's minimum deposit of an expedited proposal.
 const EXPEDITED_MIN_DEPOSIT: u64 = 50_000_000;
-/// Longest period, in seconds: 100 years.
+/// Maximum period, in seconds: 100 years.
 const MAX_PERIOD: u64 = 100 * 365 * 86_400;
 /// Maximum number of validators.
 const MAX_VALIDATORS: usize = 1000;
 
-/// `gov` of the genesis section: the SDK's parameters, and the voters.
+/// The section `gov` of genesis: the SDK's parameters, and the validators.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GovSection {
@@ -28,8 +28,8 @@ pub struct GovSection {
     validators: Vec<ValidatorJson>,
 }
 
-/// The parameters as the SDK writes them. What this program did not know at first is not written unless it is set, so
-/// that the development genesis keeps its form.
+/// The parameters in the SDK's JSON. Parameters that were added later are written only if they are set, so that
+/// the development genesis keeps its form.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct ParamsJson {
@@ -93,7 +93,7 @@ impl Default for ParamsJson {
 }
 
 impl GovSection {
-    /// That of a development chain: a single validator, and seconds for periods.
+    /// Returns the section of a development chain: a single validator, and periods of seconds.
     pub fn development(validator: Address, seconds: u64, urgent: u64) -> Self {
         Self {
             params: ParamsJson {
@@ -109,8 +109,9 @@ impl GovSection {
         }
     }
 
-    /// Reads the section of a chain with this prefix and token, whose block 0 has these rules. The parameters of a
-    /// chain that starts with version 0 are not compared with each other, because such a chain may exist already.
+    /// Reads the section of a chain with this prefix and token, whose block 0 has these rules. The parameters of
+    /// a chain that starts with version 0 are not compared with each other, because such a chain may already
+    /// exist.
     pub fn read(
         &self,
         prefix: &str,
@@ -165,7 +166,8 @@ impl GovSection {
         Ok(params)
     }
 
-    /// Amounts are decimal digits, as in the SDK. Version 0 accepts other notations of integers, too.
+    /// Checks that amounts are decimal digits, as in the SDK. Version 0 also accepts other notations of
+    /// integers.
     fn check_amounts(&self) -> Result<(), String> {
         let json = &self.params;
         let lists = [
@@ -201,7 +203,7 @@ impl GovSection {
             self.validators.iter().map(read).collect::<Result<Vec<_>, String>>()?;
         validators.sort_unstable_by_key(|validator| validator.address);
         match validators.windows(2).find(|pair| pair[0].address == pair[1].address) {
-            Some(pair) => Err(format!("validators: {} is there twice", pair[0].address)),
+            Some(pair) => Err(format!("validators: {} is listed twice", pair[0].address)),
             None => Ok(validators),
         }
     }
@@ -217,7 +219,7 @@ fn period(name: &str, text: &str) -> Result<u64, String> {
     let seconds = text.strip_suffix('s').and_then(|digits| digits.parse().ok());
     seconds
         .filter(|seconds| (1..=MAX_PERIOD).contains(seconds))
-        .ok_or_else(|| format!("params.{name}: {text:?} is no period such as \"30s\""))
+        .ok_or_else(|| format!("params.{name}: must be a duration such as \"30s\", got {text:?}"))
 }
 
 fn deposit(coins: &[CoinJson], denom: &str, default: u64) -> Result<U256, String> {
@@ -226,7 +228,7 @@ fn deposit(coins: &[CoinJson], denom: &str, default: u64) -> Result<U256, String
         [coin] if coin.denom == denom => {
             coin.amount.parse().map_err(|_| format!("{:?} is not an amount", coin.amount))
         }
-        _ => Err(format!("one amount of {denom} is wanted")),
+        _ => Err(format!("must be exactly one amount of {denom}")),
     }
 }
 

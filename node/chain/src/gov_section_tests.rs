@@ -1,10 +1,10 @@
-//! Governance parameters of a genesis: which sets are accepted.
+//! Tests which sets of governance parameters are accepted in a genesis.
 
 use super::*;
 use crate::Genesis;
 use serde_json::{Value, json};
 
-/// The development genesis with these parameters of governance in place of its own, under rules of this version.
+/// Reads the development genesis with these governance parameters, under this rules version.
 fn read(params: &Value, version: u32) -> Result<GovParams, String> {
     let mut file: Value = serde_json::from_str(&Genesis::native_dev(0).to_json()).unwrap();
     let section = &mut file["config"]["evmd"];
@@ -40,7 +40,7 @@ fn parameters_are_compared_with_each_other_from_version_1_on() {
     for (params, reason) in rows {
         let error = read(&params, 1).unwrap_err();
         assert!(error.contains(reason), "{params}: {error}");
-        // A chain of version 0 may have been made with them.
+        // An existing chain of version 0 may have such parameters.
         read(&params, 0).unwrap();
     }
     for (params, reason) in [
@@ -71,7 +71,7 @@ fn borders_are_accepted() {
     }
 }
 
-/// What `simd init` writes, and what this node's own query returns.
+/// The parameters as `simd init` writes them, and as this node's own query returns them.
 #[test]
 fn parameters_of_the_sdk_and_of_the_query_are_a_genesis() {
     let sdk = json!({
@@ -114,7 +114,7 @@ fn shares_are_rounded_as_the_sdk_rounds_them() {
         [params.min_initial_deposit(false), params.min_single_deposit(false)]
             .map(|share| share.to::<u64>())
     };
-    // To the nearest, to the even one of two; and down.
+    // Rounded to the nearest integer, half to even; and rounded down.
     assert_eq!(params("5", "0.5"), [2, 2]);
     assert_eq!(params("7", "0.5"), [4, 3]);
     assert_eq!(params("5", "0.51"), [3, 2]);

@@ -1,7 +1,7 @@
 //! Validates a header against its parent, for every fork.
 //!
-//! This needs no state and no execution. Proof-of-work seals are not verified: the difficulty is, but the mix
-//! hash and nonce of a mined block are not.
+//! This needs neither state nor execution. Proof-of-work seals are not verified: the difficulty is checked, but
+//! the mix hash and nonce of a mined block are not.
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header, constants::EMPTY_WITHDRAWALS};
 use alloy_eips::{
@@ -14,33 +14,33 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 
 use super::{ChainSpec, Fork, HeaderError, Rules, Violation, difficulty::expected_difficulty};
 
-/// Most bytes of extra data (Yellow Paper, 4.4.4).
+/// Maximum size of the extra data, in bytes (Yellow Paper, 4.4.4).
 const MAX_EXTRA_DATA_BYTES: usize = 32;
-/// Least gas limit of any block.
+/// Minimum gas limit of a block.
 const MIN_GAS_LIMIT: u64 = 5_000;
-/// Greatest gas limit of any block, 2^63 - 1.
+/// Maximum gas limit of a block, 2^63 - 1.
 const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
 /// A gas limit differs from its parent's by less than parent / 1024.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
-/// Extra data that marks the DAO fork's side, and for how many blocks it must stand there.
+/// Extra data of the first blocks of the DAO fork on a chain that supports it, and the number of these blocks.
 const DAO_EXTRA_DATA: &[u8] = b"dao-hard-fork";
 const DAO_EXTRA_BLOCKS: u64 = 10;
 
-/// The block a header builds on.
+/// The parent of the block under validation.
 #[derive(Clone, Copy, Debug)]
 pub struct Parent<'a> {
     /// Its header.
     pub header: &'a Header,
-    /// Its hash, so that it is computed once.
+    /// Its hash, to avoid computing it again.
     pub hash: B256,
-    /// Sum of the difficulties from genesis to it, both included.
+    /// Total difficulty: the sum of the difficulties from genesis to this block, both included.
     pub total_difficulty: U256,
 }
 
-/// Checks everything a header must satisfy before its block is executed.
+/// Checks every rule that a header must satisfy before its block is executed.
 ///
 /// # Errors
-/// The first broken rule, with block number, field, expected and found.
+/// The first violated rule, with block number, field, expected and found value.
 pub fn validate_header(
     spec: &ChainSpec,
     parent: &Parent<'_>,
@@ -50,7 +50,7 @@ pub fn validate_header(
         .map_err(|violation| HeaderError { number: header.number, violation })
 }
 
-/// [`validate_header`] without the block number in the error.
+/// Does the same as [`validate_header`], without the block number in the error.
 pub(super) fn check(
     spec: &ChainSpec,
     parent: &Parent<'_>,
@@ -83,7 +83,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether the child of `parent` has no proof of work.
+/// Returns whether the child of `parent` has no proof of work.
 fn is_merged(spec: &ChainSpec, parent: &Parent<'_>) -> bool {
     let parent_is_merged = parent.header.number > 0 && parent.header.difficulty.is_zero();
     parent_is_merged || spec.merged_after(parent.total_difficulty)
@@ -109,7 +109,7 @@ fn check_time_and_extra(
 
 fn check_gas(fork: Fork, parent: &Header, header: &Header) -> Result<(), Violation> {
     Violation::range("gasLimit", MIN_GAS_LIMIT, MAX_GAS_LIMIT, header.gas_limit)?;
-    // EIP-1559: the first block's parent limit counts twice, its target staying what it was.
+    // EIP-1559: in the first block, the parent's gas limit counts twice, so that the gas target stays the same.
     let transition = fork >= Fork::London && parent.base_fee_per_gas.is_none();
     let elasticity = if transition { DEFAULT_ELASTICITY_MULTIPLIER } else { 1 };
     let base = parent.gas_limit.saturating_mul(elasticity);
@@ -153,26 +153,26 @@ fn check_blob_gas(
     Violation::number("excessBlobGas", expected, header.excess_blob_gas.unwrap_or_default())
 }
 
-/// What a block producer chooses; all else in a header follows from the parent or the block.
+/// The fields that a block producer chooses. All other fields of a header follow from the parent or the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Seconds since the epoch; after the parent's, on a native chain not before it.
+    /// Seconds since the epoch: after the parent's timestamp, or on a native chain not before it.
     pub timestamp: u64,
     /// Coinbase.
     pub beneficiary: Address,
     /// Gas limit, within 1/1024 of the parent's.
     pub gas_limit: u64,
-    /// What PREVRANDAO returns.
+    /// The value that PREVRANDAO returns.
     pub prev_randao: B256,
     /// At most 32 bytes.
     pub extra_data: Bytes,
-    /// Root that EIP-4788 makes known.
+    /// Root that EIP-4788 makes available to contracts.
     pub parent_beacon_block_root: B256,
 }
 
-/// The header of the block after `parent` as far as it is known before execution: enough for
-/// [`evm::BlockBuilder::start`]; [`evm::complete_header`] adds the rest.
-/// On a native chain the fee market replaces the base fee and adds the extra data.
+/// Returns the header of the block after `parent` as far as it is known before execution, which is enough for
+/// [`evm::BlockBuilder::start`]; [`evm::complete_header`] adds the rest. On a native chain the fee market
+/// replaces the base fee and adds the extra data.
 pub fn next_header(spec: &ChainSpec, parent: &Parent<'_>, attributes: &Attributes) -> Header {
     let (number, timestamp) = (parent.header.number + 1, attributes.timestamp);
     let merged = is_merged(spec, parent);
@@ -201,11 +201,11 @@ pub fn next_header(spec: &ChainSpec, parent: &Parent<'_>, attributes: &Attribute
     }
 }
 
-/// The base fee of the block after `parent`, in wei, by EIP-1559; the initial fee after a block
-/// that has none.
+/// Returns the base fee of the block after `parent`, in wei (EIP-1559), or the initial base fee if the parent
+/// has none.
 pub fn next_base_fee(parent: &Header) -> u64 {
     match parent.base_fee_per_gas {
-        // A limit below the elasticity has a target of zero; no child of it is valid anyway.
+        // A gas limit below the elasticity multiplier has a target of zero. No child of such a block is valid.
         Some(base_fee) if parent.gas_limit >= DEFAULT_ELASTICITY_MULTIPLIER => {
             BaseFeeParams::ethereum().next_block_base_fee(
                 parent.gas_used,
@@ -218,8 +218,8 @@ pub fn next_base_fee(parent: &Header) -> u64 {
     }
 }
 
-/// The excess blob gas of the block after `parent` (EIP-4844; EIP-7918 since Osaka), with the
-/// blob limits and the fork of that block.
+/// Returns the excess blob gas of the block after `parent` (EIP-4844, and EIP-7918 since Osaka), with the blob
+/// limits and the fork of that block.
 pub fn next_excess_blob_gas(params: &BlobParams, fork: Fork, parent: &Header) -> u64 {
     let excess = parent.excess_blob_gas.unwrap_or_default();
     let used = parent.blob_gas_used.unwrap_or_default();

@@ -1,39 +1,40 @@
-//! What the EVM's module and the versions of consensus rules contribute to the module row, and the row of
-//! genesis. The form of a row is in [`feemarket::store`].
+//! The parts of the module row that hold the parameters of the EVM and the rules versions, and the row of
+//! genesis. The format of a row is defined in [`feemarket::store`].
 
 use super::{EvmParams, EvmParamsError, Native, RulesVersion};
 use alloy_primitives::{B256, Bytes};
 use feemarket::store::{self, Pairs, Record};
 
-/// Key space of the EVM's module.
+/// Key space of the EVM module.
 const EVM_KEY_SPACE: &str = "evm";
-/// Key of its parameters there, as in cosmos-evm.
+/// Key of its parameters in that space, as in cosmos/evm.
 const EVM_PARAMS_KEY: u8 = 0x03;
-/// Key space of the versions of consensus rules.
+/// Key space of the rules versions.
 const RULES_KEY_SPACE: &str = "rules";
-/// Key of the version that starts with the block.
+/// Key of the rules version that starts with the block.
 const RULES_VERSION_KEY: u8 = 0x00;
 /// Key of the hash of the genesis configuration.
 const RULES_CONFIG_KEY: u8 = 0x01;
 
-/// Why a row holds no parameters of the EVM.
+/// Why the parameters of the EVM cannot be read from a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvmRowError {
-    /// The parameters.
+    /// The parameters are invalid.
     #[error("module row: {0}")]
     Params(#[from] EvmParamsError),
-    /// A key of the EVM's space that means nothing.
+    /// A key in the EVM's space is unknown.
     #[error("module row: unknown key {0} in the space of the EVM")]
     UnknownKey(Bytes),
 }
 
-/// The pair that stores the parameters of the EVM.
+/// Returns the pair that stores the parameters of the EVM.
 pub fn evm_pair(params: &EvmParams) -> (Bytes, Bytes) {
     (evm_key(EVM_PARAMS_KEY), params.to_proto().into())
 }
 
-/// The parameters of the EVM in a row; those of genesis if the row has none. Keys of other spaces are skipped.
+/// Returns the parameters of the EVM in a row, or those of genesis if the row has none. Skips keys of other
+/// spaces.
 ///
 /// # Errors
 /// [`EvmRowError`].
@@ -50,8 +51,8 @@ pub fn evm_params(pairs: &Pairs, native: &Native) -> Result<EvmParams, EvmRowErr
     Ok(params)
 }
 
-/// What the first block of a rules version from 1 on has in addition: the version, and the hash of the genesis
-/// configuration. A home with another schedule refuses the block. Empty for all other blocks.
+/// Returns the additional pairs in the first block of a rules version from 1 on: the version, and the hash of
+/// the genesis configuration. A home with a different schedule rejects the block. Empty for all other blocks.
 pub fn version_pairs(native: &Native, height: u64) -> Vec<(Bytes, Bytes)> {
     let starting = native.rules.starting_at(height);
     let Some(version) = starting.filter(|version| *version > RulesVersion::V0) else {
@@ -62,7 +63,7 @@ pub fn version_pairs(native: &Native, height: u64) -> Vec<(Bytes, Bytes)> {
     vec![(key(RULES_VERSION_KEY), number), (key(RULES_CONFIG_KEY), native.config_hash.0.into())]
 }
 
-/// The commitment in the header of block 0. Governance has no pair before the first proposal.
+/// Returns the commitment in the header of block 0. Governance has no pair before the first proposal.
 pub fn genesis_root(native: &Native) -> B256 {
     let mut pairs = store::pairs(&native.market);
     pairs.extend([evm_pair(&native.evm)]);
@@ -88,7 +89,7 @@ mod tests {
         };
         assert!(read(EVM_PARAMS_KEY, b"\xff").contains("EVM parameters: "));
         assert!(read(4, b"").contains("unknown key 0x65766d2f04"));
-        // extra_eips: [1]; an access type of 3; a list entry that is no address.
+        // `extra_eips: [1]`; an access type of 3; a list entry that is not an address.
         assert!(read(EVM_PARAMS_KEY, b"\x20\x01").contains("extra_eips must be empty"));
         assert!(read(EVM_PARAMS_KEY, b"\x42\x04\x0a\x02\x08\x03").contains("access type 3"));
         let address = b"\x42\x05\x12\x03\x12\x01x";

@@ -1,4 +1,4 @@
-//! The native chain's own section of a genesis file, its constants, and its development genesis.
+//! The section of a native chain in a genesis file, its constants, and its development genesis.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +14,35 @@ use super::{
 use crate::{GovParams, GovSection};
 use feemarket::{self, Market, Params, TokenDecimals};
 
-/// Receives every fee of a native chain: the account of the module named `fee_collector`.
+/// Receives all fees of a native chain: the account of the module `fee_collector`.
 pub const FEE_COLLECTOR: Address = address!("f1829676DB577682E944fc3493d451B67Ff3E29F");
 
-/// Prefix of Bech32 addresses unless genesis says otherwise.
+/// Prefix of Bech32 addresses if genesis does not state one.
 pub(super) const DEFAULT_BECH32_PREFIX: &str = "cosmos";
-/// Decimals of the token unless genesis says otherwise.
+/// Decimals of the token if genesis does not state them.
 const EVM_DECIMALS: u8 = 18;
-/// Longest prefix that leaves room for a 20-byte address in Bech32's 90 characters.
+/// Longest prefix with which a 20-byte address fits into Bech32's 90 characters.
 const MAX_PREFIX_CHARS: usize = 50;
-/// Key of our own section in the genesis file's `config`; its presence makes a chain native.
+/// Key of the section in the genesis file's `config`. A chain with this section is native.
 const SECTION: &str = "evmd";
 
 /// Default EVM chain id of a native chain.
 const CHAIN_ID: u64 = 262_144;
-/// Gas limit of every native block by default.
+/// Default gas limit of a native block.
 const GAS_LIMIT: u64 = 100_000_000;
-/// What a header shows for a block without a gas limit. 2^32 - 1, as the reference shows it.
+/// Gas limit in the header of a block without a limit: 2^32 - 1, as in cosmos/evm.
 const UNLIMITED_GAS_SHOWN: u64 = u32::MAX as u64;
-/// Least and greatest gas limit a header may have.
+/// Range of the gas limit in a header.
 const GAS_LIMITS: std::ops::RangeInclusive<u64> = 5_000..=i64::MAX as u64;
-/// Seconds to put a deposit down, and to vote, on a development chain.
+/// Deposit period and voting period of a development chain, in seconds.
 const DEV_PERIOD: u64 = 30;
-/// The same for an urgent vote.
+/// Voting period of an expedited proposal on a development chain, in seconds.
 const DEV_EXPEDITED_PERIOD: u64 = 15;
 /// 10,000 ether in wei, the balance of each development account.
 const DEV_BALANCE: U256 = U256::from_limbs([0x19e0_c9ba_b240_0000, 0x021e, 0, 0]);
 
-/// The mnemonic behind [`DEV_ACCOUNTS`], derivation path `m/44'/60'/0'/0/i`. Public: never use it
-/// for value.
+/// The mnemonic of [`DEV_ACCOUNTS`], with derivation path `m/44'/60'/0'/0/i`. It is public: never use it for
+/// value.
 pub const DEV_MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 /// One funded development account.
@@ -50,7 +50,7 @@ pub const DEV_MNEMONIC: &str = "test test test test test test test test test tes
 pub struct DevAccount {
     /// Its address.
     pub address: Address,
-    /// Its private key, known to everybody.
+    /// Its private key, which is public.
     pub private_key: B256,
 }
 
@@ -102,28 +102,28 @@ pub const DEV_ACCOUNTS: [DevAccount; 10] = [
     ),
 ];
 
-/// Our section of the genesis file's `config`.
+/// The native section of the genesis file's `config`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Section {
     /// Human-readable prefix of Bech32 addresses.
     bech32_prefix: String,
-    /// Digits after the point of the token that fee market prices are in.
+    /// Decimals of the token in which fee market prices are stated.
     token_decimals: u8,
-    /// Consensus gas limit of a block; -1 for none. Absent: the file's `gasLimit`.
+    /// Consensus gas limit of a block; -1 for none. Default: the file's `gasLimit`.
     #[serde(deserialize_with = "feemarket::optional_integer")]
     max_gas: Option<i64>,
-    /// Where the fee market starts from. Absent: the defaults, with the file's `baseFeePerGas`.
+    /// The initial state of the fee market. Default: the default parameters with the file's `baseFeePerGas`.
     feemarket: Option<feemarket::Genesis>,
-    /// The EVM.
+    /// The parameters of the EVM.
     evm: EvmSection,
-    /// Parameters of governance, and the voters.
+    /// Governance parameters and validators.
     gov: GovSection,
-    /// Versions of the consensus rules. Absent: version 0 from block 0 on.
+    /// Rules versions. Default: version 0 from block 0 on.
     rules: Option<Vec<ActivationJson>>,
 }
 
-/// `app_state.evm` of the reference, as far as it applies.
+/// The supported part of `app_state.evm` of cosmos/evm.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct EvmSection {
@@ -144,29 +144,29 @@ impl Default for Section {
     }
 }
 
-/// The rules of a native chain in addition to forks.
+/// The rules of a native chain in addition to its forks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Native {
     /// Human-readable prefix of Bech32 addresses.
     pub bech32_prefix: String,
-    /// Gas of a block as the fee market counts it: 2^64 - 1 without a limit.
+    /// Gas limit of a block for the fee market: 2^64 - 1 without a limit.
     pub max_gas: u64,
     /// Gas limit in every header.
     pub gas_limit: u64,
-    /// The EVM's parameters in genesis; those in force are in [`modules::Modules`].
+    /// The EVM's parameters in genesis. Those in force are in [`modules::Modules`].
     pub evm: EvmParams,
     /// The fee market before block 1.
     pub market: Market,
-    /// Parameters of governance, and the voters.
+    /// Governance parameters and validators.
     pub gov: GovParams,
-    /// Which version of the consensus rules is in force at which height.
+    /// The rules version in force at each height.
     pub rules: RulesSchedule,
     /// Keccak-256 of the genesis configuration in canonical form, to which the first block of every
     /// version from 1 on commits.
     pub config_hash: B256,
 }
 
-/// Reads our section; `None` when there is none, which makes the chain an Ethereum one.
+/// Reads the native section. `None` if there is none; the chain is an Ethereum chain then.
 pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
     let Some(section) = file.config.extra_fields.get(SECTION) else { return Ok(None) };
     let refuse = |field: &str, reason: String| {
@@ -200,12 +200,12 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         .read(prefix, &evm.evm_denom, rules.version(0))
         .map_err(|reason| refuse("gov", reason))?;
     let bech32_prefix = section.bech32_prefix;
-    // Known once the forks have been read as well.
+    // Set after the forks have been read.
     let config_hash = B256::ZERO;
     Ok(Some(Native { bech32_prefix, max_gas, gas_limit, evm, market, gov, rules, config_hash }))
 }
 
-/// Gas of a block as the fee market counts it, and as headers show it.
+/// Returns the gas limit of a block for the fee market, and the one in headers.
 fn gas_limits(max_gas: Option<i64>, gas_limit: u64) -> Result<(u64, u64), String> {
     if max_gas == Some(-1) {
         return Ok((u64::MAX, UNLIMITED_GAS_SHOWN));
@@ -221,7 +221,7 @@ fn gas_limits(max_gas: Option<i64>, gas_limit: u64) -> Result<(u64, u64), String
     Ok((limit, limit))
 }
 
-/// The market that the section, or else `baseFeePerGas`, describes.
+/// Returns the fee market that the section describes, or else `baseFeePerGas`.
 fn start_market(
     section: Option<feemarket::Genesis>,
     base_fee_wei: Option<u128>,
@@ -247,10 +247,9 @@ fn start_market(
 }
 
 impl Genesis {
-    /// The development genesis: chain id 262144, every fork through Prague and the newest version of
-    /// the native rules from the start, the
-    /// system contracts of EIP-2935, 4788, 7002 and 7251 and those that tools expect in place,
-    /// [`DEV_ACCOUNTS`] funded with 10,000 ether each.
+    /// Returns the development genesis: chain id 262144, every fork through Prague and the newest rules version
+    /// from the start, the system contracts of EIP-2935, 4788, 7002 and 7251 and the contracts that tools
+    /// expect, and [`DEV_ACCOUNTS`] with 10,000 ether each.
     pub fn native_dev(timestamp: u64) -> Self {
         let mut config = ChainConfig {
             chain_id: CHAIN_ID,
@@ -302,7 +301,7 @@ impl Genesis {
 }
 
 fn contracts() -> impl Iterator<Item = (Address, GenesisAccount)> {
-    // The library's EIP-7251 code carries two bytes of padding that the deployed code has not.
+    // The library's EIP-7251 code has two bytes of padding that the deployed code lacks.
     let consolidation = &eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_CODE;
     let consolidation = consolidation.slice(..consolidation.len() - 2);
     [

@@ -1,16 +1,16 @@
-//! Validates the ommers of a mined block: number, depth, no repetition, valid headers.
+//! Validates the ommers of a mined block: number, depth, uniqueness and headers.
 
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U256};
 
 use super::{ChainSpec, HeaderError, Parent, Violation, header::check};
 
-/// Most ommers in a block.
+/// Maximum number of ommers in a block.
 const MAX_OMMERS: usize = 2;
-/// An ommer's parent is at most this many generations above the block.
+/// Maximum number of generations between a block and the parent of its ommer.
 pub const MAX_OMMER_DEPTH: usize = 7;
 
-/// A block above the one under validation.
+/// An ancestor of the block under validation.
 #[derive(Clone, Debug)]
 pub struct Ancestor {
     /// Its hash.
@@ -21,11 +21,11 @@ pub struct Ancestor {
     pub ommers: Vec<B256>,
 }
 
-/// Checks the ommers of `header`'s block; `ancestors` are its parent, grandparent and so on, up to
-/// [`MAX_OMMER_DEPTH`] of them or to genesis.
+/// Checks the ommers of the block with this header. `ancestors` are its parent, grandparent and so on, up to
+/// [`MAX_OMMER_DEPTH`] of them or back to genesis.
 ///
 /// # Errors
-/// The first broken rule, with the block number and the ommer's position.
+/// The first violated rule, with the block number and the ommer's position.
 pub fn validate_ommers(
     spec: &ChainSpec,
     ancestors: &[Ancestor],
@@ -57,7 +57,7 @@ pub fn validate_ommers(
             .iter()
             .find(|block| block.hash == ommer.parent_hash)
             .ok_or_else(|| fail(index, "has no parent among the last seven ancestors"))?;
-        // Ommers exist before the merge only, where the total difficulty decides nothing.
+        // Only blocks before the merge have ommers, and there the total difficulty is irrelevant.
         let parent =
             Parent { header: &parent.header, hash: parent.hash, total_difficulty: U256::ZERO };
         check(spec, &parent, ommer).map_err(|_| fail(index, "has an invalid header"))?;

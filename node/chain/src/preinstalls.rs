@@ -1,14 +1,14 @@
-//! Contracts that tools expect on every chain, in the development genesis: elsewhere they come from
-//! transactions signed for no chain in particular, which this one refuses (EIP-155).
+//! Contracts that tools expect on every chain, for the development genesis. On other chains they are deployed
+//! with transactions without a chain id, which this chain rejects (EIP-155).
 
 use alloy_primitives::{Address, Bytes, address, hex};
 
-/// Deploys by CREATE2 what follows 32 bytes of salt, for Foundry and others
+/// Deploys the init code after a salt of 32 bytes with CREATE2. Used by Foundry and others
 /// (Arachnid/deterministic-deployment-proxy).
 pub const CREATE2_DEPLOYER: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
-/// The same for Safe's contracts (safe-global/safe-singleton-factory).
+/// Does the same for the contracts of Safe (safe-global/safe-singleton-factory).
 pub const SAFE_FACTORY: Address = address!("914d7Fec6aaC8cd542e72Bca78B30650d45643d7");
-/// Many calls in one (mds1/multicall3, MIT).
+/// Executes several calls in one (mds1/multicall3, MIT).
 pub const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
 
 const DEPLOYER_CODE: [u8; 69] = hex!(
@@ -17,7 +17,7 @@ const DEPLOYER_CODE: [u8; 69] = hex!(
 );
 const MULTICALL3_HEX: &str = include_str!("preinstalls/multicall3.hex");
 
-/// The contracts with their code.
+/// Returns the contracts with their code.
 pub(super) fn preinstalls() -> [(Address, Bytes); 3] {
     let multicall: String = MULTICALL3_HEX.split_whitespace().collect();
     let multicall = hex::decode(multicall).expect("the file is hex, as its test says");

@@ -1,16 +1,16 @@
 //! Versions of the native chain's consensus rules, and the heights at which they start.
 //!
-//! A change of consensus rules is tied to a [`RulesVersion`], so that a chain that was made under
-//! older rules can still be executed and imported. All changes of one release share one version.
-//! Genesis states the schedule in `config.evmd.rules`; an existing chain adds to it with
-//! `evmd rules adopt`. The versions and the procedure are described in `docs/rules.md`.
+//! A change of consensus rules is tied to a [`RulesVersion`], so that a chain that was created under older rules
+//! can still be executed and imported. All changes of one release share one version. Genesis states the schedule
+//! in `config.evmd.rules`; an existing chain adds to it with `evmd rules adopt`. The versions and the procedure
+//! are described in `docs/rules.md`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A version of the native chain's consensus rules. A later version compares as greater, so that
-/// `spec.rules_version(height) >= RulesVersion::V1` reads as it means.
+/// A version of the native chain's consensus rules. Versions are ordered, so that conditions can be written as
+/// `spec.rules_version(height) >= RulesVersion::V1`.
 ///
 /// | Version | Changes |
 /// |---|---|
@@ -29,10 +29,10 @@ pub enum RulesVersion {
 const VERSIONS: [RulesVersion; 2] = [RulesVersion::V0, RulesVersion::V1];
 
 impl RulesVersion {
-    /// The newest version, with which a new chain starts.
+    /// The newest version. A new chain starts with it.
     pub const NEWEST: Self = VERSIONS[VERSIONS.len() - 1];
 
-    /// The version with this number.
+    /// Returns the version with this number.
     ///
     /// # Errors
     /// [`RulesError::Unknown`] if this program does not know the version.
@@ -43,7 +43,7 @@ impl RulesVersion {
             .ok_or(RulesError::Unknown { version: number, newest: Self::NEWEST })
     }
 
-    /// The number that genesis files and commands use.
+    /// Returns the number that genesis files and commands use.
     pub const fn number(self) -> u32 {
         self as u32
     }
@@ -59,7 +59,7 @@ impl fmt::Display for RulesVersion {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RulesError {
-    /// A newer program made the chain, or the number is wrong.
+    /// A newer program created the chain, or the number is wrong.
     #[error(
         "rules version {version} is unknown to this program, which knows versions 0 to {newest}; \
          use a newer evmd"
@@ -70,16 +70,16 @@ pub enum RulesError {
         /// The newest version that this program knows.
         newest: RulesVersion,
     },
-    /// The version of block 0 is not stated.
+    /// The schedule does not state the version of block 0.
     #[error("the first entry must have height 0, which states the rules of a new chain")]
     NoStart,
-    /// Versions or heights do not rise.
+    /// Versions or heights are not ascending.
     #[error(
         "version {version} at height {height} must follow version {before} at height {before_height}: \
          versions and heights must both rise"
     )]
     Order {
-        /// The version at fault.
+        /// The version that is out of order.
         version: RulesVersion,
         /// Its height.
         height: u64,
@@ -99,7 +99,7 @@ pub struct Activation {
     pub height: u64,
 }
 
-/// An [`Activation`] in JSON, whose version may be unknown.
+/// An [`Activation`] in JSON. Its version may be unknown.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActivationJson {
@@ -121,8 +121,8 @@ impl From<Activation> for ActivationJson {
     }
 }
 
-/// Which version is in force at which height. Versions and heights are strictly ascending, and the
-/// first height is 0.
+/// The rules version in force at each height. Versions and heights are strictly ascending, and the first height
+/// is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesSchedule {
     genesis: Vec<Activation>,
@@ -130,22 +130,22 @@ pub struct RulesSchedule {
 }
 
 impl Default for RulesSchedule {
-    /// The schedule of a genesis that states none.
+    /// Returns the schedule of a genesis that states none.
     fn default() -> Self {
         Self::starting_with(RulesVersion::V0)
     }
 }
 
 impl RulesSchedule {
-    /// The schedule of a chain that starts with `version` and has adopted nothing.
+    /// Returns the schedule of a chain that starts with `version` and has not adopted another.
     pub fn starting_with(version: RulesVersion) -> Self {
         Self { genesis: vec![Activation { version, height: 0 }], adopted: Vec::new() }
     }
 
-    /// The schedule that a genesis states.
+    /// Creates the schedule from the activations in genesis.
     ///
     /// # Errors
-    /// [`RulesError`] if it does not start at height 0 or does not rise.
+    /// [`RulesError`] if it does not start at height 0 or is not ascending.
     pub fn from_genesis(activations: Vec<Activation>) -> Result<Self, RulesError> {
         if activations.first().is_none_or(|first| first.height != 0) {
             return Err(RulesError::NoStart);
@@ -154,23 +154,23 @@ impl RulesSchedule {
         Ok(Self { genesis: activations, adopted: Vec::new() })
     }
 
-    /// Reads `config.evmd.rules`; an absent list is version 0 from block 0 on.
+    /// Reads `config.evmd.rules`. Without the list, version 0 is in force from block 0 on.
     pub(super) fn read(list: Option<Vec<ActivationJson>>) -> Result<Self, RulesError> {
         let Some(list) = list else { return Ok(Self::default()) };
         let list = list.into_iter().map(Activation::try_from).collect::<Result<_, _>>()?;
         Self::from_genesis(list)
     }
 
-    /// The same genesis schedule with these adoptions after it, instead of those it had.
+    /// Returns the same genesis schedule with these adoptions, which replace the previous ones.
     ///
     /// # Errors
-    /// [`RulesError::Order`] if versions or heights do not rise.
+    /// [`RulesError::Order`] if versions or heights are not ascending.
     pub fn with_adopted(&self, adopted: Vec<Activation>) -> Result<Self, RulesError> {
         check_ascending(self.genesis.iter().chain(&adopted))?;
         Ok(Self { genesis: self.genesis.clone(), adopted })
     }
 
-    /// The version in force at a height.
+    /// Returns the version in force at a height.
     pub fn version(&self, height: u64) -> RulesVersion {
         self.activations()
             .take_while(|activation| activation.height <= height)
@@ -178,23 +178,23 @@ impl RulesSchedule {
             .map_or(RulesVersion::V0, |activation| activation.version)
     }
 
-    /// The version whose first block has this height, if there is one.
+    /// Returns the version whose first block has this height, if there is one.
     pub fn starting_at(&self, height: u64) -> Option<RulesVersion> {
         let found = self.activations().find(|activation| activation.height == height);
         found.map(|activation| activation.version)
     }
 
-    /// All activations, in ascending order.
+    /// Returns all activations, in ascending order.
     pub fn activations(&self) -> impl Iterator<Item = Activation> {
         self.genesis.iter().chain(&self.adopted).copied()
     }
 
-    /// The activations that genesis states.
+    /// Returns the activations in genesis.
     pub fn genesis(&self) -> &[Activation] {
         &self.genesis
     }
 
-    /// The activations that were adopted later.
+    /// Returns the activations that were adopted later.
     pub fn adopted(&self) -> &[Activation] {
         &self.adopted
     }

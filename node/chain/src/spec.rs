@@ -1,4 +1,4 @@
-//! The rules of one chain: its kind, its forks, and their constants.
+//! The rules of a chain: its kind, its forks, and their constants.
 
 use std::collections::BTreeSet;
 
@@ -19,15 +19,16 @@ use super::{
 /// The kind of rules in addition to the forks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// Our own chain: fees go to the fee collector, nothing is burned, blob transactions refused.
+    /// A native chain: fees go to the fee collector, nothing is burned, and blob transactions are rejected.
     Native,
-    /// An Ethereum chain, imported as it is.
+    /// An imported Ethereum chain.
     Ethereum,
 }
 
 impl Rules {
-    /// The least seconds from a block to the next: Ethereum's timestamps rise (Yellow Paper, section
-    /// 4.4.4); those of a native chain are seconds of a finer clock, as in cosmos/evm, and may repeat.
+    /// Returns the minimum number of seconds between a block and the next one. The timestamps of an Ethereum
+    /// chain are strictly ascending (Yellow Paper, section 4.4.4). Those of a native chain are a finer clock
+    /// rounded to seconds, as in cosmos/evm, and may repeat.
     pub const fn timestamp_step(self) -> u64 {
         match self {
             Self::Native => 0,
@@ -45,18 +46,18 @@ pub struct ChainSpec {
     pub chain_id: u64,
     /// Human-readable prefix of Bech32 addresses.
     pub bech32_prefix: String,
-    /// Total difficulty at which proof of work ends; `None` when it never does.
+    /// Total difficulty at which proof of work ends; `None` if it never does.
     pub terminal_total_difficulty: Option<U256>,
-    /// Where EIP-6110 deposits are logged.
+    /// The contract whose logs are the deposits of EIP-6110.
     pub deposit_contract: Address,
     native: Option<Box<Native>>,
     forks: ForkSchedule,
-    /// The genesis file without its accounts: what is stored and read back.
+    /// The genesis file without its accounts, as it is stored.
     file: GenesisFile,
 }
 
 impl ChainSpec {
-    /// Takes the rules out of a genesis file; its accounts are not kept.
+    /// Takes the rules from a genesis file. The accounts are dropped.
     ///
     /// # Errors
     /// Names the field that is impossible.
@@ -95,8 +96,8 @@ impl ChainSpec {
         })
     }
 
-    /// Reads the rules back from [`Self::to_json`], or from any genesis file, whose accounts are passed
-    /// over.
+    /// Reads the rules from the result of [`Self::to_json`], or from any genesis file, whose accounts are
+    /// skipped.
     ///
     /// # Errors
     /// Names the field that is missing, malformed or impossible.
@@ -104,21 +105,21 @@ impl ChainSpec {
         Self::new(file::parse(text, Accounts::Skipped)?.file)
     }
 
-    /// The rules as genesis JSON without accounts; [`Self::from_json`] gives them back.
+    /// Returns the rules as genesis JSON without accounts. [`Self::from_json`] reads it.
     pub fn to_json(&self) -> String {
         serde_json::to_string(&self.file).expect("maps with string keys only")
     }
 
-    /// The version of the native consensus rules in block `height`; version 0 on an Ethereum chain,
-    /// whose rules follow from its forks alone.
+    /// Returns the rules version of block `height`. This is version 0 on an Ethereum chain, whose rules follow
+    /// from its forks alone.
     pub fn rules_version(&self, height: u64) -> RulesVersion {
         self.native().map_or(RulesVersion::V0, |native| native.rules.version(height))
     }
 
-    /// The same chain after it adopted these rules versions, instead of any others.
+    /// Returns the same chain with these adopted rules versions, which replace the previous ones.
     ///
     /// # Errors
-    /// [`RulesError`] if versions or heights do not rise from genesis on.
+    /// [`RulesError`] if versions or heights are not ascending.
     pub fn with_adopted(&self, adopted: Vec<Activation>) -> Result<Self, RulesError> {
         let mut spec = self.clone();
         if let Some(native) = &mut spec.native {
@@ -127,52 +128,53 @@ impl ChainSpec {
         Ok(spec)
     }
 
-    /// Whether two chains have the same rules at genesis, whatever they adopted since.
+    /// Returns whether two chains have the same rules at genesis. Versions adopted later are ignored.
     pub fn has_same_genesis(&self, other: &Self) -> bool {
         let at_genesis = |spec: &Self| spec.with_adopted(Vec::new());
         at_genesis(self) == at_genesis(other)
     }
 
-    /// The fork of the block `number` at `timestamp`; `merged` says it has no proof of work.
+    /// Returns the fork of block `number` at `timestamp`; `merged` states that it has no proof of work.
     pub fn fork(&self, number: u64, timestamp: u64, merged: bool) -> Fork {
         self.forks.at(number, timestamp, merged)
     }
 
-    /// The fork of a block with this header, which has been validated: a block of a chain that
-    /// merges has no difficulty from the merge on.
+    /// Returns the fork of a block with this validated header. On a chain that merges, blocks have no difficulty
+    /// from the merge on.
     pub fn fork_of(&self, header: &Header) -> Fork {
         let merged = self.terminal_total_difficulty.is_some() && header.difficulty.is_zero();
         self.fork(header.number, header.timestamp, merged)
     }
 
-    /// The fork of the block after `parent` if that block has this timestamp.
+    /// Returns the fork of the block after `parent` if that block has this timestamp.
     pub fn fork_after(&self, parent: &Header, timestamp: u64) -> Fork {
         let merged = self.terminal_total_difficulty.is_some()
             && (self.merged_after(U256::ZERO) || parent.number > 0 && parent.difficulty.is_zero());
         self.fork(parent.number.saturating_add(1), timestamp, merged)
     }
 
-    /// The timestamp from which a fork's rules hold, in seconds; `None` if they never do, or from a height on.
+    /// Returns the timestamp at which a fork starts, in seconds; `None` if it never does, or if it starts at a
+    /// height.
     pub(super) fn fork_time(&self, fork: Fork) -> Option<u64> {
         self.forks.time(fork)
     }
 
-    /// The fork by height alone: right before the merge, London after it.
+    /// Returns the fork by height alone. This is correct before the merge, and London after it.
     pub(super) fn fork_by_height(&self, number: u64) -> Fork {
         self.forks.at(number, 0, false).min(Fork::London)
     }
 
-    /// The blob limits at `timestamp` (EIP-7840 schedule, EIP-7892); `None` before Cancun.
+    /// Returns the blob limits at `timestamp` (EIP-7840 schedule, EIP-7892); `None` before Cancun.
     pub fn blob_params(&self, timestamp: u64) -> Option<BlobParams> {
         self.forks.blob_params(timestamp)
     }
 
-    /// Whether EIP-155 signatures are valid in block `number`.
+    /// Returns whether EIP-155 signatures are valid in block `number`.
     pub fn replay_protection(&self, number: u64) -> bool {
         reached(self.file.config.eip155_block, number)
     }
 
-    /// The height of the DAO fork, and whether this chain supports it.
+    /// Returns the height of the DAO fork, and whether this chain supports it.
     pub const fn dao_fork(&self) -> Option<(u64, bool)> {
         match self.file.config.dao_fork_block {
             Some(height) => Some((height, self.file.config.dao_fork_support)),
@@ -180,7 +182,7 @@ impl ChainSpec {
         }
     }
 
-    /// Blocks by which the difficulty bomb is late in block `number`; `None` before Byzantium.
+    /// Returns the delay of the difficulty bomb in block `number`, in blocks; `None` before Byzantium.
     pub(super) fn bomb_delay(&self, number: u64) -> Option<u64> {
         let config = &self.file.config;
         [
@@ -196,12 +198,12 @@ impl ChainSpec {
         .map(|(_, delay)| delay)
     }
 
-    /// Whether a block on a parent of this total difficulty has no proof of work (EIP-3675).
+    /// Returns whether a block on a parent with this total difficulty has no proof of work (EIP-3675).
     pub fn merged_after(&self, parent_total_difficulty: U256) -> bool {
         self.terminal_total_difficulty.is_some_and(|ttd| parent_total_difficulty >= ttd)
     }
 
-    /// Heights other than zero at which any fork starts, ascending, each once (EIP-2124).
+    /// Returns the distinct heights above zero at which a fork starts, in ascending order (EIP-2124).
     pub fn fork_heights(&self) -> Vec<u64> {
         let config = &self.file.config;
         let heights = [
@@ -226,7 +228,7 @@ impl ChainSpec {
         set.into_iter().collect()
     }
 
-    /// Times at which any fork or blob schedule starts, ascending, each once.
+    /// Returns the distinct times at which a fork or a blob schedule starts, in ascending order.
     pub fn fork_times(&self) -> Vec<u64> {
         let config = &self.file.config;
         let times = [
@@ -260,7 +262,7 @@ impl ChainSpec {
     }
 }
 
-/// Refuses chains whose blocks this node would not validate correctly.
+/// Rejects chains whose blocks this node would not validate correctly.
 fn refuse_unknown_rules(config: &ChainConfig, difficulty: U256) -> Result<(), GenesisError> {
     let merged = config.terminal_total_difficulty.is_some_and(|ttd| difficulty >= ttd);
     if config.clique.is_some() && !merged {

@@ -1,4 +1,4 @@
-//! The contracts that blocks call, and those of them that a chain lacks.
+//! The system contracts that blocks call, and which of them a chain lacks.
 
 use super::{ChainSpec, Fork};
 use alloy_eips::{
@@ -9,22 +9,22 @@ use alloy_eips::{
 use alloy_primitives::Address;
 use std::fmt;
 
-/// A contract that every block from a fork on calls by itself.
+/// A contract that every block from a fork on calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemContract {
     /// Its address, the same on all chains.
     pub address: Address,
-    /// The EIP that states its code.
+    /// The EIP that defines its code.
     pub eip: u16,
-    /// What it stores, as a phrase for messages.
+    /// Its purpose, as a phrase for messages.
     pub purpose: &'static str,
     /// The first fork whose blocks call it.
     pub fork: Fork,
-    /// Blocks are invalid while it has no code. Otherwise the call is left out (EIP-4788, EIP-2935).
+    /// Whether blocks are invalid while it has no code. Otherwise the call is skipped (EIP-4788, EIP-2935).
     pub is_required: bool,
 }
 
-/// All of them, in the order of their EIPs.
+/// All system contracts, in the order of their EIPs.
 pub const SYSTEM_CONTRACTS: [SystemContract; 4] = [
     SystemContract {
         address: HISTORY_STORAGE_ADDRESS,
@@ -56,7 +56,7 @@ pub const SYSTEM_CONTRACTS: [SystemContract; 4] = [
     },
 ];
 
-/// A contract without code that blocks from a time on call.
+/// A system contract without code that blocks call from a certain time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingContract {
     /// The contract.
@@ -84,8 +84,8 @@ impl fmt::Display for MissingContract {
 }
 
 impl ChainSpec {
-    /// The contracts that blocks of this chain call, now or after a later fork, and that have no code. `has_code` says
-    /// whether there is code at an address.
+    /// Returns the system contracts without code that blocks of this chain call, now or after a later fork.
+    /// `has_code` returns whether an address has code.
     ///
     /// # Errors
     /// Those of `has_code`.

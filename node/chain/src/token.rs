@@ -1,21 +1,20 @@
-//! The chain's token as the Cosmos interfaces name it.
+//! The chain's token in the Cosmos interfaces.
 //!
-//! Accounts hold wei, of which a token has 10^18, because the EVM counts in them. Cosmos transactions and
-//! queries count in the token's base unit, of which a token has 10^`tokenDecimals`. [`TokenUnit`] is the
-//! only place where one becomes the other. What is left of a balance below one base unit stays in the
-//! account and can be moved by Ethereum transactions only; the SDK's `precisebank` calls it the
-//! fractional balance.
+//! Accounts hold wei, of which a token has 10^18, because the EVM uses this unit. Cosmos transactions and
+//! queries use the token's base unit, of which a token has 10^`tokenDecimals`. [`TokenUnit`] is the only place
+//! that converts between them. The part of a balance below one base unit stays in the account and can only be
+//! moved by Ethereum transactions; the SDK's `precisebank` calls it the fractional balance.
 
 use alloy_primitives::U256;
 use feemarket::{DecError, LegacyDec, TokenDecimals};
 
-/// The SI prefixes of units of 10^-`decimals` tokens, as the names of denominations begin.
+/// The SI prefixes of units of 10^-`decimals` tokens, with which the names of denominations begin.
 const SI_PREFIXES: [(u8, char); 8] =
     [(1, 'd'), (2, 'c'), (3, 'm'), (6, 'u'), (9, 'n'), (12, 'p'), (15, 'f'), (18, 'a')];
 /// The prefix of a unit of one wei.
 const ATTO: char = 'a';
 
-/// Wei in the base unit of the token: a power of ten from 10^0 to 10^17.
+/// The number of wei in the base unit of the token: a power of ten from 10^0 to 10^17.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenUnit {
     wei: u64,
@@ -23,41 +22,41 @@ pub struct TokenUnit {
 }
 
 impl TokenUnit {
-    /// The base unit is the wei: the token has 18 decimals, or the chain follows rules version 0, under
-    /// which Cosmos transactions count in wei whatever the token's decimals are.
+    /// The base unit is one wei: the token has 18 decimals, or the chain follows rules version 0, under which
+    /// Cosmos transactions use wei for any number of decimals.
     pub const WEI: Self = Self { wei: 1, decimals: TokenDecimals::EVM.get() };
 
-    /// The base unit of a token with these decimals.
+    /// Returns the base unit of a token with these decimals.
     pub fn of(decimals: TokenDecimals) -> Self {
         Self { wei: decimals.conversion_factor(), decimals: decimals.get() }
     }
 
-    /// Decimals of the token in this unit.
+    /// Returns the decimals of the token in this unit.
     pub const fn decimals(self) -> u8 {
         self.decimals
     }
 
-    /// Whether an amount in wei can have a part below this unit.
+    /// Returns whether an amount in wei can have a part below this unit.
     pub const fn has_fractions(self) -> bool {
         self.wei > 1
     }
 
-    /// An amount in wei; `None` if it exceeds 256 bits.
+    /// Converts an amount to wei; `None` if it exceeds 256 bits.
     pub fn to_wei(self, amount: U256) -> Option<U256> {
         amount.checked_mul(U256::from(self.wei))
     }
 
-    /// An amount of wei in whole base units, rounded down.
+    /// Converts an amount of wei to whole base units, rounded down.
     pub fn from_wei(self, wei: U256) -> U256 {
         wei / U256::from(self.wei)
     }
 
-    /// An amount of wei in whole base units, rounded up.
+    /// Converts an amount of wei to whole base units, rounded up.
     pub fn from_wei_up(self, wei: U256) -> U256 {
         wei.div_ceil(U256::from(self.wei))
     }
 
-    /// A price in wei, fraction kept.
+    /// Converts a price to wei, with its fraction.
     ///
     /// # Errors
     /// [`DecError::Overflow`].
@@ -65,14 +64,14 @@ impl TokenUnit {
         price.checked_mul_int(U256::from(self.wei))
     }
 
-    /// A price of wei in the base unit. Exact for whole wei and for prices of the fee market, which have 18
-    /// digits after the point in this unit.
+    /// Converts a price in wei to the base unit. Exact for whole wei and for prices of the fee market, which
+    /// have 18 decimal places in this unit.
     pub fn price_from_wei(self, wei: LegacyDec) -> LegacyDec {
         wei.quo_int(U256::from(self.wei)).expect("a power of ten is not zero")
     }
 }
 
-/// The token of a chain at some height.
+/// The token of a chain at a height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
     /// The name of its base unit, which Cosmos transactions use.
@@ -82,9 +81,9 @@ pub struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// The name of the wei, which envelopes of Ethereum transactions use: the same as that of the base
-    /// unit if that is a wei. Otherwise `a` replaces the SI prefix of the base unit's name, so `utest`
-    /// becomes `atest`, or precedes a name without the prefix.
+    /// Returns the name of the wei, which envelopes of Ethereum transactions use. It is the name of the base
+    /// unit if that is one wei. Otherwise `a` replaces the SI prefix of the base unit's name, so `utest` becomes
+    /// `atest`, or is put before a name without the prefix.
     pub fn extended_denom(&self) -> String {
         if !self.unit.has_fractions() {
             return self.denom.to_owned();
@@ -93,14 +92,15 @@ impl Token<'_> {
         format!("{ATTO}{stem}")
     }
 
-    /// The name of a whole token, if the name of the base unit begins with the SI prefix of its decimals.
+    /// Returns the name of a whole token, if the name of the base unit begins with the SI prefix of its
+    /// decimals.
     pub fn display_denom(&self) -> Option<&str> {
         let decimals = self.unit.decimals;
         let (_, prefix) = SI_PREFIXES.into_iter().find(|(known, _)| *known == decimals)?;
         self.denom.strip_prefix(prefix).filter(|stem| !stem.is_empty())
     }
 
-    /// An amount of wei in whole base units, rounded down, with the unit's name.
+    /// Formats an amount of wei in whole base units, rounded down, with the name of the unit.
     pub fn show_wei(&self, wei: U256) -> String {
         format!("{}{}", self.unit.from_wei(wei), self.denom)
     }

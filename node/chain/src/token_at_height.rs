@@ -4,8 +4,8 @@ use super::{ChainSpec, EvmParams, RulesVersion};
 use crate::{Token, TokenUnit};
 
 impl ChainSpec {
-    /// The unit in which the Cosmos transactions of block `height`, and queries of the state after it, count: the
-    /// token's base unit from rules version 1 on, wei before.
+    /// Returns the unit of amounts in the Cosmos transactions of block `height` and in queries of the state
+    /// after it: the token's base unit since rules version 1, and wei before.
     pub fn token_unit(&self, height: u64) -> TokenUnit {
         match self.native() {
             Some(native) if self.rules_version(height) >= RulesVersion::V1 => {
@@ -15,7 +15,7 @@ impl ChainSpec {
         }
     }
 
-    /// The token in block `height`. Its name never changes; an Ethereum chain has the default one.
+    /// Returns the token in block `height`. Its name never changes. An Ethereum chain has the default token.
     pub fn token(&self, height: u64) -> Token<'_> {
         let denom = self.native().map_or(EvmParams::DEFAULT_DENOM, |native| &native.evm.evm_denom);
         Token { denom, unit: self.token_unit(height) }

@@ -1,5 +1,5 @@
-//! Precompiled contracts of a native chain in addition to those of its fork. They are active if the
-//! parameters of the EVM list them (reference, 6.2).
+//! Precompiled contracts of a native chain in addition to those of its fork. They are active if the parameters
+//! of the EVM list them, as in cosmos/evm.
 
 use alloy_primitives::{Address, address};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -9,57 +9,57 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 pub enum ExtraPrecompile {
     /// ECDSA over secp256r1 (RIP-7212).
     P256,
-    /// The two forms of an address.
+    /// Conversion between the two forms of an address.
     Bech32,
 }
 
-/// Those this node has, ascending by address.
+/// The supported ones, in ascending order of address.
 const OFFERED: [(Address, ExtraPrecompile); 2] = [
     (address!("0000000000000000000000000000000000000100"), ExtraPrecompile::P256),
     (address!("0000000000000000000000000000000000000400"), ExtraPrecompile::Bech32),
 ];
 
 impl ExtraPrecompile {
-    /// Where it is.
+    /// Returns its address.
     pub const fn address(self) -> Address {
         OFFERED[self as usize].0
     }
 }
 
-/// A list of them, as the reference wants it: ascending, each once.
+/// A list of them, which must be ascending and without duplicates, as in cosmos/evm.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ExtraPrecompiles(Vec<ExtraPrecompile>);
 
-/// What is wrong with a list.
+/// Why a list is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtraPrecompilesError {
-    /// No address in hex.
+    /// An entry is not an address in hex.
     #[error("invalid precompile {0}")]
     Address(String),
-    /// The reference may have a contract there; this node has none.
+    /// This node has no such contract, although cosmos/evm may have one.
     #[error("precompile {0} is not supported; 0x...0100 (p256) and 0x...0400 (bech32) are")]
     NotOffered(String),
-    /// Listed twice.
+    /// An entry is listed twice.
     #[error("duplicate precompile {0}")]
     Duplicate(String),
-    /// Not ascending.
+    /// The list is not ascending.
     #[error("precompiles need to be sorted: [{}]", .0.join(" "))]
     Unsorted(Vec<String>),
 }
 
 impl ExtraPrecompiles {
-    /// None of them.
+    /// Returns whether the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them, ascending.
+    /// Returns all of them, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ExtraPrecompile> {
         self.0.iter().copied()
     }
 
-    /// Addresses in hex, as JSON and protobuf have them.
+    /// Returns the addresses in hex, as in JSON and protobuf.
     pub fn to_texts(&self) -> Vec<String> {
         self.iter().map(|extra| extra.address().to_string()).collect()
     }
