@@ -1,6 +1,6 @@
-//! The numbers of refusals in the SDK's interfaces: codespace, code, and the registered text.
+//! Error codes as in the SDK's interfaces: codespace, code, and the registered text.
 
-/// A registered error, which gRPC, REST and the command line show together with a message.
+/// A registered error, which gRPC, REST and the command line return together with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
     /// Codespace: `sdk`, `evm`, `gov`, or `undefined` for unregistered errors.

@@ -1,11 +1,11 @@
-//! Transactions: Ethereum's and Cosmos ones, from bytes to a known sender.
+//! Ethereum and Cosmos transactions: decoding and sender recovery.
 //!
-//! - [`DecodedTx`] and [`RecoveredTx`] are what every later stage works with; [`Senders`] makes them in batches.
-//! - [`cosmos`] has what is particular to Cosmos transactions.
-//! - [`SidecarError`] says why the blobs of a submitted transaction are refused.
-//! - [`code`] has the registered errors of the Cosmos SDK that refusals are reported with.
+//! - [`DecodedTx`] and [`RecoveredTx`] are used by all later stages; [`Senders`] creates them in batches.
+//! - [`cosmos`] implements Cosmos transactions.
+//! - [`SidecarError`] states why the blobs of a submitted transaction are rejected.
+//! - [`code`] defines the registered errors of the Cosmos SDK that rejections use.
 //!
-//! Pure: no I/O, no clock, no state of accounts.
+//! This crate has no I/O, no clock and no account state.
 
 pub mod code;
 pub mod cosmos;

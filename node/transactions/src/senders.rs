@@ -2,17 +2,18 @@
 //!
 //! `verify` computes both hashes of a transaction (its own, and the signing hash) and recovers its signature,
 //! many at a time. Only decoding is done one by one. There is no state between batches except scratch space,
-//! which grows to the largest batch.
+//! which grows to the size of the largest batch.
 
 use super::tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, authority_jobs};
 use alloy_primitives::Bytes;
 use std::{ops::Range, sync::Arc};
 use verify::{Job, Outcome, Reason, Recoverer, keccak256_batch, keccak256_spans};
 
-/// Authorizations of several transactions recovered together: the batch that recovery is most efficient at.
+/// Number of authorizations, of several transactions, that are recovered together. Recovery is most efficient
+/// with this batch size.
 const AUTHORITIES_AT_ONCE: usize = 256;
 
-/// A recoverer with the scratch space to feed it.
+/// A recoverer with its scratch space.
 #[derive(Debug)]
 pub struct Senders {
     recoverer: Recoverer,
@@ -26,23 +27,25 @@ impl Senders {
         Self::of_chain(recoverer, 0)
     }
 
-    /// Uses this recoverer on the chain with this EIP-155 id. Cosmos transactions sign the id without containing it.
+    /// Uses this recoverer on the chain with this EIP-155 id. Signatures of Cosmos transactions cover the id,
+    /// but the transactions do not contain it.
     pub fn of_chain(recoverer: Recoverer, chain_id: u64) -> Self {
         Self { recoverer, chain_id, scratch: Scratch::default() }
     }
 
-    /// Decodes and recovers EIP-2718 transactions, each with its own result, in order. Any number;
-    /// a few hundred are the most efficient.
+    /// Decodes and recovers EIP-2718 transactions, each with its own result, in order. A few hundred
+    /// transactions at a time are most efficient.
     pub fn recover(
         &mut self,
         raw: &[Bytes],
     ) -> impl ExactSizeIterator<Item = Result<Arc<RecoveredTx>, RecoverError>> {
-        // Shared here, where it is made: it has 400 bytes, and would only be moved by each caller.
+        // The `Arc` is created here because a transaction has 400 bytes, which every caller would move
+        // otherwise.
         self.scratch.recover(&mut self.recoverer, raw, self.chain_id, Arc::new)
     }
 
-    /// Stores in each transaction the accounts that its authorizations delegate (EIP-7702). Most transactions
-    /// have one authorization, but 128 KiB can contain thousands.
+    /// Stores in each transaction the authorities of its authorizations (EIP-7702). Most transactions have one
+    /// authorization, but 128 KiB can contain thousands.
     pub fn recover_authorities<'a>(&mut self, txs: impl Iterator<Item = &'a RecoveredTx>) {
         self.scratch.jobs.clear();
         let mut gathered = Vec::new();
@@ -74,7 +77,7 @@ impl Senders {
     }
 }
 
-/// [`Senders::recover`] for a caller that has a recoverer and one batch.
+/// Does the same as [`Senders::recover`] for a caller that has a recoverer and a single batch.
 pub fn recover_senders(
     recoverer: &mut Recoverer,
     raw: &[Bytes],
@@ -85,7 +88,7 @@ pub fn recover_senders(
 #[derive(Debug, Default)]
 struct Scratch {
     hashes: Vec<[u8; 32]>,
-    /// What the decoded transactions of the batch signed, back to back.
+    /// The signing payloads of the decoded transactions of the batch, concatenated.
     payloads: Vec<u8>,
     payload_spans: Vec<Range<usize>>,
     jobs: Vec<Job>,
@@ -130,7 +133,7 @@ impl Scratch {
         hashed.map(|(raw, hash)| DecodedTx::decode_hashed(raw.clone(), hash.into())).collect()
     }
 
-    /// Leaves in `hashes` what each transaction that decoded has signed.
+    /// Stores the signing hash of each decoded transaction in `hashes`.
     fn hash_payloads(&mut self, decoded: &[Result<DecodedTx, DecodeError>], chain_id: u64) {
         self.payloads.clear();
         self.payload_spans.clear();
@@ -173,7 +176,7 @@ mod tests {
         inner.into_signed(signature)
     }
 
-    /// The same one by one is the oracle.
+    /// Compares with the result of recovering them one by one.
     #[test]
     fn authorities_in_a_batch_are_those_found_one_by_one() {
         let good = authorization(1, CHAIN);
@@ -196,7 +199,7 @@ mod tests {
             let signature = sign(7, tx.signature_hash().0);
             Transaction::from(tx.into_signed(signature)).encoded_2718().into()
         };
-        // Some alone, some with more than are recovered together; none in the second.
+        // Some transactions have one authorization, some more than are recovered together; the second has none.
         let long: Vec<_> = list.iter().cycle().take(AUTHORITIES_AT_ONCE + 50).cloned().collect();
         let raw = [&list[..], &[], &list[..1], &long, &list[1..5], &list[4..]].map(raw);
         let mut senders = Senders::of_chain(Recoverer::new(Backend::detect().unwrap()), CHAIN);

@@ -1,7 +1,7 @@
-//! Blob transactions in their submitted form, together with their blobs (EIP-4844, EIP-7594).
+//! Blob transactions as they are submitted, together with their blobs (EIP-4844, EIP-7594).
 //!
-//! A block contains the transaction alone, which names its blobs by versioned hashes. A submitted transaction
-//! must include the blobs. They are removed and verified here, once, and are not stored, see ADR 0014.
+//! A block contains only the transaction, which refers to its blobs by versioned hashes. A submitted transaction
+//! must include the blobs. They are removed and verified once here, and are not stored, see ADR 0014.
 
 use super::tx::{DecodeError, DecodedTx};
 use alloy_consensus::Transaction as _;
@@ -14,75 +14,75 @@ use alloy_rlp::Header;
 
 /// EIP-2718 type of blob transactions.
 const TX_TYPE: u8 = 3;
-/// Most blobs one transaction may have under the blob schedule of any fork so far: those of a whole
+/// Maximum number of blobs of one transaction under the blob schedules of all forks so far: those of a whole
 /// block in Prague; 6 since Osaka (EIP-7594).
 const MAX_BLOBS: usize = 9;
-/// Maximum bytes that each blob adds: the blob, its commitment and the proofs of its cells, each with an RLP header of
-/// at most 4 bytes.
+/// Maximum number of bytes that each blob adds: the blob, its commitment and its cell proofs, each with an RLP
+/// header of at most 4 bytes.
 const SIDECAR_BYTES_PER_BLOB: usize =
     (BYTES_PER_BLOB + 4) + (BYTES_PER_COMMITMENT + 4) + CELLS_PER_EXT_BLOB * (BYTES_PER_PROOF + 4);
-/// Maximum bytes of the blobs, commitments and proofs that are sent with a transaction.
+/// Maximum size of the blobs, commitments and proofs that are submitted with a transaction, in bytes.
 pub const MAX_SIDECAR_BYTES: usize = MAX_BLOBS * SIDECAR_BYTES_PER_BLOB + 32;
 
-/// Why the blobs of a transaction are not accepted. Texts are geth's.
+/// Why the blobs of a transaction are rejected. The texts are geth's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SidecarError {
-    /// The bytes are no transaction, wrapped or not.
+    /// The bytes are not a transaction, with or without a sidecar.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The transaction has no sidecar.
     #[error("missing sidecar in blob transaction")]
     Missing,
-    /// The number of blobs is not that of the hashes.
+    /// The number of blobs differs from the number of versioned hashes.
     #[error("invalid number of {have} blobs compared to {want} blob hashes")]
     Blobs {
-        /// Blobs given.
+        /// Number of blobs.
         have: usize,
-        /// Versioned hashes in the transaction.
+        /// Number of versioned hashes in the transaction.
         want: usize,
     },
-    /// The number of commitments is not that of the hashes.
+    /// The number of commitments differs from the number of versioned hashes.
     #[error("invalid number of {have} blob commitments compared to {want} blob hashes")]
     Commitments {
-        /// Commitments given.
+        /// Number of commitments.
         have: usize,
-        /// Versioned hashes in the transaction.
+        /// Number of versioned hashes in the transaction.
         want: usize,
     },
-    /// The number of proofs is not that of the blobs (EIP-4844) or cells (EIP-7594).
+    /// The number of proofs differs from the number of blobs (EIP-4844) or cells (EIP-7594).
     #[error("invalid number of {have} blob proofs expected {want}")]
     Proofs {
-        /// Proofs given.
+        /// Number of proofs.
         have: usize,
-        /// Proofs that are needed.
+        /// Required number of proofs.
         want: usize,
     },
-    /// A commitment is not the one that the transaction names.
+    /// The hash of a commitment differs from the versioned hash in the transaction.
     #[error("blob {index}: computed hash {computed} mismatches transaction one {stated}")]
     Hash {
-        /// Which blob.
+        /// Index of the blob.
         index: usize,
-        /// Of the commitment given.
+        /// Versioned hash of the commitment.
         computed: B256,
-        /// In the transaction.
+        /// Versioned hash in the transaction.
         stated: B256,
     },
-    /// A proof does not show that its blob belongs to its commitment.
+    /// A proof is not valid for its blob and its commitment.
     #[error("KZG verification error: invalid blob proof: can't verify opening proof")]
     Proof,
 }
 
-/// Whether these are the bytes of a blob transaction, with its blobs or without.
+/// Returns whether these are the bytes of a blob transaction, with or without blobs.
 pub fn is_blob_tx(raw: &[u8]) -> bool {
     raw.first() == Some(&TX_TYPE)
 }
 
-/// Checks the blobs of a transaction in either form of wrapper, whatever the fork, and returns the EIP-2718 bytes of
-/// the transaction without them.
+/// Checks the blobs of a transaction with a sidecar of either format, under any fork, and returns the EIP-2718
+/// bytes of the transaction without them.
 ///
-/// A blob takes 2 ms with one proof, and 20 ms with a proof for each cell. The first call of a process takes 2 s more
-/// for the trusted setup of the ceremony.
+/// A blob takes 2 ms with one proof, and 20 ms with cell proofs. The first call of a process takes 2 s more, to
+/// load the trusted setup.
 ///
 /// # Errors
 /// See [`SidecarError`].
@@ -90,7 +90,7 @@ pub fn without_blobs(raw: &[u8]) -> Result<Bytes, SidecarError> {
     split(raw).map(|(tx, _)| tx)
 }
 
-/// Checks the blobs of a transaction like [`without_blobs`], and returns them, too.
+/// Checks the blobs of a transaction like [`without_blobs`], and returns the transaction and the sidecar.
 ///
 /// # Errors
 /// See [`SidecarError`].
@@ -101,7 +101,7 @@ pub fn split(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarError> {
     Ok((decoded.raw, sidecar))
 }
 
-/// The two parts of `0x03 || rlp([tx, ...sidecar])`.
+/// Splits `0x03 || rlp([tx, ...sidecar])` into its two parts.
 fn unwrap(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarError> {
     let rlp = |error| SidecarError::Decode(DecodeError::Rlp(error));
     let mut rest = raw.get(1..).unwrap_or_default();
@@ -115,7 +115,7 @@ fn unwrap(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarError> {
     let mut after = rest;
     let inner = Header::decode(&mut after).map_err(rlp)?;
     if !inner.list {
-        // The first field of a transaction alone: its chain id.
+        // The list begins with a chain id: this is a transaction without a sidecar.
         return Err(SidecarError::Missing);
     }
     let (tx, mut rest) = rest.split_at(inner.length_with_payload());
@@ -126,7 +126,7 @@ fn unwrap(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarError> {
     Ok(([&[TX_TYPE], tx].concat().into(), sidecar))
 }
 
-/// What is quickly seen first, then the proofs.
+/// Compares the numbers and the hashes first, which is cheap, and verifies the proofs last.
 fn check(hashes: &[B256], sidecar: &Sidecar) -> Result<(), SidecarError> {
     let want = hashes.len();
     let have = sidecar.blobs().len();
@@ -149,7 +149,7 @@ fn check(hashes: &[B256], sidecar: &Sidecar) -> Result<(), SidecarError> {
     if have != want {
         return Err(SidecarError::Proofs { have, want });
     }
-    // Without tables for making proofs: they are only checked here.
+    // Without the tables for computing proofs, because proofs are only verified here.
     let setup = c_kzg::ethereum_kzg_settings(0);
     sidecar.validate(hashes, setup).map_err(|_| SidecarError::Proof)
 }
@@ -166,7 +166,7 @@ mod tests {
     };
     use alloy_primitives::Signature;
 
-    /// Two blobs of small field elements, in both forms of wrapper.
+    /// Two blobs of small field elements, with sidecars of both formats.
     fn sidecars() -> [Sidecar; 2] {
         let setup = c_kzg::ethereum_kzg_settings(0);
         let byte = |salt: u8, at: usize| {
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// A sidecar with one thing wrong, and what is said of it.
+    /// Returns sidecars with one fault each, and the expected errors.
     fn faults(right: &Sidecar) -> Vec<(Sidecar, SidecarError)> {
         let change = |change: &dyn Fn(&mut Vec<Blob>, &mut Vec<_>, &mut Vec<_>)| {
             let mut wrong = right.clone();
@@ -259,10 +259,10 @@ mod tests {
             ),
             (change(&|blobs, _, _| blobs.swap(0, 1)), SidecarError::Proof),
             (change(&|blobs, _, _| blobs[1].0[40] ^= 1), SidecarError::Proof),
-            // Not a field element.
+            // This is not a field element.
             (change(&|blobs, _, _| blobs[1].0[32] = 0xff), SidecarError::Proof),
             (change(&|_, _, proofs| proofs.swap(0, 1)), SidecarError::Proof),
-            // Not a point of the curve.
+            // This is not a point on the curve.
             (change(&|_, _, proofs| proofs[1].0[20] ^= 1), SidecarError::Proof),
         ]
     }
@@ -277,8 +277,8 @@ mod tests {
         }
         let trailing = without_blobs(&[raw.as_slice(), &[0]].concat());
         assert_eq!(trailing, Err(DecodeError::Trailing(1).into()));
-        // Every byte of what surrounds the blobs; the transaction itself says nothing wrong by its
-        // chain id or signature, which others look at.
+        // Changes every byte around the blobs. A changed transaction is not always an error, because its chain
+        // id and its signature are not checked here.
         for at in 1..150 {
             let mut damaged = raw.clone();
             damaged[at] ^= 0x80;

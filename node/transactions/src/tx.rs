@@ -1,11 +1,11 @@
-//! Transactions from bytes to a known sender.
+//! Decoding of transactions and recovery of their senders.
 //!
-//! There are three steps: [`DecodedTx::decode`], the recovery of the signature ([`DecodedTx::job`], done by
-//! `verify`), and [`DecodedTx::finish`]. [`super::Senders`] does them in batches. Nothing here depends on a
-//! fork: whether a high `s`, a type or a chain id is valid is decided when the block is known.
+//! There are three steps: [`DecodedTx::decode`], the recovery of the signature ([`DecodedTx::job`], executed by
+//! `verify`), and [`DecodedTx::finish`]. [`super::Senders`] executes them in batches. Nothing here depends on a
+//! fork: whether a high `s`, a transaction type or a chain id is valid is decided when the block is known.
 //!
-//! A Cosmos transaction (type 0x0a) takes the same steps. Its signature is in the same batch twice, once for
-//! each possible recovery id.
+//! A Cosmos transaction (type 0x0a) takes the same steps. Its signature is in the batch twice, once for each
+//! possible recovery id.
 
 use alloy_consensus::{
     EthereumTxEnvelope, SignableTransaction, Transaction as _, TxEip4844, TxLegacy, Typed2718 as _,
@@ -20,7 +20,7 @@ use crate::cosmos::{self, CosmosTx, Refusal, Signatures};
 use chain::TokenUnit;
 use keys::PUBLIC_KEY_BYTES;
 
-/// Half the order of secp256k1: EIP-2 refuses an `s` above it since Homestead.
+/// Half the order of secp256k1: EIP-2 rejects a larger `s` since Homestead.
 const HALF_ORDER: U256 = U256::from_limbs([
     0xdfe9_2f46_681b_20a0,
     0x5d57_6e73_57a4_501d,
@@ -28,15 +28,15 @@ const HALF_ORDER: U256 = U256::from_limbs([
     0x7fff_ffff_ffff_ffff,
 ]);
 
-/// A decoded transaction of any Ethereum type, blob transactions without their sidecar.
+/// A decoded transaction of any Ethereum type. A blob transaction has no sidecar.
 pub type Transaction = EthereumTxEnvelope<TxEip4844>;
 
-/// The address of the contract that a transaction of `sender` creates, if it does not fail.
+/// Returns the address of the contract that a transaction of `sender` creates, if it succeeds.
 pub fn created_contract(tx: &Transaction, sender: Address) -> Option<Address> {
     tx.is_create().then(|| sender.create(tx.nonce()))
 }
 
-/// The participants of a transaction in addition to its sender: the recipient, the contract it creates, and
+/// Returns the participants of a transaction other than its sender: the recipient, the contract it creates, and
 /// the recipients of its messages.
 pub fn participants<'a>(
     tx: &Transaction,
@@ -51,10 +51,10 @@ pub fn participants<'a>(
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// No bytes at all, or a type with nothing after it.
+    /// The input is empty, or a type without content.
     #[error("typed transaction too short")]
     Short,
-    /// A first byte that no known type has.
+    /// The first byte is not a known type.
     #[error("transaction type {0:#04x} is unknown")]
     UnknownType(u8),
     /// The RLP is malformed or not canonical.
@@ -63,7 +63,7 @@ pub enum DecodeError {
     /// Bytes follow the transaction.
     #[error("{0} bytes follow the transaction")]
     Trailing(usize),
-    /// A Cosmos transaction that is none, or not valid in itself.
+    /// The Cosmos transaction is malformed or invalid.
     #[error(transparent)]
     Cosmos(Box<Refusal>),
 }
@@ -71,13 +71,13 @@ pub enum DecodeError {
 /// Why a transaction has no sender.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RecoverError {
-    /// The bytes are no transaction.
+    /// The bytes are not a transaction.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The signature belongs to no key.
+    /// No public key can be recovered from the signature.
     #[error("invalid signature: {}", signature_reason(*.0))]
     Signature(Reason),
-    /// The signature of a Cosmos transaction is not its signer's.
+    /// The signature of a Cosmos transaction does not belong to its signer.
     #[error(transparent)]
     Cosmos(Box<Refusal>),
 }
@@ -116,7 +116,7 @@ pub struct RecoveredTx {
     pub sender: Address,
     /// The signature's `s` is in the upper half: invalid since Homestead (EIP-2).
     pub high_s: bool,
-    /// Accounts that its authorizations delegate (EIP-7702), once they have been recovered: see
+    /// The authorities of its authorizations (EIP-7702), once they have been recovered. See
     /// [`Self::authorities`].
     pub authorities: OnceLock<Box<[Address]>>,
     /// The Cosmos transaction, if it is one.
@@ -124,8 +124,8 @@ pub struct RecoveredTx {
 }
 
 impl DecodedTx {
-    /// Decodes EIP-2718 bytes, all of them: trailing bytes are an error, and so are integers with
-    /// leading zeros, a type 0 prefix and a blob sidecar.
+    /// Decodes a complete EIP-2718 transaction. Trailing bytes, integers with leading zeros, a type 0 prefix and
+    /// a blob sidecar are errors.
     ///
     /// # Errors
     /// See [`DecodeError`].
@@ -134,7 +134,7 @@ impl DecodedTx {
         Self::decode_hashed(raw, hash)
     }
 
-    /// [`Self::decode`] with the Keccak-256 of `raw` known, for callers that hash in batches.
+    /// Does the same as [`Self::decode`] with a known Keccak-256 of `raw`, for callers that hash in batches.
     ///
     /// # Errors
     /// See [`DecodeError`].
@@ -159,7 +159,7 @@ impl DecodedTx {
         Ok(Self { raw, tx: tx.ethereum_form(), hash, cosmos: Some(Arc::new(tx)) })
     }
 
-    /// The transaction with the amounts of a Cosmos one read in this unit.
+    /// Returns the transaction with its amounts in this unit, if it is a Cosmos transaction.
     #[must_use]
     pub fn in_unit(mut self, unit: TokenUnit) -> Self {
         if let Some(cosmos) = self.cosmos.take_if(|cosmos| cosmos.unit() != unit) {
@@ -170,12 +170,12 @@ impl DecodedTx {
         self
     }
 
-    /// What `verify` needs to find the sender: signing hash, r, s and parity.
+    /// Returns the input of `verify` for the recovery of the sender: signing hash, r, s and parity.
     pub fn job(&self) -> Job {
         self.job_hashed(self.tx.signature_hash().0)
     }
 
-    /// [`Self::job`] with the signing hash known, for callers that hash in batches.
+    /// Does the same as [`Self::job`] with a known signing hash, for callers that hash in batches.
     pub(super) fn job_hashed(&self, digest: [u8; 32]) -> Job {
         let signature = self.signature();
         Job {
@@ -186,13 +186,12 @@ impl DecodedTx {
         }
     }
 
-    /// [`Self::job_hashed`] with the other parity, for signatures that do not say theirs.
+    /// Does the same as [`Self::job_hashed`] with the other parity, for signatures without a parity.
     pub(super) fn second_job(&self, digest: [u8; 32]) -> Option<Job> {
         self.cosmos.as_ref().map(|_| Job { recovery_id: 1, ..self.job_hashed(digest) })
     }
 
-    /// Appends the bytes that were hashed and signed; `chain_id` is that of Cosmos transactions, which
-    /// do not say it themselves.
+    /// Appends the signing payload. `chain_id` is the chain id of Cosmos transactions, which do not contain it.
     pub(super) fn encode_for_signing(&self, chain_id: u64, out: &mut Vec<u8>) {
         if let Some(cosmos) = &self.cosmos {
             out.extend(cosmos.sign_bytes(chain_id));
@@ -207,10 +206,10 @@ impl DecodedTx {
         }
     }
 
-    /// Completes the transaction with what `verify` found for [`Self::job`].
+    /// Completes the transaction with the result of `verify` for [`Self::job`].
     ///
     /// # Errors
-    /// [`RecoverError::Signature`] when there is no key.
+    /// [`RecoverError::Signature`] if there is no key.
     pub fn finish(self, outcome: &Outcome) -> Result<RecoveredTx, RecoverError> {
         let key = outcome.as_ref().map_err(|reason| RecoverError::Signature(*reason))?;
         let high_s = self.signature().s() > HALF_ORDER;
@@ -219,10 +218,10 @@ impl DecodedTx {
         Ok(RecoveredTx { raw, tx, hash, sender, high_s, authorities, cosmos })
     }
 
-    /// [`Self::finish`] for a Cosmos transaction: either key may be the signer's.
+    /// Does the same as [`Self::finish`] for a Cosmos transaction. Either of both keys may be the signer's.
     ///
     /// # Errors
-    /// [`RecoverError::Cosmos`] when none is, and no wallet's rendering was signed.
+    /// [`RecoverError::Cosmos`] if neither is, and no wallet rendering was signed.
     pub(super) fn finish_cosmos(
         self,
         outcomes: [&Outcome; 2],
@@ -245,7 +244,7 @@ impl DecodedTx {
     }
 }
 
-/// The 33 bytes of a key: the parity of y, and x.
+/// Encodes a key in 33 bytes: the parity of y, and x.
 fn compressed(key: &Key) -> [u8; PUBLIC_KEY_BYTES] {
     let mut bytes = [0; PUBLIC_KEY_BYTES];
     bytes[0] = 2 + (key.public_key[63] & 1);
@@ -254,8 +253,8 @@ fn compressed(key: &Key) -> [u8; PUBLIC_KEY_BYTES] {
 }
 
 impl RecoveredTx {
-    /// The transaction with the amounts of a Cosmos one read in this unit: that of the block it is checked
-    /// for. Recovering it needs no chain, so it is read in wei at first.
+    /// Returns the transaction with its amounts in this unit, if it is a Cosmos transaction. The unit depends on
+    /// the block. Recovery does not know the chain, so amounts are in wei at first.
     #[must_use]
     pub fn in_unit(self: Arc<Self>, unit: TokenUnit) -> Arc<Self> {
         match &self.cosmos {
@@ -268,14 +267,13 @@ impl RecoveredTx {
         }
     }
 
-    /// Its EIP-2718 type.
+    /// Returns its EIP-2718 type.
     pub fn ty(&self) -> u8 {
         if self.cosmos.is_some() { cosmos::TX_TYPE } else { self.tx.ty() }
     }
 
-    /// Accounts that its authorizations delegate, as far as they can be valid on this chain (EIP-7702): those
-    /// for another one delegate nothing. What [`super::Senders::recover_authorities`] has not recovered is
-    /// recovered now, one by one.
+    /// Returns the authorities of those authorizations that can be valid on this chain (EIP-7702). Those that
+    /// [`super::Senders::recover_authorities`] has not recovered are recovered now, one by one.
     pub fn authorities(&self, chain_id: u64) -> &[Address] {
         self.authorities.get_or_init(|| {
             let ours = authorizations(&self.tx, chain_id);
@@ -283,20 +281,20 @@ impl RecoveredTx {
         })
     }
 
-    /// Blob gas this transaction uses; zero without blobs.
+    /// Returns the blob gas that this transaction uses; zero without blobs.
     pub fn blob_gas(&self) -> u64 {
         self.tx.blob_gas_used().unwrap_or_default()
     }
 }
 
-/// The authorizations of a transaction that are for this chain, or for any.
+/// Returns the authorizations of a transaction that are for this chain, or for any chain.
 fn authorizations(tx: &Transaction, chain_id: u64) -> impl Iterator<Item = &SignedAuthorization> {
     let list = tx.authorization_list().unwrap_or_default().iter();
     list.filter(move |auth| auth.chain_id.is_zero() || auth.chain_id == chain_id)
 }
 
-/// What `verify` needs to find who signed each authorization that can be valid (EIP-7702: a parity of 0 or 1
-/// and a low `s`).
+/// Returns the input of `verify` for each authorization that can be valid (EIP-7702: a parity of 0 or 1 and a
+/// low `s`).
 pub(super) fn authority_jobs(tx: &Transaction, chain_id: u64) -> impl Iterator<Item = Job> {
     let valid = |auth: &&SignedAuthorization| auth.y_parity() <= 1 && auth.s() <= HALF_ORDER;
     authorizations(tx, chain_id).filter(valid).map(|auth| Job {
@@ -310,7 +308,7 @@ pub(super) fn authority_jobs(tx: &Transaction, chain_id: u64) -> impl Iterator<I
 /// The first byte of an RLP list, and so of a legacy transaction, is at least this (EIP-2718).
 const LIST_START: u8 = 0xc0;
 
-/// The greatest transaction type (EIP-2718); 1 to 4 are those of EIP-2930, 1559, 4844 and 7702.
+/// Maximum transaction type (EIP-2718). Types 1 to 4 are those of EIP-2930, 1559, 4844 and 7702.
 const MAX_TYPE: u8 = 0x7f;
 
 fn decode(rest: &mut &[u8]) -> Result<Transaction, DecodeError> {

@@ -1,13 +1,13 @@
-//! New parameters of a module, as a message of governance carries them.
+//! New parameters of a module in a governance message.
 
 use chain::EvmParams;
 use feemarket::Params;
 
-/// New parameters of a module: all of them, as the reference's `MsgUpdateParams` has them.
+/// New parameters of a module. As in cosmos/evm's `MsgUpdateParams`, all of them are stated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// Of the fee market, the current base fee among them.
+    /// Parameters of the fee market, including the current base fee.
     FeeMarket(Params),
-    /// Of the EVM.
+    /// Parameters of the EVM.
     Evm(EvmParams),
 }

@@ -1,14 +1,14 @@
-//! The JSON of `StdSignDoc`, which `SIGN_MODE_LEGACY_AMINO_JSON` signs and EIP-712 renders.
+//! The JSON of `StdSignDoc`, which is signed in `SIGN_MODE_LEGACY_AMINO_JSON` and rendered by EIP-712.
 //!
-//! Messages that carry other messages (proposals of `cosmos.gov.v1`) have no such form here: they are signed
+//! Messages that contain other messages (proposals of `cosmos.gov.v1`) have no Amino form here. They are signed
 //! in `SIGN_MODE_DIRECT`.
 
 use super::{ACCOUNT_NUMBER, CosmosTx, message::Message};
 use proto::cosmos::base::v1beta1::Coin;
 use serde_json::{Map, Value, json};
 
-/// The document, keys in order; `None` if a message has no such form. The fee payer is in it if the transaction
-/// states one, as the SDK's `AminoSignFee` has it; a granter cannot be stated.
+/// Returns the document with keys in order; `None` if a message has no Amino form. It contains the fee payer if
+/// the transaction states one, as in the SDK's `AminoSignFee`. A fee granter cannot be stated.
 pub(super) fn document(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
     let mut document = without_payer(tx, chain_id)?;
     let payer = tx.auth_info.fee.as_ref().map_or("", |fee| &fee.payer);
@@ -18,11 +18,11 @@ pub(super) fn document(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
     Some(document)
 }
 
-/// The document without the fee payer: what version 0 of the consensus rules takes for the document.
+/// Returns the document without the fee payer, as version 0 of the consensus rules expects it.
 pub(super) fn without_payer(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
     let messages: Vec<_> = tx.messages.iter().map(message).collect::<Option<_>>()?;
     let fee = tx.auth_info.fee.as_ref()?;
-    // The document has no place for options, so it cannot be what was agreed to.
+    // The document cannot contain options, so the signer did not agree to them.
     if !tx.body.extension_options.is_empty() || !tx.body.non_critical_extension_options.is_empty() {
         return None;
     }
@@ -40,7 +40,7 @@ pub(super) fn without_payer(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
     Some(document)
 }
 
-/// The document as it is signed: sorted, without spaces, with Go's escapes.
+/// Encodes the document as it is signed: sorted, without white space, with Go's escapes.
 pub(super) fn bytes(document: &Value) -> Vec<u8> {
     let mut text = String::new();
     sorted(document, &mut text);
@@ -59,7 +59,7 @@ pub(super) fn bytes(document: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Whatever order maps keep: keys are written in theirs.
+/// Writes keys in ascending order, for any order of the map.
 fn sorted(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {

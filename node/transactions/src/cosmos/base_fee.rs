@@ -1,16 +1,17 @@
-//! The base fee that Cosmos transactions pay: with its fraction of a wei from version 1 of the rules on, in whole wei
-//! before. Ethereum transactions always pay whole wei, as headers have them.
+//! The base fee that Cosmos transactions pay: with its fraction of a wei since rules version 1, and in whole wei
+//! before. Ethereum transactions always pay whole wei, as in headers.
 
 use chain::{ChainSpec, RulesVersion};
 use feemarket::{Event, LegacyDec, Market, store::StoredEvent};
 
-/// In wei, in the block of this height and this whole base fee; `market` is that of the beginning of the block.
+/// Returns the base fee in wei in the block with this height and this whole base fee. `market` is the fee market
+/// at the beginning of the block.
 pub fn base_fee(spec: &ChainSpec, height: u64, whole: u64, market: Option<&Market>) -> LegacyDec {
     let exact = market.filter(|_| spec.rules_version(height) >= RulesVersion::V1);
     exact.map_or_else(|| LegacyDec::from(whole), Market::base_fee_in_wei)
 }
 
-/// The same of a block whose events are stored: the market has moved since.
+/// Does the same for a block whose events are stored, because the fee market has changed since.
 pub fn stored_base_fee(
     spec: &ChainSpec,
     height: u64,

@@ -1,4 +1,4 @@
-//! Checks a Cosmos transaction against the chain (reference, 2.7), after it has been decoded and validated.
+//! Checks a decoded Cosmos transaction against the chain, like the ante handler of cosmos/evm.
 
 use super::{
     CosmosTx, coin,
@@ -14,14 +14,14 @@ use chain::{RulesVersion, Token};
 use feemarket::LegacyDec;
 use storage::Account;
 
-/// The context of the checks, in addition to the signer's account.
+/// The context of the checks, in addition to the account of the signer.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainFacts<'a> {
     /// Prefix of addresses.
     pub prefix: &'a str,
     /// The token in that block.
     pub token: Token<'a>,
-    /// The version of the rules of the block it would be in.
+    /// The rules version of the block that would contain the transaction.
     pub rules: RulesVersion,
     /// Height of that block.
     pub height: u64,
@@ -29,25 +29,25 @@ pub struct ChainFacts<'a> {
     pub base_fee: LegacyDec,
     /// That block's gas limit.
     pub gas_limit: u64,
-    /// The chain's least price of gas, in wei.
+    /// The chain's minimum gas price, in wei.
     pub min_gas_price: LegacyDec,
-    /// The minimum price of gas of this node's mempool, in wei; zero outside it.
+    /// The minimum gas price of this node's mempool, in wei; zero outside the mempool.
     pub mempool_min_gas_price: LegacyDec,
 }
 
 /// The results of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Paid per gas, in wei, with its fraction.
+    /// Price per gas that is paid, in wei, with its fraction.
     pub price: LegacyDec,
-    /// Taken before the messages run, in wei.
+    /// Fee that is charged before the messages are executed, in wei.
     pub fee: U256,
 }
 
-/// Everything but the sequence, which the pool may wait for.
+/// Checks everything except the sequence, because the pool may wait for a missing sequence.
 ///
 /// # Errors
-/// The first reason to refuse it.
+/// The first reason for a rejection.
 pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result<Passed, Refusal> {
     let timeout = tx.body.timeout_height;
     if timeout != 0 && chain.height > timeout {
@@ -80,10 +80,11 @@ pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result
     Ok(Passed { price: charge.price, fee: charge.fee })
 }
 
-/// The amounts were read in the unit that the block has: it changes when the chain adopts rules version 1.
+/// Checks that the amounts were read in the unit of the block. The unit changes when the chain adopts rules
+/// version 1.
 ///
 /// # Errors
-/// If they were read in another one.
+/// If they were read in another unit.
 pub fn check_unit(tx: &CosmosTx, token: Token<'_>) -> Result<(), Refusal> {
     if tx.unit() == token.unit {
         return Ok(());
@@ -97,7 +98,7 @@ pub fn check_unit(tx: &CosmosTx, token: Token<'_>) -> Result<(), Refusal> {
     )))
 }
 
-/// The sequence is the account's next.
+/// Checks that the sequence is the next one of the account.
 ///
 /// # Errors
 /// If it is not.
@@ -109,15 +110,15 @@ pub fn check_sequence(tx: &CosmosTx, account: &Account) -> Result<(), Refusal> {
     Err(sequence_mismatch(expected, got))
 }
 
-/// The refusal of a sequence, in the words in which clients look for the expected one.
+/// Returns the error of a wrong sequence, with the text in which clients look for the expected one.
 pub fn sequence_mismatch(expected: u64, got: u64) -> Refusal {
     wrong_sequence(format!("account sequence mismatch, expected {expected}, got {got}"))
 }
 
-/// Addresses and tokens are this chain's.
+/// Checks that addresses and tokens belong to this chain.
 ///
 /// # Errors
-/// The first that is not.
+/// The first that does not.
 pub fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), Refusal> {
     let parties = tx.messages.iter().flat_map(Message::parties);
     if let Some(party) = parties.into_iter().find(|party| party.prefix != chain.prefix) {

@@ -4,13 +4,13 @@ use super::error::{Refusal, invalid_coins};
 use alloy_primitives::U256;
 use proto::cosmos::base::v1beta1::Coin;
 
-/// Decimal digits of the greatest amount, 2^256 - 1.
+/// Decimal digits of the maximum amount, 2^256 - 1.
 const MAX_DIGITS: usize = 78;
 
-/// An amount as people write it: digits and the token's name.
+/// Reads an amount: digits and the token's name.
 ///
 /// # Errors
-/// [`Refusal`] if it is none.
+/// [`Refusal`] if the text is not an amount.
 pub fn parse_coin(text: &str) -> Result<Coin, Refusal> {
     let wrong = || invalid_coins(format!("{text:?} is not an amount of a token, such as 10atest"));
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -23,7 +23,7 @@ pub fn parse_coin(text: &str) -> Result<Coin, Refusal> {
     Ok(Coin { denom: denom.to_owned(), amount })
 }
 
-/// Digits as an amount.
+/// Reads the digits of an amount.
 fn amount(digits: &str) -> Option<U256> {
     let decimal = !digits.is_empty()
         && digits.len() <= MAX_DIGITS
@@ -31,8 +31,7 @@ fn amount(digits: &str) -> Option<U256> {
     decimal.then(|| U256::from_str_radix(digits, 10).ok()).flatten()
 }
 
-/// What a list of coins comes to. The names are looked at where the chain's token is known, see
-/// [`only`].
+/// Returns the sum of a list of coins. Their names are checked when the chain's token is known, see [`foreign`].
 pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
     match coins {
         [] => Ok(U256::ZERO),
@@ -40,7 +39,7 @@ pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
             Some(amount) if !amount.is_zero() => Ok(amount),
             _ => Err(invalid_coins(format!("{}{}", coin.amount, coin.denom))),
         },
-        // Sorted, of different tokens: all but one of which do not exist here.
+        // At most one of several tokens exists on this chain.
         several => {
             let shown = several.iter().map(|coin| format!("{}{}", coin.amount, coin.denom));
             Err(invalid_coins(shown.collect::<Vec<_>>().join(",")))
@@ -48,7 +47,7 @@ pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
     }
 }
 
-/// The first coin that is not of this token.
+/// Returns the first coin of another token.
 pub(super) fn foreign<'a>(coins: &'a [Coin], denom: &str) -> Option<&'a Coin> {
     coins.iter().find(|coin| coin.denom != denom)
 }

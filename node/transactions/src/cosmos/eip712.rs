@@ -1,23 +1,23 @@
 //! The EIP-712 renderings of a sign document that wallets like MetaMask show and sign.
 //!
-//! There are two renderings in use: the reference's, with a field `msg0`, `msg1`, ... for each message and
-//! types derived from the JSON; and the older one of Ethermint, with a list `msgs` of one type and the fee
+//! There are two renderings in use: that of cosmos/evm, with a field `msg0`, `msg1`, ... for each message and
+//! types derived from the JSON; and the older one of Ethermint, with a list `msgs` of a single type and the fee
 //! payer next to the fee. The domain has the text `cosmos` in place of a contract address, so its fields are
-//! strings. Ordinary readers of typed data refuse that, but types are resolved and hashed by the library.
+//! strings. Common parsers of typed data reject that; here, only types are resolved and hashed by the library.
 
 use super::{CosmosTx, message::Message};
 use alloy_dyn_abi::eip712::{Eip712Types, PropertyDef, Resolver};
 use alloy_primitives::{B256, keccak256};
 use serde_json::{Map, Value, json};
 
-/// Types that differ only by their number when a name is taken; the reference's bound.
+/// Maximum number of types that differ only by their number because the name is taken; the limit of cosmos/evm.
 const MAX_TWINS: usize = 1000;
 
-/// The digest of the reference's rendering; `None` if it cannot be made.
+/// Returns the digest of cosmos/evm's rendering; `None` if the document has no such rendering.
 pub(super) fn digest(document: &Value, chain_id: u64) -> Option<B256> {
     let mut message = document.as_object()?.clone();
     let messages = message.remove("msgs")?;
-    // Typed data has no place for it, so it is not signed over: refused, as by the reference.
+    // Typed data does not contain it, so it would not be signed. It is rejected, as in cosmos/evm.
     if message.contains_key("timeout_height") {
         return None;
     }
@@ -34,7 +34,7 @@ pub(super) fn digest(document: &Value, chain_id: u64) -> Option<B256> {
     hash(types, &message.into(), chain_id)
 }
 
-/// The digest of Ethermint's older rendering; `None` if it cannot be made.
+/// Returns the digest of Ethermint's older rendering; `None` if the document has no such rendering.
 pub(super) fn legacy_digest(tx: &CosmosTx, document: &Value, chain_id: u64) -> Option<B256> {
     let mut message = document.clone();
     if message.get("timeout_height").is_some() {
@@ -125,8 +125,8 @@ fn tx_fields() -> Vec<PropertyDef> {
     fields.into_iter().map(|(kind, name)| property(kind, name)).collect()
 }
 
-/// Adds the type of a JSON object, and those of the objects in it; gives its name. Fields stand in
-/// falling order of their names.
+/// Adds the type of a JSON object, and those of the objects in it, and returns its name. Fields are in
+/// descending order of their names.
 fn add_type(
     types: &mut Eip712Types,
     root: &str,
@@ -171,7 +171,7 @@ fn add_type(
     None
 }
 
-/// `_.value.proposal_id` becomes `TypeValueProposalId`.
+/// Converts `_.value.proposal_id` to `TypeValueProposalId`.
 fn camel(prefix: &str) -> String {
     let mut name = String::new();
     for part in prefix.split('.') {

@@ -1,9 +1,9 @@
-//! Why a Cosmos transaction is refused, or has no effect: codespace, code and text as in the SDK.
+//! Errors of rejected or failed Cosmos transactions: codespace, code and text as in the SDK.
 
 use crate::{Code, code};
 use std::fmt;
 
-/// A refusal under a registered error.
+/// A rejection with a registered error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The registered error.
@@ -15,7 +15,7 @@ pub struct Refusal {
 impl std::error::Error for Refusal {}
 
 impl fmt::Display for Refusal {
-    /// The SDK's `<detail>: <registered text>`.
+    /// Writes the SDK's `<detail>: <registered text>`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code.description {
             "" => f.write_str(&self.detail),

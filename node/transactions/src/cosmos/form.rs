@@ -1,27 +1,28 @@
-//! What of a transaction's form only some versions of the consensus rules accept.
+//! Encodings of a transaction that only some rules versions accept.
 
 use super::error::{Refusal, tx_decode, unauthorized};
 use chain::RulesVersion;
 
-/// The forms of a transaction that versions of the rules tell apart. Its bytes say neither the version nor the
-/// height, so the form is noted when it is read and checked for a block.
+/// The features of a transaction's encoding that rules versions treat differently. Its bytes state neither the
+/// version nor the height, so they are recorded while it is decoded and checked for a block later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
-    /// Fields state their default values.
+    /// Some fields state their default values.
     pub(super) defaults: bool,
     /// It has messages of `cosmos.gov.v1beta1`.
     pub(super) v1beta1_messages: bool,
     /// The fee payer is stated in the Amino document that was signed.
     pub(super) signed_payer: bool,
-    /// What could be changed without the signer: the hash of the transaction would be another one.
+    /// A part that could be changed without the signer, which would change the hash of the transaction.
     pub(super) unsigned: Option<&'static str>,
 }
 
 impl Form {
-    /// Version 0 does not accept what version 1 added, and version 1 nothing that is not signed.
+    /// Checks the encoding. Version 0 rejects what version 1 added, and version 1 rejects parts that are not
+    /// signed.
     ///
     /// # Errors
-    /// Why these rules do not accept the form.
+    /// Why these rules reject it.
     pub(super) fn check(self, rules: RulesVersion) -> Result<(), Refusal> {
         if rules >= RulesVersion::V1 {
             return match self.unsigned {

@@ -1,4 +1,4 @@
-//! A price of gas as text: a decimal and the name of a token, such as `0.5atest`, as in the SDK's
+//! Gas prices as text: a decimal and the name of a token, such as `0.5atest`, as in the SDK's
 //! `minimum-gas-prices` and `--gas-prices`.
 
 use feemarket::{DecError, LegacyDec};
@@ -8,16 +8,16 @@ use thiserror::Error;
 /// Maximum length of a token's name, as in the SDK.
 const MAX_DENOM_BYTES: usize = 128;
 
-/// A price of gas in the base unit of a token.
+/// A gas price in the base unit of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GasPrice {
-    /// Base units for each unit of gas.
+    /// Base units per gas.
     pub amount: LegacyDec,
     /// The name of the base unit.
     pub denom: String,
 }
 
-/// Why a text is not a price of gas.
+/// Why a text is not a gas price.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GasPriceError {
@@ -26,7 +26,7 @@ pub enum GasPriceError {
     Amount {
         /// The text.
         text: String,
-        /// What is wrong with its decimal.
+        /// Why the decimal is invalid.
         reason: DecError,
     },
     /// The decimal is not followed by the name of a token.
@@ -37,7 +37,7 @@ pub enum GasPriceError {
     Denom {
         /// The text.
         text: String,
-        /// What follows the decimal.
+        /// The text after the decimal.
         denom: String,
     },
 }
@@ -45,8 +45,8 @@ pub enum GasPriceError {
 impl FromStr for GasPrice {
     type Err = GasPriceError;
 
-    /// Reads digits with an optional fraction, which may begin with the point, and the name of a token.
-    /// White space may surround both, as in the SDK.
+    /// Reads digits with an optional fraction, which may begin with the point, and the name of a token. White
+    /// space around both is skipped, as in the SDK.
     fn from_str(text: &str) -> Result<Self, GasPriceError> {
         let trimmed = text.trim();
         let is_decimal = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
@@ -65,7 +65,7 @@ impl FromStr for GasPrice {
 }
 
 impl fmt::Display for GasPrice {
-    /// Without the zeros that end the fraction.
+    /// Writes the price without trailing zeros of the fraction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let amount = self.amount.to_string();
         let amount = amount.trim_end_matches('0').trim_end_matches('.');

@@ -1,5 +1,4 @@
-//! The messages a Cosmos transaction may carry, read out of their `Any` and checked as far as that
-//! needs no state.
+//! The messages of Cosmos transactions: decodes them from `Any` and checks what needs no state.
 
 use super::{
     coin,
@@ -29,21 +28,21 @@ use proto::cosmos::{
 };
 use std::fmt;
 
-/// Most messages that one proposal carries.
+/// Maximum number of messages in a proposal.
 const MAX_PROPOSED: usize = 8;
-/// Longest metadata of a proposal or a vote, in characters; the SDK's own limit.
+/// Maximum length of the metadata of a proposal or a vote, in characters; the SDK's limit.
 const MAX_METADATA_CHARS: usize = 255;
-/// Most addresses of one access list: each creation and call of the chain looks through them.
+/// Maximum number of addresses in an access list. Each creation and each call searches the lists.
 const MAX_LISTED: usize = 256;
-/// Longest summary, in characters: 40 times the metadata, as in the SDK.
+/// Maximum length of a summary, in characters: 40 times the metadata, as in the SDK.
 const MAX_SUMMARY_CHARS: usize = 40 * MAX_METADATA_CHARS;
 
-/// Longest title of a text proposal, in characters; the SDK's own limit.
+/// Maximum length of the title of a text proposal, in characters; the SDK's limit.
 const MAX_FORMER_TITLE_CHARS: usize = 140;
-/// Longest description of a text proposal, in characters; the SDK's own limit.
+/// Maximum length of the description of a text proposal, in characters; the SDK's limit.
 const MAX_FORMER_DESCRIPTION_CHARS: usize = 10_000;
 
-/// An account as a message names it.
+/// An account in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageAccount {
     /// Its Bech32 prefix, which must be the chain's.
@@ -53,7 +52,7 @@ pub struct MessageAccount {
 }
 
 impl MessageAccount {
-    /// An account of a chain with this prefix.
+    /// Creates an account of a chain with this prefix.
     pub fn new(prefix: &str, address: Address) -> Self {
         Self { prefix: prefix.to_owned(), address }
     }
@@ -75,7 +74,7 @@ impl MessageAccount {
 }
 
 impl fmt::Display for MessageAccount {
-    /// As it was written: there is one form.
+    /// Writes the address as it was received, because there is only one form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&keys::bech32(&self.prefix, self.address))
     }
@@ -88,7 +87,7 @@ pub struct Send {
     pub from: MessageAccount,
     /// The account that is paid.
     pub to: MessageAccount,
-    /// The amount as it was sent: one coin.
+    /// The amount as it was sent; exactly one coin.
     pub coins: Vec<Coin>,
     /// The amount in base units of the token.
     pub amount: U256,
@@ -116,7 +115,7 @@ pub struct Deposit {
     pub proposal: u64,
     /// The account that deposits.
     pub depositor: MessageAccount,
-    /// The amount as it was sent: one coin.
+    /// The amount as it was sent; exactly one coin.
     pub coins: Vec<Coin>,
     /// The amount in base units of the token.
     pub amount: U256,
@@ -142,7 +141,7 @@ pub struct Vote {
 /// A message of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    /// Tokens from one account to another.
+    /// A transfer of tokens.
     Send(Send),
     /// A new proposal.
     Submit(Box<Submission>),
@@ -153,7 +152,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Reads a message and checks what needs no state.
+    /// Decodes a message and checks what needs no state.
     pub(super) fn read(any: &Any, reader: &mut Reader) -> Result<Self, Refusal> {
         let kind = any.type_url.as_str();
         if kind == MsgSend::type_url() {
@@ -250,7 +249,7 @@ impl Message {
         Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message, is_v1beta1 })))
     }
 
-    /// The type URL of its protobuf form.
+    /// Returns its protobuf type URL.
     pub fn type_url(&self) -> String {
         match self {
             Self::Send(_) => MsgSend::type_url(),
@@ -263,7 +262,7 @@ impl Message {
         }
     }
 
-    /// Whether the message was sent as one of `cosmos.gov.v1beta1`, as older wallets do.
+    /// Returns whether the message was sent as one of `cosmos.gov.v1beta1`, as by older wallets.
     pub const fn is_v1beta1(&self) -> bool {
         match self {
             Self::Send(_) => false,
@@ -273,7 +272,7 @@ impl Message {
         }
     }
 
-    /// The module that executes the message.
+    /// Returns the module that executes the message.
     pub const fn module(&self) -> &'static str {
         match self {
             Self::Send(_) => "bank",
@@ -281,7 +280,7 @@ impl Message {
         }
     }
 
-    /// The account that must have signed the message.
+    /// Returns the account that must sign the message.
     pub const fn signer(&self) -> &MessageAccount {
         match self {
             Self::Send(send) => &send.from,
@@ -291,7 +290,7 @@ impl Message {
         }
     }
 
-    /// Everybody it names.
+    /// Returns all accounts in the message.
     pub(super) fn parties(&self) -> impl Iterator<Item = &MessageAccount> {
         let other = match self {
             Self::Send(send) => Some(&send.to),
@@ -300,7 +299,7 @@ impl Message {
         std::iter::once(self.signer()).chain(other)
     }
 
-    /// The coins it moves.
+    /// Returns the coins that it moves.
     pub(super) fn coins(&self) -> &[Coin] {
         match self {
             Self::Send(send) => &send.coins,
@@ -310,7 +309,7 @@ impl Message {
         }
     }
 
-    /// What leaves the signer's account with it, in the token's base unit.
+    /// Returns the amount that leaves the signer's account, in the token's base unit.
     pub(super) fn value(&self) -> U256 {
         match self {
             Self::Send(send) => send.amount,
@@ -320,7 +319,7 @@ impl Message {
         }
     }
 
-    /// Who gets that.
+    /// Returns the account that receives this amount.
     pub(super) fn recipient(&self) -> Address {
         match self {
             Self::Send(send) => send.to.address,
@@ -328,7 +327,7 @@ impl Message {
         }
     }
 
-    /// Gas of its execution: about what the writes would cost a contract.
+    /// Returns the gas of its execution, which is about what the same writes would cost a contract.
     pub fn gas(&self) -> u64 {
         match self {
             Self::Send(_) => 21_000,
@@ -338,10 +337,10 @@ impl Message {
     }
 }
 
-/// Reads a message of a proposal: new parameters, valid in themselves, from governance itself.
+/// Reads a message of a proposal: new and valid parameters, with the authority of governance.
 ///
 /// # Errors
-/// [`Refusal`] for other messages, another authority, or parameters that are not valid.
+/// [`Refusal`] for other messages, another authority, or invalid parameters.
 pub fn read_update(any: &Any) -> Result<Update, Refusal> {
     if any.type_url == feemarket_proto::MsgUpdateParams::type_url() {
         let message: feemarket_proto::MsgUpdateParams = canonical(&any.value)?;
@@ -394,7 +393,7 @@ fn metadata(text: &str) -> Result<(), Refusal> {
     }
 }
 
-/// An amount that is not nothing.
+/// Returns a total amount that is not zero.
 fn some(coins: &[Coin]) -> Result<U256, Refusal> {
     match coin::total(coins)? {
         amount if amount.is_zero() => Err(invalid_coins("")),
@@ -402,7 +401,7 @@ fn some(coins: &[Coin]) -> Result<U256, Refusal> {
     }
 }
 
-/// A proposal of `cosmos.gov.v1beta1` in the form of `v1`, to which the SDK turns it too: a text changes nothing.
+/// Converts a proposal of `cosmos.gov.v1beta1` to `v1`, as the SDK does. A text proposal changes nothing.
 fn text_proposal(
     message: is_v1beta1::MsgSubmitProposal,
     reader: &mut Reader,
@@ -435,7 +434,7 @@ fn text_proposal(
     })
 }
 
-/// No gas, no limit: what the signer must be, once.
+/// Returns the signer of the messages, which must be the same for all of them.
 pub(super) fn one_signer(messages: &[Message]) -> Result<MessageAccount, Refusal> {
     let first =
         messages.first().ok_or_else(|| invalid_request("must contain at least one message"))?;

@@ -1,12 +1,12 @@
-//! Transactions of the Cosmos interfaces: an SDK `Tx` signed with an `eth_secp256k1` key.
+//! Cosmos transactions: an SDK `Tx` that is signed with an `eth_secp256k1` key.
 //!
-//! One travels like any other transaction, as an EIP-2718 envelope of a type of its own: the byte
-//! [`TX_TYPE`] and the bytes of its `TxRaw` (ADR 0012). So it is hashed, pooled, journalled, put in
-//! blocks, given a receipt and found by hash like the others. What is particular is here: reading it
-//! ([`CosmosTx`]), what was signed ([`CosmosTx::sign_bytes`]), and the checks of its own
-//! ([`check()`]); what its messages do is in [`evm`] and [`modules::gov`].
+//! The node handles a Cosmos transaction as an EIP-2718 transaction with its own type: the byte [`TX_TYPE`] and
+//! the bytes of the `TxRaw` (ADR 0009). It is therefore hashed, pooled, journalled, included in blocks, given a
+//! receipt and found by its hash like all others. This module contains what is specific to it: decoding
+//! ([`CosmosTx`]), the sign bytes ([`CosmosTx::sign_bytes`]), and its checks ([`check()`]). Its messages are
+//! executed by [`evm`] and [`modules::gov`].
 //!
-//! Pure: no I/O, no clock, no state.
+//! This module has no I/O, no clock and no state.
 
 mod amino;
 mod base_fee;
@@ -46,39 +46,40 @@ use keys::module_address;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
-/// The EIP-2718 type of a Cosmos transaction. No type of Ethereum has this number.
+/// The EIP-2718 type of a Cosmos transaction. Ethereum has no type with this number.
 pub const TX_TYPE: u8 = 0x0a;
-/// Gas of each byte of a transaction (the SDK's `tx_size_cost_per_byte`).
+/// Gas per byte of a transaction (the SDK's `tx_size_cost_per_byte`).
 pub const GAS_PER_BYTE: u64 = 10;
-/// Gas of a signature (reference, 2.7).
+/// Gas of a signature, as in cosmos/evm.
 pub const GAS_PER_SIGNATURE: u64 = 21_000;
 
-/// The account of governance: deposits lie there, and it alone may change parameters.
+/// Returns the account of governance. It holds the deposits, and only it can change parameters.
 pub fn gov_address() -> Address {
     static ADDRESS: LazyLock<Address> = LazyLock::new(|| module_address("gov"));
     *ADDRESS
 }
 
-/// Whether EIP-2718 bytes are a Cosmos transaction.
+/// Returns whether EIP-2718 bytes are a Cosmos transaction.
 pub fn is_cosmos(raw: &[u8]) -> bool {
     raw.first() == Some(&TX_TYPE)
 }
 
-/// The hash of the Cosmos interfaces: SHA-256 of the `TxRaw`, which is `raw` without its type.
+/// Returns the hash in the Cosmos interfaces: SHA-256 of the `TxRaw`, which is `raw` without its type.
 pub fn cosmos_hash(raw: &[u8]) -> B256 {
     let bytes = raw.get(1..).unwrap_or_default();
     B256::from_slice(&Sha256::digest(bytes))
 }
 
-/// The hashes by which the Cosmos transactions of a block can be found in addition to their own: they follow
-/// those of all transactions in the index, in block order.
+/// Returns the additional hashes by which the Cosmos transactions of a block can be found. In the index, they
+/// follow the hashes of all transactions, in block order.
 pub fn further_hashes<'a>(
     transactions: impl IntoIterator<Item = &'a Bytes>,
 ) -> impl Iterator<Item = B256> {
     transactions.into_iter().filter(|raw| is_cosmos(raw)).map(|raw| cosmos_hash(raw))
 }
 
-/// Where in a block the transaction is that the index names by `index`; see [`further_hashes`].
+/// Returns the position in the block of the transaction that has position `index` in the index; see
+/// [`further_hashes`].
 pub fn position(transactions: &[Bytes], index: usize) -> Option<usize> {
     match index.checked_sub(transactions.len()) {
         None => Some(index),

@@ -1,5 +1,5 @@
-//! Rewrites the bytes that no signature covers into the form that the rules accept, before a transaction is hashed.
-//! Wallets may therefore encode them as they do, and a third party cannot change the hash of a transaction.
+//! Rewrites the bytes that no signature covers into the form that the rules require, before a transaction is
+//! hashed. Wallets may therefore use other encodings, and a third party cannot change the hash of a transaction.
 
 use super::{
     sign::SignMode,
@@ -13,11 +13,11 @@ use proto::cosmos::{
     tx::v1beta1::{AuthInfo, TxBody, TxRaw, mode_info::Sum},
 };
 
-/// Bytes of a signature without its recovery id.
+/// Length of a signature without its recovery id, in bytes.
 const SIGNATURE_BYTES: usize = 64;
 
-/// The bytes of a `TxRaw` in the form that the rules accept. What cannot be read is left as it is: it is refused
-/// later, with a reason.
+/// Returns the bytes of a `TxRaw` in the form that the rules require. Bytes that cannot be decoded are returned
+/// unchanged, so that they are rejected later with a reason.
 pub fn normalised(bytes: Vec<u8>) -> Vec<u8> {
     let Ok(mut raw) = canonical::<TxRaw>(&bytes) else { return bytes };
     for signature in &mut raw.signatures {
@@ -32,7 +32,8 @@ pub fn normalised(bytes: Vec<u8>) -> Vec<u8> {
     raw.encode_to_vec()
 }
 
-/// Body and `AuthInfo` of a transaction whose signature is over a document made of them, and not over their bytes.
+/// Returns body and `AuthInfo` of a transaction whose signature covers a document derived from them instead of
+/// their bytes.
 fn document_parts(raw: &TxRaw) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut reader = Reader::default();
     let mut body: TxBody = reader.read(&raw.body_bytes).ok()?;
@@ -42,7 +43,7 @@ fn document_parts(raw: &TxRaw) -> Option<(Vec<u8>, Vec<u8>)> {
         Sum::Single(single) if single.mode == SignMode::AminoJson.number() => {}
         _ => return None,
     }
-    // These have no document: the bytes are signed.
+    // These have no document: their bytes are signed.
     let has_document = body.extension_options.is_empty()
         && body.messages.iter().all(|any| any.type_url != MsgSubmitProposal::type_url());
     if !has_document {

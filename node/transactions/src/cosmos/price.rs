@@ -1,37 +1,37 @@
-//! What a Cosmos transaction pays for gas: the reference's dynamic fee checker (2.7).
+//! The gas price of a Cosmos transaction, as computed by cosmos/evm's dynamic fee checker.
 
 use super::error::{Refusal, insufficient_fee, invalid_request, plain};
 use alloy_primitives::U256;
 use chain::Token;
 use feemarket::LegacyDec;
 
-/// What a transaction offers for its gas, in the token's base unit.
+/// The offered fee of a transaction, in the token's base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeePrice {
-    /// The fee stated.
+    /// The stated fee.
     pub fee: U256,
     /// The gas limit.
     pub gas: u64,
-    /// The maximum above the base fee, per gas; `None` for no such limit.
+    /// The maximum priority fee per gas; `None` if there is no limit.
     pub tip: Option<U256>,
 }
 
-/// What a transaction is charged at a base fee.
+/// The charge of a transaction at a base fee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// Wei per gas, with its fraction.
+    /// Price in wei per gas, with its fraction.
     pub price: LegacyDec,
-    /// The whole fee in the token's base unit, rounded up to whole units.
+    /// The fee in the token's base unit, rounded up to whole units.
     pub amount: U256,
-    /// The same in wei.
+    /// The fee in wei.
     pub fee: U256,
 }
 
 impl FeePrice {
-    /// The maximum per gas in the token's base unit: fee / gas, truncated at 18 digits.
+    /// Returns the maximum price per gas in the token's base unit: fee / gas, truncated to 18 decimal places.
     ///
     /// # Errors
-    /// Without gas, or past all bounds.
+    /// If the gas limit is zero, or if the price is out of range.
     pub fn cap(&self) -> Result<LegacyDec, Refusal> {
         if self.gas == 0 {
             return Err(invalid_request("gas limit must not be zero"));
@@ -41,8 +41,8 @@ impl FeePrice {
         cap.map_err(|error| invalid_request(error.to_string()))
     }
 
-    /// The step `MinGasPrice`: at least `minimum` wei for each unit of the gas limit, rounded up to whole base
-    /// units of the token.
+    /// Checks the minimum gas price (`MinGasPrice`): at least `minimum` wei per gas of the gas limit, rounded up
+    /// to whole base units of the token.
     ///
     /// # Errors
     /// Why the fee is too low.
@@ -64,7 +64,7 @@ impl FeePrice {
         }))
     }
 
-    /// The same for the minimum of this node's mempool.
+    /// Does the same for the minimum gas price of this node's mempool.
     ///
     /// # Errors
     /// Why the fee is too low.
@@ -81,8 +81,8 @@ impl FeePrice {
         )))
     }
 
-    /// The fee for the whole gas limit at `minimum` wei of gas, rounded up to whole base units of the token,
-    /// if the fee stated is below it.
+    /// Returns the fee of the whole gas limit at `minimum` wei per gas, rounded up to whole base units of the
+    /// token, if the stated fee is lower.
     fn missed(&self, minimum: LegacyDec, token: Token<'_>) -> Option<U256> {
         if minimum == LegacyDec::ZERO {
             return None;
@@ -93,10 +93,10 @@ impl FeePrice {
         (self.fee < required).then_some(required)
     }
 
-    /// What is charged in a block of this base fee, which is in wei.
+    /// Returns the charge in a block with this base fee, which is in wei.
     ///
     /// # Errors
-    /// When the cap is below it.
+    /// If the maximum price is below the base fee.
     pub fn charge(&self, base_fee: LegacyDec, token: Token<'_>) -> Result<Charge, Refusal> {
         let denom = token.denom;
         let base = token.unit.price_from_wei(base_fee);
@@ -108,7 +108,7 @@ impl FeePrice {
             )));
         }
         let wanted = match self.tip {
-            // A tip past all bounds is no limit either.
+            // A priority fee that is out of range is no limit.
             Some(tip) => base.checked_add(LegacyDec::from(tip.min(U256::MAX >> 1))).unwrap_or(cap),
             None => cap,
         };
@@ -188,7 +188,7 @@ mod tests {
         let none = FeePrice { gas: 0, ..low };
         assert_eq!(none.charge(LegacyDec::ZERO, TEST).unwrap_err().code.number, 18);
     }
-    /// With fewer than 18 decimals, all prices and amounts of the reference are in the token's base unit. Whole
+    /// With fewer than 18 decimals, all prices and amounts of cosmos/evm are in the token's base unit, and whole
     /// units are charged.
     #[test]
     fn fees_of_tokens_with_fewer_decimals_are_whole_units() {

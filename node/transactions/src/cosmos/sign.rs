@@ -1,9 +1,9 @@
-//! What is signed, and whether a signature is the signer's.
+//! Sign bytes of Cosmos transactions, and the verification of their signatures.
 //!
-//! The digest is Keccak-256 of the sign bytes (`eth_secp256k1`). Signatures have no recovery id, so
-//! the recover stage tries both with its batch; what it finds must be the key stated, and the
-//! account that the messages name. If it is not, the signature may be a wallet's over the EIP-712
-//! rendering of the same document, of which there are two (see [`super::eip712`]).
+//! The digest is the Keccak-256 of the sign bytes (`eth_secp256k1`). Signatures have no recovery id, so the
+//! recover stage tries both in its batch. One of the recovered keys must be the stated key and belong to the
+//! account that the messages require. Otherwise, the signature may be a wallet's over one of two EIP-712
+//! renderings of the same document (see [`super::eip712`]).
 
 use super::{
     CosmosTx, Signatures, amino, eip712,
@@ -20,11 +20,11 @@ use proto::cosmos::{
     },
 };
 
-/// The account number in every sign document. Accounts of this chain have no other number: a
-/// signature is bound by chain id, sequence and key, so the recover stage needs no state.
+/// The account number in every sign document. All accounts of this chain have this number: a signature is bound
+/// by chain id, sequence and key, so the recover stage needs no state.
 pub const ACCOUNT_NUMBER: u64 = 0;
 
-/// Half the order of secp256k1: a signature with an `s` above it is another one's twin.
+/// Half the order of secp256k1. For a larger `s`, the signature with the lower `s` is equally valid.
 const HALF_ORDER: U256 = U256::from_limbs([
     0xdfe9_2f46_681b_20a0,
     0x5d57_6e73_57a4_501d,
@@ -32,7 +32,7 @@ const HALF_ORDER: U256 = U256::from_limbs([
     0x7fff_ffff_ffff_ffff,
 ]);
 
-/// What the bytes are that were signed.
+/// The kind of bytes that were signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignMode {
     /// The protobuf `SignDoc`.
@@ -42,7 +42,7 @@ pub enum SignMode {
 }
 
 impl SignMode {
-    /// Its number in `SignerInfo`.
+    /// Returns its number in `SignerInfo`.
     pub(super) const fn number(self) -> i32 {
         match self {
             Self::Direct => ProtoMode::Direct as i32,
@@ -61,7 +61,7 @@ impl SignMode {
 }
 
 impl CosmosTx {
-    /// The bytes whose Keccak-256 was signed, on the chain of this EIP-155 id. Its Cosmos chain id is
+    /// Returns the bytes whose Keccak-256 is signed on the chain with this EIP-155 id. Its Cosmos chain id is
     /// the same number in decimal.
     pub fn sign_bytes(&self, chain_id: u64) -> Vec<u8> {
         if self.mode == SignMode::AminoJson
@@ -78,22 +78,22 @@ impl CosmosTx {
         document.encode_to_vec()
     }
 
-    /// r and s.
+    /// Returns r and s.
     pub fn scalars(&self) -> [[u8; 32]; 2] {
         [0, 32].map(|at| self.signature[at..at + 32].try_into().expect("32 bytes were cut"))
     }
 
-    /// Whether this is the key that must have signed.
+    /// Returns whether this key is that of the required signer.
     pub fn is_signed_by(&self, key: &[u8; PUBLIC_KEY_BYTES], address: Address) -> bool {
         address == self.signer.address && self.public_key.is_none_or(|stated| stated == *key)
     }
 
-    /// Verifies the signature, and records in the transaction's form what it does not cover. `of_sign_bytes` says
-    /// whether the key recovered from the sign bytes is the signer's. If not, the signature may be over a rendering
-    /// that wallets show.
+    /// Verifies the signature, and records which parts of the transaction it does not cover. `of_sign_bytes`
+    /// states whether the key recovered from the sign bytes is the signer's. If it is not, the signature may be
+    /// over a rendering that wallets show.
     ///
     /// # Errors
-    /// If the signature is not the signer's over any form of the transaction.
+    /// If the signature is not valid for any form of the transaction.
     pub fn verify_signature(&mut self, of_sign_bytes: bool, chain_id: u64) -> Result<(), Refusal> {
         let other = |tx: &Self| {
             tx.other_digests(chain_id).into_iter().any(|digest| tx.key_over(digest).is_some())
@@ -108,7 +108,7 @@ impl CosmosTx {
         let signs_document =
             self.mode == SignMode::AminoJson && amino::without_payer(self, chain_id).is_some();
         if of_sign_bytes && !signs_document {
-            // Every byte of body and `AuthInfo`.
+            // The signature covers every byte of body and `AuthInfo`.
             return Ok(());
         }
         if self.form.defaults {
@@ -119,7 +119,7 @@ impl CosmosTx {
         Ok(())
     }
 
-    /// [`Self::verify_signature`] of a transaction whose key has not been recovered yet.
+    /// Does the same as [`Self::verify_signature`] for a transaction whose key has not been recovered yet.
     ///
     /// # Errors
     /// Those of [`Self::verify_signature`].
@@ -129,8 +129,8 @@ impl CosmosTx {
         Ok(self)
     }
 
-    /// What a signature over the Amino document, or over a rendering of it, does not cover although it could be
-    /// written in another way.
+    /// Returns a part that a signature over the Amino document, or over a rendering of it, does not cover
+    /// although it could be encoded differently.
     fn outside_document(&self, of_sign_bytes: bool) -> Option<&'static str> {
         let former_key = |info: &SignerInfo| {
             info.public_key.as_ref().is_some_and(|any| any.type_url != PubKey::type_url())
@@ -152,8 +152,8 @@ impl CosmosTx {
         self.auth_info.fee.as_ref().is_some_and(|fee| !fee.payer.is_empty())
     }
 
-    /// What the signature may be over instead of the sign bytes: the renderings of wallets, and the document
-    /// without the fee payer, which version 0 of the rules accepts.
+    /// Returns the other digests that may have been signed instead of that of the sign bytes: those of the
+    /// wallet renderings, and that of the document without the fee payer, which version 0 of the rules accepts.
     fn other_digests(&self, chain_id: u64) -> Vec<B256> {
         let mut digests = self.wallet_digests(chain_id);
         if self.mode == SignMode::AminoJson
@@ -165,7 +165,7 @@ impl CosmosTx {
         digests
     }
 
-    /// The key of a transaction with a verified signature: the stated one, or else the recovered one.
+    /// Returns the key of a transaction with a verified signature: the stated key, or else the recovered one.
     pub fn signing_key(&self, chain_id: u64) -> Option<[u8; PUBLIC_KEY_BYTES]> {
         let recovered = || {
             let mut digests =
@@ -175,7 +175,7 @@ impl CosmosTx {
         self.public_key.or_else(recovered)
     }
 
-    /// The signer's key, if the signature is its over this digest.
+    /// Returns the signer's key if the signature is valid for this digest.
     fn key_over(&self, digest: B256) -> Option<[u8; PUBLIC_KEY_BYTES]> {
         let [r, s] = self.scalars().map(U256::from_be_bytes);
         [false, true].into_iter().find_map(|parity| {
@@ -186,8 +186,8 @@ impl CosmosTx {
         })
     }
 
-    /// What wallets sign that know EIP-712 only: the digests of the renderings, the reference's first.
-    /// None for transactions that have no such rendering.
+    /// Returns the digests that wallets sign that support only EIP-712, cosmos/evm's rendering first. Empty for
+    /// transactions without such a rendering.
     pub fn wallet_digests(&self, chain_id: u64) -> Vec<B256> {
         let Some(document) = amino::without_payer(self, chain_id) else { return Vec::new() };
         let newer = eip712::digest(&document, chain_id);
@@ -197,7 +197,8 @@ impl CosmosTx {
     /// Checks that do not need the sign bytes.
     ///
     /// # Errors
-    /// If `s` is in the upper half of the order, so that the signature could be replaced by its twin.
+    /// If `s` is in the upper half of the order, because the signature with the lower `s` would be valid as
+    /// well.
     pub fn check_signature_form(&self) -> Result<(), Refusal> {
         let [_, s] = self.scalars().map(U256::from_be_bytes);
         if s > HALF_ORDER {
@@ -206,7 +207,7 @@ impl CosmosTx {
         Ok(())
     }
 
-    /// The digest that an `eth_secp256k1` key signs.
+    /// Returns the digest that an `eth_secp256k1` key signs.
     pub fn digest(&self, chain_id: u64) -> B256 {
         keccak256(self.sign_bytes(chain_id))
     }

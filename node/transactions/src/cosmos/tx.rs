@@ -31,26 +31,26 @@ use proto::cosmos::{
     },
 };
 
-/// Longest memo, in bytes (the SDK's `max_memo_characters`).
+/// Maximum length of a memo, in bytes (the SDK's `max_memo_characters`).
 pub const MAX_MEMO_CHARS: usize = 256;
-/// Most messages in one transaction: each costs gas, this bounds the work before that is known.
+/// Maximum number of messages in a transaction. Each costs gas; this limits the work before the gas is known.
 const MAX_MESSAGES: usize = 64;
-/// Type of keys of older chains of this family; their wallets still write it.
+/// Key type of older chains of this family, which their wallets still write.
 pub(super) const ETHERMINT_KEY: &str = "/ethermint.crypto.v1.ethsecp256k1.PubKey";
-/// Type of keys of other chains of the SDK, which no account here has.
+/// Key type of other SDK chains. No account of this chain has such a key.
 const COSMOS_KEY: &str = "/cosmos.crypto.secp256k1.PubKey";
 
-/// Whether signatures must be there.
+/// Whether signatures are required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signatures {
-    /// As in everything that is broadcast.
+    /// Required, as in all transactions that are broadcast.
     Required,
-    /// To be simulated: a signature may be empty, and so may the public key.
+    /// For simulation: the signature and the public key may be empty.
     Optional,
 }
 
-/// A Cosmos transaction. All of it is in its canonical encoding, but for default values that are stated where the
-/// signature covers them, and valid in itself.
+/// A valid Cosmos transaction. It has the canonical encoding, except that default values may be stated where the
+/// signature covers them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CosmosTx {
     /// `TxBody` as it was signed.
@@ -63,27 +63,28 @@ pub struct CosmosTx {
     pub auth_info: AuthInfo,
     /// The messages.
     pub messages: Vec<Message>,
-    /// The account that must have signed, and pays the fee.
+    /// The account that must sign, and that pays the fee.
     pub signer: MessageAccount,
     /// The stated public key, 33 bytes. It may be left out, because it can be recovered from the signature.
     pub public_key: Option<[u8; PUBLIC_KEY_BYTES]>,
-    /// The form of the transaction that was signed.
+    /// The kind of bytes that were signed.
     pub mode: SignMode,
     /// r and s; zero without a signature.
     pub signature: [u8; 64],
-    /// The offer for its gas.
+    /// The offered fee.
     pub price: FeePrice,
-    /// Bytes of the `TxRaw`, with the signature and the key that one to be simulated will have.
+    /// Size of the `TxRaw` in bytes. In a simulation, it includes the signature and the key that the signed
+    /// transaction will have.
     pub size: usize,
     pub(super) form: Form,
     unit: TokenUnit,
 }
 
 impl CosmosTx {
-    /// Reads the bytes of a `TxRaw`, all of them.
+    /// Decodes the bytes of a `TxRaw`. Trailing bytes are an error.
     ///
     /// # Errors
-    /// What is wrong with it, as the SDK names it.
+    /// The fault, with the error that the SDK uses.
     pub fn decode(bytes: &[u8], signatures: Signatures) -> Result<Self, Refusal> {
         // Fields outside body and `AuthInfo` are not signed.
         let raw: TxRaw = canonical(bytes)?;
@@ -147,52 +148,52 @@ impl CosmosTx {
         Ok(tx)
     }
 
-    /// The unit in which its amounts are read: [`TokenUnit::WEI`] until [`Self::in_unit`] sets it. The bytes do not
-    /// say it; it follows from the chain and from the height of the block.
+    /// Returns the unit of its amounts: [`TokenUnit::WEI`] until [`Self::in_unit`] sets it. The bytes do not
+    /// contain the unit; it follows from the chain and from the height of the block.
     pub const fn unit(&self) -> TokenUnit {
         self.unit
     }
 
-    /// The transaction with its amounts read in this unit.
+    /// Returns the transaction with its amounts in this unit.
     #[must_use]
     pub fn in_unit(self, unit: TokenUnit) -> Self {
         Self { unit, ..self }
     }
 
-    /// These rules accept its form.
+    /// Checks that these rules accept its encoding.
     ///
     /// # Errors
-    /// Why they do not.
+    /// Why they reject it.
     pub fn check_form(&self, rules: RulesVersion) -> Result<(), Refusal> {
         self.form.check(rules)
     }
 
-    /// The number that orders the signer's transactions: the account's Ethereum nonce.
+    /// Returns the sequence of the transaction, which is the account's Ethereum nonce.
     pub fn sequence(&self) -> u64 {
         self.auth_info.signer_infos.first().map_or(0, |info| info.sequence)
     }
 
-    /// What it is charged in a block of this base fee, which is in wei; `denom` is the token's name.
+    /// Returns the charge in a block with this base fee, which is in wei; `denom` is the token's name.
     ///
     /// # Errors
-    /// When it offers less than the base fee.
+    /// If it offers less than the base fee.
     pub fn charge(&self, base_fee: LegacyDec, denom: &str) -> Result<Charge, Refusal> {
         self.price.charge(base_fee, Token { denom, unit: self.unit })
     }
 
-    /// The gas limit.
+    /// Returns the gas limit.
     pub const fn gas_limit(&self) -> u64 {
         self.price.gas
     }
 
-    /// Gas that it uses: for its bytes, its signature and its messages.
+    /// Returns the gas that it uses for its bytes, its signature and its messages.
     pub fn gas_used(&self) -> u64 {
         let size = GAS_PER_BYTE.saturating_mul(self.size as u64);
         let messages: u64 = self.messages.iter().map(Message::gas).sum();
         size.saturating_add(GAS_PER_SIGNATURE).saturating_add(messages)
     }
 
-    /// What leaves the account of the signer in addition to the fee, in the token's base unit.
+    /// Returns the amount that leaves the signer's account in addition to the fee, in the token's base unit.
     fn value(&self) -> Option<U256> {
         self.messages.iter().try_fold(U256::ZERO, |sum, message| sum.checked_add(message.value()))
     }
@@ -207,14 +208,15 @@ impl CosmosTx {
         Ok(())
     }
 
-    /// The accounts that its messages pay.
+    /// Returns the accounts that its messages pay.
     pub fn recipients(&self) -> impl Iterator<Item = Address> {
         self.messages.iter().map(Message::recipient)
     }
 
-    /// The transaction in the form that the pool, the fee market and JSON-RPC use: a transfer of type 2 with the same
-    /// nonce, gas limit and price, to the first recipient, of everything that leaves the account. Amounts are in wei.
-    /// Those above the range of their type saturate, because no account can pay them.
+    /// Returns the transaction in the form that the pool, the fee market and JSON-RPC use: a transfer of type 2
+    /// with the same nonce, gas limit and price, to the first recipient, of the total amount that leaves the
+    /// account. Amounts are in wei. Amounts above the range of their type saturate, because no account can pay
+    /// them.
     pub fn ethereum_form(&self) -> Transaction {
         let cap = self.price.cap().ok().and_then(|cap| self.unit.price_to_wei(cap).ok());
         let cap = cap.and_then(LegacyDec::truncate_u256);
@@ -237,7 +239,7 @@ impl CosmosTx {
     }
 }
 
-/// Bytes of a transaction once it is signed: gas is counted for those that are not there yet.
+/// Returns the size of a transaction after it is signed. Gas is charged for the missing bytes as well.
 fn signed_size(raw: &TxRaw, auth: &AuthInfo) -> usize {
     let mut auth = auth.clone();
     for info in &mut auth.signer_infos {
@@ -255,7 +257,7 @@ fn signed_size(raw: &TxRaw, auth: &AuthInfo) -> usize {
     TxRaw { body_bytes, auth_info_bytes: auth.encode_to_vec(), signatures }.encoded_len()
 }
 
-/// What it offers for gas; the payer is the signer.
+/// Reads the offered fee. The payer is the signer.
 fn price(
     body: &TxBody,
     auth: &AuthInfo,
@@ -265,7 +267,7 @@ fn price(
 ) -> Result<FeePrice, Refusal> {
     let mut tip = None;
     if let Some(option) = body.non_critical_extension_options.first() {
-        // It has no use here, and could contain anything.
+        // It is not used here, and could contain anything.
         return Err(unknown_option(option.type_url.clone()));
     }
     for option in &body.extension_options {
@@ -293,7 +295,7 @@ fn price(
     if !fee.payer.is_empty() && MessageAccount::read(&fee.payer)? != *signer {
         return Err(not_supported("a fee payer other than the signer"));
     }
-    // Gas above 63 bits would not fit the interfaces' signed fields.
+    // Larger gas limits would not fit into the signed fields of the interfaces.
     let needed = signatures == Signatures::Required;
     if (fee.gas_limit == 0 && needed) || i64::try_from(fee.gas_limit).is_err() {
         return Err(invalid_request(format!("invalid gas limit {}", fee.gas_limit)));
@@ -305,7 +307,7 @@ fn wrong_signers(got: usize) -> Refusal {
     unauthorized(format!("wrong number of signers; expected 1, got {got}"))
 }
 
-/// r and s of 64 bytes, or of 65 with a recovery id that says nothing new.
+/// Reads r and s from 64 bytes, or from 65 bytes with a redundant recovery id.
 fn signature(bytes: &[u8], signatures: Signatures) -> Result<[u8; 64], Refusal> {
     match (bytes, signatures) {
         ([], Signatures::Optional) => Ok([0; 64]),
@@ -323,7 +325,7 @@ fn public_key(
 ) -> Result<Option<[u8; PUBLIC_KEY_BYTES]>, Refusal> {
     let Some(any) = &info.public_key else { return Ok(None) };
     if signatures == Signatures::Optional && any.type_url == COSMOS_KEY {
-        // cosmjs simulates with it whatever kind of key will sign; the address tells who does.
+        // cosmjs simulates with this key type for any kind of signing key. The address identifies the signer.
         return Ok(None);
     }
     if any.type_url != PubKey::type_url() && any.type_url != ETHERMINT_KEY {
@@ -335,7 +337,7 @@ fn public_key(
     }
     let key: PubKey = reader.read(&any.value)?;
     if key.key.is_empty() {
-        // What clients put there to simulate.
+        // Clients put this here in simulations.
         return Ok(None);
     }
     let length = key.key.len();

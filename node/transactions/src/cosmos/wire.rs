@@ -1,4 +1,4 @@
-//! Reads encoded messages of which no byte is without a meaning, so that what is signed is what is understood.
+//! Decodes messages and rejects bytes without a meaning, so that all signed bytes are interpreted.
 
 use super::error::{Refusal, tx_decode};
 use prost::{
@@ -15,27 +15,28 @@ use std::sync::LazyLock;
 static DEFINITIONS: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).expect("our own descriptors are valid"));
 
-/// A message in its one encoding: no unknown fields, no other order, nothing twice.
+/// Decodes a message in canonical encoding: no unknown fields, ascending order, no repeated fields.
 ///
 /// # Errors
-/// If the bytes are another encoding, or none.
+/// If the bytes are not the canonical encoding of a message.
 pub(super) fn canonical<M: Message + Default>(bytes: &[u8]) -> Result<M, Refusal> {
     let message = decode::<M>(bytes)?;
     if message.encode_to_vec() == bytes { Ok(message) } else { Err(not_canonical()) }
 }
 
-/// Reads messages whose encoding may state default values, which some clients write, and notes whether one did.
+/// Decodes messages whose encoding may state default values, as some clients write them, and records whether one
+/// did.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// A message that was read stated a default value.
+    /// A decoded message stated a default value.
     pub(super) defaults: bool,
 }
 
 impl Reader {
-    /// As [`canonical`], but fields may state their default value.
+    /// Does the same as [`canonical`], but fields may state their default value.
     ///
     /// # Errors
-    /// As [`canonical`].
+    /// Those of [`canonical`].
     pub(super) fn read<M: Message + Name + Default>(&mut self, bytes: &[u8]) -> Result<M, Refusal> {
         let message = decode::<M>(bytes)?;
         let canonical = message.encode_to_vec();
@@ -52,7 +53,7 @@ impl Reader {
     }
 }
 
-/// The bytes of a message without default values that they state; `None` if its type is unknown.
+/// Returns the bytes of a message without stated default values; `None` if its type is unknown.
 pub(super) fn plain(any: &Any) -> Option<Vec<u8>> {
     let definition = DEFINITIONS.get_message_by_name(any.type_url.strip_prefix('/')?)?;
     DynamicMessage::decode(definition.clone(), any.value.as_slice()).ok()?;
@@ -67,8 +68,8 @@ fn not_canonical() -> Refusal {
     tx_decode("unknown fields, or another encoding than the canonical one")
 }
 
-/// The encoding without the fields that state a default value; `None` if it has an unknown field. The messages
-/// were decoded before, which bounds the depth.
+/// Returns the encoding without the fields that state a default value; `None` if it has an unknown field. The
+/// messages have been decoded before, which limits the depth.
 fn without_defaults(bytes: &[u8], definition: &MessageDescriptor) -> Option<Vec<u8>> {
     let (mut rest, mut kept) = (bytes, Vec::with_capacity(bytes.len()));
     while rest.has_remaining() {
@@ -115,16 +116,16 @@ mod tests {
     fn default_values_may_be_stated() {
         let body = TxBody { memo: "hi".to_owned(), ..TxBody::default() };
         assert_eq!(read(&body.encode_to_vec()), Ok((body.clone(), false)));
-        // The timeout height 0.
+        // The timeout height is 0.
         let stated = [body.encode_to_vec(), vec![0x18, 0]].concat();
         assert_eq!(read(&stated), Ok((body, true)));
         assert_eq!(canonical::<TxBody>(&stated).unwrap_err().code.number, 2);
-        // A fee with an empty payer and granter, inside AuthInfo.
+        // The fee in `AuthInfo` has an empty payer and granter.
         let fee = Some(Fee { gas_limit: 7, ..Fee::default() });
         let auth = AuthInfo { fee, ..AuthInfo::default() };
         let stated = [0x12, 6, 0x10, 7, 0x1a, 0, 0x22, 0];
         assert_eq!(read(&stated), Ok((auth, true)));
-        // An empty message is there, and is no default value.
+        // An empty message is present; it is not a default value.
         let auth = AuthInfo { fee: Some(Fee::default()), ..AuthInfo::default() };
         assert_eq!(read(&[0x12, 0]), Ok((auth, false)));
     }
