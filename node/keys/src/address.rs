@@ -1,5 +1,5 @@
-//! Reads an address in any form this chain writes one: hex with or without `0x`, hex with the
-//! checksum of EIP-55, and Bech32 under the chain's prefix in its three kinds.
+//! Parses an address in each format that this chain uses: hex with or without `0x`, hex with the checksum of
+//! EIP-55, and the three kinds of Bech32 address with the chain's prefix.
 
 use super::{
     Bech32Error,
@@ -7,55 +7,55 @@ use super::{
 };
 use alloy_primitives::Address;
 
-/// Hex digits of an address.
+/// Number of hex digits of an address.
 const HEX_DIGITS: usize = 40;
 
-/// Why a text is no address.
+/// Why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// Hex of another length.
+    /// The hex string has a wrong length.
     #[error("hex string has length {0}, want {HEX_DIGITS} for an address")]
     Length(usize),
-    /// Not hex, and not Bech32 either.
+    /// The text is neither hex nor Bech32.
     #[error("{0:?} is neither a hex nor a Bech32 address")]
     Form(String),
-    /// Hex in both cases whose case is not that of EIP-55.
+    /// The hex string has mixed case that does not match EIP-55.
     #[error("wrong EIP-55 checksum: did you mean {expected}?")]
     Checksum {
-        /// The same address with the right case.
+        /// The same address with the correct case.
         expected: String,
     },
-    /// Bech32 with a wrong checksum, or another fault.
+    /// The Bech32 text has a wrong checksum, or another fault.
     #[error("invalid Bech32 address: {0}")]
     Bech32(#[from] Bech32Error),
-    /// Bech32 of another chain.
+    /// The Bech32 address belongs to another chain.
     #[error("Bech32 address has prefix {found:?}, this chain's is {expected:?}")]
     Prefix {
         /// The prefix in the text.
         found: String,
-        /// The chain's.
+        /// The prefix of the chain.
         expected: String,
     },
-    /// Bech32 of something that is not 20 bytes.
+    /// The Bech32 text does not contain 20 bytes.
     #[error("Bech32 address has {0} bytes, want 20")]
     Bytes(usize),
 }
 
-/// Reads an address; `prefix` is the chain's Bech32 prefix.
+/// Parses an address; `prefix` is the chain's Bech32 prefix.
 ///
 /// # Errors
-/// Says which form was recognised and what is wrong with it.
+/// States which format was recognised and what is wrong.
 pub fn parse_address(text: &str, prefix: &str) -> Result<Address, AddressError> {
     let address = parse_address_in_any_case(text, prefix)?;
     check_case(text, address)?;
     Ok(address)
 }
 
-/// Reads an address of which a program has written the digits: their case is not checked, as in geth.
+/// Parses an address that a program has written. The case of its digits is not checked, as in geth.
 ///
 /// # Errors
-/// Says which form was recognised and what is wrong with it.
+/// States which format was recognised and what is wrong.
 pub fn parse_address_in_any_case(text: &str, prefix: &str) -> Result<Address, AddressError> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -98,7 +98,7 @@ fn parse_bech32(text: &str, prefix: &str) -> Result<Address, AddressError> {
     Address::try_from(bytes.as_slice()).map_err(|_| AddressError::Bytes(bytes.len()))
 }
 
-/// Enough of a text to recognise it in an error.
+/// Shortens a text for an error message.
 fn shorten(text: &str) -> String {
     const SHOWN_CHARS: usize = 64;
     text.chars().take(SHOWN_CHARS).collect()

@@ -1,19 +1,19 @@
-//! The one algorithm of keys, by name.
+//! The name of the only key algorithm.
 
 /// ECDSA on secp256k1 with Ethereum's addresses and hashes.
 pub const ALGORITHM: &str = "eth_secp256k1";
-/// A spelling that documents of such chains carry; read, never written.
+/// A misspelling in documents of such chains. It is accepted and never written.
 const ALIAS: &str = "eth_secp265k1";
 
-/// A name of no algorithm of this chain.
+/// A name is not that of the algorithm of this chain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown key algorithm {0:?}: this chain has {ALGORITHM}")]
 pub struct UnknownAlgorithm(pub String);
 
-/// Checks the name of an algorithm and gives its right spelling.
+/// Checks the name of an algorithm and returns its correct spelling.
 ///
 /// # Errors
-/// For any name but [`ALGORITHM`] and its known misspelling.
+/// For any name except [`ALGORITHM`] and its known misspelling.
 pub fn check_algorithm(name: &str) -> Result<&'static str, UnknownAlgorithm> {
     match name {
         ALGORITHM | ALIAS => Ok(ALGORITHM),

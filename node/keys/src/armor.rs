@@ -1,6 +1,6 @@
-//! Private keys in ASCII armour under a passphrase, as Cosmos chains export and import them:
-//! Argon2id, ChaCha20-Poly1305 under a zero nonce (each file has its own salt, so its own key), the
-//! key in amino's wrapping, base64 lines between `BEGIN` and `END`.
+//! Private keys in ASCII armor with a passphrase, as Cosmos chains export and import them: Argon2id,
+//! ChaCha20-Poly1305 with a zero nonce (each file has its own salt and therefore its own key), the key in amino
+//! encoding, and base64 lines between `BEGIN` and `END`.
 
 use super::{KeyError, PrivateKey, algorithm::check_algorithm};
 use alloy_primitives::hex;
@@ -13,56 +13,56 @@ use zeroize::Zeroizing;
 
 const BEGIN: &str = "-----BEGIN TENDERMINT PRIVATE KEY-----";
 const END: &str = "-----END TENDERMINT PRIVATE KEY-----";
-/// Amino's name of the private key.
+/// Amino's name of the private key type.
 const AMINO_NAME: &str = "os/PrivKeyEthSecp256k1";
 /// Argon2id costs that the format fixes: passes, KiB of memory, lanes.
 const PASSES: u32 = 1;
 const MEMORY_KIB: u32 = 64 << 10;
 const LANES: u32 = 4;
 const SALT_BYTES: usize = 16;
-/// Longest salt read from a file, in bytes.
+/// Maximum length of the salt in a file, in bytes.
 const MAX_SALT_BYTES: usize = 64;
 const KEY_BYTES: usize = 32;
-/// One key, one nonce.
+/// Zero, because each key encrypts one message only.
 const NONCE: [u8; 12] = [0; 12];
-/// Characters of base64 a line.
+/// Characters of base64 per line.
 const LINE_CHARS: usize = 64;
-/// Maximum bytes of a file that is read. Usual files have about 300.
+/// Maximum size of a file in bytes. Usual files have about 300.
 pub const MAX_FILE_BYTES: usize = 64 << 10;
 
-/// Why armour cannot be opened or made.
+/// Why armored text cannot be decrypted or created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArmorError {
-    /// Truncated, or not armour.
+    /// The text is truncated, or is not armor.
     #[error("not an armored private key: {0}")]
     Form(&'static str),
-    /// A key derivation function we do not read.
+    /// The key derivation function is not supported.
     #[error("armored key uses {0:?} as its kdf, want \"argon2\"")]
     Kdf(String),
-    /// A key of another algorithm.
+    /// The key belongs to another algorithm.
     #[error("armored key is of type {0:?}: this chain has eth_secp256k1")]
     Type(String),
-    /// Decryption fails. Nothing says which of the two it is.
+    /// Decryption failed. The two causes cannot be distinguished.
     #[error("wrong passphrase, or the armored key was altered")]
     WrongPassphrase,
-    /// What was decrypted is no key.
+    /// The decrypted bytes are not a key.
     #[error("armor holds no key: {0}")]
     Key(#[from] KeyError),
-    /// The operating system gives no randomness.
+    /// The operating system cannot provide random bytes.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
 }
 
-/// Whether a text looks like armour.
+/// Returns whether a text looks like armor.
 pub fn is_armor(text: &str) -> bool {
     text.trim_start().starts_with("-----BEGIN")
 }
 
-/// Makes the armored text of a key, with a line break at its end.
+/// Encrypts a key to armored text, with a line break at its end.
 ///
 /// # Errors
-/// Without randomness.
+/// If there are no random bytes.
 pub fn encrypt(key: &PrivateKey, passphrase: &str) -> Result<String, ArmorError> {
     let mut salt = [0; SALT_BYTES];
     getrandom::fill(&mut salt)?;
@@ -87,10 +87,10 @@ pub fn encrypt(key: &PrivateKey, passphrase: &str) -> Result<String, ArmorError>
     Ok(text)
 }
 
-/// Opens armored text.
+/// Decrypts armored text.
 ///
 /// # Errors
-/// Says what is wrong with the text; a wrong passphrase and an altered key are one error.
+/// States what is wrong with the text. A wrong passphrase and an altered key are the same error.
 pub fn decrypt(text: &str, passphrase: &str) -> Result<PrivateKey, ArmorError> {
     let armor = parse(text)?;
     if armor.kdf != "argon2" {
@@ -167,8 +167,8 @@ fn cipher(passphrase: &str, salt: &[u8]) -> ChaCha20Poly1305 {
     ChaCha20Poly1305::new((&*key).into())
 }
 
-/// Amino's four bytes for a type: of the SHA-256 of its name, past the first non-zero run's three
-/// disambiguation bytes.
+/// Returns Amino's four prefix bytes of a type: from the SHA-256 of its name, without leading zero bytes, three
+/// disambiguation bytes, and further zero bytes.
 fn amino_prefix(name: &str) -> [u8; 4] {
     let hash = Sha256::digest(name.as_bytes());
     let mut bytes = hash.iter().copied().skip_while(|&byte| byte == 0).skip(3);
@@ -177,7 +177,7 @@ fn amino_prefix(name: &str) -> [u8; 4] {
     [first, next(), next(), next()]
 }
 
-/// OpenPGP's checksum of armour (RFC 4880 section 6.1).
+/// Returns OpenPGP's checksum of armor (RFC 4880 section 6.1).
 fn crc24(bytes: &[u8]) -> u32 {
     let mut crc = 0x00b7_04ce_u32;
     for &byte in bytes {

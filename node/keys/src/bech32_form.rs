@@ -1,5 +1,5 @@
-//! The Bech32 forms (BIP-173, not Bech32m): three kinds of address and three of public key, distinguished by
-//! what follows the chain's prefix. None of them contains an amino prefix: an address has 20 raw bytes, and a
+//! The Bech32 formats (BIP-173, not Bech32m): three kinds of address and three of public key, distinguished by
+//! the suffix of the chain's prefix. None of them contains an amino prefix: an address has 20 raw bytes, and a
 //! key 33.
 
 use super::{KeyError, PublicKey};
@@ -20,14 +20,14 @@ use std::{fmt, str::FromStr};
 pub const BECH32_KINDS: [Bech32Kind; 3] =
     [Bech32Kind::Account, Bech32Kind::Validator, Bech32Kind::Consensus];
 
-/// What a Bech32 address or public key identifies. The bytes are the same in all three.
+/// What a Bech32 address or public key identifies. The bytes are the same for all three kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bech32Kind {
-    /// A user: the plain prefix.
+    /// A user: no suffix.
     Account,
-    /// A validator's operator: `valoper`.
+    /// The operator of a validator: `valoper`.
     Validator,
-    /// A validator's consensus key: `valcons`.
+    /// The consensus key of a validator: `valcons`.
     Consensus,
 }
 
@@ -40,7 +40,7 @@ impl Bech32Kind {
         }
     }
 
-    /// The value that selects this kind on the command line.
+    /// Returns the value that selects this kind on the command line.
     pub const fn selector(self) -> &'static str {
         match self {
             Self::Account => "acc",
@@ -49,28 +49,28 @@ impl Bech32Kind {
         }
     }
 
-    /// Human-readable part of addresses, `cosmosvaloper` for instance.
+    /// Returns the human-readable part of addresses, for example `cosmosvaloper`.
     pub fn address_prefix(self, prefix: &str) -> String {
         format!("{prefix}{}", self.suffix())
     }
 
-    /// Human-readable part of public keys, `cosmosvaloperpub` for instance.
+    /// Returns the human-readable part of public keys, for example `cosmosvaloperpub`.
     pub fn key_prefix(self, prefix: &str) -> String {
         format!("{prefix}{}pub", self.suffix())
     }
 
-    /// An address in this form.
+    /// Encodes an address as this kind.
     ///
     /// # Panics
-    /// If the chain's prefix is no human-readable part; genesis checks that it is.
+    /// If the chain's prefix is not a valid human-readable part. Genesis checks it.
     pub fn address(self, prefix: &str, address: Address) -> String {
         encode(&self.address_prefix(prefix), address.as_slice())
     }
 
-    /// A public key in this form.
+    /// Encodes a public key as this kind.
     ///
     /// # Panics
-    /// As [`Self::address`].
+    /// Those of [`Self::address`].
     pub fn public_key(self, prefix: &str, key: &PublicKey) -> String {
         encode(&self.key_prefix(prefix), key.as_bytes())
     }
@@ -91,15 +91,15 @@ impl FromStr for Bech32Kind {
     }
 }
 
-/// The Bech32 form of an account's address under the chain's prefix.
+/// Encodes the address of an account with the chain's prefix.
 ///
 /// # Panics
-/// If the prefix is no human-readable part; genesis checks that it is.
+/// If the prefix is not a valid human-readable part. Genesis checks it.
 pub fn bech32(prefix: &str, address: Address) -> String {
     Bech32Kind::Account.address(prefix, address)
 }
 
-/// An address under any prefix, of this chain or another; `None` if that is none.
+/// Encodes an address with any prefix; `None` if the prefix is invalid.
 pub fn encode_any(prefix: &str, address: Address) -> Option<String> {
     bech32::encode::<Bech32>(Hrp::parse(prefix).ok()?, address.as_slice()).ok()
 }
@@ -109,22 +109,22 @@ fn encode(prefix: &str, bytes: &[u8]) -> String {
     bech32::encode::<Bech32>(hrp, bytes).expect("an address or a key is short enough")
 }
 
-/// Why a text is no Bech32.
+/// Why a text is not Bech32.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Bech32Error {
-    /// The last six characters do not fit the others.
+    /// The checksum is wrong.
     #[error("wrong checksum")]
     Checksum,
-    /// BIP-173 forbids texts in both cases.
+    /// The text has mixed case, which BIP-173 forbids.
     #[error("mixed upper and lower case")]
     MixedCase,
-    /// Anything else: a character, the separator, the length.
+    /// Any other fault: a character, the separator, or the length.
     #[error("{0}")]
     Form(String),
 }
 
-/// Human-readable part in lower case, and bytes, of any Bech32 text, of this chain or another.
+/// Decodes Bech32 text of any chain. Returns the human-readable part in lower case, and the bytes.
 ///
 /// # Errors
 /// If it is not well-formed. The caller checks length and prefix.
@@ -147,10 +147,10 @@ pub fn decode_any(text: &str) -> Result<(String, Vec<u8>), Bech32Error> {
     Ok((decoded.hrp().to_lowercase(), decoded.byte_iter().collect()))
 }
 
-/// Reads a public key in any of its three Bech32 forms.
+/// Decodes a public key of any of the three Bech32 kinds.
 ///
 /// # Errors
-/// Says what is wrong: form, checksum, prefix, length, or a point off the curve.
+/// States what is wrong: format, checksum, prefix, length, or a point that is not on the curve.
 pub fn decode_public_key(text: &str, prefix: &str) -> Result<PublicKey, KeyError> {
     let (found, bytes) = decode_any(text)?;
     if !BECH32_KINDS.iter().any(|kind| kind.key_prefix(prefix) == found) {

@@ -1,18 +1,18 @@
-//! What the chain knows of an account.
+//! The data of an account.
 
 use super::PublicKey;
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 
-/// An account in the answers of queries: the fields of Ethereum, and those of the Cosmos interfaces.
+/// An account in the responses of queries, with the fields of Ethereum and of the Cosmos interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EthAccount {
     /// Its address.
     pub address: Address,
-    /// Transactions sent; the `sequence` of the Cosmos interfaces.
+    /// Number of transactions sent; the `sequence` of the Cosmos interfaces.
     pub nonce: u64,
     /// Balance, in wei.
     pub balance: U256,
-    /// Keccak-256 of its code. The code of a delegating account (EIP-7702) is its designation.
+    /// Keccak-256 of its code. The code of a delegating account (EIP-7702) is the delegation designator.
     pub code_hash: B256,
     /// Public key, if it could be recovered from a signature.
     pub public_key: Option<PublicKey>,
@@ -21,7 +21,7 @@ pub struct EthAccount {
 }
 
 impl EthAccount {
-    /// Whether the account has code. A delegation counts as code.
+    /// Returns whether the account has code. A delegation counts as code.
     pub fn has_code(&self) -> bool {
         self.code_hash != KECCAK256_EMPTY && !self.code_hash.is_zero()
     }

@@ -1,4 +1,4 @@
-//! Paths from a seed to a key (BIP-32, BIP-44): `m/44'/60'/0'/0/0`.
+//! Derivation paths from a seed to a key (BIP-32, BIP-44): `m/44'/60'/0'/0/0`.
 
 use bip32::{ChildNumber, DerivationPath};
 use std::{fmt, str::FromStr};
@@ -7,32 +7,32 @@ use std::{fmt, str::FromStr};
 pub const COIN_TYPE: u32 = 60;
 /// BIP-44's purpose.
 const PURPOSE: u32 = 44;
-/// Steps of a BIP-44 path: purpose, coin type, account, change, index.
+/// Number of steps of a BIP-44 path: purpose, coin type, account, change, index.
 const STEPS: usize = 5;
 /// The first three steps are hardened, the last two are not.
 const HARDENED_STEPS: usize = 3;
-/// What the steps are called.
+/// The names of the steps.
 const NAMES: [&str; STEPS] = ["purpose", "coin type", "account", "change", "index"];
-/// First index that cannot be written: the top bit marks hardening.
+/// The first index that is out of range, because the highest bit marks hardened steps.
 const INDEX_LIMIT: u32 = 1 << 31;
 
-/// Why a text is no path.
+/// Why a text is not a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// Not `m` and five steps.
+    /// The text is not `m` with five steps.
     #[error("path {0:?} is not of the form m/44'/60'/0'/0/0")]
     Form(String),
-    /// A step that is no number below 2^31.
+    /// A step is not a number below 2^31.
     #[error("path step {0:?} is not a number below 2147483648")]
     Step(String),
-    /// Another purpose than 44'.
+    /// The purpose is not 44'.
     #[error("path purpose is {0}, BIP-44 wants 44'")]
     Purpose(u32),
-    /// A step that must be hardened.
+    /// A step must be hardened.
     #[error("path {0} must be hardened: write {1}'")]
     NotHardened(&'static str, u32),
-    /// A step that must not be hardened.
+    /// A step must not be hardened.
     #[error("path {0} must not be hardened: write {1}")]
     Hardened(&'static str, u32),
 }
@@ -44,7 +44,7 @@ pub struct HdPath {
 }
 
 impl HdPath {
-    /// `m/44'/coin_type'/account'/0/index`.
+    /// Creates the path `m/44'/coin_type'/account'/0/index`.
     ///
     /// # Errors
     /// If a number reaches 2^31.

@@ -1,4 +1,4 @@
-//! Keys of `eth_secp256k1`, their addresses, and the JSON that carries a public key.
+//! Keys of `eth_secp256k1`, their addresses, and the JSON of public keys.
 
 use super::Bech32Error;
 use alloy_primitives::{Address, keccak256};
@@ -12,75 +12,75 @@ use zeroize::Zeroizing;
 pub const PRIVATE_KEY_BYTES: usize = 32;
 /// Bytes of a compressed public key (SEC 1).
 pub const PUBLIC_KEY_BYTES: usize = 33;
-/// The type a public key's JSON and protobuf forms name.
+/// The type in the JSON and protobuf forms of a public key.
 const PUBLIC_KEY_TYPE: &str = "/cosmos.evm.crypto.v1.ethsecp256k1.PubKey";
 
-/// Why bytes or a text are not a key. A message never contains a part of a private key.
+/// Why bytes or a text are not a key. Messages never contain a part of a private key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Another number of bytes.
+    /// The number of bytes is wrong.
     #[error("a {kind} key has {want} bytes, got {got}")]
     Length {
         /// `private` or `public`.
         kind: &'static str,
-        /// How many it has.
+        /// The required number of bytes.
         want: usize,
-        /// How many there are.
+        /// The actual number of bytes.
         got: usize,
     },
-    /// Zero, or not below the order of the curve.
+    /// The number is zero, or not below the order of the curve.
     #[error("not a private key: zero, or not below the order of the curve")]
     Range,
-    /// The bytes are no point of the curve in compressed form.
+    /// The bytes are not a compressed point on the curve.
     #[error("not a public key: no compressed point of the curve")]
     Point,
-    /// Not hex.
+    /// The text is not hex.
     #[error("the key is not hex")]
     Hex,
-    /// JSON that is no public key.
+    /// The JSON is not a public key.
     #[error("not a public key in JSON: {0}")]
     Json(String),
-    /// JSON of a public key of another algorithm.
+    /// The public key in JSON belongs to another algorithm.
     #[error("public key of type {0:?}, want {PUBLIC_KEY_TYPE:?}")]
     Type(String),
-    /// Not base64.
+    /// The text is not base64.
     #[error("the public key is not base64: {0}")]
     Base64(String),
-    /// Bech32 that is malformed.
+    /// The Bech32 text is malformed.
     #[error("invalid Bech32 public key: {0}")]
     Bech32(#[from] Bech32Error),
-    /// Bech32 of another chain, or of an address.
+    /// The Bech32 text belongs to another chain, or is an address.
     #[error("Bech32 public key has prefix {found:?}, expected {expected:?}")]
     Prefix {
         /// The prefix in the text.
         found: String,
-        /// The chain's for an account's key.
+        /// The chain's prefix of account keys.
         expected: String,
     },
 }
 
-/// A private key, zeroed when dropped.
+/// A private key. It is zeroed when dropped.
 #[derive(Clone)]
 pub struct PrivateKey(k256::SecretKey);
 
 impl PrivateKey {
-    /// A key from the operating system's randomness.
+    /// Creates a key from random bytes of the operating system.
     ///
     /// # Errors
-    /// If the system has no randomness.
+    /// If the system cannot provide random bytes.
     pub fn random() -> Result<Self, getrandom::Error> {
         loop {
             let mut bytes = Zeroizing::new([0; PRIVATE_KEY_BYTES]);
             getrandom::fill(bytes.as_mut())?;
-            // All but 2^-128 of the draws are keys.
+            // This fails with a probability of about 2^-128.
             if let Ok(key) = Self::from_bytes(bytes.as_ref()) {
                 return Ok(key);
             }
         }
     }
 
-    /// Reads 32 bytes, most significant first.
+    /// Decodes 32 big-endian bytes.
     ///
     /// # Errors
     /// If the length is not 32, or if the number is zero or not below the order of the curve.
@@ -92,26 +92,26 @@ impl PrivateKey {
         k256::SecretKey::from_slice(bytes).map(Self).map_err(|_| KeyError::Range)
     }
 
-    /// Reads 64 hex digits, with or without `0x`.
+    /// Parses 64 hex digits, with or without `0x`.
     ///
     /// # Errors
-    /// As [`Self::from_bytes`], and on what is no hex; the text is in no message.
+    /// Those of [`Self::from_bytes`], and if the text is not hex. Messages never contain the text.
     pub fn from_hex(text: &str) -> Result<Self, KeyError> {
         let bytes = alloy_primitives::hex::decode(text.trim()).map_err(|_| KeyError::Hex)?;
         Self::from_bytes(&Zeroizing::new(bytes))
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     pub fn to_bytes(&self) -> Zeroizing<[u8; PRIVATE_KEY_BYTES]> {
         Zeroizing::new(self.0.to_bytes().into())
     }
 
-    /// The public key.
+    /// Returns the public key.
     pub fn public_key(&self) -> PublicKey {
         PublicKey::from_point(&self.0.public_key())
     }
 
-    /// The address: the last 20 bytes of Keccak-256 of the uncompressed point.
+    /// Returns the address: the last 20 bytes of the Keccak-256 of the uncompressed point.
     pub fn address(&self) -> Address {
         self.public_key().address()
     }
@@ -131,7 +131,7 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// A public key: a point of the curve, compressed.
+/// A public key: a compressed point on the curve.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; PUBLIC_KEY_BYTES]);
 
@@ -150,17 +150,17 @@ impl PublicKey {
         Self(point.as_bytes().try_into().expect("a compressed point has 33 bytes"))
     }
 
-    /// Reads the 33 bytes of a compressed point.
+    /// Decodes the 33 bytes of a compressed point.
     ///
     /// # Errors
-    /// On another length and on what is no point of the curve.
+    /// If the length is wrong, or if the bytes are not a point on the curve.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
         let bytes: [u8; PUBLIC_KEY_BYTES] = bytes.try_into().map_err(|_| KeyError::Length {
             kind: "public",
             want: PUBLIC_KEY_BYTES,
             got: bytes.len(),
         })?;
-        // The library knows a third form of as many bytes, which tells no parity.
+        // The library accepts another format of 33 bytes, which has no parity.
         if !matches!(bytes[0], 2 | 3) {
             return Err(KeyError::Point);
         }
@@ -168,20 +168,20 @@ impl PublicKey {
         Ok(Self(bytes))
     }
 
-    /// Reads the base64 of the 33 bytes.
+    /// Decodes the base64 of the 33 bytes.
     ///
     /// # Errors
-    /// As [`Self::from_bytes`], and on what is no base64.
+    /// Those of [`Self::from_bytes`], and if the text is not base64.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
         let bytes =
             BASE64.decode(text.trim()).map_err(|error| KeyError::Base64(error.to_string()))?;
         Self::from_bytes(&bytes)
     }
 
-    /// Reads `{"@type":"...","key":"base64"}`.
+    /// Parses `{"@type":"...","key":"base64"}`.
     ///
     /// # Errors
-    /// As [`Self::from_base64`], on other JSON, and on another type of key.
+    /// Those of [`Self::from_base64`], and if the JSON or the type of the key is different.
     pub fn from_json(text: &str) -> Result<Self, KeyError> {
         let json: PublicKeyJson =
             serde_json::from_str(text).map_err(|error| KeyError::Json(error.to_string()))?;
@@ -191,21 +191,21 @@ impl PublicKey {
         Self::from_base64(&json.key)
     }
 
-    /// The JSON that [`Self::from_json`] reads.
+    /// Returns the JSON that [`Self::from_json`] parses.
     pub fn to_json(&self) -> String {
         let json = PublicKeyJson { kind: PUBLIC_KEY_TYPE.to_owned(), key: BASE64.encode(self.0) };
         serde_json::to_string(&json).expect("two strings are JSON")
     }
 
-    /// The compressed point.
+    /// Returns the compressed point.
     pub const fn as_bytes(&self) -> &[u8; PUBLIC_KEY_BYTES] {
         &self.0
     }
 
-    /// The address: the last 20 bytes of Keccak-256 of the uncompressed point.
+    /// Returns the address: the last 20 bytes of the Keccak-256 of the uncompressed point.
     pub fn address(&self) -> Address {
         let point = k256::PublicKey::from_sec1_bytes(&self.0).expect("checked when it was made");
-        // Byte 0 names the form; the coordinates follow.
+        // Byte 0 is the format; the coordinates follow.
         let hash = keccak256(&point.to_encoded_point(false).as_bytes()[1..]);
         Address::from_word(hash)
     }

@@ -1,5 +1,5 @@
-//! Keystore files of version 3 (Web3 Secret Storage): one private key under a passphrase, as geth,
-//! web3.py and ethers write them. Reads scrypt and PBKDF2, writes either.
+//! Keystore files of version 3 (Web3 Secret Storage): one private key with a passphrase, as geth, web3.py and
+//! ethers write them. Reads and writes scrypt and PBKDF2.
 
 use super::{KeyError, PrivateKey};
 use aes::cipher::{KeyIvInit, StreamCipher};
@@ -10,34 +10,34 @@ use zeroize::Zeroizing;
 
 type Aes128Ctr = ctr::Ctr128BE<aes::Aes128>;
 
-/// The version we read and write.
+/// The supported version.
 const VERSION: u64 = 3;
-/// The only cipher of version 3 in use.
+/// The only cipher that version 3 files use.
 const CIPHER: &str = "aes-128-ctr";
-/// The only function of PBKDF2 that the format names.
+/// The only pseudorandom function of PBKDF2 in the format.
 const PRF: &str = "hmac-sha256";
-/// Derived bytes: 16 for the cipher, 16 for the check.
+/// Number of derived bytes: 16 for the cipher, 16 for the MAC.
 const DERIVED_BYTES: usize = 32;
-/// Most memory a file may make us use for scrypt: four times geth's standard.
+/// Maximum memory that the scrypt parameters of a file may require: four times geth's standard.
 const MAX_SCRYPT_BYTES: u64 = 1 << 30;
-/// Most work a file may ask of scrypt, as N x r x p: eight times geth's standard.
+/// Maximum scrypt work of a file, as N x r x p: eight times geth's standard.
 const MAX_SCRYPT_WORK: u64 = 1 << 24;
-/// Most rounds of PBKDF2 a file may ask: ten times what today's wallets write.
+/// Maximum PBKDF2 rounds of a file: ten times what current wallets write.
 const MAX_PBKDF2_ROUNDS: u32 = 10_000_000;
-/// Rounds of PBKDF2 we write, OWASP's advice for HMAC-SHA-256.
+/// PBKDF2 rounds of new files, as OWASP recommends for HMAC-SHA-256.
 const PBKDF2_ROUNDS: u32 = 600_000;
 /// geth's standard scrypt: log2 N, r and p; 256 MiB and about a second.
 const SCRYPT_LOG_N: u8 = 18;
 const SCRYPT_R: u32 = 8;
 const SCRYPT_P: u32 = 1;
-/// Bytes of salt we write.
+/// Length of the salt of new files, in bytes.
 const SALT_BYTES: usize = 32;
-/// Bytes of the counter's start.
+/// Length of the initial counter, in bytes.
 const IV_BYTES: usize = 16;
-/// Bytes of the largest file we read; real ones have some 500.
+/// Maximum size of a file in bytes. Usual files have about 500.
 pub const MAX_FILE_BYTES: usize = 64 << 10;
 
-/// The function that turns a passphrase into a key.
+/// The function that derives a key from a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kdf {
     /// scrypt with geth's standard costs.
@@ -46,40 +46,40 @@ pub enum Kdf {
     Pbkdf2,
 }
 
-/// Why a keystore file cannot be opened or made.
+/// Why a keystore file cannot be decrypted or created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeystoreError {
-    /// Larger than any keystore.
+    /// The file is too large for a keystore.
     #[error("not a keystore: larger than {MAX_FILE_BYTES} bytes")]
     TooLarge,
-    /// Truncated, or not a keystore at all.
+    /// The file is truncated, or is not a keystore.
     #[error("not a keystore file: {0}")]
     Json(String),
-    /// Another version.
+    /// The version is not supported.
     #[error("keystore version {0} is not supported, want 3")]
     Version(String),
-    /// A cipher or function we do not know.
+    /// The cipher or function is unknown.
     #[error("keystore names the unknown {0} {1:?}")]
     Unknown(&'static str, String),
-    /// A field out of range.
+    /// A field is out of range.
     #[error("keystore field {0} is out of range")]
     Range(&'static str),
-    /// The check over the ciphertext fails. Nothing says which of the two it is.
+    /// The MAC of the ciphertext is wrong. The two causes cannot be distinguished.
     #[error("wrong passphrase, or the keystore was altered")]
     WrongPassphrase,
-    /// What was decrypted is no key.
+    /// The decrypted bytes are not a key.
     #[error("keystore holds no key: {0}")]
     Key(#[from] KeyError),
-    /// The file's address is not that of its key.
+    /// The address in the file does not belong to its key.
     #[error("keystore says address {said}, its key has {is}")]
     Address {
-        /// In the file.
+        /// The address in the file.
         said: Address,
-        /// Of the key.
+        /// The address of the key.
         is: Address,
     },
-    /// The operating system gives no randomness.
+    /// The operating system cannot provide random bytes.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
 }
@@ -127,10 +127,10 @@ struct Pbkdf2Params {
     salt: String,
 }
 
-/// Opens a keystore file's text.
+/// Decrypts the text of a keystore file.
 ///
 /// # Errors
-/// Says what is wrong with the file; a wrong passphrase and an altered file are one error.
+/// States what is wrong with the file. A wrong passphrase and an altered file are the same error.
 pub fn decrypt(text: &str, passphrase: &str) -> Result<PrivateKey, KeystoreError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(KeystoreError::TooLarge);
@@ -157,7 +157,7 @@ pub fn decrypt(text: &str, passphrase: &str) -> Result<PrivateKey, KeystoreError
         return Err(KeystoreError::WrongPassphrase);
     }
     cipher(&derived, iv).apply_keystream(&mut bytes);
-    // Some programs drop leading zero bytes of a key.
+    // Some programs omit leading zero bytes of a key.
     let mut padded = Zeroizing::new([0; super::PRIVATE_KEY_BYTES]);
     padded[super::PRIVATE_KEY_BYTES - bytes.len()..].copy_from_slice(&bytes);
     let key = PrivateKey::from_bytes(padded.as_ref())?;
@@ -171,10 +171,10 @@ pub fn decrypt(text: &str, passphrase: &str) -> Result<PrivateKey, KeystoreError
     }
 }
 
-/// Makes a keystore file's text.
+/// Encrypts a key to the text of a keystore file.
 ///
 /// # Errors
-/// Without randomness.
+/// If there are no random bytes.
 pub fn encrypt(key: &PrivateKey, passphrase: &str, kdf: Kdf) -> Result<String, KeystoreError> {
     let (mut salt, mut iv, mut id) = ([0; SALT_BYTES], [0; IV_BYTES], [0; 16]);
     getrandom::fill(&mut salt)?;
@@ -245,8 +245,8 @@ fn derive(
     Ok(derived)
 }
 
-/// The salt, after a look at the derived length: only the first 32 bytes are of use, and both
-/// functions give the same first 32 for any longer length.
+/// Decodes the salt after checking the derived length. Only the first 32 bytes are used, and they are the same
+/// for any longer length of both functions.
 fn salt(text: &str, dklen: u32) -> Result<Vec<u8>, KeystoreError> {
     if (dklen as usize) < DERIVED_BYTES {
         return Err(KeystoreError::Range("dklen"));
@@ -276,7 +276,7 @@ fn cipher(derived: &[u8; DERIVED_BYTES], iv: [u8; IV_BYTES]) -> Aes128Ctr {
     Aes128Ctr::new(&key.into(), &iv.into())
 }
 
-/// Keccak-256 of the second half of the derived bytes and the ciphertext.
+/// Returns the MAC: Keccak-256 of the second half of the derived bytes and the ciphertext.
 fn check(derived: &[u8; DERIVED_BYTES], ciphertext: &[u8]) -> B256 {
     let mut hash = Keccak256::new();
     hash.update(&derived[16..]);
@@ -300,7 +300,7 @@ fn fixed<const N: usize>(field: &'static str, text: &str) -> Result<[u8; N], Key
     decode(field, text)?.try_into().map_err(|_| KeystoreError::Range(field))
 }
 
-/// A random UUID (RFC 9562, version 4) of 16 random bytes.
+/// Creates a random UUID (RFC 9562, version 4) from 16 random bytes.
 fn uuid(mut bytes: [u8; 16]) -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -314,7 +314,7 @@ mod tests {
 
     const PASSPHRASE: &str = "testpassword";
     const KEY: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
-    /// The format's own examples.
+    /// The examples of the format's specification.
     const PBKDF2: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"6087dab2f9fdbbfaddc31a909735c1e6"},"ciphertext":"5318b4d5bcd28de64ee5559e671353e16f075ecae9f99c7a79a38af5f869aa46","kdf":"pbkdf2","kdfparams":{"c":262144,"dklen":32,"prf":"hmac-sha256","salt":"ae3cd4e7013836a3df6bd7241b12db061dbe2c6785853cce422d148a624ce0bd"},"mac":"517ead924a9d0dc3124507e3393d175ce3ff7c1e96529c6c555ce9e51205e9b2"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
     const SCRYPT: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"83dbcc02d8ccb40e466191a123791e0e"},"ciphertext":"d172bf743a674da9cdad04534d56926ef8358534d458fffccd4e6ad2fbde479c","kdf":"scrypt","kdfparams":{"dklen":32,"n":262144,"r":1,"p":8,"salt":"ab0c7876052600dd703518d6fc3fe8984592145b591fc8fb5c6d43190334ba19"},"mac":"2103ac29920d71da29f15d75b4a16dbe95cfd7ff8faea1056c33131d846e3097"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
 
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn truncated_and_altered_files_are_refused() {
-        // Each cut before the last byte is a fault of form, found before any derivation.
+        // Every shorter text is malformed, which is found before any key derivation.
         for end in (0..PBKDF2.len()).step_by(7) {
             let error = decrypt(&PBKDF2[..end], PASSPHRASE).unwrap_err();
             assert!(matches!(error, KeystoreError::Json(_)), "{end}: {error}");
@@ -363,7 +363,7 @@ mod tests {
         assert!(matches!(decrypt(&other, PASSPHRASE), Err(KeystoreError::Address { .. })));
     }
 
-    /// geth's vectors of keys whose leading zero bytes were dropped (`v3_test_vector.json`).
+    /// geth's test vectors of keys without their leading zero bytes (`v3_test_vector.json`).
     const KEY_OF_31_BYTES: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"e0c41130a323adc1446fc82f724bca2f"},"ciphertext":"9517cd5bdbe69076f9bf5057248c6c050141e970efa36ce53692d5d59a3984","kdf":"scrypt","kdfparams":{"dklen":32,"n":2,"r":8,"p":1,"salt":"711f816911c92d649fb4c84b047915679933555030b3552c1212609b38208c63"},"mac":"d5e116151c6aa71470e67a7d42c9620c75c4d23229847dcc127794f0732b0db5"},"id":"fecfc4ce-e956-48fd-953b-30f8b52ed66c","version":3}"#;
     const KEY_OF_30_BYTES: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"3ca92af36ad7c2cd92454c59cea5ef00"},"ciphertext":"108b7d34f3442fc26ab1ab90ca91476ba6bfa8c00975a49ef9051dc675aa","kdf":"scrypt","kdfparams":{"dklen":32,"n":2,"r":8,"p":1,"salt":"d0769e608fb86cda848065642a9c6fa046845c928175662b8e356c77f914cd3b"},"mac":"75d0e6759f7b3cefa319c3be41680ab6beea7d8328653474bd06706d4cc67420"},"id":"a37e1559-5955-450d-8075-7b8931b392b2","version":3}"#;
     const SHORT_KEY_PASSPHRASE: &str = "foo";
@@ -408,7 +408,7 @@ mod tests {
         for (bytes, is_in_range) in [(0, false), (1, true), (32, true), (33, false)] {
             let file = KEY_OF_31_BYTES.replace(whole, &"95".repeat(bytes));
             let error = decrypt(&file, SHORT_KEY_PASSPHRASE).unwrap_err();
-            // A length in range is found out by the MAC only.
+            // Only the MAC detects a wrong length that is in range.
             let expected = match is_in_range {
                 true => KeystoreError::WrongPassphrase,
                 false => KeystoreError::Range("ciphertext"),

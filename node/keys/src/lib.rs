@@ -1,14 +1,14 @@
-//! Accounts: one 20-byte address in its forms, and the keys behind addresses.
+//! Accounts: the formats of addresses, and keys.
 //!
-//! - [`parse_address`] reads an address wherever one is read; [`Bech32Kind`] writes the Bech32 forms.
-//! - [`PublicKey`] and [`PrivateKey`] are keys of the one algorithm, [`ALGORITHM`].
-//! - [`HdPath`] and [`mnemonic`] make keys from phrases; [`keystore`] and [`armor`] read and write
-//!   key files of other programs; [`keyring`] keeps named keys.
-//! - [`Signers`] are the keys that a node may sign with for its clients.
+//! - [`parse_address`] parses an address in any format; [`Bech32Kind`] writes the Bech32 formats.
+//! - [`PublicKey`] and [`PrivateKey`] are keys of the only algorithm, [`ALGORITHM`].
+//! - [`HdPath`] and [`mnemonic`] derive keys from phrases; [`keystore`] and [`armor`] read and write key files
+//!   of other programs; [`keyring`] stores named keys.
+//! - [`Signers`] are the keys with which a node may sign for its clients.
 //! - [`message_hash`] and [`typed_data_hash`] are hashes that wallets sign in addition to transactions.
 //!
-//! Private keys are zeroed when dropped, have no readable `Debug`, and are never logged. All
-//! ciphers, hashes and key derivation functions are kept crates.
+//! Private keys are zeroed when dropped, have no readable `Debug`, and are never logged. All ciphers, hashes and
+//! key derivation functions come from maintained crates.
 
 mod address;
 mod algorithm;

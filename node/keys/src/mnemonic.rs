@@ -1,7 +1,7 @@
 //! Mnemonic phrases (BIP-39) and the keys derived from them (BIP-32).
 //!
-//! Phrases are read in any of the ten languages of BIP-39, which is detected by their words. Words and
-//! passphrase are normalised (NFKD) first, so that the same input results in the same key everywhere.
+//! Phrases may be in any of the ten languages of BIP-39, which is detected by their words. Words and passphrase
+//! are normalised (NFKD) first, so that the same input always results in the same key.
 
 use super::{HdPath, PrivateKey};
 use bip39::{Error as Bip39Error, Language, Mnemonic};
@@ -10,44 +10,44 @@ use zeroize::Zeroizing;
 
 /// Number of words of a new phrase, which has 256 bits of entropy.
 pub const DEFAULT_WORDS: usize = 24;
-/// Numbers of words that a phrase may have.
+/// Valid numbers of words.
 pub const WORD_COUNTS: [usize; 5] = [12, 15, 18, 21, 24];
-/// Three words carry 33 bits: 32 of entropy and one of checksum.
+/// Three words encode 33 bits: 32 of entropy and one of checksum.
 const ENTROPY_BYTES_PER_THREE_WORDS: usize = 4;
-/// Maximum bytes of a phrase that is read: 24 words of at most 8 letters, in UTF-8 and decomposed.
+/// Maximum size of a phrase in bytes: 24 words of at most 8 letters, in decomposed UTF-8.
 pub const MAX_PHRASE_BYTES: usize = 2048;
 
 /// Why a text is not a phrase.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MnemonicError {
-    /// Another number of words.
+    /// The number of words is wrong.
     #[error("invalid mnemonic: {0} words, want 12, 15, 18, 21 or 24")]
     WordCount(usize),
-    /// A word of no list, or of another language than those before it.
+    /// A word is in no word list, or in that of another language than the previous words.
     #[error("invalid mnemonic: word {place}, {word:?}, is not in the word list")]
     UnknownWord {
-        /// Which, from 1.
+        /// Its position, starting at 1.
         place: usize,
         /// The word.
         word: String,
     },
-    /// The words are known and do not fit together: one is wrong, or their order.
+    /// All words are known, but the checksum is wrong: a word or the order of the words is wrong.
     #[error("invalid mnemonic: wrong checksum")]
     Checksum,
-    /// Longer than any phrase.
+    /// The text is too long for a phrase.
     #[error("invalid mnemonic: longer than {MAX_PHRASE_BYTES} bytes")]
     TooLong,
-    /// Entropy of another length.
+    /// The length of the entropy is wrong.
     #[error("entropy of {0} bytes gives no mnemonic: want 16, 20, 24, 28 or 32")]
     Entropy(usize),
-    /// A name of no language.
+    /// The name of the language is unknown.
     #[error("unknown language {_0:?}: want one of {}", language_names().join(", "))]
     Language(String),
-    /// The operating system gives no randomness.
+    /// The operating system cannot provide random bytes.
     #[error("no randomness from the operating system: {0}")]
     Random(getrandom::Error),
-    /// A derived number is no key; the chance is below 2^-127.
+    /// The derived number is not a key, which has a probability below 2^-127.
     #[error("the path {0} gives no key: use another index")]
     Derivation(HdPath),
 }
@@ -57,10 +57,10 @@ pub enum MnemonicError {
 pub struct Phrase(Mnemonic);
 
 impl Phrase {
-    /// A new phrase from the operating system's randomness.
+    /// Creates a phrase from random bytes of the operating system.
     ///
     /// # Errors
-    /// On a number of words or a language that does not exist; without randomness.
+    /// If the number of words or the language is invalid, or if there are no random bytes.
     pub fn random(words: usize, language: &str) -> Result<Self, MnemonicError> {
         if !WORD_COUNTS.contains(&words) {
             return Err(MnemonicError::WordCount(words));
@@ -71,20 +71,20 @@ impl Phrase {
         Self::from_entropy(&entropy, language)
     }
 
-    /// The phrase of 16 to 32 bytes of entropy.
+    /// Encodes 16 to 32 bytes of entropy as a phrase.
     ///
     /// # Errors
-    /// On another length, and on a language that does not exist.
+    /// If the length or the language is invalid.
     pub fn from_entropy(entropy: &[u8], language: &str) -> Result<Self, MnemonicError> {
         let language = language_by_name(language)?;
         let phrase = Mnemonic::from_entropy_in(language, entropy);
         phrase.map(Self).map_err(|_| MnemonicError::Entropy(entropy.len()))
     }
 
-    /// Reads a phrase, in whichever language has its words.
+    /// Parses a phrase and detects its language.
     ///
     /// # Errors
-    /// Names the fault; a word that fits no list by its place and spelling.
+    /// States the fault, with the position and the text of an unknown word.
     pub fn parse(text: &str) -> Result<Self, MnemonicError> {
         if text.len() > MAX_PHRASE_BYTES {
             return Err(MnemonicError::TooLong);
@@ -95,7 +95,7 @@ impl Phrase {
         let mut checksum_failed = false;
         let mut furthest = 0;
         for (_, language) in LANGUAGES {
-            // A phrase of two languages is the same text and so the same seed in both.
+            // If all words are in two languages, both result in the same text and therefore in the same seed.
             match Mnemonic::parse_in_normalized(language, &normal) {
                 Ok(phrase) => return Ok(Self(phrase)),
                 Err(Bip39Error::BadWordCount(count)) => {
@@ -112,7 +112,7 @@ impl Phrase {
         Err(MnemonicError::UnknownWord { place: furthest + 1, word })
     }
 
-    /// The words, separated by spaces.
+    /// Returns the words, separated by spaces.
     pub fn words(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(MAX_PHRASE_BYTES));
         for word in self.0.words() {
@@ -124,15 +124,15 @@ impl Phrase {
         text
     }
 
-    /// The 64 bytes that keys are derived from; `passphrase` is BIP-39's, often empty.
+    /// Returns the 64 bytes from which keys are derived. `passphrase` is that of BIP-39, which is often empty.
     pub fn seed(&self, passphrase: &str) -> Zeroizing<[u8; 64]> {
         Zeroizing::new(self.0.to_seed(passphrase))
     }
 
-    /// The key at `path`.
+    /// Returns the key at `path`.
     ///
     /// # Errors
-    /// If there is no key at this path, which has never been observed.
+    /// If there is no key at this path, which is extremely unlikely.
     pub fn derive(&self, passphrase: &str, path: &HdPath) -> Result<PrivateKey, MnemonicError> {
         let seed = self.seed(passphrase);
         let derived = bip32::ExtendedPrivateKey::<k256::SecretKey>::derive_from_path(
@@ -150,7 +150,7 @@ impl std::fmt::Debug for Phrase {
     }
 }
 
-/// The languages of BIP-39 and what we call them.
+/// The languages of BIP-39 and their names.
 const LANGUAGES: [(&str, Language); 10] = [
     ("english", Language::English),
     ("chinese-simplified", Language::SimplifiedChinese),
@@ -164,7 +164,7 @@ const LANGUAGES: [(&str, Language); 10] = [
     ("spanish", Language::Spanish),
 ];
 
-/// Names of the languages, `english` first.
+/// Returns the names of the languages, `english` first.
 pub fn language_names() -> [&'static str; LANGUAGES.len()] {
     LANGUAGES.map(|(name, _)| name)
 }

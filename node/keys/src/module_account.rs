@@ -1,18 +1,18 @@
-//! Accounts that belong to the chain itself.
+//! Accounts of the chain's modules.
 
 use alloy_primitives::Address;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
-/// The names of the chain's module accounts. No key belongs to any of them.
+/// The names of the chain's module accounts. They have no keys.
 pub const MODULE_ACCOUNTS: [&str; 4] = ["evm", "fee_collector", "feemarket", "gov"];
 
-/// Address of the module account called `name`: the first 20 bytes of SHA-256 of the name.
+/// Returns the address of the module account with this name: the first 20 bytes of the SHA-256 of the name.
 pub fn module_address(name: &str) -> Address {
     Address::from_slice(&Sha256::digest(name.as_bytes())[..Address::len_bytes()])
 }
 
-/// Whether an address is that of one of [`MODULE_ACCOUNTS`].
+/// Returns whether an address is that of one of [`MODULE_ACCOUNTS`].
 pub fn is_module_account(address: Address) -> bool {
     static ADDRESSES: LazyLock<[Address; MODULE_ACCOUNTS.len()]> =
         LazyLock::new(|| MODULE_ACCOUNTS.map(module_address));

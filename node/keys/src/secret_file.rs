@@ -1,5 +1,5 @@
-//! Files that hold secrets: written readable by their owner only, and whole or not at all; read
-//! into memory that is zeroed.
+//! Files with secrets. They are readable by their owner only, are replaced atomically, and are read into memory
+//! that is zeroed.
 
 use platform::whole_file::{self, UNFINISHED};
 use std::{
@@ -15,10 +15,10 @@ const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
 /// Replaces `path` by a file with `bytes`, which is written under another name in the same folder, synced and
-/// renamed. An interruption leaves the old file, or none; never half of the new one.
+/// renamed. An interruption leaves the previous file, or none, but never a part of the new one.
 ///
 /// # Errors
-/// From the file system. No other file is left in the folder then.
+/// Those of the file system. In that case no other file is left in the folder.
 pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     whole_file::write_with_mode(path, bytes, FILE_MODE)
 }
@@ -26,10 +26,10 @@ pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Reads a file of at most `most` bytes.
 ///
 /// # Errors
-/// From the file system, and `FileTooLarge` for a longer file.
+/// Those of the file system, and `FileTooLarge` for a longer file.
 pub fn read_secret(path: &Path, most: usize) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = File::open(path)?;
-    // One allocation and no growth, so that no copy is left behind.
+    // The buffer is allocated once, because growing it would leave copies in memory.
     let about = file.metadata()?;
     let length = if about.is_file() { about.len().min(most as u64) as usize } else { most };
     let mut bytes = Zeroizing::new(Vec::with_capacity(length + 1));
@@ -40,7 +40,7 @@ pub fn read_secret(path: &Path, most: usize) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// Removes what killed writers have left in a folder, of which the caller is the only writer.
+/// Removes the files that killed writers have left in a folder. The caller must be its only writer.
 pub(super) fn remove_unfinished(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -51,7 +51,7 @@ pub(super) fn remove_unfinished(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder for secrets, and the folders it is in.
+/// Creates a folder for secrets, and its missing parent folders.
 pub(super) fn make_folder(path: &Path) -> io::Result<()> {
     storage::make_folder(path, FOLDER_MODE)
 }

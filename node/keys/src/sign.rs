@@ -8,16 +8,16 @@ use k256::ecdsa::SigningKey;
 
 /// Bytes of a signature: r, s and the parity of R's y coordinate, 0 or 1.
 pub const SIGNATURE_BYTES: usize = 65;
-/// Bytes of the largest typed data hashed; wallets show it to people first.
+/// Maximum size of typed data in bytes. Wallets show typed data to people before they sign it.
 const MAX_TYPED_DATA_BYTES: usize = 1 << 20;
 
-/// Why typed data has no hash.
+/// Why typed data cannot be hashed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid typed data: {0}")]
 pub struct TypedDataError(String);
 
 impl PrivateKey {
-    /// Signs a hash. The nonce is that of RFC 6979, s is the lower of the two (EIP-2).
+    /// Signs a hash, with the nonce of RFC 6979 and the lower `s` (EIP-2).
     pub fn sign(&self, hash: &B256) -> [u8; SIGNATURE_BYTES] {
         let signed = SigningKey::from(self.secret()).sign_prehash_recoverable(hash.as_slice());
         let (signature, parity) = signed.expect("a digest of 32 bytes can be signed");
@@ -28,12 +28,12 @@ impl PrivateKey {
     }
 }
 
-/// The hash of a message under Ethereum's prefix and the message's length (EIP-191).
+/// Returns the hash of a message with Ethereum's prefix and the length of the message (EIP-191).
 pub fn message_hash(message: &[u8]) -> B256 {
     eip191_hash_message(message)
 }
 
-/// The hash of typed data in the JSON of EIP-712: `types`, `primaryType`, `domain`, `message`.
+/// Returns the hash of typed data in the JSON of EIP-712: `types`, `primaryType`, `domain`, `message`.
 ///
 /// # Errors
 /// If the JSON is malformed, or its values do not fit its types.
@@ -62,7 +62,7 @@ mod tests {
         }
     }
 
-    /// The example of web3.js's documentation, which other wallets repeat.
+    /// The example in the documentation of web3.js, which other wallets use as well.
     #[test]
     fn a_message_as_wallets_sign_it() {
         let hash = message_hash(b"Some data");

@@ -1,8 +1,8 @@
-//! The keys that a node signs with for its clients, where its operator has enabled that: those of a
-//! keyring, read at the start. Each can be locked, and unlocked again with the keyring's passphrase.
+//! The keys with which a node signs for its clients, if its operator has enabled that: those of a keyring, which
+//! is read at startup. Each key can be locked, and unlocked with the keyring's passphrase.
 //!
-//! Never gives a key away, only signatures. Passphrases are checked by opening the keyring, one check
-//! at a time: each takes some tenths of a second and 128 MiB, which also slows down guessing.
+//! Only signatures are returned, never keys. Passphrases are checked by opening the keyring, one check at a
+//! time: each takes some tenths of a second and 128 MiB, which also slows down guessing.
 
 use super::{
     PrivateKey,
@@ -17,22 +17,22 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// Why nothing was signed.
+/// Why a hash was not signed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignerError {
-    /// No such key.
+    /// There is no such key.
     #[error("unknown account")]
     Unknown,
     /// The key is locked.
     #[error("authentication needed: password or unlock")]
     Locked,
-    /// The passphrase is wrong, or the keyring refuses.
+    /// The passphrase is wrong, or the keyring cannot be used.
     #[error(transparent)]
     Keyring(#[from] KeyringError),
 }
 
-/// A key and how long it can be used without a passphrase.
+/// A key and the time until which it can be used without a passphrase.
 #[derive(Debug)]
 struct Held {
     address: Address,
@@ -56,24 +56,24 @@ pub struct Signers {
     checking: Mutex<()>,
 }
 
-/// A panic elsewhere leaves the list whole: each change is one assignment.
+/// Ignores poisoning: each change is one assignment, so a panic leaves the list consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Signers {
-    /// The private keys of an opened keyring, of `backend` in `folder`, all unlocked.
+    /// Takes the private keys of an opened keyring of `backend` in `folder`. All of them are unlocked.
     pub fn new(backend: Backend, folder: PathBuf, keyring: &Keyring) -> Self {
         let held = keyring.records().iter().filter_map(Held::of).collect();
         Self { backend, folder, held: Mutex::new(held), checking: Mutex::new(()) }
     }
 
-    /// Addresses of the keys, in the order of their names, new ones at the end.
+    /// Returns the addresses of the keys, in the order of their names. New keys are at the end.
     pub fn accounts(&self) -> Vec<Address> {
         lock(&self.held).iter().map(|held| held.address).collect()
     }
 
-    /// The addresses, and whether each can be used now.
+    /// Returns the addresses, and whether each key is unlocked.
     pub fn states(&self) -> Vec<(Address, bool)> {
         lock(&self.held).iter().map(|held| (held.address, held.is_open())).collect()
     }
@@ -81,7 +81,7 @@ impl Signers {
     /// Signs a hash with an unlocked key.
     ///
     /// # Errors
-    /// If there is no such key, or it is locked.
+    /// If there is no such key, or if it is locked.
     pub fn sign(&self, by: Address, hash: &B256) -> Result<[u8; SIGNATURE_BYTES], SignerError> {
         let key = {
             let held = lock(&self.held);
@@ -94,7 +94,7 @@ impl Signers {
         Ok(key.sign(hash))
     }
 
-    /// Signs a hash, whether the key is locked or not, for who knows the passphrase.
+    /// Signs a hash with a key, which may be locked, for a caller with the passphrase.
     ///
     /// # Errors
     /// If there is no such key, or the passphrase is wrong.
@@ -110,12 +110,12 @@ impl Signers {
         Ok(held.key.sign(hash))
     }
 
-    /// Locks a key; returns whether it exists.
+    /// Locks a key. Returns whether it exists.
     pub fn lock(&self, address: Address) -> bool {
         self.set(address, Open::No)
     }
 
-    /// Unlocks a key for a while, or until it is locked.
+    /// Unlocks a key for a duration, or until it is locked.
     ///
     /// # Errors
     /// If there is no such key, or the passphrase is wrong.
@@ -131,10 +131,10 @@ impl Signers {
         if self.set(address, open) { Ok(()) } else { Err(SignerError::Unknown) }
     }
 
-    /// Keeps a key in the keyring, under a name that nothing there has, and holds it, locked.
+    /// Stores a key in the keyring under an unused name, and adds it to the signers, locked.
     ///
     /// # Errors
-    /// If the passphrase is wrong, the key is there already, or the keyring cannot be written.
+    /// If the passphrase is wrong, if the key exists already, or if the keyring cannot be written.
     pub fn add(&self, key: PrivateKey, passphrase: &str) -> Result<Address, SignerError> {
         let mut keyring = self.keyring(Access::Write, passphrase)?;
         let address = key.address();
@@ -160,7 +160,7 @@ impl Signers {
 }
 
 impl Held {
-    /// Of a record with a private key.
+    /// Creates it from a record with a private key.
     fn of(record: &Record) -> Option<Self> {
         let key = record.private_key().ok()?.clone();
         Some(Self { address: record.address(), key, open: Open::Always })

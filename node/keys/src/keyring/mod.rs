@@ -1,18 +1,17 @@
-//! Named keys, kept between commands.
+//! Named keys, stored in a file.
 //!
-//! A keyring is one file, replaced whole at each change: a change is there or it is not. The `file`
-//! backend seals it under one passphrase ([`sealed`]); `os` seals it under a random secret that the
-//! operating system's secret service keeps ([`os_secret`]); `test` writes it in the clear, for keys
-//! worth nothing; `memory` keeps nothing. A wrong passphrase reveals nothing: names, addresses and keys
-//! are all inside the seal.
+//! A keyring is one file, which is replaced atomically at each change. The `file` backend encrypts it with a
+//! passphrase ([`sealed`]). `os` encrypts it with a random secret that the operating system's secret service
+//! stores ([`os_secret`]). `test` writes it in plain text, for keys without value. `memory` stores nothing. An
+//! encrypted file reveals nothing without the passphrase: names, addresses and keys are all encrypted.
 //!
-//! Processes that change a keyring take turns through a lock file; readers need none.
+//! Processes that change a keyring wait for a lock file. Readers need no lock.
 
 #[cfg(feature = "os-keyring")]
 mod os_secret;
 #[cfg(not(feature = "os-keyring"))]
 mod os_secret {
-    //! In a build without the feature `os-keyring`, nothing keeps secrets for us.
+    //! Replaces the secret service in a build without the feature `os-keyring`.
 
     use super::KeyringError;
     use std::path::Path;
@@ -51,31 +50,32 @@ use zeroize::Zeroizing;
 
 /// Minimum number of characters of a new passphrase.
 pub const MIN_PASSPHRASE_CHARS: usize = 8;
-/// Maximum number of keys in a keyring. Users have tens of keys, and the file is read completely.
+/// Maximum number of keys in a keyring. Users have tens of keys, and the file is read as a whole.
 pub const MAX_RECORDS: usize = 10_000;
-/// Bytes of the largest keyring file: that many records of some hundreds of bytes, in base64.
+/// Maximum size of a keyring file in bytes: the maximum number of records of some hundreds of bytes each, in
+/// base64.
 const MAX_FILE_BYTES: usize = 16 << 20;
-/// The backends of this build, for people.
+/// The backends of this build, for error messages.
 const OFFERED: &str =
     if cfg!(feature = "os-keyring") { "file, os, test or memory" } else { "file, test or memory" };
-/// Version of the file's form.
+/// Version of the file format.
 const VERSION: u32 = 1;
 
 /// Where keys are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// A file under a passphrase.
+    /// A file that is encrypted with a passphrase.
     File,
-    /// A file under a secret that the operating system keeps.
+    /// A file that is encrypted with a secret that the operating system stores.
     Os,
-    /// A file in the clear: for keys worth nothing.
+    /// A file in plain text, for keys without value.
     Test,
-    /// Nowhere: gone when the command ends.
+    /// In memory only, until the command ends.
     Memory,
 }
 
 impl Backend {
-    /// Folder inside the keyring folder; `None` when nothing is kept.
+    /// Returns the folder inside the keyring folder; `None` if nothing is stored.
     const fn folder(self) -> Option<&'static str> {
         match self {
             Self::File => Some("keyring-file"),
@@ -111,28 +111,28 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Why a keyring refuses.
+/// Why an operation on a keyring fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyringError {
-    /// A backend there is not.
+    /// The backend does not exist.
     #[error("keyring backend {0:?} is not offered: use {OFFERED}")]
     Backend(String),
-    /// The backend of the operating system, in a build without it.
+    /// The backend of the operating system is not part of this build.
     #[error(
         "keyring backend \"os\" is not available: this build does not talk to the operating system's \
          secret service (cargo build --features os-keyring makes one that does); use {OFFERED}"
     )]
     NoOs,
-    /// The file system.
+    /// A file or folder cannot be read or written.
     #[error("keyring {}: {source}", path.display())]
     Io {
-        /// File or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file is truncated, altered, or none of ours.
+    /// The file is truncated, altered, or not a keyring.
     #[error("keyring {} is damaged: {reason}", path.display())]
     Damaged {
         /// The file.
@@ -140,56 +140,56 @@ pub enum KeyringError {
         /// What is wrong.
         reason: String,
     },
-    /// The seal does not open. Nothing says which of the two it is.
+    /// Decryption failed. The two causes cannot be distinguished.
     #[error("incorrect keyring passphrase, or the keyring was altered")]
     WrongPassphrase,
-    /// A passphrase is needed and was not given.
+    /// A passphrase is required.
     #[error("the keyring needs a passphrase")]
     NoPassphrase,
-    /// A new passphrase is too short.
+    /// The new passphrase is too short.
     #[error("password must be at least {MIN_PASSPHRASE_CHARS} characters")]
     ShortPassphrase,
-    /// Nothing has that name or address.
+    /// No key has this name or address.
     #[error("{0} is not a valid name or address: key not found")]
     Unknown(String),
-    /// The name is taken.
+    /// The name is in use.
     #[error("a key named {0:?} exists already")]
     Exists(String),
-    /// The key is there under another name.
+    /// The key is already stored under another name.
     #[error("the keyring has this key already, as {0:?}")]
     Duplicate(String),
-    /// Not usable as a name.
+    /// The text is not a valid name.
     #[error("{0:?} is no name for a key: want 1 to {MAX_NAME_CHARS} printable characters")]
     Name(String),
-    /// Full.
+    /// The keyring is full.
     #[error("the keyring holds {MAX_RECORDS} keys, its most")]
     Full,
     /// The record has no private key.
     #[error("{0:?} holds a public key only")]
     Offline(String),
-    /// A record's private and public key are not a pair.
+    /// The private and the public key of a record do not match.
     #[error("record {0:?} is inconsistent: {1}")]
     Record(String, KeyError),
-    /// The operating system keeps no secrets for us.
+    /// The operating system does not store secrets for this program.
     #[error("the operating system's secret service: {0}; --keyring-backend file needs none")]
     OsSecret(String),
-    /// The operating system gives no randomness.
+    /// The operating system cannot provide random bytes.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
 }
 
-/// The passphrase that is needed to open a keyring.
+/// Whether a passphrase is needed to open a keyring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassphraseNeed {
-    /// No passphrase.
+    /// No passphrase is needed.
     None,
     /// The passphrase of an existing keyring.
     Existing,
-    /// A new passphrase, if something is written: the keyring does not exist yet.
+    /// A new passphrase, if something is stored: the keyring does not exist yet.
     New,
 }
 
-/// The passphrase that is needed to open a keyring in this folder.
+/// Returns which passphrase is needed to open a keyring in this folder.
 pub fn passphrase_need(backend: Backend, folder: &Path) -> PassphraseNeed {
     match (backend, file_path(backend, folder)) {
         (Backend::File, Some(path)) if path.exists() => PassphraseNeed::Existing,
@@ -201,9 +201,9 @@ pub fn passphrase_need(backend: Backend, folder: &Path) -> PassphraseNeed {
 /// Whether an opened keyring may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Looking only; nothing is created on disk.
+    /// Reading only; nothing is created on disk.
     Read,
-    /// Changing; other changers wait until this keyring is dropped.
+    /// Changing; other processes that change it wait until this keyring is dropped.
     Write,
 }
 
@@ -216,7 +216,7 @@ pub struct Keyring {
     _lock: Option<File>,
 }
 
-/// The file of a keyring in the clear, and what is inside the seal of the other.
+/// The content of a keyring file, before it is encrypted.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Contents {
@@ -225,16 +225,16 @@ struct Contents {
 }
 
 impl Keyring {
-    /// A keyring that is not stored.
+    /// Creates a keyring that is not stored.
     pub const fn memory() -> Self {
         Self { path: None, seal: None, records: Vec::new(), _lock: None }
     }
 
-    /// Opens the keyring of `backend` inside `folder`; an absent one is empty. See [`need`] for the
+    /// Opens the keyring of `backend` inside `folder`; a missing one is empty. See [`passphrase_need`] for the
     /// passphrase.
     ///
     /// # Errors
-    /// On a wrong or missing passphrase, a damaged file, and from the file system.
+    /// If the passphrase is wrong or missing, or if the file is damaged or cannot be read.
     pub fn open(
         backend: Backend,
         folder: &Path,
@@ -280,25 +280,25 @@ impl Keyring {
         Ok(Self { path: Some(path), seal, records, _lock: lock })
     }
 
-    /// All records, by name.
+    /// Returns all records, in order of name.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// The record with this name.
+    /// Returns the record with this name.
     pub fn by_name(&self, name: &str) -> Option<&Record> {
         self.records.iter().find(|record| record.name == name)
     }
 
-    /// The record with this address.
+    /// Returns the record with this address.
     pub fn by_address(&self, address: Address) -> Option<&Record> {
         self.records.iter().find(|record| record.address() == address)
     }
 
-    /// Adds a record and saves. With `replace`, one of the same name gives way.
+    /// Adds a record and saves. With `replace`, it replaces a record with the same name.
     ///
     /// # Errors
-    /// On a bad or taken name, a key that is there under another name, and as saving does.
+    /// If the name is invalid or in use, or if the key is stored under another name; and those of saving.
     pub fn add(&mut self, record: Record, replace: bool) -> Result<(), KeyringError> {
         record::check_name(&record.name)?;
         if !replace && self.by_name(&record.name).is_some() {
@@ -320,7 +320,7 @@ impl Keyring {
     /// Removes records and saves.
     ///
     /// # Errors
-    /// If a name is unknown, in which case none is removed; and as saving does.
+    /// If a name is unknown, in which case none is removed; and those of saving.
     pub fn remove(&mut self, names: &[String]) -> Result<(), KeyringError> {
         if let Some(unknown) = names.iter().find(|name| self.by_name(name).is_none()) {
             return Err(KeyringError::Unknown(unknown.clone()));
@@ -330,10 +330,10 @@ impl Keyring {
         self.save(records)
     }
 
-    /// Gives a record another name and saves.
+    /// Renames a record and saves.
     ///
     /// # Errors
-    /// If the old name is unknown or the new one bad or taken; and as saving does.
+    /// If the old name is unknown, or the new one invalid or in use; and those of saving.
     pub fn rename(&mut self, old: &str, new: &str) -> Result<(), KeyringError> {
         record::check_name(new)?;
         if self.by_name(new).is_some() {
@@ -346,10 +346,10 @@ impl Keyring {
         self.save(records)
     }
 
-    /// Writes the keyring in today's form, under a new salt and today's costs.
+    /// Writes the keyring in the current format, with a new salt and the current scrypt parameters.
     ///
     /// # Errors
-    /// As saving does.
+    /// Those of saving.
     pub fn rewrite(&mut self, passphrase: Option<&str>) -> Result<(), KeyringError> {
         if self.seal.is_some() {
             self.seal = Some(Seal::new(passphrase.ok_or(KeyringError::NoPassphrase)?)?);
@@ -362,7 +362,7 @@ impl Keyring {
         if let Some(path) = &self.path {
             let stored = records.iter().map(StoredRecord::from).collect();
             let contents = Contents { version: VERSION, records: stored };
-            // Enough from the start: a buffer that grows leaves copies behind.
+            // The buffer is large enough from the start, because growing it would leave copies in memory.
             let bytes: usize = records.iter().map(|record| record.name.len() * 6 + 256).sum();
             let mut text = Zeroizing::new(Vec::with_capacity(bytes + 64));
             serde_json::to_writer(&mut *text, &contents).expect("strings and numbers are JSON");
@@ -413,9 +413,9 @@ fn read_file(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, KeyringError> {
 
 fn read_contents(path: &Path, text: &[u8]) -> Result<Vec<Record>, KeyringError> {
     let damaged = |reason: String| KeyringError::Damaged { path: path.to_owned(), reason };
-    // A message of the JSON reader may quote the file, so only the position is reported.
+    // The message of the JSON parser may quote the file, so only the position is reported.
     let contents: Contents = serde_json::from_slice(text).map_err(|error| {
-        damaged(format!("no keyring in line {} column {}", error.line(), error.column()))
+        damaged(format!("it is not a keyring: line {} column {}", error.line(), error.column()))
     })?;
     if contents.version != VERSION {
         return Err(damaged(format!("version {} is not known", contents.version)));

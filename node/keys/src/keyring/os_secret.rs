@@ -1,6 +1,6 @@
-//! The secret that seals an `os` keyring: random, kept by the operating system for the user who is
-//! logged in. On Linux that is the Secret Service (GNOME Keyring, KWallet, KeePassXC) over D-Bus, on
-//! macOS the Keychain.
+//! The secret that encrypts an `os` keyring: random bytes that the operating system stores for the user who is
+//! logged in. On Linux that is the Secret Service (GNOME Keyring, KWallet, KeePassXC) over D-Bus, on macOS the
+//! Keychain.
 
 use super::KeyringError;
 use alloy_primitives::hex;
@@ -8,17 +8,17 @@ use keyring::{Entry, Error};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Under what name the service shows our secrets to their owner.
+/// The name under which the service shows the secrets to their owner.
 const SERVICE: &str = "evmd";
-/// Bytes of randomness; their hex is the secret.
+/// Number of random bytes. The secret is their hex text.
 const SECRET_BYTES: usize = 32;
 
-/// This build talks to the service.
+/// Succeeds, because this build supports the service.
 pub(super) const fn check() -> Result<(), KeyringError> {
     Ok(())
 }
 
-/// The secret of the keyring file `path`, which must have one.
+/// Returns the secret of the keyring file `path`. It is an error if there is none.
 pub(super) fn read(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
     entry(path)?.get_password().map(Zeroizing::new).map_err(|error| match error {
         Error::NoEntry => {
@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
     })
 }
 
-/// Gives a keyring file that is to be made its secret: the one there is, or a new one.
+/// Returns the secret for a new keyring file: the existing one, or a new one.
 pub(super) fn make(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
     let entry = entry(path)?;
     match entry.get_password() {
@@ -43,7 +43,7 @@ pub(super) fn make(path: &Path) -> Result<Zeroizing<String>, KeyringError> {
     Ok(secret)
 }
 
-/// One secret per keyring, identified by its path.
+/// Returns the entry of a keyring, which is identified by its path.
 fn entry(path: &Path) -> Result<Entry, KeyringError> {
     let folder = path.parent().unwrap_or(path);
     let folder = std::path::absolute(folder)

@@ -1,4 +1,4 @@
-//! One named key.
+//! A record of a keyring.
 
 use super::KeyringError;
 use crate::{PrivateKey, PublicKey};
@@ -21,27 +21,27 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record that can sign.
+    /// Creates a record with a private key, which can sign.
     pub fn local(name: String, private_key: PrivateKey) -> Self {
         Self { name, public_key: private_key.public_key(), private_key: Some(private_key) }
     }
 
-    /// A record of a public key only.
+    /// Creates a record with a public key only.
     pub const fn offline(name: String, public_key: PublicKey) -> Self {
         Self { name, public_key, private_key: None }
     }
 
-    /// Its address.
+    /// Returns its address.
     pub fn address(&self) -> Address {
         self.public_key.address()
     }
 
-    /// `local` with a private key, `offline` without.
+    /// Returns `local` with a private key, and `offline` without.
     pub const fn kind(&self) -> &'static str {
         if self.private_key.is_some() { "local" } else { "offline" }
     }
 
-    /// The private key.
+    /// Returns the private key.
     ///
     /// # Errors
     /// If the record has none.
@@ -50,7 +50,7 @@ impl Record {
     }
 }
 
-/// A record in the file, keys in hex.
+/// A record in the file, with keys in hex.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StoredRecord {

@@ -1,7 +1,7 @@
-//! The seal of the `file` backend: the whole keyring under one passphrase.
+//! The encryption of the `file` backend: the whole keyring with one passphrase.
 //!
-//! scrypt makes a key of the passphrase, once a command; XChaCha20-Poly1305 seals the contents under
-//! it with a fresh random nonce at each change, and so both hides them and shows any alteration.
+//! scrypt derives a key from the passphrase once per command. XChaCha20-Poly1305 encrypts and authenticates the
+//! contents with a new random nonce at each change.
 
 use super::KeyringError;
 use alloy_primitives::hex;
@@ -14,19 +14,20 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// scrypt costs of new seals: log2 N, r, p; 128 MiB and some 0.4 s, OWASP's advice.
+/// scrypt parameters of new files: log2 N, r, p; 128 MiB and about 0.4 s, as OWASP recommends.
 const LOG_N: u8 = 17;
 const R: u32 = 8;
 const P: u32 = 1;
-/// Costs that a file may ask: at most 1 GiB at the same r and p.
+/// Accepted values of log2 N in a file: at most 1 GiB at the same r and p.
 const LOG_N_RANGE: std::ops::RangeInclusive<u8> = 14..=20;
 const SALT_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 const KEY_BYTES: usize = 32;
-/// Sealed along, so that no other program's text under the same key passes for a keyring.
+/// Additional authenticated data, so that text that another program encrypted with the same key is not accepted
+/// as a keyring.
 const CONTEXT: &[u8] = b"evmd keyring 1";
 
-/// A key and how it was made.
+/// A key and the parameters from which it was derived.
 pub(super) struct Seal {
     key: Zeroizing<[u8; KEY_BYTES]>,
     log_n: u8,
@@ -55,7 +56,7 @@ const KDF: &str = "scrypt";
 const CIPHER: &str = "xchacha20-poly1305";
 
 impl Seal {
-    /// A key of a passphrase and a new salt.
+    /// Derives a key from a passphrase and a new salt.
     pub(super) fn new(passphrase: &str) -> Result<Self, KeyringError> {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt)?;
@@ -70,7 +71,7 @@ impl Seal {
         Self { key, log_n, salt }
     }
 
-    /// Opens a file's text: the seal it was under, and the contents.
+    /// Decrypts the text of a file. Returns the key with its parameters, and the contents.
     pub(super) fn open(
         path: &Path,
         text: &[u8],
@@ -91,7 +92,7 @@ impl Seal {
             Some((salt, nonce, BASE64.decode(&file.sealed).ok()?))
         };
         let (salt, nonce, sealed) =
-            fields().ok_or_else(|| damaged("a field is not of its form".to_owned()))?;
+            fields().ok_or_else(|| damaged("a field is malformed".to_owned()))?;
         let seal = Self::derive(passphrase, file.log_n, salt);
         let payload = Payload { msg: &sealed, aad: CONTEXT };
         let opened = seal.cipher().decrypt(&nonce.into(), payload);
@@ -99,7 +100,7 @@ impl Seal {
         Ok((seal, Zeroizing::new(opened)))
     }
 
-    /// Seals contents into a file's text.
+    /// Encrypts contents to the text of a file.
     pub(super) fn close(&self, contents: &[u8]) -> Result<Vec<u8>, KeyringError> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce)?;
