@@ -1,4 +1,4 @@
-//! The program `evmd`: the [command line](cli), and the parts of a node put together.
+//! The program `evmd`: the [command line](cli), and the composition of the crates into a node.
 //!
 //! - [`observe`]: metrics, health and status.
 //! - [`descriptors`]: the number of connections that the open-files limit allows.

@@ -1,6 +1,6 @@
 //! The table of metrics: name, kind, help text, labels and value of each. `/metrics` and `docs/metrics.md` are
-//! written from it, so a metric cannot be exported without a description. Names have the prefix `evmd_` and end with
-//! the base unit; monitors compute rates.
+//! generated from it, so a metric cannot be exported without a description. Names have the prefix `evmd_` and
+//! end with the base unit; monitors compute rates.
 
 use super::Context;
 use budget::ResourceReading;
@@ -64,7 +64,7 @@ pub(super) struct Snapshot {
     next_base_fee: u64,
     /// `None` on an Ethereum chain.
     block_gas: Option<u64>,
-    /// `None` if the pool did not answer within [`POOL_WAIT`].
+    /// `None` if the pool did not respond within [`POOL_WAIT`].
     pool: Option<Level>,
     environments: Vec<(&'static str, EnvStats)>,
     calls: Vec<CallReading>,

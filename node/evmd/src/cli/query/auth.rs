@@ -63,7 +63,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     rest.print(&answer)
 }
 
-/// An account in the format of the reference's command line: its type next to its value.
+/// Converts an account to the format of cosmos/evm's command line: its type next to its value.
 fn typed(mut account: Value) -> Value {
     let kind = account.as_object_mut().and_then(|fields| fields.remove("@type"));
     for name in ["", "base_account"] {

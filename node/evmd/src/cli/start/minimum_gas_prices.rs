@@ -1,4 +1,4 @@
-//! Warns where the setting `mempool.minimum-gas-prices` has no effect.
+//! Warns if the setting `mempool.minimum-gas-prices` has no effect.
 
 use alloy_consensus::Header;
 use chain::{ChainSpec, Fork, Rules};

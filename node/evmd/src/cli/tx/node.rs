@@ -87,8 +87,8 @@ impl Node {
         Ok(prefix.context("the node returned no Bech32 prefix")?.to_owned())
     }
 
-    /// The token. The decimals of the base unit are taken from its metadata: on a chain with rules version 0
-    /// the base unit is a wei, whatever decimals genesis has.
+    /// The token. The decimals of the base unit are taken from its metadata: on a chain with rules version 0 the
+    /// base unit is one wei, for any decimals in genesis.
     pub(super) fn token(&self) -> anyhow::Result<NodeToken> {
         let answer = self.get("/cosmos/evm/vm/v1/params")?;
         let denom = answer["params"]["evm_denom"].as_str();
