@@ -1,12 +1,12 @@
 //! The state of a native chain's modules after a block, in addition to accounts: the fee market, the
 //! parameters of the EVM, and governance. It is part of the chain's head. An [`Update`] changes parameters.
 //!
-//! An update decided in block `h` is applied at the end of the block, before the fee market ends the block:
-//! its `min_gas_multiplier` applies to the gas that block `h` reports, and everything else from block `h + 1`
-//! on (reference, 1.6). All transactions of a block have the same parameters.
+//! An update that is decided in block `h` is applied at the end of the block, before the fee market ends the
+//! block: its `min_gas_multiplier` applies to the gas that block `h` reports, and everything else from block
+//! `h + 1` on, as in cosmos/evm. All transactions of a block have the same parameters.
 //!
-//! This crate has no I/O, except for loading governance. How modules are stored, and how a header commits to
-//! them, is in [`feemarket::store`].
+//! This crate has no I/O, except for loading governance. The storage of modules, and the commitment of a header
+//! to them, are defined in [`feemarket::store`].
 
 pub mod decorator;
 pub mod gov;
@@ -33,19 +33,19 @@ pub struct Modules {
     pub gov: Governance,
 }
 
-/// Why parameters are refused.
+/// Why parameters are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
-    /// Of the fee market.
+    /// The parameters of the fee market are invalid.
     #[error(transparent)]
     Market(#[from] MarketError),
-    /// The token of all balances would be renamed.
+    /// The token of all balances would be renamed, which is not possible.
     #[error("evm_denom is {old} since genesis and stays so, found {new}")]
     Denom {
-        /// The chain's.
+        /// The denomination of the chain.
         old: String,
-        /// The requested one.
+        /// The requested denomination.
         new: String,
     },
 }
@@ -54,10 +54,10 @@ pub enum UpdateError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModulesError {
-    /// The row, or the fee market in it.
+    /// The row, or the fee market in it, is invalid.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// The parameters of the EVM in it.
+    /// The parameters of the EVM in the row are invalid.
     #[error(transparent)]
     Evm(#[from] EvmRowError),
 }
@@ -72,7 +72,7 @@ impl Modules {
     /// Replaces the parameters of one module.
     ///
     /// # Errors
-    /// [`UpdateError`]; the modules are unchanged then.
+    /// [`UpdateError`]. In that case the modules are unchanged.
     pub fn update(&mut self, update: Update) -> Result<(), UpdateError> {
         match update {
             Update::FeeMarket(params) => Ok(self.market.update(params)?),
@@ -86,7 +86,7 @@ impl Modules {
         }
     }
 
-    /// Their key-value pairs for storage.
+    /// Returns their key-value pairs for storage.
     pub fn pairs(&self) -> Pairs {
         let mut pairs = store::pairs(&self.market);
         pairs.extend([module_row::evm_pair(&self.evm)]);
@@ -94,8 +94,8 @@ impl Modules {
         pairs
     }
 
-    /// The modules in these pairs; missing pairs are as in genesis. Keys of other spaces are skipped. Of
-    /// governance a row contains only where its state is stored: see [`gov::store::load`].
+    /// Returns the modules in these pairs; missing pairs are as in genesis. Keys of other spaces are skipped.
+    /// For governance, a row contains only a reference to the stored state: see [`gov::store::load`].
     ///
     /// # Errors
     /// [`ModulesError`].
@@ -105,14 +105,14 @@ impl Modules {
         Ok(Self { market, evm, gov: Governance::default() })
     }
 
-    /// The record to store with block `height`, after which the modules have this state.
+    /// Returns the record to store with block `height`, after which the modules have this state.
     pub fn record(&self, native: &Native, height: u64, events: Vec<StoredEvent>) -> Record {
         let mut pairs = self.pairs();
         pairs.extend(module_row::version_pairs(native, height));
         Record { row: store::encode(&pairs), events, gov: None }
     }
 
-    /// The modules in a stored record.
+    /// Returns the modules in a stored record.
     ///
     /// # Errors
     /// [`ModulesError`].
@@ -120,7 +120,7 @@ impl Modules {
         Self::from_pairs(&store::decode(&record.row)?, native)
     }
 
-    /// The modules in the bytes of a stored record.
+    /// Returns the modules in the bytes of a stored record.
     ///
     /// # Errors
     /// [`ModulesError`].

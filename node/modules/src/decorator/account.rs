@@ -9,7 +9,7 @@ use feemarket::{Price, fee};
 use storage::{Account, StateRead};
 use transactions::{RecoveredTx, Transaction};
 
-/// Bytes of a delegation: its designator and an address (EIP-7702).
+/// Length of a delegation in bytes: the designator and an address (EIP-7702).
 const DELEGATION_BYTES: usize = 23;
 
 /// The sender's account in the state. A missing one is an empty account (row 8b).
@@ -33,12 +33,12 @@ impl Sender {
     }
 }
 
-/// Whether the account has code, including a delegation.
+/// Returns whether the account has code, including a delegation.
 pub fn has_code(account: &Account) -> bool {
     account.code_hash != KECCAK256_EMPTY && !account.code_hash.is_zero()
 }
 
-/// Whether code delegates to another account's (EIP-7702).
+/// Returns whether code is a delegation to another account (EIP-7702).
 pub fn is_delegation(code: &[u8]) -> bool {
     code.len() == DELEGATION_BYTES && code.starts_with(&EIP7702_DELEGATION_DESIGNATOR)
 }
@@ -48,7 +48,7 @@ pub(super) const fn externally_owned(sender: &Sender, address: Address) -> Resul
     if sender.may_send { Ok(()) } else { Err(Reject::SenderNotEoa(address)) }
 }
 
-/// The maximum that a transaction takes from its sender, in wei: gas at the fee cap, blob gas at its cap
+/// Returns the maximum cost of a transaction to its sender, in wei: gas at the fee cap, blob gas at its cap
 /// (EIP-4844), and the value. A sum above 256 bits exceeds every balance.
 pub fn cost(tx: &Transaction) -> U256 {
     let gas = fee(tx.gas_limit(), tx.max_fee_per_gas());
@@ -90,7 +90,7 @@ pub(super) fn owns_value(account: &Account, value: U256, sender: Address) -> Res
     if value > account.balance { Err(Reject::Transfer { value, sender }) } else { Ok(()) }
 }
 
-/// Rows 10a to 10c: the fee is taken in full before the transaction is executed. Returns it, in wei.
+/// Rows 10a to 10c: the full fee is deducted before the transaction is executed. Returns the fee, in wei.
 pub(super) fn deduct_fee(
     tx: &RecoveredTx,
     price: Price,
@@ -123,7 +123,7 @@ pub(super) fn deduct_fee(
 pub enum Standing {
     /// It is the next one.
     Next,
-    /// It follows others that the pool may have or wait for.
+    /// It follows other transactions, which the pool has or waits for.
     Ahead,
 }
 

@@ -30,7 +30,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Whether the transaction is for this node's pool and not for a block or a caller.
+    /// Returns whether the transaction is for this node's pool, and not for a block or a simulation.
     pub(super) const fn is_in_pool(self) -> bool {
         matches!(self, Self::Check | Self::Recheck)
     }
@@ -76,14 +76,14 @@ pub struct CheckContext<'a> {
     pub fork: Fork,
     /// Whether the fork is London or later.
     pub london: bool,
-    /// Whether legacy transactions need the protection of EIP-155. Before that fork, blocks refuse protected
+    /// Whether legacy transactions need the protection of EIP-155. Blocks before that fork reject protected
     /// ones.
     pub replay_protection: bool,
     /// Parameters of the EVM.
     pub evm: &'a EvmParams,
-    /// The version of the rules of the block.
+    /// The rules version of the block.
     pub rules: RulesVersion,
-    /// The unit of Cosmos transactions of the block.
+    /// The unit of amounts in the Cosmos transactions of the block.
     pub token_unit: TokenUnit,
     /// Gas limit of the block.
     pub block_gas_limit: u64,
@@ -91,22 +91,22 @@ pub struct CheckContext<'a> {
     pub base_fee: Option<u64>,
     /// Base fee of the block for Cosmos transactions in wei, which may have a fraction.
     pub cosmos_base_fee: LegacyDec,
-    /// The limits of blob transactions; without them none are accepted.
+    /// The limits of blob transactions; `None` if blob transactions are rejected.
     pub blobs: Option<BlobRules>,
     /// Whether the base fee changes, so that gas wanted is counted.
     pub base_fee_enabled: bool,
     /// The chain's minimum gas price, in wei.
     pub min_gas_price: LegacyDec,
-    /// The minimum price of gas of this node's mempool, in wei. It applies to Cosmos transactions, and to
-    /// Ethereum transactions before London; never to a transaction that is about to run in a block.
+    /// The minimum gas price of this node's mempool, in wei. It applies to Cosmos transactions, and to Ethereum
+    /// transactions before London. It never applies to a transaction that is about to be executed in a block.
     pub mempool_min_gas_price: LegacyDec,
     /// Gas limits of the transactions of the block that have passed so far.
     pub gas_wanted: GasWanted,
 }
 
 impl<'a> CheckContext<'a> {
-    /// The context of the block with this header; `modules` are those at the beginning of the block, `None`
-    /// on an Ethereum chain.
+    /// Creates the context of the block with this header. `modules` are those at the beginning of the block, and
+    /// `None` on an Ethereum chain.
     pub fn of_block(spec: &'a ChainSpec, modules: Option<&'a Modules>, header: &Header) -> Self {
         Self::of_fork(spec, modules, header, spec.fork_of(header))
     }
@@ -124,7 +124,7 @@ impl<'a> CheckContext<'a> {
             height: header.number,
             fork,
             london: fork >= Fork::London,
-            // A native chain never accepts unprotected transactions for lack of a fork.
+            // The fork heights of a native chain never allow unprotected transactions; only its parameters do.
             replay_protection: spec.native().is_some() || spec.replay_protection(header.number),
             evm: modules.map_or(&ETHEREUM, |modules| &modules.evm),
             rules: spec.rules_version(header.number),
@@ -145,9 +145,9 @@ impl<'a> CheckContext<'a> {
         }
     }
 
-    /// The context of the block after `parent`, for pooled transactions: its rules are those of the fork that
-    /// a block with this timestamp has. `base_fee` is that block's, in wei, and `modules` are those after the
-    /// parent.
+    /// Creates the context of the block after `parent`, for pooled transactions. Its rules are those of the fork
+    /// that a block with this timestamp has. `base_fee` is that of the block, in wei, and `modules` are those
+    /// after the parent.
     pub fn after(
         spec: &'a ChainSpec,
         parent: &Header,
@@ -175,10 +175,10 @@ impl<'a> CheckContext<'a> {
         }
     }
 
-    /// The same with a minimum gas price for this node's mempool, in the token's base unit.
+    /// Adds a minimum gas price for this node's mempool, in the token's base unit.
     #[must_use]
     pub fn with_mempool_minimum(self, price: LegacyDec) -> Self {
-        // A price above the maximum cannot be reached by any fee.
+        // No fee can reach a price above the maximum.
         let wei = self.token_unit.price_to_wei(price).unwrap_or(LegacyDec::MAX);
         Self { mempool_min_gas_price: wei, ..self }
     }
@@ -197,7 +197,7 @@ pub struct Admitted {
     pub priority: i64,
     /// Its maximum cost in wei: see [`cost`](account::cost()).
     pub cost: U256,
-    /// Fee taken before the execution, in wei: gas limit x effective price.
+    /// Fee that is deducted before the execution, in wei: gas limit x effective price.
     pub escrow: U256,
     /// Gas wanted of the block including it, see [`CheckContext::gas_wanted`].
     pub gas_wanted: GasWanted,
@@ -206,7 +206,7 @@ pub struct Admitted {
 /// Checks a transaction. The sender's account is read only after all other checks have passed.
 ///
 /// # Errors
-/// The outer error is a failed read; the inner one is the reason of the refusal.
+/// The outer error is a failed read; the inner one is the reason for the rejection.
 pub fn check<S: StateRead>(
     tx: &RecoveredTx,
     context: &CheckContext<'_>,
@@ -225,7 +225,7 @@ pub fn check<S: StateRead>(
     Ok(check_account(tx, context, &sender, &offer, mode))
 }
 
-/// [`check`] with the sender's account already read.
+/// Does the same as [`check`] with an account of the sender that has been read already.
 ///
 /// # Errors
 /// Why the transaction is refused.
@@ -250,7 +250,7 @@ struct Offer {
     effective_price: u128,
 }
 
-/// All checks that need no account: the cheap ones first, then rows 2 to 6.
+/// Executes all checks that need no account: the cheap ones first, then rows 2 to 6.
 fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Result<Offer, Reject> {
     let envelope = &tx.tx;
     if mode != Mode::Recheck {
@@ -265,8 +265,8 @@ fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Resu
     Ok(Offer { price, base_fee, effective_price })
 }
 
-/// All checks that depend only on the transaction and the fork of the block. A pooled transaction that passed
-/// may fail when another fork starts.
+/// Executes all checks that depend only on the transaction and the fork of the block. A pooled transaction that
+/// passed may fail after another fork has started.
 ///
 /// # Errors
 /// Why a block of this fork cannot contain the transaction.

@@ -15,7 +15,7 @@ use transactions::{
     cosmos::{self, ChainFacts, CosmosTx},
 };
 
-/// Priority is counted in millions of wei per gas.
+/// Priorities are in units of 10^6 wei per gas.
 const PRIORITY_UNIT: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
 
 impl CheckContext<'_> {
@@ -23,7 +23,7 @@ impl CheckContext<'_> {
         Token { denom: &self.evm.evm_denom, unit: self.token_unit }
     }
 
-    /// The context for checking a Cosmos transaction.
+    /// Returns the context for checking a Cosmos transaction.
     pub fn cosmos_facts(&self, mode: Mode) -> ChainFacts<'_> {
         let minimum = if mode.is_in_pool() { self.mempool_min_gas_price } else { LegacyDec::ZERO };
         ChainFacts {
@@ -39,7 +39,8 @@ impl CheckContext<'_> {
     }
 }
 
-/// Whether a transaction is refused only for the base fee of this block, so that it may wait for a lower one.
+/// Returns whether a transaction is rejected only because of the base fee of this block, so that it may wait for
+/// a lower one.
 pub fn awaits_base_fee(tx: &RecoveredTx, context: &CheckContext<'_>, reject: &Reject) -> bool {
     match (reject, &tx.cosmos) {
         (Reject::FeeCapBelowBaseFee { .. } | Reject::BlobFeeCapBelowBaseFee { .. }, _) => true,
@@ -53,8 +54,8 @@ pub fn awaits_base_fee(tx: &RecoveredTx, context: &CheckContext<'_>, reject: &Re
     }
 }
 
-/// [`super::check_sender`] for a Cosmos transaction. Its signature and its own fields were checked when it
-/// was recovered.
+/// Does the same as [`super::check_sender`] for a Cosmos transaction. Its signature and its own fields were
+/// checked during recovery.
 pub(super) fn check_cosmos(
     tx: &RecoveredTx,
     cosmos: &CosmosTx,

@@ -1,13 +1,13 @@
-//! `EVMMonoDecorator`: the rules for Ethereum transactions before they are pooled, or executed in a block, on
-//! the native chain.
+//! `EVMMonoDecorator`: the rules for Ethereum transactions on a native chain, before they are pooled or executed
+//! in a block.
 //!
-//! Each rule is a small function. [`check`](self::check()) determines their order: first the cheapest ones
-//! that need no state (type, protection, chain id, signature, the transaction's own fields), then the
-//! reference's order. The four fee steps of the requirement are the functions of `steps`. The rows in
-//! comments are those of the reference's table of checks.
+//! Each rule is a small function. [`check`](self::check()) determines their order: first the cheapest ones that
+//! need no state (type, protection, chain id, signature, the transaction's own fields), then the order of
+//! cosmos/evm. The four fee steps are the functions of `steps`. The row numbers in comments identify the checks
+//! of cosmos/evm.
 //!
-//! The functions read one account and write nothing. They know neither the pool nor the block. The sender was
-//! recovered before and is not recovered again.
+//! The functions read one account and write nothing. They do not depend on the pool or the block. The sender has
+//! been recovered before and is not recovered again.
 
 mod account;
 mod check;

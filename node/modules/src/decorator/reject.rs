@@ -1,18 +1,18 @@
-//! Why a transaction is refused: one enum for all interfaces and for blocks.
+//! Why a transaction is rejected: one enum for all interfaces and for blocks.
 //!
-//! `Display` is the text of JSON-RPC, which is geth's if tools match on it. [`Reject::log`] is the text of
-//! the SDK's interfaces, which also show [`Reject::code`] (reference, tables 2.2 and 5.2).
+//! `Display` returns the text of JSON-RPC, which is geth's if tools match on it. [`Reject::log`] returns the
+//! text of the SDK's interfaces, which also return [`Reject::code`].
 //!
-//! Rows of those tables that cannot occur have no variant: amounts are unsigned in their encoding, so none is
-//! negative, and prices above 128 bits cannot be decoded ([`Reject::Malformed`]; JSON-RPC determines the
-//! reason then).
+//! Checks of cosmos/evm that cannot fail here have no variant: amounts are unsigned in their encoding, so none
+//! is negative, and prices above 128 bits cannot be decoded ([`Reject::Malformed`]; JSON-RPC determines the
+//! reason in that case).
 
 use super::envelope::EnvelopeFault;
 use alloy_primitives::{Address, U256};
 use chain::Fork;
 use transactions::{Code, SidecarError, code, cosmos::Refusal};
 
-/// geth's JSON-RPC code for a refused transaction.
+/// geth's JSON-RPC code for a rejected transaction.
 const SERVER: i32 = -32000;
 /// EIP-1474: a limit of this server.
 const LIMIT_EXCEEDED: i32 = -32005;
@@ -22,21 +22,21 @@ const LIMIT_EXCEEDED: i32 = -32005;
 #[non_exhaustive]
 pub enum Reject {
     // Checked before any rule.
-    /// Not a transaction in its EIP-2718 form.
+    /// The bytes are not an EIP-2718 transaction.
     #[error("{0}")]
     Malformed(String),
-    /// More bytes than a transaction may have.
+    /// The transaction is larger than the limit.
     #[error("oversized data: transaction size {size}, limit {limit}")]
     Oversized {
-        /// Bytes given.
+        /// Size in bytes.
         size: usize,
-        /// Bytes allowed.
+        /// Maximum size in bytes.
         limit: usize,
     },
-    /// The node is stopping, or too busy to queue more.
+    /// The node is shutting down, or too busy to queue more transactions.
     #[error("node busy: {0}")]
     Busy(&'static str),
-    /// The node produces no blocks, so the transaction would wait forever.
+    /// The node does not produce blocks, so the transaction would wait forever.
     #[error(
         "this node does not produce blocks, so it does not accept transactions: send the transaction to a \
          node that does, or start this one with mempool.accept-without-production = true"
@@ -53,10 +53,10 @@ pub enum Reject {
     Sidecar(#[from] SidecarError),
 
     // Checks of the transaction's own fields.
-    /// A blob transaction if blobs are not accepted, or an unknown type.
+    /// A blob transaction if blobs are not accepted, or an unknown transaction type.
     #[error("transaction type not supported")]
     TypeNotSupported,
-    /// A type that a later fork introduces; the text is geth's.
+    /// A transaction type of a later fork; the text is geth's.
     #[error("transaction type not supported: type {tx_type} rejected, pool not yet in {fork:?}")]
     TypeNotActive {
         /// The transaction's EIP-2718 type.
@@ -67,7 +67,7 @@ pub enum Reject {
     /// A legacy transaction without EIP-155 protection.
     #[error("only replay-protected (EIP-155) transactions allowed over RPC")]
     Unprotected,
-    /// Signed for another chain.
+    /// The transaction was signed for another chain.
     #[error("invalid chain id for signer: have {have} want {want}")]
     ChainId {
         /// The transaction's chain id.
@@ -78,7 +78,7 @@ pub enum Reject {
     /// The signer cannot be recovered, or the signature is malleable (EIP-2).
     #[error("invalid sender")]
     InvalidSender,
-    /// EIP-1559: the priority fee may not exceed the cap.
+    /// EIP-1559: the priority fee exceeds the fee cap.
     #[error(
         "max priority fee per gas higher than max fee per gas: \
          maxPriorityFeePerGas: {tip}, maxFeePerGas: {cap}"
@@ -89,45 +89,45 @@ pub enum Reject {
         /// `maxFeePerGas`.
         cap: u128,
     },
-    /// Init code above the limit of EIP-3860.
+    /// Init code exceeds the limit of EIP-3860.
     #[error("max initcode size exceeded: code size {size}, limit {limit}")]
     InitCodeSize {
-        /// Bytes given.
+        /// Size in bytes.
         size: usize,
-        /// Bytes allowed.
+        /// Maximum size in bytes.
         limit: usize,
     },
-    /// EIP-7702: a set-code transaction must carry an authorization and a recipient.
+    /// EIP-7702: a set-code transaction must have an authorization and a recipient.
     #[error("set code transaction must have at least one authorization and a recipient")]
     EmptySetCode,
-    /// EIP-4844: a blob transaction has at least one blob.
+    /// EIP-4844: a blob transaction must have at least one blob.
     #[error("blobless blob transaction")]
     Blobless,
-    /// More blobs than one transaction may have (EIP-7840, EIP-7594).
+    /// The number of blobs exceeds the limit of one transaction (EIP-7840, EIP-7594).
     #[error("too many blobs in transaction: have {have}, permitted {permitted}")]
     TooManyBlobs {
-        /// The transaction's blobs.
+        /// Number of blobs.
         have: u64,
-        /// Those it may have.
+        /// Maximum number of blobs.
         permitted: u64,
     },
-    /// Less gas than the intrinsic gas.
+    /// The gas limit is below the intrinsic gas.
     #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
     IntrinsicGas {
         /// The transaction's gas limit.
         gas: u64,
-        /// What it needs.
+        /// The intrinsic gas.
         needed: u64,
     },
-    /// Less gas than the minimum for its call data (EIP-7623).
+    /// The gas limit is below the minimum for the call data (EIP-7623).
     #[error("insufficient gas for floor data gas cost: gas {gas}, minimum needed {needed}")]
     FloorGas {
         /// The transaction's gas limit.
         gas: u64,
-        /// What it needs.
+        /// The minimum.
         needed: u64,
     },
-    /// More gas than one transaction may have (EIP-7825).
+    /// The gas limit exceeds the maximum of one transaction (EIP-7825).
     #[error("transaction gas limit too high (cap: {cap}, tx: {gas})")]
     TxGasCap {
         /// The transaction's gas limit.
@@ -140,23 +140,23 @@ pub enum Reject {
     /// The rules have a base fee, but it is unknown.
     #[error("base fee is supported but evm block context value is nil")]
     BaseFeeUnknown,
-    /// Before London: below this node's own minimum price. Both in wei.
+    /// Before London: the fee is below the minimum of this node's mempool. Both in wei.
     #[error("got: {fee}, minimum required: {required}")]
     MempoolMinimum {
-        /// Fee offered.
+        /// Offered fee.
         fee: U256,
-        /// Fee required.
+        /// Required fee.
         required: U256,
     },
-    /// Below the chain's minimum gas price. Both in wei, truncated.
+    /// The fee is below the chain's minimum gas price. Both in wei, truncated.
     #[error(
         "provided fee < minimum global fee ({fee} < {required}). Please increase the priority tip \
          (for EIP-1559 txs) or the gas prices (for access list or legacy txs)"
     )]
     GlobalMinimum {
-        /// Fee offered.
+        /// Offered fee.
         fee: U256,
-        /// Fee required.
+        /// Required fee.
         required: U256,
     },
     /// Contract creation is disabled.
@@ -184,7 +184,7 @@ pub enum Reject {
         /// Price of blob gas in the block.
         base_fee: u128,
     },
-    /// The fee cap is below the base fee, detected when the fee is taken.
+    /// The fee cap is below the base fee, detected when the fee is deducted.
     #[error(
         "the tx gasfeecap is lower than the tx baseFee: {cap} (gasfeecap), {base_fee} (basefee) "
     )]
@@ -194,12 +194,12 @@ pub enum Reject {
         /// Base fee of the block.
         base_fee: u64,
     },
-    /// Less gas than the intrinsic gas, detected when the fee is taken.
+    /// The gas limit is below the intrinsic gas, detected when the fee is deducted.
     #[error("gas limit too low: {gas} (gas limit) < {intrinsic} (intrinsic gas)")]
     GasBelowIntrinsic {
         /// The transaction's gas limit.
         gas: u64,
-        /// What it needs.
+        /// The intrinsic gas.
         intrinsic: u64,
     },
     /// The sum of gas limits of a block exceeds the range of the fee market.
@@ -208,12 +208,12 @@ pub enum Reject {
         /// The transaction's gas limit.
         gas: u64,
     },
-    /// More gas than the block gas limit.
+    /// The gas limit exceeds that of the block.
     #[error("exceeds block gas limit: tx gas {gas}, block gas limit {limit}")]
     BlockGasLimit {
         /// The transaction's gas limit.
         gas: u64,
-        /// The block's.
+        /// Gas limit of the block.
         limit: u64,
     },
 
@@ -243,7 +243,7 @@ pub enum Reject {
         balance: U256,
         /// Cost of the account's other pooled transactions.
         queued: U256,
-        /// Cost of this one.
+        /// Cost of this transaction.
         cost: U256,
     },
     /// The balance does not cover the value, in wei.
@@ -252,9 +252,9 @@ pub enum Reject {
          function"
     )]
     Transfer {
-        /// What is to be sent.
+        /// The value.
         value: U256,
-        /// Who does not have it.
+        /// The account that should pay it.
         sender: Address,
     },
     /// The balance does not cover the fee, in wei.
@@ -265,7 +265,7 @@ pub enum Reject {
     Deduction {
         /// Gas limit x effective price.
         fee: U256,
-        /// Who does not have it.
+        /// The account that should pay it.
         sender: Address,
     },
     /// The nonce has been used.
@@ -273,7 +273,7 @@ pub enum Reject {
     NonceTooLow {
         /// The account's next nonce.
         next: u64,
-        /// The transaction's.
+        /// The nonce of the transaction.
         nonce: u64,
     },
     /// The nonce is above the account's next one. A pool accepts such a transaction; a block does not.
@@ -283,7 +283,7 @@ pub enum Reject {
     NonceTooHigh {
         /// The account's next nonce.
         next: u64,
-        /// The transaction's.
+        /// The nonce of the transaction.
         nonce: u64,
     },
     /// There is no nonce after this one (EIP-2681).
@@ -291,26 +291,26 @@ pub enum Reject {
     NonceExhausted(Address),
 
     // The mempool.
-    /// The transaction is in the pool already.
+    /// The transaction is already in the pool.
     #[error("already known")]
     AlreadyKnown,
-    /// It offers less than the transactions that a full pool would have to evict for it.
+    /// The offer is below those of the transactions that a full pool would have to evict for it.
     #[error("transaction underpriced")]
     Underpriced,
-    /// It offers less than this node's minimum, in wei per gas.
+    /// The offer is below this node's minimum, in wei per gas.
     #[error("transaction gas price below minimum: gas tip cap {tip}, minimum needed {needed}")]
     BelowMinimum {
-        /// Tip cap, or gas price.
+        /// Priority fee cap, or gas price.
         tip: u128,
         /// Minimum priority fee cap.
         needed: u128,
     },
-    /// A higher price does not replace a Cosmos transaction. The text begins as geth's for a used nonce.
+    /// A pooled Cosmos transaction cannot be replaced. The text begins like geth's for a used nonce.
     #[error(
         "nonce too low: a pooled Cosmos transaction, which cannot be replaced, has nonce {nonce}"
     )]
     NonceOfCosmos {
-        /// The nonce of both.
+        /// The nonce of both transactions.
         nonce: u64,
     },
     /// A replacement must raise both fee fields by a tenth.
@@ -346,17 +346,17 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// The label of this reason in metrics.
+    /// Returns the label of this reason in metrics.
     pub const fn label(&self) -> &'static str {
         self.row().0
     }
 
-    /// Codespace and code on the SDK's channels.
+    /// Returns the codespace and code in the SDK's interfaces.
     pub const fn code(&self) -> Code {
         self.row().1
     }
 
-    /// The error code of the JSON-RPC response.
+    /// Returns the error code of the JSON-RPC response.
     pub const fn json_rpc_code(&self) -> i32 {
         match self {
             Self::Busy(_) => LIMIT_EXCEEDED,
@@ -364,7 +364,7 @@ impl Reject {
         }
     }
 
-    /// The message of the SDK's interfaces: `<detail>: <registered text>`.
+    /// Returns the message of the SDK's interfaces: `<detail>: <registered text>`.
     pub fn log(&self) -> String {
         let (detail, description) = (self.detail(), self.code().description);
         match (detail.as_str(), description) {
@@ -374,7 +374,7 @@ impl Reject {
         }
     }
 
-    /// The reference's detail, if it differs from the text of JSON-RPC.
+    /// Returns the detail of cosmos/evm, which may differ from the text of JSON-RPC.
     fn detail(&self) -> String {
         match self {
             Self::Unprotected => "rejected unprotected ethereum transaction; please sign your \
@@ -404,7 +404,7 @@ impl Reject {
         }
     }
 
-    /// Metric label and code of every variant.
+    /// Returns the metric label and the code of every variant.
     const fn row(&self) -> (&'static str, Code) {
         match self {
             Self::Malformed(_) => ("malformed", code::TX_DECODE),

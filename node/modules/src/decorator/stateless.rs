@@ -6,7 +6,7 @@ use chain::{AccessType, Fork};
 use revm::interpreter::gas::calculate_initial_tx_gas;
 use transactions::{RecoveredTx, Transaction};
 
-/// Types of the block's fork, except type 3 on a native chain, which accepts no blobs.
+/// Checks the type against the block's fork. A native chain accepts no blob transactions (type 3).
 pub(super) fn supported_type(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let first = match tx {
         Transaction::Legacy(_) => return Ok(()),
@@ -26,7 +26,7 @@ pub(super) fn supported_type(tx: &Transaction, context: &CheckContext<'_>) -> Re
     Ok(())
 }
 
-/// Row 7a: EIP-155, unless the chain accepts unprotected transactions too. Before that fork, blocks refuse
+/// Row 7a: EIP-155, unless the chain accepts unprotected transactions too. Blocks before that fork reject
 /// protected ones.
 pub(super) fn protected(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let is_protected = tx.chain_id().is_some();
@@ -49,12 +49,12 @@ pub(super) fn chain_id(tx: &Transaction, context: &CheckContext<'_>) -> Result<(
     }
 }
 
-/// Row 7c: the sender has been recovered, so only malleability is left to check (EIP-2).
+/// Row 7c: the sender has been recovered, so only malleability remains to be checked (EIP-2).
 pub(super) const fn signature(tx: &RecoveredTx) -> Result<(), Reject> {
     if tx.high_s { Err(Reject::InvalidSender) } else { Ok(()) }
 }
 
-/// Row 0b: what a transaction of its type must satisfy by itself.
+/// Row 0b: checks that depend only on the transaction and its type.
 pub(super) fn self_check(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     tip_within_cap(tx)?;
     init_code_size(tx, context)?;
@@ -81,7 +81,7 @@ fn init_code_size(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Re
     }
 }
 
-/// EIP-7702. That there is a recipient follows from the encoding.
+/// EIP-7702. The encoding ensures that there is a recipient.
 fn authorizations_present(tx: &Transaction) -> Result<(), Reject> {
     match tx.authorization_list() {
         Some([]) => Err(Reject::EmptySetCode),
@@ -89,7 +89,7 @@ fn authorizations_present(tx: &Transaction) -> Result<(), Reject> {
     }
 }
 
-/// EIP-4844. Whether they are the right blobs was checked when they were removed.
+/// EIP-4844. The blobs themselves were verified when they were removed.
 fn number_of_blobs(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let (Some(blobs), Some(rules)) = (tx.blob_count(), &context.blobs) else { return Ok(()) };
     if blobs == 0 {
@@ -121,8 +121,8 @@ fn gas_within_cap(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Re
     }
 }
 
-/// Intrinsic gas of a transaction under a fork (EIP-2, 2028, 2930, 3860, 7702), and the minimum for its call
-/// data (EIP-7623; zero before Prague).
+/// Returns the intrinsic gas of a transaction under a fork (EIP-2, 2028, 2930, 3860, 7702), and the minimum gas
+/// for its call data (EIP-7623; zero before Prague).
 pub(super) fn intrinsic_gas(tx: &Transaction, fork: Fork) -> (u64, u64) {
     let (accounts, slots) = tx.access_list().map_or((0, 0), |list| {
         (list.len() as u64, list.iter().map(|item| item.storage_keys.len() as u64).sum())
@@ -140,7 +140,7 @@ pub(super) fn intrinsic_gas(tx: &Transaction, fork: Fork) -> (u64, u64) {
     (gas.initial_total_gas(), gas.floor_gas)
 }
 
-/// Row 2: since London there is a base fee, which may be zero. Returns it; zero before London.
+/// Row 2: since London there is a base fee, which may be zero. Returns the base fee, and zero before London.
 pub(super) fn known_base_fee(context: &CheckContext<'_>) -> Result<u64, Reject> {
     match context.base_fee {
         None if context.london => Err(Reject::BaseFeeUnknown),
@@ -148,8 +148,8 @@ pub(super) fn known_base_fee(context: &CheckContext<'_>) -> Result<u64, Reject> 
     }
 }
 
-/// Row 6: permissions that are denied to all. Address lists are checked inside the EVM, where every caller is
-/// known.
+/// Row 6: operations that are disabled for all accounts. Address lists are checked inside the EVM, where every
+/// caller is known.
 pub(super) fn permission(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let rules = &context.evm.access_control;
     if tx.is_create() {

@@ -1,11 +1,11 @@
-//! The four fee steps of the requirement, in order.
+//! The four fee steps, in order.
 
 use super::{CheckContext, Mode, Reject};
 use alloy_primitives::U256;
 use feemarket::{DecError, GasWanted, LegacyDec, Price, fee};
 
-/// Step 1: before London, a transaction for this node's pool pays at least the price of the setting
-/// `mempool.minimum-gas-prices` for its whole gas limit. From London on the step has no effect.
+/// Step 1: before London, a transaction for this node's pool must pay at least the price in
+/// `mempool.minimum-gas-prices` for its whole gas limit. From London on, this step has no effect.
 pub(super) fn mempool_minimum(
     price: Price,
     gas: u64,
@@ -22,14 +22,14 @@ pub(super) fn mempool_minimum(
     }
 }
 
-/// Step 2: the fee for the following steps: the effective fee at the base fee for a dynamic-fee transaction,
-/// and the stated one for others. In wei per gas.
+/// Step 2: returns the price for the following steps, in wei per gas: the effective price at the base fee for a
+/// dynamic-fee transaction, and the stated price for others.
 pub(super) fn effective_price(price: Price, base_fee: u64) -> u128 {
     price.effective(u128::from(base_fee))
 }
 
-/// Step 3, `CheckGlobalFee`: at least the chain's `min_gas_price` for the whole gas limit, compared as
-/// decimals without rounding. Zero means no minimum.
+/// Step 3, `CheckGlobalFee`: the fee must be at least the chain's `min_gas_price` for the whole gas limit,
+/// compared as decimals without rounding. Zero means no minimum.
 pub(super) fn global_minimum(
     effective_price: u128,
     gas: u64,
@@ -42,7 +42,7 @@ pub(super) fn global_minimum(
     }
 }
 
-/// Step 4: since London and with an enabled base fee, the gas limit is added to the block's gas wanted.
+/// Step 4: since London and if the base fee is enabled, the gas limit is added to the block's gas wanted.
 pub(super) fn gas_wanted(gas: u64, context: &CheckContext<'_>) -> Result<GasWanted, Reject> {
     let mut sum = context.gas_wanted;
     if context.london && context.base_fee_enabled {
@@ -51,7 +51,7 @@ pub(super) fn gas_wanted(gas: u64, context: &CheckContext<'_>) -> Result<GasWant
     Ok(sum)
 }
 
-/// `price * gas` truncated to whole wei, if `fee` is below it.
+/// Returns `price * gas` truncated to whole wei, if `fee` is below it.
 fn is_below(fee: U256, price: LegacyDec, gas: u64) -> Option<U256> {
     if price == LegacyDec::ZERO {
         return None;
@@ -59,7 +59,7 @@ fn is_below(fee: U256, price: LegacyDec, gas: u64) -> Option<U256> {
     match price.checked_mul_int(U256::from(gas)) {
         Ok(required) if LegacyDec::from(fee) >= required => None,
         Ok(required) => Some(required.truncate_u256().unwrap_or(U256::MAX)),
-        // A fee of 192 bits is always below it.
+        // A fee has at most 192 bits, so it is always lower.
         Err(DecError::Overflow | _) => Some(U256::MAX),
     }
 }

@@ -1,4 +1,4 @@
-//! Every row of the tables of checks, triggered, with its code and its texts.
+//! Triggers every row of the table of checks, and compares its code and its texts.
 
 use super::{
     BlobRules, CheckContext, Mode, Reject, Sender, Standing, account, check, check_sender,
@@ -19,7 +19,7 @@ const CHAIN_ID: u64 = 262_144;
 const GWEI: u128 = 1_000_000_000;
 const ETHER: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-/// A state of one account.
+/// A state with one account.
 struct OneAccount {
     account: Option<Account>,
     code: Bytes,
@@ -190,7 +190,7 @@ fn row_0_self_checks() {
     let low = tx(TxEip1559 { gas_limit: 20_999, ..dynamic() });
     let text = "intrinsic gas too low: gas 20999, minimum needed 21000";
     expect(refused(&low), ("sdk", 18), text, &format!("{text}: invalid request"));
-    // EIP-7623: 1,000 bytes that are not zero cost 16,000 gas, and 40,000 at least.
+    // EIP-7623: 1,000 non-zero bytes cost 16,000 gas, but at least 40,000.
     let input = Bytes::from(vec![1; 1_000]);
     let floor = tx(TxEip1559 { gas_limit: 40_000, input, ..dynamic() });
     let text = "insufficient gas for floor data gas cost: gas 40000, minimum needed 61000";
@@ -271,7 +271,7 @@ fn row_5_steps_2_and_3_the_global_minimum() {
              tip (for EIP-1559 txs) or the gas prices (for access list or legacy txs)"
         )
     };
-    // Step 2: of the dynamic offer only base fee and tip count, though its cap is far above.
+    // Step 2: only base fee and priority fee of the dynamic offer count, although its cap is far higher.
     let (fee, required) = (20_475_000_000_000, 20_475_000_000_000);
     for mode in MODES {
         let verdict = run(&tx(dynamic()), &at("975000000.000000000000000001"), &rich(), mode);
@@ -356,7 +356,7 @@ fn row_8a_only_accounts_without_code_send() {
 #[test]
 fn row_8b_and_8c_the_balance() {
     let evm = evm();
-    // Cap x gas, and the value.
+    // Fee cap x gas, and the value.
     let sent = tx(TxEip1559 { value: U256::from(1), ..dynamic() });
     let mut state = rich();
     for mode in MODES {
@@ -369,7 +369,7 @@ fn row_8b_and_8c_the_balance() {
         state.account.as_mut().unwrap().balance = U256::from(42_000_000_000_001_u64);
         run(&sent, &context(&evm), &state, mode).unwrap();
     }
-    // An account that does not exist counts as an empty one.
+    // A missing account counts as an empty one.
     let missing = OneAccount { account: None, code: Bytes::new() };
     let free = tx(TxLegacy { gas_price: 0, nonce: 0, ..legacy() });
     let no_fee = CheckContext { base_fee: Some(0), ..context(&evm) };
@@ -392,7 +392,7 @@ fn row_9_the_base_fee_and_the_value() {
             expect(verdict, ("sdk", 13), text, &format!("{text}: insufficient fee"));
         }
     }
-    // A balance that covers the whole cost covers the value too, so this check is called directly.
+    // A balance that covers the whole cost also covers the value, so this check is called directly.
     let account = rich().account.unwrap();
     let text = "failed to transfer 1000000000000000001 from address \
                 0xaAaAaAaaAaAaAaaAaAAAAAAAAaaaAaAaAaaAaaAa using the EVM block context transfer \
@@ -410,7 +410,7 @@ fn row_10_the_deduction() {
     let text = "gas limit too low: 20999 (gas limit) < 21000 (intrinsic gas)";
     let verdict = run(&low, &context(&evm), &rich(), Mode::Recheck);
     expect(verdict, ("sdk", 11), text, &format!("{text}: out of gas"));
-    // The following cannot fail after the previous checks, so they are called directly.
+    // The following checks cannot fail after the previous ones, so they are called directly.
     let account = rich().account.unwrap();
     let deduct = |tx: &RecoveredTx, base_fee, balance| {
         let account = Account { balance, ..account };
@@ -470,7 +470,7 @@ fn rows_13_and_16_step_4_the_block() {
     let text = "block gas wanted overflows with a transaction of 21000 gas";
     let verdict = run(&tx(dynamic()), &full, &rich(), Mode::Deliver);
     expect(verdict, ("evm", 14), text, &format!("{text}: gas overflow"));
-    // Counted only with London and an enabled base fee.
+    // The gas is counted only with London and an enabled base fee.
     for (london, base_fee_enabled, counted) in
         [(true, true, 21_000), (true, false, 0), (false, true, 0)]
     {
@@ -486,7 +486,7 @@ fn the_order_decides_which_reason_is_told() {
         AccessRule { access_type: AccessType::Restricted, access_control_list: Vec::new() };
     let mut closed = evm.clone();
     closed.access_control.call = restricted;
-    // Everything is wrong at first; each fix reveals the next reason.
+    // All fields are invalid at first; each correction reveals the next reason.
     let bad = TxEip1559 {
         chain_id: 1,
         nonce: 4,
@@ -581,8 +581,8 @@ prop_compose! {
 }
 
 proptest! {
-    /// Checks never panic. An admitted transaction can be paid for, is valid in a block of its own, and
-    /// reaches the base fee. Whatever a block accepts, the pool accepts too.
+    /// Checks never panic. The sender of an admitted transaction can pay for it, it is valid in a block of its
+    /// own, and it reaches the base fee. The pool accepts every transaction that a block accepts.
     #[test]
     fn no_transaction_is_misjudged(
         tx in any_tx(),
@@ -647,7 +647,7 @@ fn blobs_where_there_are_any() {
     let text = "max fee per blob gas less than block blob gas fee: \
                 blobGasFeeCap: 999, blobBaseFee: 1000";
     expect(refused(blob_tx(1, 999)), ("sdk", 13), text, &format!("{text}: insufficient fee"));
-    // An ether pays for the gas and the value, and for blobs up to what is left of it.
+    // One ether pays for the gas and the value, and the rest for blobs.
     let left = ETHER - U256::from(21_000 * 2 * GWEI);
     let cap = (left / U256::from(6 << 17)).to::<u128>();
     refused(blob_tx(6, cap)).unwrap();
@@ -655,8 +655,8 @@ fn blobs_where_there_are_any() {
     assert!(matches!(poor, Reject::InsufficientFunds { .. }), "{poor}");
 }
 
-/// Each limit of the checks with the values just below it, at it and just above it; the flag says
-/// whether the value is admitted.
+/// Each limit of the checks with the values just below it, at it and just above it. The flag states whether the
+/// value is admitted.
 #[test]
 fn checks_admit_exactly_up_to_their_limits() {
     let evm = evm();

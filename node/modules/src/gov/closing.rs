@@ -1,4 +1,5 @@
-//! The end of a block: proposals whose time is over, their deposits, and the execution of passed ones.
+//! The end of a block: closes proposals whose periods have ended, returns or burns their deposits, and executes
+//! passed proposals.
 
 use super::{
     limits::MAX_FINISHED,
@@ -14,14 +15,14 @@ use std::sync::Arc;
 use transactions::cosmos::{gov_address, read_update};
 
 impl Session<'_> {
-    /// Ends the block: drops proposals without enough deposit, counts votes whose time is over, and executes
-    /// passed proposals.
+    /// Ends the block: removes proposals without enough deposit, tallies proposals whose voting period has
+    /// ended, and executes passed ones.
     ///
     /// # Errors
     /// If state cannot be read.
     ///
     /// # Panics
-    /// If the account of governance has less than all deposits.
+    /// If the balance of the governance account is below the sum of all deposits.
     pub fn end<B: Bank>(mut self, bank: &mut B) -> Result<Ended, B::Error> {
         let shared = std::mem::take(&mut self.events);
         let events = shared.into_iter().map(Arc::unwrap_or_clone).collect();
@@ -45,14 +46,14 @@ impl Session<'_> {
         Ok(ended)
     }
 
-    /// Whether it has the deposit that opens its vote.
+    /// Returns whether the proposal has the deposit that starts its voting period.
     fn is_funded(&self, entry: &Entry) -> bool {
         let needed = self.rules.params.required_deposit(entry.head.expedited);
         amount_of(&entry.head.total_deposit) >= needed
     }
 
-    /// Whether its time is over. From version 1 on, a proposal that waits for another vote to end has no end
-    /// of its own.
+    /// Returns whether its period has ended. Since rules version 1, a funded proposal that waits for another
+    /// vote to end has no deadline.
     fn is_due(&self, entry: &Entry) -> bool {
         let end = match entry.status() {
             ProposalStatus::DepositPeriod if self.is_version_1() && self.is_funded(entry) => None,
@@ -63,7 +64,7 @@ impl Session<'_> {
         end.is_some_and(|end| end.seconds.unsigned_abs() <= self.time)
     }
 
-    /// Begins votes that had to wait for a free slot, largest deposits first.
+    /// Starts voting periods that had to wait for a free slot, largest deposits first.
     fn open_waiting(&mut self, ended: &mut Ended) {
         if !self.is_version_1() {
             return;
@@ -75,7 +76,7 @@ impl Session<'_> {
         }
     }
 
-    /// Counts the votes on a proposal and applies the result.
+    /// Tallies the votes on a proposal and applies the result.
     fn close<B: Bank>(&mut self, bank: &mut B, id: u64, ended: &mut Ended) -> Result<(), B::Error> {
         let params = self.rules.params;
         let entry = self.state().entry(id).expect("it was just found");
@@ -84,7 +85,7 @@ impl Session<'_> {
         let verdict = count.verdict(params, expedited);
         let (time, start) = (self.time, entry.head.voting_start_time);
         if expedited && !verdict.passes {
-            // As in the SDK: it continues as an ordinary proposal, with its votes.
+            // As in the SDK, it continues as an ordinary proposal and keeps its votes.
             let head = &mut self.entry_mut(id).head;
             head.expedited = false;
             let start = start.map_or(time, |start| start.seconds.unsigned_abs());
@@ -111,7 +112,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Executes the messages of a proposal: all, or none.
+    /// Executes the messages of a proposal: all of them, or none.
     fn execute(&self, id: u64, ended: &mut Ended) -> Result<(), String> {
         let mut modules = self.rules.modules.clone();
         for update in &ended.updates {
@@ -128,7 +129,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Removes a proposal before its vote.
+    /// Removes a proposal before its voting period.
     pub(super) fn drop_proposal<B: Bank>(
         &mut self,
         bank: &mut B,
@@ -149,7 +150,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Returns one deposit of a proposal that is not over.
+    /// Returns one deposit of a proposal that is still active.
     pub(super) fn return_deposit<B: Bank>(
         &mut self,
         bank: &mut B,
@@ -166,7 +167,7 @@ impl Session<'_> {
         pay_out(bank, Some(address), amount)
     }
 
-    /// Keeps only the newest of the proposals that are over.
+    /// Removes the oldest finished proposals above the limit.
     fn forget_oldest(&mut self) {
         let over = self.state().entries().filter(|entry| !entry.is_active()).count();
         let surplus = over.saturating_sub(MAX_FINISHED);

@@ -1,9 +1,9 @@
 //! The commitment of a header to governance.
 //!
-//! Version 0 of the rules commits to the Keccak-256 of the whole state in one message, so each block with a
-//! change encodes all of it. From version 1 on the commitment is a tree of two levels: a digest of each
-//! proposal with its deposits and votes, and a root over the digests. A block computes only the digests of
-//! the proposals that it changed. For the reasons see ADR 0030.
+//! Rules version 0 commits to the Keccak-256 of the whole state in one message, so each block with a change
+//! encodes the whole state. Since version 1 the commitment is a tree of two levels: a digest of each proposal
+//! with its deposits and votes, and a root over the digests. A block computes only the digests of the proposals
+//! that it changed. ADR 0030 states the reasons.
 
 use super::state::{Entry, GovState, Items};
 use alloy_primitives::{B256, keccak256};
@@ -14,8 +14,8 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Digests of proposals, by id.
 pub(super) type Digests = BTreeMap<u64, B256>;
 
-/// The commitment to a state, and its digests. `known` contains the digests of a state that shares entries
-/// with this one, which are not computed again.
+/// Returns the commitment to a state, and its digests. `known` contains the digests of a state that shares
+/// entries with this one; those are not computed again.
 pub(super) fn commit(
     state: &GovState,
     known: Option<(&GovState, &Digests)>,
@@ -36,7 +36,8 @@ pub(super) fn commit(
     (root(state.last_id, &digests), digests)
 }
 
-/// Keccak-256 of the last id and of each proposal's id and digest, numbers as u64 big-endian.
+/// Returns the Keccak-256 of the last id and of each proposal's id and digest. Numbers are u64 in big-endian
+/// order.
 fn root(last_id: u64, digests: &Digests) -> B256 {
     let mut bytes = last_id.to_be_bytes().to_vec();
     for (id, digest) in digests {
@@ -46,8 +47,8 @@ fn root(last_id: u64, digests: &Digests) -> B256 {
     keccak256(bytes)
 }
 
-/// Keccak-256 of the hashes of a proposal's two parts, then of its deposits and its votes: their number (u32), and the
-/// address and hash of each.
+/// Returns the Keccak-256 of the hashes of the two parts of a proposal, followed by its deposits and its votes:
+/// their number (u32), and the address and hash of each.
 fn digest(entry: &Entry) -> B256 {
     let mut bytes = keccak256(entry.head.encode_to_vec()).to_vec();
     bytes.extend(entry.content().hash);

@@ -1,4 +1,4 @@
-//! Deposits for proposals, and the opening of a vote by them.
+//! Deposits for proposals, which start voting periods.
 
 use super::{
     limits::MAX_DEPOSITS,
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use transactions::cosmos::{Deposit, Refusal, gov_address, min_deposit_too_small};
 
 impl Session<'_> {
-    /// An amount as the SDK shows it in errors; empty if it is zero.
+    /// Formats an amount as in the errors of the SDK; empty if it is zero.
     pub(super) fn shown(&self, amount: U256) -> String {
         let denom = &self.rules.modules.evm.evm_denom;
         if amount.is_zero() { String::new() } else { format!("{amount}{denom}") }
     }
 
-    /// From version 1 on: a deposit must be a share of the deposit that the proposal needs.
+    /// Since version 1: checks that a deposit is a minimum share of the deposit that the proposal requires.
     pub(super) fn check_deposit(&self, amount: U256, expedited: bool) -> Result<(), Refusal> {
         let least = self.rules.params.min_single_deposit(expedited);
         if !self.is_version_1() || amount >= least {
@@ -34,10 +34,10 @@ impl Session<'_> {
         )))
     }
 
-    /// Adds to a proposal's deposit; returns whether that opened the vote.
+    /// Adds to the deposit of a proposal. Returns whether that started the voting period.
     ///
     /// # Errors
-    /// As [`Self::submit`].
+    /// Those of [`Self::submit`].
     pub fn deposit<B: Bank>(
         &mut self,
         bank: &mut B,
@@ -95,7 +95,7 @@ impl Session<'_> {
         !self.is_version_1() || slots::may_open(self.state())
     }
 
-    /// The account whose deposit a new one replaces; `None` if there is a free slot.
+    /// Returns the account whose deposit a new one replaces; `None` if there is a free slot.
     fn place_for_deposit(
         &self,
         id: u64,
@@ -117,7 +117,7 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Begins the vote on a proposal.
+    /// Starts the voting period of a proposal.
     pub(super) fn open(&mut self, id: u64) {
         let (time, params) = (self.time, self.rules.params);
         let head = &mut self.entry_mut(id).head;

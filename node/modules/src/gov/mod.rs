@@ -1,11 +1,11 @@
 //! Governance: proposals to change parameters of the chain, and votes on them.
 //!
-//! One [`Governance`] is part of the chain's head, like the fee market. Messages change it during a block
-//! ([`Session`]), and votes whose time is over are counted at the end of the block ([`Session::end`]). For
-//! its storage see [`store`], and for the commitment in headers see `commitment`.
+//! A [`Governance`] is part of the chain's head, like the fee market. Messages change it during a block
+//! ([`Session`]), and proposals whose voting period has ended are tallied at the end of the block
+//! ([`Session::end`]). For its storage see [`store`], and for the commitment in headers see `commitment`.
 //!
-//! The rules are those of the SDK's `gov` module with one difference: the voters are the validators of
-//! genesis with their powers. Votes of other accounts are refused.
+//! The rules are those of the SDK's `gov` module with one difference: the voters are the validators of genesis
+//! with their powers. Votes of other accounts are rejected.
 //!
 //! There is no I/O except in [`store::load`], and time is the block's time.
 
@@ -40,14 +40,14 @@ pub struct Governance {
     /// Digests of the proposals, if they are part of the commitment.
     digests: Arc<Digests>,
     mark: Option<Mark>,
-    /// Whether it was read from one message of an older program, so that it has no rows yet.
+    /// Whether it was decoded from a single message of an older program, and therefore has no rows yet.
     has_no_rows: bool,
 }
 
-/// All parts of a state have reflexive equality.
+/// Equality is reflexive for all fields.
 impl Eq for Governance {}
 
-/// The content of the module row: enough to find the state and to verify it.
+/// The content of the module row, which is sufficient to find the state and to verify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The commitment to the state.
@@ -57,18 +57,18 @@ pub struct Mark {
 }
 
 impl Governance {
-    /// Proposals, deposits and votes.
+    /// Returns the proposals, deposits and votes.
     pub fn state(&self) -> &GovState {
         &self.state
     }
 
-    /// The content of the module row; `None` before the first proposal.
+    /// Returns the content of the module row; `None` before the first proposal.
     pub const fn mark(&self) -> Option<Mark> {
         self.mark
     }
 
-    /// The state after block `height`, which changed it, under these rules; with the rows to store with that
-    /// block.
+    /// Returns the state after block `height`, which changed it under these rules, and the rows to store with
+    /// that block.
     #[must_use]
     pub fn changed(
         &self,

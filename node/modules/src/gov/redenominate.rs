@@ -1,4 +1,4 @@
-//! The change of the token's base unit at the height from which rules version 1 counts in it.
+//! The change of the token's base unit at the height at which rules version 1 starts.
 
 use super::Session;
 use alloy_primitives::U256;
@@ -7,8 +7,8 @@ use proto::cosmos::base::v1beta1::Coin;
 use std::sync::Arc;
 
 impl Session<'_> {
-    /// Converts the deposits of all proposals from one unit to another, rounded down. What is left of a deposit
-    /// below one new unit stays in the account of governance, so its balance always covers all deposits.
+    /// Converts the deposits of all proposals to another unit, rounded down. The remainder of a deposit stays in
+    /// the account of governance, so its balance always covers all deposits.
     pub fn redenominate(&mut self, from: TokenUnit, to: TokenUnit) {
         if self.state().entries().next().is_none() {
             return;
@@ -23,11 +23,11 @@ impl Session<'_> {
     }
 }
 
-/// Converts a list of one coin or none. Amounts of zero are not listed.
+/// Converts a list of at most one coin. Zero amounts are not listed.
 fn convert(coins: &mut Vec<Coin>, from: TokenUnit, to: TokenUnit) {
     for coin in coins.iter_mut() {
         let amount = coin.amount.parse::<U256>().unwrap_or_default();
-        // What was deposited was in an account in wei.
+        // The deposited amount was in an account, so in wei it has at most 256 bits.
         let wei = from.to_wei(amount).unwrap_or(U256::MAX);
         coin.amount = to.from_wei(wei).to_string();
     }

@@ -1,5 +1,5 @@
-//! Governance as rows: one for the list of proposals, two for each proposal, one for each deposit and each vote. A
-//! block writes the rows of what it changed.
+//! Governance as rows: one for the list of proposals, two for each proposal, and one for each deposit and each
+//! vote. A block writes the rows of what it changed.
 
 use super::{
     StoreError,
@@ -11,13 +11,13 @@ use proto::cosmos::gov::v1::{Deposit, Proposal, Vote};
 use std::sync::Arc;
 use storage::{ChainReader, GovernanceItems, GovernanceKey, GovernanceRow};
 
-/// The row of the list. At most [`super::MAX_PROPOSALS`] numbers, most of them one byte long.
+/// The row of the list. It has at most [`super::MAX_PROPOSALS`] numbers, most of which take one byte.
 #[derive(Clone, PartialEq, prost::Message)]
 struct List {
-    /// Id of the last proposal that was made.
+    /// Id of the last proposal that was submitted.
     #[prost(uint64, tag = "1")]
     last_id: u64,
-    /// The proposals that exist, ascending, each as its distance to the one before.
+    /// The existing proposals in ascending order, each as the difference to the previous one.
     #[prost(uint64, repeated, tag = "2")]
     steps: Vec<u64>,
 }
@@ -42,7 +42,7 @@ struct VoteRow {
     item: Option<Vote>,
 }
 
-/// The rows that change `before` to `after`. Entries that both share are skipped.
+/// Returns the rows that change `before` to `after`. Entries that both share are skipped.
 pub(super) fn changed(before: &GovState, after: &GovState) -> Vec<GovernanceRow> {
     let mut rows = Vec::new();
     let ids = |state: &GovState| state.entries.keys().copied().collect::<Vec<_>>();
@@ -73,7 +73,7 @@ fn list(state: &GovState) -> List {
     List { last_id: state.last_id, steps: state.entries.keys().map(step).collect() }
 }
 
-/// Rows of one proposal that differ. A row without contents says that the item no longer exists.
+/// Returns the rows of one proposal that differ. A row without content states that the item no longer exists.
 fn entry_rows(
     id: u64,
     before: Option<&Entry>,
@@ -85,7 +85,7 @@ fn entry_rows(
         let value = head.map_or_else(Vec::new, Proposal::encode_to_vec);
         rows.push(row(GovernanceKey::Proposal(id), value));
     }
-    // The content of a removed proposal is left, because it is never read.
+    // The content row of a removed proposal is kept, because it is never read.
     if let (None, Some(entry)) = (before, after) {
         let parts = entry.content().parts.encode_to_vec();
         rows.push(row(GovernanceKey::Content(id), parts));
@@ -122,8 +122,8 @@ fn item_rows<T: PartialEq>(
     rows.extend(gone.map(|address| write(*address, None)));
 }
 
-/// The state after block `number`, from the rows. Costs a few searches for each proposal and each account that ever
-/// had a deposit or vote on one that is still active; see [`ChainReader::governance_items`].
+/// Reads the state after block `number` from the rows. Costs a few searches for each proposal and for each
+/// account that ever had a deposit or vote on one that is still active; see [`ChainReader::governance_items`].
 ///
 /// # Errors
 /// [`StoreError`] if rows are missing or damaged.
@@ -139,7 +139,7 @@ pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<GovState, StoreE
         let head: Proposal = decode(&of(GovernanceKey::Proposal(id))?)?;
         let content: Proposal = decode(&of(GovernanceKey::Content(id))?)?;
         let mut entry = Entry::of_parts(head, content);
-        // A proposal that is over has neither deposits nor votes.
+        // A finished proposal has neither deposits nor votes.
         if entry.is_active() {
             for (address, value) in
                 blocks.governance_items(GovernanceItems::Deposits, id, number)?

@@ -1,4 +1,4 @@
-//! Governance within one block: its messages, then the votes whose time is over.
+//! Governance within one block: first its messages, then the proposals whose periods have ended.
 
 use super::{
     Governance,
@@ -29,13 +29,13 @@ use transactions::{
 
 /// Transfers tokens in the state of the block.
 pub trait Bank {
-    /// Why state cannot be read.
+    /// The error of a failed read of state.
     type Error;
 
     /// Transfers an amount, unless the sender's balance is lower.
     ///
     /// # Errors
-    /// The outer error is a failed read, the inner one a refusal.
+    /// The outer error is a failed read; the inner one is the reason for the rejection.
     fn transfer(
         &mut self,
         from: Address,
@@ -47,7 +47,7 @@ pub trait Bank {
 /// The context of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// Periods, deposits, voters.
+    /// The parameters, including the voters.
     pub params: &'a GovParams,
     /// Prefix of addresses.
     pub prefix: &'a str,
@@ -61,12 +61,12 @@ pub struct Rules<'a> {
 #[derive(Clone, Debug)]
 pub struct Session<'a> {
     pub(super) rules: Rules<'a>,
-    /// Cloned from the modules at the first change.
+    /// `None` until the first change, which clones the state of the modules.
     pub(super) state: Option<GovState>,
     pub(super) height: u64,
     pub(super) time: u64,
-    /// Effects of messages on accounts other than their signer. Shared, because a session is cloned for each
-    /// transaction.
+    /// Effects of messages on accounts other than their signer. The events are in `Arc`s, because a session is
+    /// cloned for each transaction.
     pub(super) events: Vec<Arc<StoredEvent>>,
 }
 
@@ -75,24 +75,24 @@ pub struct Session<'a> {
 pub struct Ended {
     /// Governance after the block, and the rows to store with it, if it changed.
     pub changed: Option<(Governance, Vec<GovernanceRow>)>,
-    /// New parameters of modules, in order. Each is one that [`Modules::update`] accepts.
+    /// New parameters of modules, in order. [`Modules::update`] accepts each of them.
     pub updates: Vec<Update>,
-    /// Events of proposals.
+    /// Events about proposals.
     pub events: Vec<StoredEvent>,
 }
 
 impl<'a> Session<'a> {
-    /// Begins the block of this height and time, in seconds.
+    /// Begins the block with this height and this time, in seconds.
     pub const fn new(rules: Rules<'a>, height: u64, time: u64) -> Self {
         Self { rules, state: None, height, time, events: Vec::new() }
     }
 
-    /// The token.
+    /// Returns the denomination of the token.
     pub fn denom(&self) -> &'a str {
         &self.rules.modules.evm.evm_denom
     }
 
-    /// The fee market at the beginning of the block.
+    /// Returns the fee market at the beginning of the block.
     pub const fn market(&self) -> &'a Market {
         &self.rules.modules.market
     }
@@ -105,12 +105,12 @@ impl<'a> Session<'a> {
         self.state.get_or_insert_with(|| self.rules.modules.gov.state().clone())
     }
 
-    /// A mutable entry of an existing proposal.
+    /// Returns a mutable entry of an existing proposal.
     pub(super) fn entry_mut(&mut self, id: u64) -> &mut Entry {
         self.state_mut().entry_mut(id).expect("the caller found it")
     }
 
-    /// Whether version 1 of the rules, or a later one, is in force.
+    /// Returns whether rules version 1 or a later one is in force.
     pub fn is_version_1(&self) -> bool {
         self.rules.version >= RulesVersion::V1
     }
@@ -122,10 +122,10 @@ impl<'a> Session<'a> {
         vec![Coin { denom: self.rules.modules.evm.evm_denom.clone(), amount: amount.to_string() }]
     }
 
-    /// Opens a proposal; returns its id.
+    /// Submits a proposal. Returns its id.
     ///
     /// # Errors
-    /// As [`Bank::transfer`]. If it is refused, the session must not be used any more.
+    /// Those of [`Bank::transfer`]. After a rejection, the session must not be used any more.
     pub fn submit<B: Bank>(
         &mut self,
         bank: &mut B,
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
         Ok(Ok(id))
     }
 
-    /// The proposal that a new one replaces; `None` if there is a free slot.
+    /// Returns the proposal that a new one replaces; `None` if there is a free slot.
     fn place_for(&self, submission: &Submission) -> Result<Option<u64>, Refusal> {
         if !self.is_version_1() {
             let active = self.state().entries().filter(|entry| entry.is_active()).count();
@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
             let [was, need] = [deposit, least].map(|amount| self.shown(amount));
             return Err(min_deposit_too_small(format!("was ({was}), need ({need})")));
         }
-        // The SDK requires the initial deposit as a share of each deposit, even if none is given.
+        // The SDK requires the minimum share of a single deposit even if there is no initial deposit.
         self.check_deposit(deposit, expedited)?;
         if deposit >= params.required_deposit(expedited) && slots::may_open(self.state()) {
             return Ok(None);
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         slots::place_of_proposal(self.state(), deposit)
     }
 
-    /// Adds a proposal that waits for its deposit.
+    /// Adds a proposal in its deposit period.
     fn add_proposal(&mut self, submission: &Submission) -> u64 {
         let message = &submission.message;
         let id = self.state().last_id.saturating_add(1);
@@ -199,10 +199,10 @@ impl<'a> Session<'a> {
         id
     }
 
-    /// Adds a vote; a later one replaces it.
+    /// Adds a vote. A later vote of the same account replaces it.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for the rejection.
     pub fn vote(&mut self, vote: &Vote) -> Result<(), Refusal> {
         let id = vote.proposal;
         let entry = self.active(id).ok_or_else(|| inactive(id))?;
@@ -226,7 +226,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A proposal that is not over.
+    /// Returns a proposal that is still active.
     pub(super) fn active(&self, id: u64) -> Option<&Entry> {
         self.state().entry(id).filter(|entry| entry.is_active())
     }
@@ -236,7 +236,7 @@ pub(super) fn dropped_event(id: u64) -> StoredEvent {
     event("inactive_proposal", id, &[("proposal_result", "proposal_dropped".to_owned())])
 }
 
-/// An event about a proposal.
+/// Creates an event about a proposal.
 pub(super) fn event(kind: &str, id: u64, attributes: &[(&str, String)]) -> StoredEvent {
     let attribute = |(key, value): (&str, String)| Attribute { key: key.to_owned(), value };
     let attributes = std::iter::once(("proposal_id", id.to_string()))

@@ -1,5 +1,5 @@
-//! From version 1 of the rules on: which proposal or deposit is kept if all slots are taken. A slot is lost
-//! only to a larger deposit, so no account can keep others from proposing or depositing by paying less than
+//! Determines which proposal or deposit is kept if all slots are in use, since rules version 1. Only a larger
+//! deposit can take a slot, so no account can prevent others from proposing or depositing by paying less than
 //! they do.
 
 use super::{
@@ -20,18 +20,18 @@ fn with_status(state: &GovState, status: ProposalStatus) -> impl Iterator<Item =
     state.entries().filter(move |entry| entry.status() == status)
 }
 
-/// Whether another vote can begin now.
+/// Returns whether another voting period can start now.
 pub(super) fn may_open(state: &GovState) -> bool {
     with_status(state, ProposalStatus::VotingPeriod).count() < MAX_VOTING
 }
 
-/// The waiting proposal that a new one with this deposit replaces; `None` if there is a free slot.
+/// Returns the waiting proposal that a new one with this deposit replaces; `None` if there is a free slot.
 pub(super) fn place_of_proposal(state: &GovState, deposit: U256) -> Result<Option<u64>, Refusal> {
     let waiting = || with_status(state, ProposalStatus::DepositPeriod);
     if waiting().count() < MAX_WAITING {
         return Ok(None);
     }
-    // The newest among equal ones, so that the slot of an older one cannot be taken by repetition.
+    // Of equal ones, the newest is replaced, so that repeated submissions cannot take the slot of an older one.
     let smallest = waiting().min_by_key(|entry| (total(entry), Reverse(entry.id())));
     match smallest {
         Some(entry) if total(entry) < deposit => Ok(Some(entry.id())),
@@ -43,7 +43,7 @@ pub(super) fn place_of_proposal(state: &GovState, deposit: U256) -> Result<Optio
     }
 }
 
-/// The deposit that a new one of this amount replaces; `None` if there is a free slot.
+/// Returns the deposit that a new one of this amount replaces; `None` if there is a free slot.
 pub(super) fn place_of_deposit(entry: &Entry, amount: U256) -> Result<Option<Address>, Refusal> {
     if entry.deposits.len() < MAX_DEPOSITS {
         return Ok(None);
@@ -61,7 +61,7 @@ pub(super) fn place_of_deposit(entry: &Entry, amount: U256) -> Result<Option<Add
     }
 }
 
-/// The proposal to vote on next: one that waits although it has the required deposit.
+/// Returns the next proposal to vote on: one that waits although it has the required deposit.
 pub(super) fn next_to_open(state: &GovState, is_funded: impl Fn(&Entry) -> bool) -> Option<u64> {
     if !may_open(state) {
         return None;

@@ -1,4 +1,4 @@
-//! Which proposal or deposit loses its slot to which: attackers with little money against honest accounts.
+//! Tests which proposal or deposit replaces which: attackers with little money against honest accounts.
 
 use super::*;
 use crate::{
@@ -11,12 +11,12 @@ use std::{collections::BTreeMap, convert::Infallible};
 use transactions::cosmos::{Deposit, MessageAccount, Submission};
 
 const START: u64 = 1_000;
-/// Seconds of a vote and of a deposit period on the development chain.
+/// Voting period and deposit period of the development chain, in seconds.
 const PERIOD: u64 = 30;
-/// The deposit that opens a vote there.
+/// The deposit that starts a voting period on that chain.
 const NEEDED: u64 = 10_000_000;
 
-/// What each account has given away; what it received is subtracted.
+/// The net amount that each account has paid.
 #[derive(Default)]
 struct Given(BTreeMap<Option<Address>, i128>);
 
@@ -51,13 +51,13 @@ impl Chain {
         Self { native, modules, given: Given::default(), height: 0, version }
     }
 
-    /// With these parameters in place of the development chain's.
+    /// Uses these parameters instead of the development chain's.
     fn with(mut self, change: impl FnOnce(&mut GovParams)) -> Self {
         change(&mut self.native.gov);
         self
     }
 
-    /// A block in which each message is independent: a refused one changes nothing.
+    /// Executes a block in which each message is independent: a rejected one changes nothing.
     fn block(&mut self, time: u64, sent: &[Sent]) -> (Ended, Vec<Result<(), Refusal>>) {
         self.height += 1;
         let rules = Rules {
@@ -144,7 +144,7 @@ fn proposals_without_deposit_do_not_keep_others_from_proposing() {
     let mut chain = Chain::new(V1);
     let (_, done) = chain.block(START, &proposals(MAX_WAITING, 0));
     assert!(done.iter().all(Result::is_ok));
-    // With the whole deposit no place is needed, and a small one is enough for a place.
+    // A proposal with the whole deposit needs no slot, and a small deposit is enough for a slot.
     let honest =
         [Sent::Proposal { from: 1, deposit: NEEDED }, Sent::Proposal { from: 1, deposit: 1 }];
     let (ended, done) = chain.block(START + 1, &honest);
@@ -155,7 +155,7 @@ fn proposals_without_deposit_do_not_keep_others_from_proposing() {
     assert!(!waiting.contains(&(MAX_WAITING as u64)), "the newest of the smallest went");
     assert_eq!(ended.events.len(), 1, "its removal is an event: {:?}", ended.events);
     assert_eq!(ended.events[0].kind, "inactive_proposal");
-    // Zero does not displace zero, and the refusal states the required deposit.
+    // A deposit of zero does not replace another one, and the error states the required deposit.
     let (_, done) = chain.block(START + 2, &proposals(1, 0));
     let refusal = done[0].as_ref().unwrap_err().to_string();
     assert!(
@@ -206,7 +206,7 @@ fn a_hundred_small_deposits_do_not_keep_others_from_depositing() {
     assert_eq!(amount_of(&entry.head.total_deposit), U256::from(NEEDED));
     assert_eq!(entry.status(), VotingPeriod, "with the 99 others it is enough");
     assert_eq!(chain.given(1), 0, "the first one has it back");
-    // An account that has a deposit adds to it.
+    // An account with a deposit adds to it.
     let (_, done) = chain.block(START, &[Sent::Deposit { from: 2, proposal: 1, amount: 1 }]);
     assert_eq!(done, [Ok(())]);
     let mut chain = Chain::new(V0);
@@ -227,10 +227,10 @@ fn funded_proposals_wait_for_a_vote_to_end() {
         Sent::Proposal { from: 2, deposit: 3 * NEEDED },
         Sent::Proposal { from: 3, deposit: NEEDED - 1 },
     ];
-    // It is not dropped when its deposit period is over, but the one that lacks a unit is.
+    // It is not removed when its deposit period ends, but the one that lacks one unit is.
     chain.block(START + 1, &more);
     assert_eq!(chain.ids(DepositPeriod), [first, first + 1, first + 2]);
-    // All votes end at the same time: the waiting ones begin.
+    // All voting periods end at the same time, and those of the waiting proposals start.
     let (ended, _) = chain.block(START + PERIOD, &[]);
     assert_eq!(chain.ids(VotingPeriod), [first, first + 1]);
     let opened = ended.events.iter().filter(|event| event.kind == "proposal_deposit");

@@ -1,4 +1,4 @@
-//! Proposals, deposits and votes in memory: one entry a proposal, shared by all clones until it changes.
+//! Proposals, deposits and votes in memory: one entry per proposal, which clones share until it changes.
 
 use alloy_primitives::{Address, B256, keccak256};
 use keys::decode_any;
@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The state of governance after a block. Cheap to clone; a changed clone copies only changed entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GovState {
-    /// Id of the last proposal; the first is 1.
+    /// Id of the last proposal. The first one has id 1.
     pub(super) last_id: u64,
     pub(super) entries: BTreeMap<u64, Arc<Entry>>,
 }
@@ -53,12 +53,12 @@ impl Content {
 }
 
 impl GovState {
-    /// The proposals, the oldest first.
+    /// Returns the proposals, oldest first.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> + Clone {
         self.entries.values().map(|entry| &**entry)
     }
 
-    /// The proposal of this id, if there is one.
+    /// Returns the proposal with this id, if there is one.
     pub fn entry(&self, id: u64) -> Option<&Entry> {
         self.entries.get(&id).map(|entry| &**entry)
     }
@@ -67,7 +67,7 @@ impl GovState {
         self.entries.get_mut(&id).map(Arc::make_mut)
     }
 
-    /// All entries, mutable.
+    /// Returns all entries, mutable.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.entries.values_mut().map(Arc::make_mut)
     }
@@ -76,7 +76,7 @@ impl GovState {
         self.entries.insert(entry.id(), Arc::new(entry));
     }
 
-    /// As the message to which version 0 of the rules commits.
+    /// Encodes the state as the message to which rules version 0 commits.
     pub fn to_message(&self) -> State {
         State {
             last_id: self.last_id,
@@ -86,10 +86,10 @@ impl GovState {
         }
     }
 
-    /// Reads [`Self::to_message`].
+    /// Decodes the result of [`Self::to_message`].
     ///
     /// # Errors
-    /// Why the bytes are not a valid state of governance.
+    /// The reason if the message is not a valid state of governance.
     pub fn from_message(state: State) -> Result<Self, String> {
         let mut read = Self { last_id: state.last_id, entries: BTreeMap::new() };
         for proposal in state.proposals {
@@ -114,7 +114,7 @@ fn unknown(what: &str, id: u64) -> String {
 }
 
 impl Entry {
-    /// A proposal without deposits and votes.
+    /// Creates a proposal without deposits and votes.
     pub(super) fn new(mut proposal: Proposal) -> Self {
         let content = Proposal {
             messages: std::mem::take(&mut proposal.messages),
@@ -127,23 +127,23 @@ impl Entry {
         Self::of_parts(proposal, content)
     }
 
-    /// The same of a proposal in its two parts.
+    /// Creates a proposal without deposits and votes from its two parts.
     pub(super) fn of_parts(head: Proposal, content: Proposal) -> Self {
         let content = Arc::new(Content::new(content));
         Self { head, content, deposits: Items::new(), votes: Items::new() }
     }
 
-    /// Its number.
+    /// Returns its id.
     pub const fn id(&self) -> u64 {
         self.head.id
     }
 
-    /// Its status.
+    /// Returns its status.
     pub fn status(&self) -> ProposalStatus {
         self.head.status()
     }
 
-    /// Whether it waits for deposits or votes.
+    /// Returns whether it waits for deposits or votes.
     pub fn is_active(&self) -> bool {
         matches!(self.status(), ProposalStatus::DepositPeriod | ProposalStatus::VotingPeriod)
     }
@@ -152,53 +152,53 @@ impl Entry {
         &self.content
     }
 
-    /// A copy of the whole proposal.
+    /// Returns a copy of the whole proposal.
     pub fn proposal(&self) -> Proposal {
         let Proposal { messages, metadata, title, summary, proposer, .. } =
             self.content.parts.clone();
         Proposal { messages, metadata, title, summary, proposer, ..self.head.clone() }
     }
 
-    /// Its deposits, in the order of the depositors' addresses.
+    /// Returns its deposits, in the order of the depositors' addresses.
     pub fn deposits(&self) -> impl DoubleEndedIterator<Item = (&Address, &Deposit)> + Clone {
         self.deposits.iter().map(|(address, placed)| (address, &placed.item))
     }
 
-    /// The deposit of an account, if it has one.
+    /// Returns the deposit of an account, if it has one.
     pub fn deposit(&self, depositor: Address) -> Option<&Deposit> {
         self.deposits.get(&depositor).map(|placed| &placed.item)
     }
 
-    /// The vote of an account, if it has one.
+    /// Returns the vote of an account, if it has one.
     pub fn vote(&self, voter: Address) -> Option<&Vote> {
         self.votes.get(&voter).map(|placed| &placed.item)
     }
 
-    /// The tally, once the vote is over.
+    /// Returns the tally, after the voting period has ended.
     pub fn final_tally(&self) -> Option<TallyResult> {
         self.head.final_tally_result.clone()
     }
 
-    /// Its votes, in the order of the voters' addresses.
+    /// Returns its votes, in the order of the voters' addresses.
     pub fn votes(&self) -> impl DoubleEndedIterator<Item = (&Address, &Vote)> + Clone {
         self.votes.iter().map(|(address, placed)| (address, &placed.item))
     }
 }
 
-/// Items in the order of arrival.
+/// Returns the items in the order of arrival.
 fn in_order<T: Clone>(items: &Items<T>) -> impl Iterator<Item = T> {
     let mut placed: Vec<_> = items.values().collect();
     placed.sort_by_key(|placed| placed.place);
     placed.into_iter().map(|placed| placed.item.clone())
 }
 
-/// Adds an item after all others, replacing that of the account.
+/// Adds an item after all others. It replaces the previous item of the account.
 pub(super) fn place<T>(items: &mut Items<T>, address: Address, item: T) {
     let last = items.values().map(|placed| placed.place).max().unwrap_or_default();
     items.insert(address, Arc::new(Placed { place: last + 1, item }));
 }
 
-/// The account that an address of the state names.
+/// Parses an address of the state.
 fn address(text: &str) -> Result<Address, String> {
     let bytes = decode_any(text).map_err(|error| format!("address {text}: {error}"))?.1;
     Address::try_from(bytes.as_slice()).map_err(|_| format!("address {text}: not 20 bytes"))

@@ -1,16 +1,16 @@
 //! The storage of governance.
 //!
-//! Module rows (see [`feemarket::store`]) are written with every block, so they contain little:
+//! Module rows (see [`feemarket::store`]) are written with every block, so they are kept small:
 //!
 //! | Key | Value |
 //! |---|---|
 //! | `gov/` 0x00 | the commitment to the state, and the block that changed it last (u64, big-endian) |
 //!
 //! The key does not exist before the first proposal. The state itself is in the governance rows of the chain
-//! environment: a block writes the rows of what it changed, see `docs/storage-format.md`. Older programs
-//! stored the whole state as protobuf `evmd.gov.v1.State` in the record of the block that changed it. Such a
-//! record is still read, and the next block that changes governance writes all of it as rows. A reader
-//! compares the state with the commitment.
+//! environment: a block writes the rows of what it changed, see `docs/storage-format.md`. Older programs stored
+//! the whole state as protobuf `evmd.gov.v1.State` in the record of the block that changed it. Such a record is
+//! still read, and the next block that changes governance writes the whole state as rows. A reader compares the
+//! state with the commitment.
 
 use super::{
     Governance, Mark,
@@ -33,18 +33,18 @@ const MARK_KEY: &[u8] = b"gov/\x00";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The row.
+    /// The module row is invalid.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// A stored value.
+    /// A stored value is invalid.
     #[error("governance: {0}")]
     Value(String),
-    /// What is stored is not the state that the header commits to.
+    /// The stored state is not the one to which the header commits.
     #[error(
         "governance: what is stored for block {height} is not what its header commits to; restore a snapshot"
     )]
     Commitment {
-        /// The block that changed it.
+        /// The block that changed the state.
         height: u64,
     },
     /// A row is missing.
@@ -60,7 +60,7 @@ pub enum StoreError {
     Read(#[from] storage::ReadError),
 }
 
-/// The pair in a module row.
+/// Returns the pair in a module row.
 pub fn pair(governance: &Governance) -> Option<(Bytes, Bytes)> {
     let mark = governance.mark()?;
     let value = [mark.hash.as_slice(), &mark.height.to_be_bytes()].concat();
@@ -75,7 +75,7 @@ fn mark(value: &[u8]) -> Result<Mark, StoreError> {
     read.ok_or_else(|| StoreError::Value(format!("a mark of {} bytes", value.len())))
 }
 
-/// Governance after block `number` of a chain. Reads all of it: see [`rows::read`] for the cost.
+/// Reads the whole state of governance after block `number` of a chain. See [`rows::read`] for the cost.
 ///
 /// # Errors
 /// [`StoreError`].
@@ -95,7 +95,7 @@ pub fn load(blocks: &ChainReader, native: &Native, number: u64) -> Result<Govern
     }
 }
 
-/// The state as older programs stored it.
+/// Decodes the state as older programs stored it.
 fn whole(bytes: &[u8], mark: Mark) -> Result<Governance, StoreError> {
     if keccak256(bytes) != mark.hash {
         return Err(StoreError::Commitment { height: mark.height });

@@ -1,4 +1,5 @@
-//! Governance written by blocks and read at every height, in both forms and under both versions of the rules.
+//! Tests governance that blocks write and that is read at every height, in both formats and under both rules
+//! versions.
 
 use super::*;
 use crate::{
@@ -17,7 +18,7 @@ use proto::cosmos::{
 };
 use storage::{BlockRecord, ChainDb, ChainOptions, GovernanceRow, StateChanges};
 
-/// Bytes of the summary of each proposal.
+/// Size of the summary of each proposal, in bytes.
 const SUMMARY_BYTES: usize = 41_000;
 
 struct Chain {
@@ -30,7 +31,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// A chain with block 0, whose rules are of this version.
+    /// Creates a chain with block 0 under rules of this version.
     fn new(version: RulesVersion) -> Self {
         let genesis = Genesis::native_dev(0);
         let mut native = genesis.spec.native().unwrap().clone();
@@ -43,7 +44,7 @@ impl Chain {
         made
     }
 
-    /// Changes governance in the next block; returns the rows that it wrote.
+    /// Changes governance in the next block. Returns the rows that it wrote.
     fn block(&mut self, change: impl FnOnce(&mut GovState)) -> Vec<GovernanceRow> {
         let mut state = self.modules.gov.state().clone();
         change(&mut state);
@@ -55,7 +56,7 @@ impl Chain {
         rows
     }
 
-    /// The next block as the programs before rows wrote it: the whole state in its record.
+    /// Writes the next block as older programs did: the whole state is in its record.
     fn old_block(&mut self, change: impl FnOnce(&mut GovState)) {
         let mut state = self.modules.gov.state().clone();
         change(&mut state);
@@ -86,7 +87,7 @@ impl Chain {
         self.known.push(self.modules.gov.clone());
     }
 
-    /// The state read at each height is the one that was known then.
+    /// Checks that the state read at each height is the one of that time.
     fn check(&self) {
         let reader = self.chain.reader().unwrap();
         for (number, known) in self.known.iter().enumerate() {
@@ -150,14 +151,14 @@ fn finish(state: &mut GovState, id: u64) {
     entry.votes.clear();
 }
 
-/// Proposals that are added, changed and removed, in some blocks.
+/// Adds, changes and removes proposals in several blocks.
 fn live(chain: &mut Chain) {
     chain.block(propose);
     chain.block(|state| deposit(state, 1, 9, 5));
     chain.append(None, Vec::new());
     chain.block(|state| {
         propose(state);
-        // Not in the order of the addresses: version 0 commits to the order of arrival.
+        // This order differs from that of the addresses: version 0 commits to the order of arrival.
         deposit(state, 1, 3, 5);
         deposit(state, 2, 4, 5);
     });
@@ -197,7 +198,7 @@ fn what_older_programs_stored_is_read_and_then_written_as_rows() {
     chain.old_block(|state| deposit(state, 1, 3, 5));
     chain.append(None, Vec::new());
     chain.check();
-    // A program that is started there goes on from what it reads.
+    // A program that starts at this block continues with the state that it reads.
     let reader = chain.chain.reader().unwrap();
     chain.modules.gov = load(&reader, &chain.native, 4).unwrap();
     let rows = chain.block(|state| vote(state, 1, 2));
@@ -205,7 +206,7 @@ fn what_older_programs_stored_is_read_and_then_written_as_rows() {
     let rows = chain.block(|state| vote(state, 1, 4));
     assert_eq!(rows.len(), 1);
     chain.check();
-    // Back to before there were rows, and forward again.
+    // Rolls back to a block before the first rows, and continues.
     chain.chain.truncate_after(3).unwrap();
     chain.known.truncate(4);
     chain.modules.gov = load(&chain.chain.reader().unwrap(), &chain.native, 3).unwrap();
@@ -238,7 +239,7 @@ fn the_commitment_of_a_change_is_that_of_the_whole_state() {
     let gov = &chain.modules.gov;
     let (hash, digests) = commit(gov.state(), None, V1);
     assert_eq!((hash, &digests), (gov.mark().unwrap().hash, &*gov.digests));
-    // It covers every part of every item.
+    // The commitment covers every field of every item.
     let changes: [fn(&mut GovState); 6] = [
         |state| state.last_id += 1,
         |state| drop(state.entries.remove(&3)),
@@ -282,7 +283,7 @@ fn a_missing_or_foreign_row_is_an_error() {
     let mut chain = Chain::new(V1);
     chain.block(propose);
     let mut rows = chain.block(|state| deposit(state, 1, 9, 5));
-    // The next block has the commitment of the same change, but writes fewer or other rows.
+    // The next block has the commitment of the same change, but lacks rows or writes others.
     let mark = chain.modules.gov.mark();
     chain.append(None, Vec::new());
     chain.check();

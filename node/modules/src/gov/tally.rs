@@ -1,34 +1,34 @@
-//! Counting votes.
+//! Tallies votes.
 
 use alloy_primitives::{Address, U256};
 use chain::GovParams;
 use feemarket::LegacyDec;
 use proto::cosmos::gov::v1::{TallyResult, Vote, VoteOption};
 
-/// Weight by option.
+/// Voting power by option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// For it.
+    /// Yes.
     pub yes: u64,
-    /// Counted for the quorum only.
+    /// Abstain: counts only for the quorum.
     pub abstain: u64,
-    /// Against it.
+    /// No.
     pub no: u64,
-    /// Against it, and against the deposit.
+    /// No with veto: also counts against the deposit.
     pub veto: u64,
 }
 
 /// The result of a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it is executed.
+    /// Whether the proposal is executed.
     pub passes: bool,
-    /// Whether its deposits are burnt.
+    /// Whether its deposits are burned.
     pub burns: bool,
 }
 
 impl Tally {
-    /// In the form of the queries.
+    /// Converts the tally to the form of the queries.
     pub fn to_proto(self) -> TallyResult {
         TallyResult {
             yes_count: self.yes.to_string(),
@@ -42,7 +42,7 @@ impl Tally {
         self.yes + self.abstain + self.no + self.veto
     }
 
-    /// Evaluates the weights as the SDK does: quorum, then abstentions, then vetoes, then the threshold.
+    /// Evaluates the tally as the SDK does: quorum, then abstentions, then vetoes, then the threshold.
     pub fn verdict(self, params: &GovParams, expedited: bool) -> Verdict {
         let all = params.validators.iter().map(|validator| validator.power).sum();
         let threshold = if expedited { params.expedited_threshold } else { params.threshold };
@@ -61,12 +61,12 @@ impl Tally {
     }
 }
 
-/// A share, truncated to 18 digits.
+/// Returns a share, truncated to 18 decimal places.
 fn share(part: u64, whole: u64) -> LegacyDec {
     LegacyDec::from(part).quo_int(U256::from(whole)).unwrap_or_default()
 }
 
-/// Adds up the votes of the voters of genesis.
+/// Tallies the votes of the genesis validators.
 pub fn tally<'a>(params: &GovParams, votes: impl Iterator<Item = (&'a Vote, Address)>) -> Tally {
     let mut tally = Tally::default();
     for (vote, voter) in votes {
