@@ -21,12 +21,12 @@ pub enum Standing {
 }
 
 impl Mempool {
-    /// Accepts a transaction, or returns the reason of the refusal. `account` is the sender's on chain.
-    /// `authorities` returns the accounts that the transaction's valid authorizations delegate. It is called
+    /// Accepts a transaction, or returns the reason for the rejection. `account` is the sender's account on
+    /// chain. `authorities` returns the authorities of the transaction's valid authorizations. It is called
     /// last, because it may have to recover each of them.
     ///
     /// # Errors
-    /// See [`Reject`]. The pool is unchanged then.
+    /// See [`Reject`]. In that case the pool is unchanged.
     pub fn insert(
         &mut self,
         tx: Arc<RecoveredTx>,
@@ -81,9 +81,9 @@ impl Mempool {
         Ok(())
     }
 
-    /// EIP-7702: the balance of a delegated account can decrease, and its nonce can increase, in any
-    /// account's transaction, which invalidates what it has pooled. It may therefore have one transaction at
-    /// a time, and so may an account whose delegation is pooled.
+    /// EIP-7702: any transaction can decrease the balance of a delegated account and increase its nonce, which
+    /// invalidates its pooled transactions. Such an account may therefore have only one pooled transaction, and
+    /// so may an account whose delegation is pooled.
     fn check_delegation(
         &self,
         new: &Pooled,
@@ -102,7 +102,7 @@ impl Mempool {
         Ok(())
     }
 
-    /// The converse: an account with more than one pooled transaction cannot be delegated.
+    /// Checks the converse: an account with more than one pooled transaction cannot be delegated.
     fn check_authorities(&self, new: &Pooled) -> Result<(), Reject> {
         let reserved = |authority: &Address| {
             self.lane(*authority).is_some_and(|lane| lane.all().nth(1).is_some())
@@ -122,7 +122,7 @@ impl Mempool {
         if all { Ok(()) } else { Err(Reject::ReplacementUnderpriced) }
     }
 
-    /// The limit of an account's transactions behind gaps.
+    /// Checks the limit of an account's transactions behind gaps.
     fn check_share(
         &self,
         new: &Pooled,
@@ -139,9 +139,9 @@ impl Mempool {
     }
 }
 
-/// Clients of the Cosmos interfaces rely on a code of 0, and read the sequence from the chain. A higher price
-/// therefore never replaces a Cosmos transaction, and a Cosmos transaction replaces none. `expected` is the
-/// sequence to use.
+/// Clients of the Cosmos interfaces rely on a code of 0, and read the sequence from the chain. Therefore, a
+/// Cosmos transaction is never replaced, and never replaces another transaction. `expected` is the sequence to
+/// use.
 fn check_replaceable(new: &Pooled, old: &Pooled, expected: u64) -> Result<(), Reject> {
     let nonce = new.nonce();
     if new.tx.cosmos.is_some() {
@@ -167,7 +167,7 @@ fn check_nonce(new: &Pooled, account: &Account) -> Result<(), Reject> {
     Ok(())
 }
 
-/// The balance must cover the maximum cost of everything that the account has pooled.
+/// Checks that the balance covers the maximum cost of all pooled transactions of the account.
 fn check_funds(
     new: &Pooled,
     old: Option<&Pooled>,

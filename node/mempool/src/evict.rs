@@ -1,8 +1,9 @@
-//! Evictions from a full pool: the end of the row with the lowest value at the current base fee.
+//! Evictions from a full pool: removes the last transaction of the row with the lowest value at the current base
+//! fee.
 //!
-//! Only ends are evicted, so that no other transaction falls behind a gap. A row has the value of its
-//! cheapest transaction, because those behind it cannot be executed first. Rows that are longer than an
-//! account's guarantee are evicted before the others.
+//! Only the last transaction of a row is evicted, so that no other transaction falls behind a gap. A row has the
+//! value of its cheapest transaction, because those behind it cannot be executed first. Rows that are longer
+//! than an account's guarantee are evicted before the others.
 
 use super::{
     Mempool, Pooled, Reject,
@@ -11,17 +12,17 @@ use super::{
 use std::{mem, time::Instant};
 use storage::Account;
 
-/// The end of a row that is to be evicted.
+/// The last transaction of a row, which is to be evicted.
 #[derive(Clone, Copy, Debug)]
 struct Victim {
     rank: Rank,
-    /// Its row is longer than guaranteed.
+    /// Its row is longer than the guarantee.
     spare: bool,
     /// It is behind a gap.
     queued: bool,
 }
 
-/// A transaction just inserted, and the previous state of its lane.
+/// A new transaction, and the state of its lane before the insertion.
 #[derive(Debug)]
 pub(super) struct Inserted {
     pub(super) lane: u32,
@@ -30,7 +31,7 @@ pub(super) struct Inserted {
     pub(super) beat: Instant,
 }
 
-/// A transaction evicted for a new one, and the previous state of its lane.
+/// An evicted transaction, and the state of its lane before the eviction.
 #[derive(Debug)]
 struct Evicted {
     pooled: Pooled,
@@ -39,7 +40,7 @@ struct Evicted {
 }
 
 impl Mempool {
-    /// Lists the ends of pending rows, unless they are listed already.
+    /// Lists the ends of pending rows, unless they are already listed.
     fn press(&mut self) {
         if mem::replace(&mut self.pressed, true) {
             return;
@@ -52,7 +53,7 @@ impl Mempool {
         }
     }
 
-    /// Discards that list when an eighth of the pool is empty. Called once per block.
+    /// Clears that list if an eighth of the pool is empty. Called once per block.
     pub(super) fn release(&mut self) {
         let limit = self.limits.global_slots;
         if self.pressed && self.load.pending_slots < limit - limit / 8 {
@@ -97,8 +98,8 @@ impl Mempool {
         }
     }
 
-    /// The same after a new transaction was inserted. If it is not worth more than the transactions that
-    /// would have to be evicted, the pool is restored.
+    /// Does the same after the insertion of a new transaction. If its value does not exceed that of the
+    /// transactions that would have to be evicted, the pool is restored.
     pub(super) fn evict_for(&mut self, inserted: Inserted) -> Result<(), Reject> {
         let mut evicted = Vec::new();
         while let Some(victim) = self.victim() {
@@ -113,7 +114,7 @@ impl Mempool {
         Ok(())
     }
 
-    /// Whether a victim may be evicted for the new transaction, after some others.
+    /// Returns an error if a victim may not be evicted for the new transaction.
     fn check_eviction(
         &self,
         victim: &Victim,
@@ -125,7 +126,7 @@ impl Mempool {
         let new = own.get(nonce).expect("it is still pooled");
         let worth = new.floor.worth(self.base_fee);
         if victim.rank.lane == lane {
-            // Transactions of its own lane that it moved up may be evicted, but not itself.
+            // Transactions of its own lane that it moved up may be evicted, but the transaction itself may not.
             let end = if victim.queued {
                 own.queued().last_key_value().map(|(_, end)| end)
             } else {
@@ -147,18 +148,18 @@ impl Mempool {
         Ok(())
     }
 
-    /// The reason why there is no space for a transaction of this value.
+    /// Returns why there is no space for a transaction of this value.
     fn too_cheap(&self, victim: &Victim, worth: Worth) -> Reject {
         let worst = |order: &Worst| order.first(self.base_fee);
         let mut pending = [&self.spare_tails, &self.tails].into_iter().filter_map(worst);
-        // Worth more than an executable transaction, but not executable itself.
+        // Its value exceeds that of an executable transaction, but it is not executable itself.
         if victim.queued && pending.any(|rank| rank.worth < worth) {
             return Reject::FutureReplacesPending;
         }
         Reject::Underpriced
     }
 
-    /// Removes the new transaction again, and restores the transactions evicted for it.
+    /// Removes the new transaction again, and restores the evicted ones.
     fn undo(&mut self, inserted: Inserted, evicted: Vec<Evicted>) {
         let Inserted { lane, nonce, replaced, beat } = inserted;
         let (sender, account) = (self.at(lane).sender(), *self.at(lane).account());
@@ -171,7 +172,7 @@ impl Mempool {
             self.change(lane, |lane| lane.put(pooled, beat));
             self.remember(hash, lane, nonce);
         }
-        // What went of its own lane went after its beat had changed.
+        // Evictions from its own lane happened after its beat had changed.
         if let Some(lane) = self.by_sender.get(&sender).copied() {
             self.change(lane, |lane| lane.beat = beat);
         }

@@ -1,18 +1,18 @@
 //! The mempool's journal: every accepted transaction is written to this file before its submitter gets a
 //! result, and stays there until it is in a durable block or has left the pool.
 //!
-//! If the process is killed, no answered transaction is lost, because the kernel has the written data. A
-//! power failure can lose the data that the kernel had not written back yet (some seconds), unless the file
-//! is synced before each result, which is a setting.
+//! If the process is killed, no acknowledged transaction is lost, because the kernel has the written data. A
+//! power failure can lose the data that the kernel had not written back yet (some seconds), unless the file is
+//! synced before each acknowledgement, which is a setting.
 //!
-//! For the format see [`format`]. The file contains the hash of block 0. A file of another chain or version
-//! is kept under another name. An incomplete record ends the file. If other records are damaged, a copy of
-//! the file is kept, and the remaining records are used. Senders are stored so that a restart does not
-//! recover signatures again, so the file must be trusted as much as the databases in the same folder.
+//! For the format see [`format`]. The file contains the hash of block 0. A file of another chain or version is
+//! kept under another name. An incomplete record ends the file. If other records are damaged, a copy of the file
+//! is kept, and the remaining records are used. Senders are stored so that a restart does not recover signatures
+//! again, so the file must be as trusted as the databases in the same folder.
 //!
-//! Limits: the file is rewritten with the live transactions if it is more than twice their size and has grown
-//! by [`SLACK_BYTES`] since. If a rewrite fails, for lack of file descriptors or disk space, it is repeated
-//! later. Meanwhile the file grows, up to [`MAX_POSTPONED_BYTES`].
+//! Limits: the file is rewritten with the live transactions if it is more than twice their size and has grown by
+//! [`SLACK_BYTES`] since the last rewrite. If a rewrite fails, because of missing file descriptors or disk
+//! space, it is repeated later. Until then the file grows, up to [`MAX_POSTPONED_BYTES`].
 
 mod aside;
 mod format;
@@ -36,10 +36,10 @@ use std::{
 };
 use transactions::{DecodeError, DecodedTx, RecoveredTx};
 
-/// Bytes of dead records that do not justify a rewrite: some 400,000 transfers, which a restart skips in half
+/// Size of dead records that does not justify a rewrite: about 400,000 transfers, which a restart skips in half
 /// a second.
 const SLACK_BYTES: u64 = 64 * 1024 * 1024;
-/// File size from which a failed rewrite ends the node, because a restart reads the whole file.
+/// File size at which a failed rewrite is fatal, because a restart reads the whole file.
 const MAX_POSTPONED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// A transaction in the journal.
@@ -52,7 +52,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Decodes it. Its signature has a low `s`, because it was accepted. The signature of a Cosmos
+    /// Decodes the transaction. Its signature has a low `s`, because it was accepted. The signature of a Cosmos
     /// transaction is checked again, because the rules depend on what it covers.
     pub fn recovered(self, chain_id: u64) -> Result<RecoveredTx, DecodeError> {
         let DecodedTx { raw, tx, hash, cosmos } = DecodedTx::decode(self.raw)?;
@@ -83,8 +83,8 @@ pub struct JournalError {
     pub source: io::Error,
 }
 
-/// Whether a file contains more than the header of a journal. The records are not read: a journal that is
-/// damaged, or of another version, counts as one with transactions.
+/// Returns whether a file contains more than the header of a journal. The records are not read: a journal that
+/// is damaged or of another version counts as one with transactions.
 pub fn has_transactions(path: &Path) -> io::Result<bool> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -99,7 +99,7 @@ pub fn has_transactions(path: &Path) -> io::Result<bool> {
 /// The open journal.
 #[derive(Debug)]
 pub struct Journal {
-    /// `None` if no journal is kept.
+    /// `None` if the journal is disabled.
     file: Option<File>,
     path: PathBuf,
     header: Header,
@@ -108,14 +108,14 @@ pub struct Journal {
     bytes: u64,
     /// Records not written yet.
     buffer: Vec<u8>,
-    /// Blocks that are executed but not durable. Their transactions have left the pool, and must be restored
-    /// if the process ends now.
+    /// Blocks that are executed but not durable. Their transactions have left the pool, and must be restored if
+    /// the process is killed now.
     building: VecDeque<(u64, Arc<Vec<Arc<RecoveredTx>>>)>,
     /// Journalled transactions from before the start that the pool has not readmitted yet.
     late: Vec<Arc<RecoveredTx>>,
     /// Size of the file in bytes after the last rewrite.
     rewritten: u64,
-    /// `None` if no journal is kept.
+    /// `None` if the journal is disabled.
     replacement: Option<Replacement>,
 }
 
@@ -150,7 +150,7 @@ impl Journal {
                 let aside = why.map(|why| aside::keep(path).map(|aside| (why, aside)));
                 let aside = aside.transpose()?;
                 journal.begin(&entries).inspect_err(|_| {
-                    // The next start keeps a copy again.
+                    // The next start would keep another copy.
                     if let Some((_, aside)) = &aside {
                         drop(fs::remove_file(aside));
                     }
@@ -164,7 +164,7 @@ impl Journal {
         }
     }
 
-    /// Uses the existing file, of which `valid` bytes are readable.
+    /// Continues the existing file, of which `valid` bytes are readable.
     fn append_to(&mut self, valid: usize, length: usize) -> io::Result<()> {
         if valid < length {
             let (path, lost) = (self.path.display(), length - valid);
@@ -174,7 +174,7 @@ impl Journal {
         self.bytes = valid as u64;
         file.set_len(self.bytes)?;
         if self.sync {
-            // The process that wrote it may not have synced its contents or its name.
+            // The process that wrote the file may not have synced its contents or its name.
             file.sync_all()?;
             self.replacement.as_ref().map_or(Ok(()), Replacement::sync_name)?;
         }
@@ -182,7 +182,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes a new file with these transactions.
+    /// Creates a new file with these transactions.
     fn begin(&mut self, entries: &[Entry]) -> io::Result<()> {
         let mut bytes = self.header.to_bytes();
         for entry in entries {
@@ -193,7 +193,7 @@ impl Journal {
         })
     }
 
-    /// A journal that stores nothing.
+    /// Creates a journal that stores nothing.
     pub const fn disabled() -> Self {
         Self {
             file: None,
@@ -209,7 +209,7 @@ impl Journal {
         }
     }
 
-    /// Adds a transaction for the next [`Self::write`]; returns its position, for [`Self::retract`].
+    /// Adds a transaction for the next [`Self::write`]. Returns its position, for [`Self::retract`].
     pub fn push(&mut self, tx: &RecoveredTx) -> usize {
         let before = self.buffer.len();
         if self.file.is_some() {
@@ -218,17 +218,17 @@ impl Journal {
         before
     }
 
-    /// Removes the last one added, which was not accepted.
+    /// Removes the transaction that was added last, because it was not accepted.
     pub fn retract(&mut self, before: usize) {
         self.buffer.truncate(before);
     }
 
-    /// Whether writes are synced.
+    /// Returns whether writes are synced.
     pub const fn syncs(&self) -> bool {
         self.sync
     }
 
-    /// Writes the added transactions. Their submitters must not be answered before.
+    /// Writes the added transactions. Their submitters must not receive a result before.
     pub fn write(&mut self) -> Result<(), JournalError> {
         let Some(file) = self.file.as_mut().filter(|_| !self.buffer.is_empty()) else {
             return Ok(());
@@ -241,8 +241,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Records that the block has these transactions, which stay in the journal until it is durable. Blocks up to
-    /// `durable` are.
+    /// Records the transactions of a block, which stay in the journal until the block is durable. Blocks up to
+    /// `durable` are durable.
     pub fn record_block(&mut self, number: u64, txs: Arc<Vec<Arc<RecoveredTx>>>, durable: u64) {
         if self.file.is_none() {
             return;
@@ -262,14 +262,14 @@ impl Journal {
         self.late.extend(txs);
     }
 
-    /// Takes the transactions that are to be retried.
+    /// Takes the transactions that must be retried.
     pub fn take_for_retry(&mut self) -> Vec<Arc<RecoveredTx>> {
         mem::take(&mut self.late)
     }
 
-    /// Whether a rewrite would remove most of the file. Transactions that are outside the pool but needed are
-    /// not counted: if there are many, a rewrite does not remove them, and the next one waits for as many
-    /// bytes again. Returns false while a rewrite is postponed.
+    /// Returns whether a rewrite would remove most of the file. Transactions that are outside the pool but
+    /// needed are not counted: if there are many, a rewrite does not remove them, and the next rewrite waits
+    /// until the file has grown by as much again. Returns false while a rewrite is postponed.
     pub fn is_bloated(&self, pool: &Mempool, now: Instant) -> bool {
         let alive = pool.bytes() + (pool.len() * RECORD_HEAD_BYTES) as u64;
         let least = (2 * alive).max(self.rewritten) + SLACK_BYTES;
@@ -307,7 +307,7 @@ impl Journal {
 
     fn rewrite(&mut self, pool: &Mempool, durable: u64) -> Result<(), Failure> {
         let Some(replacement) = &mut self.replacement else { return Ok(()) };
-        // Checked before all records are collected.
+        // This is checked before the records are collected.
         replacement.prepare()?;
         self.forget_durable(durable);
         let mut pooled: Vec<_> = pool.lanes().flat_map(|lane| lane.all()).collect();
@@ -336,7 +336,7 @@ impl Journal {
 enum Found {
     /// A journal of this chain and version.
     Usable(Header, Records),
-    /// Another file, with the transactions of it that can be used.
+    /// Another file, with those of its transactions that can be used.
     Other {
         /// Why a copy is kept; `None` if nothing would be lost.
         why: Option<&'static str>,

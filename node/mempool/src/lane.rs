@@ -1,4 +1,4 @@
-//! One sender's pooled transactions: the executable ones in a row, and those behind a gap by nonce.
+//! The pooled transactions of one sender: the executable ones in a row, and those behind a gap by nonce.
 
 use super::{limits::slots, order::Offer, row::Row};
 use alloy_consensus::Transaction;
@@ -20,7 +20,7 @@ pub struct Pooled {
     pub(super) floor: Offer,
     /// Its maximum cost in wei, see [`decorator::cost`].
     pub cost: U256,
-    /// Accounts that its authorizations delegate (EIP-7702).
+    /// Authorities of its authorizations (EIP-7702).
     pub authorities: Box<[Address]>,
     // Copied from the transaction, so that iterating over the pool does not access its memory.
     nonce: u64,
@@ -42,39 +42,39 @@ impl Pooled {
         Self { tx, offer, floor: offer, cost, authorities, nonce, gas, bytes, blob_gas }
     }
 
-    /// Its nonce.
+    /// Returns its nonce.
     pub const fn nonce(&self) -> u64 {
         self.nonce
     }
 
-    /// Its gas limit.
+    /// Returns its gas limit.
     pub const fn gas(&self) -> u64 {
         self.gas
     }
 
-    /// Blob gas it uses; zero without blobs.
+    /// Returns its blob gas; zero without blobs.
     pub fn blob_gas(&self) -> u64 {
         self.blob_gas.into()
     }
 
-    /// Maximum price for blob gas in wei; zero without blobs.
+    /// Returns its maximum price for blob gas in wei; zero without blobs.
     pub fn blob_cap(&self) -> u128 {
-        // Most transactions have no blobs, and their memory is not accessed.
+        // Most transactions have no blobs; their memory is not accessed.
         if self.blob_gas == 0 { 0 } else { self.tx.tx.max_fee_per_blob_gas().unwrap_or_default() }
     }
 
-    /// Bytes of its EIP-2718 form.
+    /// Returns the size of its EIP-2718 encoding in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes as usize
     }
 
-    /// Number of slots it takes.
+    /// Returns the number of slots that it occupies.
     pub const fn slots(&self) -> usize {
         slots(self.bytes())
     }
 }
 
-/// Not equal to any floor, because no transaction has the last arrival.
+/// This value differs from every floor, because no transaction has the highest arrival number.
 const UNKNOWN_FLOOR: Offer = Offer { tip: 0, cap: 0, arrival: u64::MAX };
 
 /// The size of a lane; the pool stores the sums over all lanes.
@@ -125,7 +125,7 @@ impl Load {
     }
 }
 
-/// A lane as the pool's orders and sums have it, compared before and after a change.
+/// The values of a lane in the pool's orders and sums, compared before and after a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listed {
     /// The offer of the first executable transaction.
@@ -135,7 +135,7 @@ pub(super) struct Listed {
     /// The floor of the last transaction behind the gap, and whether the lane has more of them than
     /// guaranteed.
     pub(super) queue: Option<(Offer, bool)>,
-    /// Its size in the sums.
+    /// Its contribution to the sums.
     pub(super) load: Load,
 }
 
@@ -144,14 +144,14 @@ pub(super) struct Listed {
 pub struct Lane {
     sender: Address,
     account: Account,
-    /// Consecutive nonces, starting with the account's.
+    /// Transactions with consecutive nonces, starting with the account's.
     pending: Row,
-    /// Later nonces, by nonce.
+    /// Transactions with later nonces, by nonce.
     queued: BTreeMap<u64, Pooled>,
-    /// Sum of all costs, in wei.
+    /// Sum of the costs of all transactions, in wei.
     cost: U256,
     load: Load,
-    /// When a transaction was last added behind the gap, or moved up from there.
+    /// The last time at which a transaction was added behind the gap, or moved up from there.
     pub(super) beat: Instant,
 }
 
@@ -168,8 +168,7 @@ impl Lane {
         }
     }
 
-    /// Turns an empty lane into that of another sender. Its memory is reused, and only changed fields are
-    /// written.
+    /// Assigns an empty lane to another sender. Its memory is reused, and only changed fields are written.
     pub(super) fn give_to(&mut self, sender: Address, account: Account, now: Instant) {
         debug_assert!(self.is_empty() && self.load == Load::default(), "an empty lane is given");
         self.sender = sender;
@@ -178,47 +177,47 @@ impl Lane {
         self.beat = now;
     }
 
-    /// Frees the memory that an empty lane has for more than one transaction.
+    /// Frees the memory of an empty lane for more than one transaction.
     pub(super) fn shrink(&mut self) {
         self.pending.shrink();
     }
 
-    /// Address of the sender.
+    /// Returns the address of the sender.
     pub const fn sender(&self) -> Address {
         self.sender
     }
 
-    /// The account on chain.
+    /// Returns the account on chain.
     pub const fn account(&self) -> &Account {
         &self.account
     }
 
-    /// Executable transactions, in nonce order.
+    /// Returns the executable transactions, in nonce order.
     pub const fn pending(&self) -> &Row {
         &self.pending
     }
 
-    /// Transactions behind a gap, by nonce.
+    /// Returns the transactions behind a gap, by nonce.
     pub const fn queued(&self) -> &BTreeMap<u64, Pooled> {
         &self.queued
     }
 
-    /// The nonce after the last executable transaction.
+    /// Returns the nonce after the last executable transaction.
     pub fn next_nonce(&self) -> u64 {
         self.account.nonce + self.pending.len() as u64
     }
 
-    /// Sum of all costs, in wei.
+    /// Returns the sum of the costs of all transactions, in wei.
     pub const fn cost(&self) -> U256 {
         self.cost
     }
 
-    /// Whether there are no transactions.
+    /// Returns whether there are no transactions.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.queued.is_empty()
     }
 
-    /// The transaction with this nonce.
+    /// Returns the transaction with this nonce.
     pub fn get(&self, nonce: u64) -> Option<&Pooled> {
         match self.index(nonce) {
             Some(index) => self.pending.get(index),
@@ -226,7 +225,7 @@ impl Lane {
         }
     }
 
-    /// Position of a nonce in the row of executable transactions, if it is there.
+    /// Returns the position of a nonce in the row of executable transactions, if it is there.
     fn index(&self, nonce: u64) -> Option<usize> {
         let index = usize::try_from(nonce.checked_sub(self.account.nonce)?).ok()?;
         (index < self.pending.len()).then_some(index)
@@ -361,8 +360,8 @@ impl Lane {
     ) -> usize {
         let used = account.nonce.saturating_sub(self.account.nonce);
         if account.nonce < self.account.nonce {
-            // Impossible on this chain, whose blocks are final. On another, no transaction would be
-            // executable here.
+            // This is impossible on this chain, whose blocks are final. On another chain, no transaction of the
+            // lane would be executable.
             self.demote(0, now);
         }
         self.account = account;
@@ -398,7 +397,7 @@ impl Lane {
         gone.len() - mined
     }
 
-    /// The values that the pool's orders and sums should have for this lane.
+    /// Returns the values that the pool's orders and sums should have for this lane.
     pub(super) fn listing(&self, account_slots: usize) -> Listed {
         let spare = self.load.pending_slots > account_slots;
         let spare_queue = self.load.queued_slots > account_slots;
@@ -411,7 +410,7 @@ impl Lane {
         }
     }
 
-    /// Every transaction in nonce order.
+    /// Returns all transactions in nonce order.
     pub fn all(&self) -> impl Iterator<Item = &Pooled> {
         self.pending.iter().chain(self.queued.values())
     }
@@ -421,7 +420,7 @@ impl Lane {
 fn fold<'a>(mut before: Option<Offer>, row: impl Iterator<Item = &'a mut Pooled>) {
     for (steps, pooled) in row.enumerate() {
         let floor = before.map_or(pooled.offer, |floor| floor.lowered_by(pooled.offer));
-        // The first one is where the change is; after it, equal floors stay equal.
+        // The change is at the first one. After it, the floors are unchanged if one of them is.
         if steps > 0 && pooled.floor == floor {
             return;
         }
@@ -463,7 +462,7 @@ mod tests {
     #[test]
     fn balance_that_pays_for_all_transactions_exactly_keeps_them() {
         let cost = U256::from(u128::from(GAS) * PRICE);
-        // Without and with a gap before the last nonce.
+        // Once without and once with a gap before the last nonce.
         for nonces in [[5, 6, 7], [5, 6, 8]] {
             let total = cost * U256::from(nonces.len());
             for (balance, kept) in [

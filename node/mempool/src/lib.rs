@@ -1,19 +1,19 @@
-//! The mempool: accepted transactions that are not mined yet. They are stored in one lane per sender in nonce
-//! order, and selected by effective priority fee and then arrival.
+//! The mempool: accepted transactions that are not yet included in a block. They are stored in one lane per
+//! sender in nonce order, and selected by effective priority fee and then arrival.
 //!
-//! A lane's transactions are *pending* as long as their nonces follow the account's without a gap, and
-//! *queued* after the gap. Three orders of the lanes are updated with each change: by their first
-//! transactions, for producing blocks; and by the ends of their pending rows and of their queues, for
-//! evictions when the pool is full. With n lanes, a change costs O(log n), a new base fee costs nothing (see
-//! `order`), and a block costs O(log n) for each transaction in it. Only one operation walks all lanes: when
-//! the pool becomes full, it lists the ends of pending rows, and keeps this list until an eighth of the pool
-//! is empty. This happens at most once per block.
+//! A lane's transactions are *pending* as long as their nonces follow the account's without a gap, and *queued*
+//! after the gap. Each change updates three orders of the lanes: one by their first transactions, for producing
+//! blocks; and two by the ends of their pending rows and of their queues, for evictions when the pool is full.
+//! With n lanes, a change costs O(log n), a new base fee costs nothing (see `order`), and a block costs O(log n)
+//! for each transaction in it. Only one operation walks all lanes: when the pool becomes full, it lists the ends
+//! of pending rows, and keeps this list until an eighth of the pool is empty. This happens at most once per
+//! block.
 //!
-//! With many senders of few transactions, most of the time is spent on cache misses, so a lane stores its
-//! first transaction together with its sort keys.
+//! With many senders that have few transactions each, most of the time is spent on cache misses, so a lane
+//! stores its first transaction together with its sort keys.
 //!
-//! The ante stage owns the pool, so it needs no lock. It does not access sockets, blocks or clocks: accounts
-//! on chain, the base fee and the time are arguments.
+//! The ante stage owns the pool, so it needs no lock. It does not access sockets, blocks or clocks: on-chain
+//! accounts, the base fee and the time are arguments.
 
 mod admit;
 mod evict;
@@ -42,13 +42,13 @@ use platform::table::Table;
 use std::{mem, time::Instant};
 use storage::{Account, prefetch};
 
-/// Lanes between the prefetch of a lane's memory and its change.
+/// Number of lanes between the prefetch of a lane's memory and its change.
 const LANES_AHEAD: usize = 4;
-/// Accounts between the prefetch of an account's index position and its lookup.
+/// Number of accounts between the prefetch of an account's index position and its lookup.
 const ACCOUNTS_AHEAD: usize = 16;
-/// Senders looked up before their lanes are changed, so that the results are still in the L1 cache.
+/// Number of senders looked up before their lanes are changed, so that the results are still in the L1 cache.
 const SENDERS_AT_ONCE: usize = 256;
-/// Transactions that leave lanes before they leave the indexes, for the same reason.
+/// Number of transactions that leave lanes before they leave the indexes, for the same reason.
 const GONE_AT_ONCE: usize = 64;
 
 /// The pool.
@@ -57,7 +57,7 @@ pub struct Mempool {
     limits: Limits,
     /// The base fee of the next block, in wei per gas.
     base_fee: u128,
-    /// Lanes by number. Empty ones are unused.
+    /// Lanes by number. Empty ones are free for reuse.
     lanes: Vec<Lane>,
     free: Vec<u32>,
     by_sender: Table<Address, u32, FbBuildHasher<20>>,
@@ -79,7 +79,7 @@ pub struct Mempool {
     spare_queues: Worst,
     /// The sums over all lanes.
     load: Load,
-    /// Bytes of all raw transactions.
+    /// Size of all raw transactions in bytes.
     bytes: u64,
     /// Transactions evicted since the last block.
     churn: usize,
@@ -98,11 +98,11 @@ pub struct Level {
     pub pending: usize,
     /// Transactions behind a nonce gap.
     pub queued: usize,
-    /// Raw bytes of all of them.
+    /// Size of all raw transactions in bytes.
     pub bytes: u64,
 }
 
-/// How many accepted transactions left the pool without being included in a block.
+/// Numbers of accepted transactions that left the pool without being included in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// Replaced by one with the same nonce and a higher price.
@@ -116,7 +116,7 @@ pub struct Dropped {
 }
 
 impl Mempool {
-    /// An empty pool for a next block with this base fee.
+    /// Creates an empty pool for a next block with this base fee.
     pub fn new(limits: Limits, base_fee: u64) -> Self {
         let by_sender = Table::sparse();
         let mut pool = Self { limits, by_sender, ..Self::default() };
@@ -124,12 +124,12 @@ impl Mempool {
         pool
     }
 
-    /// The lane of a sender that has pooled transactions.
+    /// Returns the lane of a sender with pooled transactions.
     pub fn lane(&self, sender: Address) -> Option<&Lane> {
         self.by_sender.get(&sender).map(|lane| self.at(*lane))
     }
 
-    /// All lanes, in any order.
+    /// Returns all lanes, in any order.
     pub fn lanes(&self) -> impl Iterator<Item = &Lane> {
         self.lanes.iter().filter(|lane| !lane.is_empty())
     }
@@ -138,34 +138,34 @@ impl Mempool {
         &self.lanes[lane as usize]
     }
 
-    /// The pooled transaction with this hash.
+    /// Returns the pooled transaction with this hash.
     pub fn get(&self, hash: B256) -> Option<&Pooled> {
         let (lane, nonce) = self.by_hash.get(&hash)?;
         self.at(*lane).get(*nonce)
     }
 
-    /// The transaction that a block would include first, if its fee cap covers the base fee.
+    /// Returns the transaction that a block would include first, if its fee cap covers the base fee.
     pub fn best(&mut self) -> Option<&Pooled> {
         let best = self.heads.first().filter(order::Rank::covers)?;
         self.at(best.lane).pending().front()
     }
 
-    /// Transactions in the pool.
+    /// Returns the number of transactions in the pool.
     pub fn len(&self) -> usize {
         self.by_hash.len()
     }
 
-    /// Whether the pool is empty.
+    /// Returns whether the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.by_hash.is_empty()
     }
 
-    /// Bytes of all raw transactions.
+    /// Returns the size of all raw transactions in bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Sum of the gas limits of all pending transactions, whatever they offer.
+    /// Returns the sum of the gas limits of all pending transactions, for any offer.
     pub fn pending_gas(&self) -> u64 {
         u64::try_from(self.load.pending_gas).unwrap_or(u64::MAX)
     }
@@ -175,7 +175,7 @@ impl Mempool {
         Level { pending: self.load.pending, queued: self.load.queued, bytes: self.bytes }
     }
 
-    /// Takes the counts of dropped transactions since the last call.
+    /// Returns and resets the counts of dropped transactions.
     pub const fn take_dropped(&mut self) -> Dropped {
         mem::replace(&mut self.dropped, Dropped { replaced: 0, evicted: 0, expired: 0, unpaid: 0 })
     }
@@ -188,7 +188,7 @@ impl Mempool {
         self.release();
     }
 
-    /// Removes a transaction for any reason; later ones of its sender move behind a gap.
+    /// Removes a transaction for any reason. Later ones of its sender move behind a gap.
     pub fn remove(&mut self, hash: B256, now: Instant) -> Option<Pooled> {
         let (lane, nonce) = self.by_hash.get(&hash).copied()?;
         let pooled = self.change(lane, |lane| lane.take(nonce, now));
@@ -198,9 +198,8 @@ impl Mempool {
         Some(pooled)
     }
 
-    /// Updates the accounts that a block changed, each once. Transactions with used nonces are removed, and
-    /// so are those that a sender can no longer pay for, the latest first. Transactions whose gap is closed
-    /// move up.
+    /// Updates the accounts that a block changed, each once. Removes transactions with used nonces and those
+    /// that a sender can no longer pay for, the latest first. Moves up transactions whose gap is closed.
     pub fn advance(
         &mut self,
         mut accounts: impl Iterator<Item = (Address, Account)> + Clone,
@@ -229,7 +228,7 @@ impl Mempool {
         self.evict();
     }
 
-    /// [`Self::advance`] for some lanes, which have been prefetched in this order.
+    /// Does the same as [`Self::advance`] for some lanes, which have been prefetched in this order.
     fn advance_lanes(&mut self, lanes: &[(u32, Account)], now: Instant) {
         let mut gone = mem::take(&mut self.gone);
         for (at, (lane, account)) in lanes.iter().enumerate() {
@@ -279,7 +278,7 @@ impl Mempool {
         }
     }
 
-    /// The number of a sender's lane, which is created if necessary.
+    /// Returns the number of a sender's lane, which is created if necessary.
     fn enter(&mut self, sender: Address, account: &Account, now: Instant) -> u32 {
         if let Some(lane) = self.by_sender.get(&sender) {
             return *lane;
@@ -298,7 +297,7 @@ impl Mempool {
         lane
     }
 
-    /// Adds a transaction, which is in its lane, to the indexes.
+    /// Adds a transaction that is in its lane to the indexes.
     fn remember(&mut self, hash: B256, lane: u32, nonce: u64) {
         self.by_hash.insert(hash, (lane, nonce));
         let pooled = self.lanes[lane as usize].get(nonce).expect("it was just put there");
@@ -308,7 +307,7 @@ impl Mempool {
         }
     }
 
-    /// Removes a transaction, which has left its lane, from the indexes.
+    /// Removes a transaction that has left its lane from the indexes.
     fn forget(&mut self, gone: &Pooled) {
         self.by_hash.remove(&gone.tx.hash);
         self.bytes -= gone.bytes() as u64;
@@ -322,9 +321,9 @@ impl Mempool {
         }
     }
 
-    /// [`Self::forget`] for several transactions. The index accesses are independent of each other here, so
-    /// the processor executes many of them concurrently; freeing transactions in between would serialize
-    /// them.
+    /// Does the same as [`Self::forget`] for several transactions. The index accesses are independent of each
+    /// other here, so the processor executes many of them concurrently; freeing transactions in between would
+    /// serialize them.
     fn forget_all(&mut self, gone: &mut Vec<Pooled>) {
         let found = gone.iter().filter(|pooled| self.by_hash.contains_key(&pooled.tx.hash)).count();
         std::hint::black_box(found);
@@ -337,7 +336,8 @@ impl Mempool {
         self.change_with(number, change, |pool, offer, lane| pool.heads.remove(&offer, lane))
     }
 
-    /// [`Self::change`], where `depart` removes the previous first transaction of the lane from the order.
+    /// Does the same as [`Self::change`], but `depart` removes the previous first transaction of the lane from
+    /// the order.
     fn change_with<R>(
         &mut self,
         number: u32,
@@ -362,7 +362,7 @@ impl Mempool {
         result
     }
 
-    /// Everything except the previous first transaction.
+    /// Updates everything except the previous first transaction.
     fn relist(&mut self, number: u32, old: &Listed, new: &Listed) {
         self.load.replace(&old.load, &new.load);
         if let Some(offer) = new.head.as_ref().filter(|_| old.head != new.head) {

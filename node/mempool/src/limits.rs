@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// Bytes of a slot, the unit of the pool's capacity, as in geth.
+/// Size of a slot in bytes, the unit of the pool's capacity, as in geth.
 pub const SLOT_BYTES: usize = 32 * 1024;
-/// Minimum increase of the three fee fields by a replacement of a blob transaction, in percent, as in geth.
-/// New blobs have to be verified, which costs a thousand times as much as a signature.
+/// Minimum increase of the three fee fields by a replacement of a blob transaction, in percent, as in geth. New
+/// blobs have to be verified, which costs a thousand times as much as a signature.
 pub(super) const BLOB_PRICE_BUMP: u128 = 100;
 
-/// The limits of a pool. Names are geth's; a slot is [`SLOT_BYTES`] or a part of it.
+/// The limits of a pool, with geth's names. A transaction occupies one slot per [`SLOT_BYTES`] or part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Minimum fee cap, in wei per gas.
@@ -30,9 +30,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// The reference's, except for the two global limits: its 5,120 executable slots are less than two full
-    /// blocks here. With transfers these limits are about 150 MB, and 5 GiB if every transaction has the
-    /// maximum size.
+    /// Returns the limits of cosmos/evm, except for the two global limits: its 5,120 executable slots are less
+    /// than two full blocks here. With transfers these limits are about 150 MB, and 5 GiB if every transaction
+    /// has the maximum size.
     fn default() -> Self {
         Self {
             price_limit: 1,
@@ -48,23 +48,23 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Maximum number of evictions between two blocks: a quarter of the pool, so that clients cannot replace
-    /// its contents faster than blocks are produced.
+    /// Returns the maximum number of evictions between two blocks: a quarter of the pool, so that clients cannot
+    /// replace its contents faster than blocks are produced.
     pub(super) const fn churn(&self) -> usize {
         self.global_slots.saturating_add(self.global_queue) / 4
     }
 }
 
-/// The minimum that replaces `old`, both in wei per gas: `percent` more.
+/// Returns the minimum that replaces `old`, which is `percent` higher. Both in wei per gas.
 pub(super) fn bumped(old: u128, percent: u128) -> u128 {
     let percent = 100 + percent;
-    // In two parts, so that the product cannot overflow: floor(old * percent / 100).
+    // Computed in two parts, so that the product cannot overflow: floor(old * percent / 100).
     let whole = (old / 100).saturating_mul(percent);
     let least = whole.saturating_add(old % 100 * percent / 100);
     least.max(old.saturating_add(1))
 }
 
-/// Number of slots for this many bytes.
+/// Returns the number of slots for this size in bytes.
 pub(super) const fn slots(bytes: usize) -> usize {
     bytes.div_ceil(SLOT_BYTES)
 }

@@ -1,19 +1,18 @@
 //! Lanes ordered by the offer of one of their transactions, at a base fee that changes.
 //!
-//! The producer of a block earns `min(priority fee cap, fee cap - base fee)` per gas. The smaller term
-//! decides, and which one that is depends on the base fee. An order by the priority fee cap alone, or by the
-//! fee cap alone, does not depend on it. So each order here consists of two sorted sets, and **no entry moves
-//! when the base fee changes**:
+//! The producer of a block earns `min(priority fee cap, fee cap - base fee)` per gas. Which of the two terms is
+//! smaller depends on the base fee. An order by the priority fee cap alone, or by the fee cap alone, does not
+//! depend on it. So each order here consists of two sorted sets, and **no entry moves when the base fee
+//! changes**:
 //!
-//! - [`Best`] has an entry in one of its sets, chosen by the term that decided when it was inserted. That
-//!   never ranks it too low, so reading both sets from the top finds the best. An entry that is found there,
-//!   and for which the other term decides now, is moved then.
-//! - [`Worst`] has an entry in both sets. The minimum of all minima is the smaller one of the two sets'
-//!   minima.
+//! - [`Best`] has an entry in one of its sets: that of the term that was smaller when the entry was inserted.
+//!   This set never ranks the entry too low, so reading both sets from the top finds the best. If the other term
+//!   is smaller when the entry is found there, it is moved to the other set.
+//! - [`Worst`] has an entry in both sets. The worst entry is the lower one of the two sets' minima.
 //!
-//! With n entries, an insertion or removal costs O(log n), and a new base fee nothing. Reading the best j
-//! entries costs O(j), plus O(log n) for each entry that has to move, which happens once each time the base
-//! fee passes its `fee cap - priority fee cap`. Reading the worst costs O(log n).
+//! With n entries, an insertion or removal costs O(log n), and a new base fee costs nothing. Reading the best j
+//! entries costs O(j), plus O(log n) for each entry that has to move, which happens once each time the base fee
+//! passes its `fee cap - priority fee cap`. Reading the worst entry costs O(log n).
 
 use std::{
     cmp::Reverse,
@@ -32,8 +31,8 @@ pub struct Offer {
     pub arrival: u64,
 }
 
-/// The value of an offer at a base fee. Offers below the base fee are worth less than all others, and less
-/// the further they are below.
+/// The value of an offer at a base fee. The value of an offer below the base fee is lower than that of all
+/// others, and decreases with the distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Worth {
     covers: bool,
@@ -42,7 +41,7 @@ pub struct Worth {
 }
 
 impl Offer {
-    /// The value at this base fee.
+    /// Returns the value at this base fee.
     pub fn worth(&self, base_fee: u128) -> Worth {
         match self.cap.checked_sub(base_fee) {
             Some(above) => Worth { covers: true, fee: above.min(self.tip) },
@@ -50,12 +49,12 @@ impl Offer {
         }
     }
 
-    /// Priority fee per gas at this base fee; `None` if the cap is below it.
+    /// Returns the priority fee per gas at this base fee; `None` if the cap is below it.
     pub fn effective_tip(&self, base_fee: u128) -> Option<u128> {
         self.cap.checked_sub(base_fee).map(|above| above.min(self.tip))
     }
 
-    /// The minimum of both fields. Keeps its own arrival if `later` lowers neither.
+    /// Returns the minimum of both fields. Keeps its own arrival if `later` lowers neither.
     #[must_use]
     pub fn lowered_by(self, later: Self) -> Self {
         if later.tip >= self.tip && later.cap >= self.cap {
@@ -65,7 +64,7 @@ impl Offer {
         Self { tip, cap, arrival: later.arrival }
     }
 
-    /// The base fee up to which the priority fee decides; above it the cap decides.
+    /// Returns the base fee up to which the priority fee cap decides. Above it, the fee cap decides.
     const fn threshold(&self) -> u128 {
         self.cap - self.tip
     }
@@ -92,17 +91,17 @@ impl Place {
         Self { fee: offer.cap, earliness: !offer.arrival, lane, other: offer.tip }
     }
 
-    /// The offer of an entry in the set by priority fee.
+    /// Returns the offer of an entry in the set by priority fee.
     const fn offer_by_tip(&self) -> Offer {
         Offer { tip: self.fee, cap: self.other, arrival: !self.earliness }
     }
 
-    /// The offer of an entry in the set by cap.
+    /// Returns the offer of an entry in the set by cap.
     const fn offer_by_cap(&self) -> Offer {
         Offer { tip: self.other, cap: self.fee, arrival: !self.earliness }
     }
 
-    /// The rank by this field, if it decides.
+    /// Returns the rank by this field, if it decides.
     const fn rank(&self, worth: Worth) -> Rank {
         Rank { worth, earliness: self.earliness, lane: self.lane }
     }
@@ -120,12 +119,12 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// The rank of a lane's offer.
+    /// Returns the rank of a lane's offer.
     pub(super) fn of(offer: &Offer, lane: u32, base_fee: u128) -> Self {
         Self { worth: offer.worth(base_fee), earliness: !offer.arrival, lane }
     }
 
-    /// Whether its cap covers the base fee.
+    /// Returns whether its cap covers the base fee.
     pub(super) const fn covers(&self) -> bool {
         self.worth.covers
     }
@@ -154,7 +153,7 @@ impl Best {
     /// Removes a lane's offer.
     pub(super) fn remove(&mut self, offer: &Offer, lane: u32) {
         let (by_tip, by_cap) = (Place::by_tip(offer, lane), Place::by_cap(offer, lane));
-        // Most entries are in the right set.
+        // Most entries are in the correct set.
         let tip_decides = offer.threshold() >= self.base_fee;
         let found =
             if tip_decides { self.by_tip.remove(&by_tip) } else { self.by_cap.remove(&by_cap) };
@@ -165,8 +164,8 @@ impl Best {
         }
     }
 
-    /// Removes the offers of several lanes, and clears the list. The offers that a block included were the
-    /// best ones: sorted, each is at the end of a set, where no search is necessary.
+    /// Removes the offers of several lanes, and clears the list. The offers that a block included were the best
+    /// ones: after sorting, each is at the end of a set, which needs no search.
     pub(super) fn remove_all(&mut self, some: &mut Vec<(Offer, u32)>) {
         some.sort_unstable_by_key(|(offer, lane)| Reverse(Place::by_tip(offer, *lane)));
         for (offer, lane) in some.drain(..) {
@@ -185,7 +184,7 @@ impl Best {
         self.base_fee = base_fee;
     }
 
-    /// Iterates over all entries, best first. Pass the misplaced entries that the reader found to
+    /// Iterates over all entries, best first. The caller passes the misplaced entries that the reader found to
     /// [`Self::settle`] afterwards.
     pub(super) fn read(&self) -> Reader<'_> {
         Reader {
@@ -197,7 +196,7 @@ impl Best {
         }
     }
 
-    /// Moves entries to the right set.
+    /// Moves entries to the correct set.
     pub(super) fn settle(&mut self, moves: Moves) {
         for place in moves.to_cap {
             self.by_tip.remove(&place);
@@ -209,7 +208,7 @@ impl Best {
         }
     }
 
-    /// The best entry.
+    /// Returns the best entry.
     pub(super) fn first(&mut self) -> Option<Rank> {
         let mut reader = self.read();
         let first = reader.next();
@@ -304,25 +303,25 @@ impl Worst {
         self.by_cap.clear();
     }
 
-    /// The worst entry at this base fee.
+    /// Returns the worst entry at this base fee.
     pub(super) fn first(&self, base_fee: u128) -> Option<Rank> {
         let tip = self.by_tip.first().map(|place| place.rank(covered(place.fee)));
         let cap = self.by_cap.first().map(|place| place.rank(by_cap(place.fee, base_fee)));
         Some(tip?.min(cap?))
     }
 
-    /// Lanes of all entries, in any order.
+    /// Returns the lanes of all entries, in any order.
     pub(super) fn lanes(&self) -> impl Iterator<Item = u32> {
         self.by_tip.iter().map(|place| place.lane)
     }
 }
 
-/// The value if the priority fee decides, because the cap covers base fee and priority fee.
+/// Returns the value if the priority fee decides, because the cap covers base fee and priority fee.
 const fn covered(tip: u128) -> Worth {
     Worth { covers: true, fee: tip }
 }
 
-/// The value if the cap decides.
+/// Returns the value if the cap decides.
 fn by_cap(cap: u128, base_fee: u128) -> Worth {
     Offer { tip: cap, cap, arrival: 0 }.worth(base_fee)
 }
@@ -333,7 +332,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn offer() -> impl Strategy<Value = (u128, u128)> {
-        // A narrow range, so that ties and equal thresholds are common; and the extremes.
+        // The range is narrow, so that ties and equal thresholds are common, and includes the extremes.
         let fee = || prop_oneof![0..40u128, 0..40u128, Just(u128::MAX), Just(u128::MAX - 1)];
         (fee(), fee()).prop_map(|(a, b)| (a.min(b), a.max(b)))
     }
@@ -357,7 +356,7 @@ mod tests {
             let mut removed = removed.into_iter();
             for (base_fee, count) in base_fees {
                 best.set_base_fee(base_fee);
-                // As a block does: some of the best entries, and any other one.
+                // As a block does, this removes some of the best entries, and any other one.
                 model.sort_by_key(|(offer, lane)| Reverse(Rank::of(offer, *lane, base_fee)));
                 let mut taken: Vec<_> = model.drain(..(count / 7).min(model.len())).collect();
                 if let Some(index) = removed.next().filter(|_| !model.is_empty()) {
@@ -375,7 +374,7 @@ mod tests {
                     model.iter().map(|(offer, lane)| Rank::of(offer, *lane, base_fee)).collect();
                 sorted.sort_by(|a, b| b.cmp(a));
                 prop_assert_eq!(worst.first(base_fee), sorted.last().copied());
-                // Any part of it; the misplaced entries are moved before the next reader.
+                // Reads any number of entries. The misplaced entries are moved before the next reader.
                 let mut reader = best.read();
                 let some: Vec<_> = reader.by_ref().take(count).collect();
                 prop_assert_eq!(&some[..], &sorted[..count.min(sorted.len())]);

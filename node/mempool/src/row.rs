@@ -1,5 +1,5 @@
-//! A sender's executable transactions with consecutive nonces. Most senders have one, which is stored without
-//! an allocation of its own.
+//! The executable transactions of a sender, with consecutive nonces. Most senders have one, which is stored
+//! without a separate allocation.
 
 use super::Pooled;
 use std::collections::{VecDeque, vec_deque};
@@ -13,17 +13,17 @@ pub struct Row {
 }
 
 impl Row {
-    /// Number of transactions.
+    /// Returns the number of transactions.
     pub fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// The transaction at a position.
+    /// Returns the transaction at a position.
     pub fn get(&self, index: usize) -> Option<&Pooled> {
         match index.checked_sub(1) {
             None => self.first.as_ref(),
@@ -38,24 +38,24 @@ impl Row {
         }
     }
 
-    /// The first transaction.
+    /// Returns the first transaction.
     pub const fn front(&self) -> Option<&Pooled> {
         self.first.as_ref()
     }
 
-    /// The last transaction.
+    /// Returns the last transaction.
     pub fn back(&self) -> Option<&Pooled> {
         self.rest.back().or(self.first.as_ref())
     }
 
-    /// All transactions, in order.
+    /// Returns all transactions, in order.
     pub fn iter(
         &self,
     ) -> std::iter::Chain<std::option::Iter<'_, Pooled>, vec_deque::Iter<'_, Pooled>> {
         self.first.iter().chain(&self.rest)
     }
 
-    /// The transactions from a position on.
+    /// Returns the transactions from a position on.
     pub(super) fn range_mut(&mut self, from: usize) -> impl Iterator<Item = &mut Pooled> {
         let first = self.first.as_mut().filter(|_| from == 0);
         first.into_iter().chain(self.rest.range_mut(from.saturating_sub(1)..))

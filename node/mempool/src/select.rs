@@ -1,4 +1,4 @@
-//! Selects the transactions that a block should try, best first.
+//! Selects the candidates for a block, best first.
 
 use super::{Mempool, Pooled, order::Rank};
 use std::{
@@ -10,15 +10,15 @@ use transactions::RecoveredTx;
 
 /// Minimum gas of a transaction. A block with less gas left is full.
 const MIN_TX_GAS: u64 = 21_000;
-/// Maximum number of transactions read that do not fit: a pool full of large ones must not be walked
-/// completely for each block.
+/// Maximum number of candidates that do not fit: a pool full of large transactions must not be walked completely
+/// for each block.
 const MAX_MISFITS: usize = 4_096;
-/// Lanes between the prefetch of a lane's memory and its use.
+/// Number of lanes between the prefetch of a lane's memory and its use.
 const HEADS_AHEAD: usize = 8;
 /// Denominator of [`BlockSpace::charged`].
 const WHOLE: u64 = 1 << 32;
 
-/// The space of a block, and the number of candidates to select for it.
+/// The space of a block, and the limits of the candidates for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSpace {
     /// Gas of the block.
@@ -39,7 +39,7 @@ pub struct BlockSpace {
 }
 
 impl BlockSpace {
-    /// For transactions that are charged for their whole limits, and have no blobs.
+    /// Returns the space for transactions that are charged for their whole gas limits, and have no blobs.
     pub const fn exact(gas: u64, bytes: usize) -> Self {
         Self {
             gas,
@@ -52,15 +52,15 @@ impl BlockSpace {
         }
     }
 
-    /// Whether it has blobs that do not fit, or do not pay enough.
+    /// Returns whether a transaction has blobs that do not fit, or that do not pay enough.
     fn refuses_blobs(&self, tx: &Pooled) -> bool {
         tx.blob_gas() > self.blob_gas || tx.blob_gas() > 0 && tx.blob_cap() < self.blob_base_fee
     }
 
-    /// The space that is left at most after this transaction.
+    /// Returns the maximum space that is left after this transaction.
     fn without(self, tx: &Pooled) -> Self {
         let share = u128::from(tx.gas()) * u128::from(self.charged.min(WHOLE)) / u128::from(WHOLE);
-        // Not above the limit, which has 64 bits.
+        // The charge does not exceed the gas limit, which has 64 bits.
         let charge = u64::try_from(share).unwrap_or(u64::MAX).max(MIN_TX_GAS);
         Self {
             gas: self.gas.saturating_sub(charge),
@@ -76,29 +76,28 @@ impl BlockSpace {
 /// The selection for a block.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// In the order in which they are to be tried.
+    /// The transactions, in the order in which to execute them.
     pub txs: Vec<Arc<RecoveredTx>>,
     /// Sum of their gas limits.
     pub gas: u64,
-    /// Whether some were left out for their bytes.
+    /// Whether some were skipped because of their size in bytes.
     pub bytes_full: bool,
 }
 
 impl Mempool {
-    /// The best pending transactions, until there are enough: highest effective priority fee first, earlier
-    /// arrival on ties, those of each sender in nonce order, and none whose cap is below the base fee. A
-    /// transaction that cannot fit after the selected ones, however little they use, is left out with the
-    /// later ones of its lane.
+    /// Selects the best pending transactions, until there are enough: highest effective priority fee first,
+    /// earlier arrival on ties, those of each sender in nonce order, and none whose cap is below the base fee. A
+    /// transaction that cannot fit after the selected ones, however little gas they use, is skipped together
+    /// with the later ones of its lane.
     ///
     /// Takes O(j log j) for the j transactions read: the selected ones, and a limited number that do not fit.
-    /// not fit.
     pub fn select(&mut self, mut space: BlockSpace) -> Selection {
         let mut reader = self.heads.read();
         let mut heads = reader.by_ref().take_while(Rank::covers);
-        // The best first transactions of lanes that were not begun, in order. Their lanes are being
+        // The best first transactions of lanes that have not been started, in order. Their lanes are being
         // prefetched.
         let mut near: VecDeque<Rank> = VecDeque::with_capacity(HEADS_AHEAD);
-        // Lanes already begun, by their next transaction.
+        // Lanes that have been started, by their next transaction.
         let mut begun: BinaryHeap<(Rank, usize)> = BinaryHeap::new();
         let mut chosen = Selection::default();
         let mut misfits = 0;

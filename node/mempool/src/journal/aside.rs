@@ -1,4 +1,4 @@
-//! Keeps a journal that is not or only partly usable, under another name.
+//! Keeps a journal that cannot be used, or only in part, under another name.
 
 use std::{
     fs::{self, File},
@@ -9,7 +9,7 @@ use std::{
 /// Maximum number of files that are kept.
 const MAX_KEPT: u32 = 1000;
 
-/// Adds a name to a file, or copies it if the file system has no links; returns the new name.
+/// Adds a name to a file, or copies it if the file system has no hard links. Returns the new name.
 ///
 /// The file is not renamed: the new journal replaces it, so that a crash in between loses nothing.
 pub(super) fn keep(path: &Path) -> io::Result<PathBuf> {

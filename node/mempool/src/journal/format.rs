@@ -1,27 +1,27 @@
 //! The format of the journal: a header that identifies the chain, and records.
 //!
-//! The header of version 2 has a salt, which every checksum covers. After a damaged record, the next one is searched
-//! byte by byte, and the bytes searched were chosen by clients. Without the salt, which they do not know, a client
-//! could place a record with a sender that signed nothing inside a transaction. Version 1 has neither salt nor chain:
-//! its records are found only by the length of the one before.
+//! The header of version 2 has a salt, which every checksum covers. After a damaged record, the next one is
+//! searched byte by byte, in bytes that clients may have chosen. Clients do not know the salt. Without it, a
+//! client could place a record with a forged sender inside a transaction. Version 1 has neither salt nor chain:
+//! its records are found only by the length of the previous one.
 
 use super::Entry;
 use alloy_primitives::{Address, B256, Bytes};
 use transactions::RecoveredTx;
 
-/// First bytes of the file.
+/// Magic bytes at the start of the file.
 const MAGIC: &[u8; 7] = b"evmdtxs";
-/// Bytes of the header of version 1: [`MAGIC`] and the version.
+/// Length of the header of version 1: [`MAGIC`] and the version.
 const HEADER_V1_BYTES: usize = MAGIC.len() + 1;
 const SALT_BYTES: usize = 8;
-/// Bytes of the header: magic, version, hash of block 0, salt.
+/// Length of the header: magic, version, hash of block 0, salt.
 pub(super) const HEADER_BYTES: usize = HEADER_V1_BYTES + B256::len_bytes() + SALT_BYTES;
-/// Bytes of a record before its transaction.
+/// Length of a record before its transaction.
 pub(super) const RECORD_HEAD_BYTES: usize = 4 + 4 + Address::len_bytes();
-/// Maximum length of a transaction for which a record is searched after a damaged one. The pool's is 128 KiB, plus the
-/// blobs of one transaction.
+/// Maximum size of a transaction in a record that is searched after a damaged one. The limit of the pool is 128
+/// KiB, plus the blobs of one transaction.
 const MAX_TX_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum bytes that are hashed to find records after damaged ones, a second's work or two.
+/// Maximum number of bytes that are hashed to find records after damaged ones, which takes one or two seconds.
 const MAX_SEARCH_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// The header of a file of the current version.
@@ -33,10 +33,10 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The header of a journal that is not kept.
+    /// The header of a disabled journal.
     pub(super) const NONE: Self = Self { genesis: B256::ZERO, salt: [0; SALT_BYTES] };
 
-    /// The header of a new file.
+    /// Creates the header of a new file.
     pub(super) fn new(genesis: B256) -> std::io::Result<Self> {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt).map_err(std::io::Error::other)?;
@@ -73,14 +73,14 @@ fn checksum(salt: &[u8], covered: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// The meaning of a file's first bytes.
+/// The meaning of the first bytes of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Version<'a> {
     /// Version 1, which does not identify the chain, with its records.
     One(&'a [u8]),
     /// The current version.
     Two(Header, &'a [u8]),
-    /// Another version, or no journal.
+    /// Another version, or not a journal.
     Unknown,
 }
 
@@ -99,7 +99,7 @@ fn header(bytes: &[u8]) -> Option<(Header, &[u8])> {
     Some((Header { genesis: B256::from(*genesis), salt: *salt }, rest))
 }
 
-/// Length of the header of a file that begins with these bytes.
+/// Returns the length of the header of a file that begins with these bytes.
 pub(super) fn header_bytes(start: &[u8]) -> usize {
     if matches!(version(start), Version::One(_)) { HEADER_V1_BYTES } else { HEADER_BYTES }
 }
@@ -152,7 +152,7 @@ fn read(salt: &[u8], bytes: &[u8], mut next: impl FnMut(usize) -> Option<usize>)
     records
 }
 
-/// Whether these bytes are an incomplete write, rather than a damaged record.
+/// Returns whether these bytes are an incomplete write, rather than a damaged record.
 fn is_cut_off(end: &[u8]) -> bool {
     let is_part = |length| length <= MAX_TX_BYTES && RECORD_HEAD_BYTES + length > end.len();
     claimed_length(end).is_none_or(is_part) || end.iter().all(|byte| *byte == 0)
@@ -162,7 +162,7 @@ fn claimed_length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(*bytes.first_chunk()?)).ok()
 }
 
-/// The first record, and its length.
+/// Decodes the first record. Returns it with its length.
 fn read_one(salt: &[u8], bytes: &[u8]) -> Option<(Entry, usize)> {
     let length = claimed_length(bytes).filter(|length| *length <= MAX_TX_BYTES)?;
     let record = bytes.get(..RECORD_HEAD_BYTES + length)?;

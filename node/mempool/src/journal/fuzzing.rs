@@ -1,18 +1,18 @@
-//! What must hold for all bytes of a journal. The fuzz targets (`node/fuzz`) call it.
+//! Properties that hold for all bytes of a journal, for the fuzz targets (`node/fuzz`).
 
 use super::format::{self, HEADER_BYTES, Header, Version};
 use super::{Entry, Found};
 use alloy_primitives::{Address, B256, Bytes};
 
-/// The salt of files that are made here is zero, so that inputs can be reproduced.
+/// The salt of the generated files is zero, so that inputs can be reproduced.
 const HEADER: Header = Header::NONE;
-/// Bytes of the transactions of files that are made here, as a multiple of the first byte of each.
+/// The first byte of each generated transaction is multiplied by this to get its length.
 const BYTES_PER_UNIT: usize = 3;
 
-/// Reads bytes as a journal file.
+/// Decodes bytes as a journal file.
 ///
 /// # Panics
-/// If an entry contains more than the file, or a file of the entries that were read has others.
+/// If an entry contains more than the file, or if a file that is written from the entries has other entries.
 pub fn journal_file(file: &[u8]) {
     let records = match format::version(file) {
         Version::One(records) => format::read_v1(records),
@@ -25,13 +25,13 @@ pub fn journal_file(file: &[u8]) {
     check_written(&records.entries);
 }
 
-/// Makes a file of the bytes, and damages one part of it: a journal loses only the records that were damaged.
+/// Generates a file from the bytes, and damages one part of it. A journal must lose only the damaged records.
 ///
 /// The first two bytes are the position of the damage, the third its length, and the fourth the bits that it
 /// flips. Then, for each record, one byte is the length of its transaction, followed by its bytes.
 ///
 /// # Panics
-/// If another record is lost, or one is found that was not written.
+/// If another record is lost, or if one is found that was not written.
 pub fn damaged_journal(data: &[u8]) {
     let Some((&[high, low, length, bits], rest)) = data.split_first_chunk() else { return };
     let entries = entries(rest);
@@ -57,7 +57,7 @@ pub fn damaged_journal(data: &[u8]) {
 }
 
 /// # Panics
-/// If a file of these entries has others.
+/// If a file that is written from these entries has other entries.
 fn check_written(entries: &[Entry]) {
     assert_eq!(entries_of(&file_of(entries)), entries);
 }
@@ -77,7 +77,7 @@ fn entries_of(file: &[u8]) -> Vec<Entry> {
     }
 }
 
-/// Cuts bytes into entries, with senders that differ.
+/// Splits bytes into entries with distinct senders.
 fn entries(mut bytes: &[u8]) -> Vec<Entry> {
     let mut entries = Vec::new();
     while let Some((length, rest)) = bytes.split_first() {

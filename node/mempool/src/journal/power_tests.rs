@@ -1,4 +1,4 @@
-//! If the journal is synced, a power failure at any moment preserves the answered transactions.
+//! Tests that a power failure at any time preserves the acknowledged transactions, if the journal is synced.
 
 use super::{
     tests::{GENESIS, entry, read, tx, written},
@@ -9,21 +9,21 @@ use std::{collections::BTreeSet, process::Command};
 
 /// Set in the process that the test starts: the path of the journal.
 const CHILD: &str = "EVMD_TEST_SYNCED_JOURNAL";
-/// Number of transactions, and how many are written between two rewrites.
+/// Number of transactions, and the number between two rewrites.
 const TXS: u64 = 12;
 const BETWEEN_REWRITES: u64 = 3;
-/// Random selections of unsynced writes that the disk has nevertheless, after each event.
+/// Number of random selections of unsynced writes that reach the disk nevertheless, after each event.
 const DRAWS: u32 = 3;
 
 /// Writes transactions and prints each one that is durable.
 fn answer(path: &Path) {
-    // The file of a node that synced neither its contents nor its name.
+    // The file is that of a node that synced neither its contents nor its name.
     let elsewhere = path.with_extension("elsewhere");
     written(&elsewhere, 1);
     fs::copy(&elsewhere, path).unwrap();
     let (mut journal, entries) = Journal::open(path, true, GENESIS).unwrap();
     assert_eq!(entries, [entry(0)]);
-    // The pool has it from here on, so a client that sends it again is answered that it is known.
+    // The pool has the transaction from here on, so a client that sends it again gets the error "already known".
     println!("\nanswered 0");
     journal.store_for_retry(vec![Arc::new(tx(0))]);
     for nonce in 1..TXS {

@@ -1,8 +1,8 @@
 //! Replaces the journal by a shorter file.
 //!
-//! A process may run out of file descriptors, so the next file is opened in advance and its descriptor is
-//! kept. If it is lost, or the disk is full, the old file stays complete and the attempt is repeated later. The
-//! next file is written under another name and then renamed, so a crash leaves either the old or the new file.
+//! A process may run out of file descriptors, so the next file is opened in advance and stays open. If it is
+//! removed, or the disk is full, the old file stays complete and the attempt is repeated later. The next file is
+//! written under another name and then renamed, so a crash leaves either the old or the new file.
 
 use std::{
     fs::{self, File},
@@ -13,7 +13,7 @@ use std::{
 };
 use storage::folder_of;
 
-/// Delays after the first failed attempt, and the maximum: each failure doubles the delay.
+/// Delay after the first failed attempt, and the maximum delay. Each failure doubles the delay.
 const MIN_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
 
@@ -33,17 +33,17 @@ pub(super) struct Replacement {
     path: PathBuf,
     /// The path of the next file.
     next_path: PathBuf,
-    /// The next file, empty and open; `None` if there was no descriptor for it.
+    /// The next file, empty and open; `None` if no descriptor was available.
     next: Option<File>,
-    /// The journal's folder, whose names are synced.
+    /// The journal's folder, which is synced after a rename.
     folder: File,
-    /// After a failure: the time of the next attempt, and the delay if that fails.
+    /// After a failure: the time of the next attempt, and the delay if that attempt fails.
     not_before: Option<Instant>,
     wait: Duration,
 }
 
 impl Replacement {
-    /// The replacement for a journal at `path`.
+    /// Creates the replacement for a journal at `path`.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
         let next_path = path.with_extension("new");
         Ok(Self {
@@ -56,12 +56,12 @@ impl Replacement {
         })
     }
 
-    /// Whether an attempt is allowed at this time.
+    /// Returns whether an attempt is allowed at this time.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.not_before.is_none_or(|time| now >= time)
     }
 
-    /// Opens the next file if that failed before, or if its name was removed.
+    /// Opens the next file if that failed before, or if the file was removed.
     pub(super) fn prepare(&mut self) -> Result<(), Failure> {
         if self.next.as_ref().is_some_and(|file| is_file_at(file, &self.next_path)) {
             return Ok(());
@@ -81,7 +81,7 @@ impl Replacement {
             .and_then(|()| file.sync_data())
             .and_then(|()| fs::rename(&self.next_path, &self.path));
         if let Err(error) = written {
-            // The disk may be full because of the bytes that were written.
+            // The written bytes may be the reason why the disk is full.
             let _ = fs::remove_file(&self.next_path);
             return Err(Failure::Postponed(error));
         }
@@ -91,12 +91,12 @@ impl Replacement {
         Ok(file)
     }
 
-    /// Syncs the journal's name.
+    /// Syncs the folder, and with it the journal's name.
     pub(super) fn sync_name(&self) -> io::Result<()> {
         self.folder.sync_all()
     }
 
-    /// Notes a failure; returns the delay until the next attempt.
+    /// Records a failure. Returns the delay until the next attempt.
     pub(super) fn postpone(&mut self, now: Instant) -> Duration {
         let wait = self.wait;
         self.not_before = Some(now + wait);
@@ -104,9 +104,9 @@ impl Replacement {
         wait
     }
 
-    /// Opens the next file, once the descriptor of the old one has been closed.
+    /// Opens the next file, after the descriptor of the old one has been closed.
     pub(super) fn reserve(&mut self) {
-        // Without one, the next attempt opens the file.
+        // If no descriptor is available, the next attempt opens the file.
         let _ = self.prepare();
     }
 
@@ -117,7 +117,7 @@ impl Replacement {
     }
 }
 
-/// Whether a path still refers to an open file. Needs no descriptor.
+/// Returns whether a path still refers to an open file. Needs no descriptor.
 fn is_file_at(file: &File, path: &Path) -> bool {
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     match (file.metadata(), fs::symlink_metadata(path)) {
@@ -129,7 +129,7 @@ fn is_file_at(file: &File, path: &Path) -> bool {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if self.next.take().is_some() {
-            // An empty file; the next start would overwrite it.
+            // The file is empty, and the next start would overwrite it.
             let _ = fs::remove_file(&self.next_path);
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn entry(nonce: u64) -> Entry {
     Entry { raw: tx(nonce).raw, sender: tx(nonce).sender }
 }
 
-/// The transactions in the bytes of a file of the chain [`GENESIS`].
+/// Reads the transactions in the bytes of a file of the chain [`GENESIS`].
 pub(super) fn read(bytes: &[u8]) -> Records {
     match Found::in_file(bytes, GENESIS) {
         Found::Usable(_, records) => records,
@@ -35,14 +35,14 @@ pub(super) fn read(bytes: &[u8]) -> Records {
     }
 }
 
-/// The copies that are kept of `journal` in a folder.
+/// Returns the copies of `journal` that are kept in a folder.
 fn kept(folder: &Path) -> Vec<Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let kept = files.filter(|path| path.to_string_lossy().contains("journal.kept-"));
     kept.map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// A record of version 1.
+/// Encodes a record of version 1.
 fn record_v1(nonce: u64) -> Vec<u8> {
     let Entry { raw, sender } = entry(nonce);
     let covered = [sender.as_slice(), &raw].concat();
@@ -106,7 +106,7 @@ fn any_cut_leaves_the_records_before_and_any_flipped_bit_all_others() {
             assert_eq!(read(&flipped).entries, others, "bit {bit} flipped at {at}");
         }
     }
-    // After a cut, appended records are readable, and no copy is needed.
+    // After a truncation, appended records are readable, and no copy is needed.
     fs::write(&path, &whole[..whole.len() - 5]).unwrap();
     let (mut journal, entries) = Journal::open(&path, false, GENESIS).unwrap();
     assert_eq!(entries.len(), 2);
@@ -123,12 +123,12 @@ fn a_copy_of_a_damaged_journal_is_kept() {
     written(&path, 3);
     let whole = fs::read(&path).unwrap();
     let record = (whole.len() - HEADER_BYTES) / 3;
-    // In the middle, and at the end.
+    // Damages a record in the middle, and one at the end.
     for (n, left) in [(1, [entry(0), entry(2)]), (2, [entry(0), entry(1)])] {
         let mut damaged = whole.clone();
         damaged[HEADER_BYTES + n * record + 10] ^= 1;
         fs::write(&path, &damaged).unwrap();
-        // The second time, the file is intact.
+        // The second time, the file is not damaged.
         for _ in 0..2 {
             assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, left);
             let copies = kept(folder.path());
@@ -222,7 +222,7 @@ fn a_rewrite_keeps_blocks_that_are_not_durable() {
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(1), entry(2)]);
     assert_eq!(journal.take_for_retry().len(), 1);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
-    // Not more dead bytes than [`SLACK_BYTES`] since the last rewrite, whatever its size was.
+    // The dead bytes do not exceed [`SLACK_BYTES`] since the last rewrite, for any size of the file.
     journal.bytes += SLACK_BYTES;
     assert!(!journal.is_bloated(&Mempool::default(), Instant::now()));
     journal.bytes += 1;
@@ -235,10 +235,10 @@ fn a_rewrite_keeps_blocks_that_are_not_durable() {
 
 /// Set in the process that [`transactions_are_journalled_without_free_descriptors`] starts.
 const CHILD: &str = "EVMD_TEST_NO_DESCRIPTORS";
-/// Open files that the child may have.
+/// Maximum number of open files of the child.
 const CHILD_FILES: u64 = 64;
 
-/// The limit of open files is that of a process, so the test runs itself again.
+/// The limit of open files applies to a process, so the test starts itself again.
 #[test]
 fn transactions_are_journalled_without_free_descriptors() {
     if std::env::var_os(CHILD).is_some() {
@@ -274,7 +274,7 @@ fn without_descriptors() {
         journal.write().unwrap();
     };
     let start = Instant::now();
-    // The descriptor that was kept suffices for a rewrite, and for the next one.
+    // The reserved descriptor suffices for a rewrite, and for the next one.
     for nonce in 0..3 {
         add(&mut journal, nonce);
         journal.compact(&Mempool::default(), 0, start).unwrap();
@@ -290,7 +290,7 @@ fn without_descriptors() {
     let record = (journal.bytes - HEADER_BYTES as u64) / 3;
     assert_eq!(journal.bytes, HEADER_BYTES as u64 + 3 * record, "nothing is rewritten");
     assert_eq!(fs::metadata(&path).unwrap().len(), journal.bytes);
-    // The next attempts are later each time.
+    // The delay before the next attempt increases each time.
     journal.bytes += SLACK_BYTES;
     let is_due = |journal: &Journal, seconds| {
         let now = start + std::time::Duration::from_secs(seconds);
@@ -298,7 +298,7 @@ fn without_descriptors() {
     };
     assert!(!is_due(&journal, 3) && is_due(&journal, 4), "the third wait is 4 s");
     journal.bytes -= SLACK_BYTES;
-    // Once there are descriptors again, the rewrite happens.
+    // The rewrite happens as soon as descriptors are available again.
     taken.clear();
     journal.store_for_retry(vec![Arc::new(tx(2))]);
     journal.compact(&Mempool::default(), 0, start).unwrap();
@@ -326,7 +326,7 @@ fn a_rewrite_that_fails_leaves_the_file_as_it_is() {
     fs::remove_dir(&in_the_way).unwrap();
     journal.compact(&Mempool::default(), 0, now).unwrap();
     assert_eq!(fs::read(&path).unwrap(), journal.header.to_bytes(), "the second attempt succeeds");
-    // Above the limit the failure is a fault.
+    // Above the limit the failure is fatal.
     fs::remove_file(&in_the_way).unwrap();
     fs::create_dir(&in_the_way).unwrap();
     journal.bytes = MAX_POSTPONED_BYTES;
