@@ -1,13 +1,12 @@
-//! Rows with checksums, so that a damaged row is an error and never a result.
+//! Rows with checksums, so that a damaged row is an error and never a wrong result.
 //!
-//! Layout, integers big-endian: length of the payload (u32), a CRC-32 (IEEE) for each chunk of the
-//! payload (u32 each; an empty payload has one), the payload. The payload is contiguous, so readers
-//! borrow slices of it from the map, and a reader of a part verifies only the chunks up to that part.
+//! Layout, integers big-endian: length of the payload (u32), a CRC-32 (IEEE) for each chunk of the payload (u32
+//! each; an empty payload has one), the payload. The payload is contiguous, so readers borrow slices of it from
+//! the memory map, and a reader of a part verifies only the chunks with that part.
 //!
-//! Each checksum also covers the table, the key, the length of the payload and the number of the
-//! chunk: a row or chunk in the wrong place does not match. The length comes first and
-//! has to agree with the size that LMDB reports for the value. Otherwise a damaged size could make a
-//! reader access memory past the end of the file.
+//! Each checksum also covers the table, the key, the length of the payload and the number of the chunk, so a row
+//! or chunk in the wrong place does not match. The length comes first and must agree with the size that LMDB
+//! reports for the value. Otherwise a damaged size could make a reader access memory past the end of the file.
 
 use std::io::Write;
 use std::ops::Range;
@@ -18,23 +17,23 @@ use heed::{MdbError, PutFlags, RwTxn};
 use crate::table::Table;
 use trie::primitive::DecodeError;
 
-/// Bytes of payload under one checksum, unless a table has smaller chunks.
+/// Bytes of payload per checksum, unless a table has smaller chunks.
 pub(crate) const CHUNK_BYTES: usize = 16 * 1024;
-/// Bytes of the length and of each checksum.
+/// Size of the length and of each checksum, in bytes.
 const NUMBER_BYTES: usize = 4;
-/// Payloads from this size on are written to LMDB's page without a copy in between. LMDB keeps such values
-/// on pages of their own, so it does not matter for them that they are not appended to a leaf page.
+/// Payloads of at least this size are written directly to LMDB's page. LMDB stores such values on overflow
+/// pages, so it is no disadvantage that they are not appended to a leaf page.
 const MIN_RESERVED_BYTES: usize = 2048;
 
-/// How the rows of one table are checked.
+/// The checksum format of the rows of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowFormat {
-    /// Number of the table in checksums. It never changes, and no two tables share one.
+    /// Number of the table in checksums. It never changes, and is different for each table.
     id: u8,
     chunk_bytes: usize,
 }
 
-/// A table whose rows carry checksums.
+/// A table whose rows have checksums.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedTable {
     pub(crate) table: Table,
@@ -47,12 +46,12 @@ impl CheckedTable {
         Self { table, name, rows: RowFormat::new(id) }
     }
 
-    /// The same table, for rows with chunks of another size.
+    /// Returns the same table for rows with chunks of another size.
     pub(crate) const fn with_chunk_bytes(self, chunk_bytes: usize) -> Self {
         Self { rows: RowFormat { chunk_bytes, ..self.rows }, ..self }
     }
 
-    /// Writes a row, in place of the one with the same key.
+    /// Writes a row. It replaces the row with the same key.
     pub(crate) fn put(
         &self,
         txn: &mut RwTxn<'_>,
@@ -98,14 +97,14 @@ impl RowFormat {
         Self { id, chunk_bytes: CHUNK_BYTES }
     }
 
-    /// A whole row.
+    /// Encodes a whole row.
     pub(crate) fn encode(&self, key: &[u8], payload: &[u8]) -> Result<Vec<u8>, heed::Error> {
         let mut row = self.head(key, payload)?;
         row.extend_from_slice(payload);
         Ok(row)
     }
 
-    /// The length and the checksums, with capacity for a small payload after them.
+    /// Encodes the length and the checksums, with capacity for a small payload after them.
     fn head(&self, key: &[u8], payload: &[u8]) -> Result<Vec<u8>, heed::Error> {
         let bytes = head_bytes(payload.len(), self.chunk_bytes);
         let too_long = heed::Error::Mdb(MdbError::BadValSize);
@@ -131,7 +130,7 @@ impl RowFormat {
         hasher.finalize()
     }
 
-    /// A stored row whose payload is not verified yet.
+    /// Returns a stored row whose payload is not verified yet.
     pub(crate) fn row<'a>(
         &self,
         key: &'a [u8],
@@ -149,7 +148,7 @@ impl RowFormat {
         Ok(CheckedRow { format: *self, key, checksums, payload })
     }
 
-    /// The payload of a stored row, verified.
+    /// Returns the verified payload of a stored row.
     pub(crate) fn payload<'a>(&self, key: &[u8], value: &'a [u8]) -> Result<&'a [u8], DecodeError> {
         let row = self.row(key, value)?;
         row.verify(0..row.payload.len())?;
@@ -168,24 +167,24 @@ pub(crate) struct CheckedRow<'a> {
 }
 
 impl<'a> CheckedRow<'a> {
-    /// Bytes of the payload.
+    /// Returns the length of the payload in bytes.
     pub(crate) const fn len(&self) -> usize {
         self.payload.len()
     }
 
-    /// The payload, no part of which may be used before it is verified.
+    /// Returns the payload. No part of it may be used before it is verified.
     pub(crate) const fn unverified(&self) -> &'a [u8] {
         self.payload
     }
 
-    /// A part of the payload, whose chunks are verified; `None` if the payload ends before it does.
+    /// Returns a part of the payload after verifying its chunks; `None` if the payload is shorter.
     pub(crate) fn part(&self, part: Range<usize>) -> Result<Option<&'a [u8]>, DecodeError> {
         let Some(bytes) = self.payload.get(part.clone()) else { return Ok(None) };
         self.verify(part)?;
         Ok(Some(bytes))
     }
 
-    /// Verifies the chunks that hold a part of the payload, which must not end behind it.
+    /// Verifies the chunks that contain a part of the payload. The part must not end after the payload.
     pub(crate) fn verify(&self, part: Range<usize>) -> Result<(), DecodeError> {
         let length = self.payload.len();
         let first = part.start / self.format.chunk_bytes;
@@ -203,12 +202,13 @@ impl<'a> CheckedRow<'a> {
     }
 }
 
-/// Chunks of a payload: at least one, so that the length of an empty payload is covered, too.
+/// Returns the number of chunks of a payload. It is at least one, so that the length of an empty payload has a
+/// checksum as well.
 const fn chunks(length: usize, chunk_bytes: usize) -> usize {
     if length == 0 { 1 } else { length.div_ceil(chunk_bytes) }
 }
 
-/// Bytes before a payload.
+/// Returns the number of bytes before a payload.
 pub(crate) const fn head_bytes(length: usize, chunk_bytes: usize) -> usize {
     NUMBER_BYTES + NUMBER_BYTES * chunks(length, chunk_bytes)
 }
@@ -255,7 +255,7 @@ mod tests {
             assert!(FORMAT.payload(&[0, 0, 0, 6], &row).is_err(), "another key");
             assert!(RowFormat { id: 4, ..FORMAT }.payload(KEY, &row).is_err(), "another table");
         }
-        // Two chunks in each other's place, with their checksums.
+        // Two chunks are exchanged together with their checksums.
         let mut row = FORMAT.encode(KEY, &payload(128)).unwrap();
         let (head, payload) = row.split_at_mut(head_bytes(128, 64));
         let (first, second) = payload.split_at_mut(64);

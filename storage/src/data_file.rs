@@ -1,11 +1,11 @@
 //! Checks the data file of LMDB before LMDB maps it.
 //!
-//! Access to a page that is in use but missing from the file raises SIGBUS, and LMDB neither checks
-//! the size of the file nor the contents of its two meta pages. So the meta pages are compared with
-//! what LMDB writes, and the size of the file with the last page in use. (LMDB may leave the last
-//! pages unwritten if they are free. Then the list of free pages is checked.)
+//! Access to a page that is in use but missing from the file raises SIGBUS, and LMDB checks neither the size of
+//! the file nor the contents of its two meta pages. Therefore, the meta pages are compared with what LMDB
+//! writes, and the size of the file with the last page in use. (LMDB may leave the last pages unwritten if they
+//! are free. In that case the list of free pages is checked.)
 //!
-//! LMDB's structures have the byte order of the machine. Big-endian machines skip the checks.
+//! LMDB's structures have the byte order of the machine. The checks are skipped on big-endian machines.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,13 +17,13 @@ use crate::disk_space::DATA_FILE;
 use crate::error::OpenError;
 use crate::kind::Kind;
 
-/// Meta pages at the start of the file.
+/// Number of meta pages at the start of the file.
 const META_PAGES: u64 = 2;
-/// Bytes of a page before its contents.
+/// Size of a page header in bytes.
 const PAGE_HEADER_BYTES: usize = 16;
-/// Bytes of a meta page that are in use.
+/// Size of the used part of a meta page in bytes.
 const META_BYTES: usize = PAGE_HEADER_BYTES + 136;
-/// Sizes that a page may have.
+/// Minimum and maximum size of a page.
 const MIN_PAGE_BYTES: u64 = 512;
 const MAX_PAGE_BYTES: u64 = 65_536;
 /// First word of a meta page's contents, and version of the file.
@@ -37,11 +37,11 @@ const META: u16 = 0x08;
 const NODE_IN_OVERFLOW: u16 = 0x01;
 /// Flags of the table of free pages (integer keys), which also holds those of the environment.
 const FREE_FLAGS: u16 = 0x08;
-/// Root of a table without entries.
+/// Root page of a table without entries.
 const NO_PAGE: u64 = u64::MAX;
-/// Maximum levels of a tree: the limit of LMDB's cursors.
+/// Maximum depth of a tree: the limit of LMDB's cursors.
 const MAX_DEPTH: u16 = 32;
-/// Maximum number of times that inconsistent meta pages are read: another process may be writing them.
+/// Maximum number of attempts to read consistent meta pages: another process may be writing them.
 const MAX_READS: u32 = 5;
 
 /// The contents of a meta page.
@@ -53,8 +53,7 @@ struct Meta {
     txn: u64,
 }
 
-/// Refuses a data file that LMDB cannot use safely. A missing or empty file is accepted as a new
-/// one.
+/// Rejects a data file that LMDB cannot use safely. A missing or empty file is accepted as a new one.
 pub(crate) fn check(folder: &Path, kind: &Kind) -> Result<(), OpenError> {
     if cfg!(target_endian = "big") {
         return Ok(());
@@ -75,7 +74,7 @@ pub(crate) fn check(folder: &Path, kind: &Kind) -> Result<(), OpenError> {
         return Ok(());
     }
     let meta = newest_meta(&file).map_err(io)?;
-    // After the meta pages: a process that writes to the file makes it longer first.
+    // The size is read after the meta pages, because a process that writes to the file extends it first.
     let found = file.metadata().map_err(io)?.len();
     let meta = match meta {
         Ok(meta) => meta,
@@ -90,14 +89,14 @@ pub(crate) fn check(folder: &Path, kind: &Kind) -> Result<(), OpenError> {
     if is_whole { Ok(()) } else { Err(OpenError::Truncated { path, expected, found, remedy }) }
 }
 
-/// Why a file is refused.
+/// Why a file is rejected.
 enum Refusal {
-    /// It must have at least this many bytes.
+    /// The file must have at least this many bytes.
     Short(u64),
     Damaged(&'static str),
 }
 
-/// The meta page that LMDB uses.
+/// Returns the meta page that LMDB uses.
 fn newest_meta(file: &File) -> io::Result<Result<Meta, Refusal>> {
     let mut read = read_metas(file)?;
     for _ in 1..MAX_READS {
@@ -128,7 +127,8 @@ fn parse_meta(page: &[u8]) -> Result<Meta, &'static str> {
     if u16_at(page, 10) != META || u32_at(body, 0) != MAGIC || u32_at(body, 4) != VERSION {
         return Err("it is not an LMDB file, or its meta pages are damaged");
     }
-    // Free pages (size of a page, flags, depth, three counts, entries, root), then the tables.
+    // The table of free pages (page size, flags, depth, three counts, entries, root) comes before the table of
+    // tables.
     let (free, tables) = (&body[24..72], &body[72..120]);
     let meta = Meta {
         page_bytes: u32_at(free, 0).into(),
@@ -154,8 +154,8 @@ fn parse_meta(page: &[u8]) -> Result<Meta, &'static str> {
     Ok(meta)
 }
 
-/// The newer of both, if they are consistent: LMDB writes transaction n to page n mod 2, and a new
-/// file or a copy has zero or one in both.
+/// Returns the newer of both meta pages, if they are consistent: LMDB writes transaction n to page n mod 2, and
+/// a new file or a copy has zero or one in both.
 fn newer(first: Meta, second: Meta) -> Result<Meta, &'static str> {
     let is_new = first.txn == 0 && second.txn <= 1;
     let alternate = first.txn.is_multiple_of(2) && first.txn.abs_diff(second.txn) == 1;
@@ -169,7 +169,8 @@ fn newer(first: Meta, second: Meta) -> Result<Meta, &'static str> {
     Ok(new)
 }
 
-/// Whether every page from `first` to the last one is free. False if the list of free pages is malformed.
+/// Returns whether every page from `first` to the last one is free. False if the list of free pages is
+/// malformed.
 fn free_from(file: &File, meta: &Meta, first: u64) -> io::Result<bool> {
     let mut missing: BTreeSet<u64> = BTreeSet::new();
     let mut pages = vec![(meta.free_root, 0)];
@@ -198,7 +199,7 @@ fn free_from(file: &File, meta: &Meta, first: u64) -> io::Result<bool> {
     Ok(missing.len() as u64 == meta.last_page + 1 - first)
 }
 
-/// Nodes of a branch or leaf page.
+/// Returns the nodes of a branch or leaf page.
 fn nodes(page: &[u8]) -> Option<Vec<&[u8]>> {
     let (flags, lower) = (u16_at(page, 10), usize::from(u16_at(page, 12)));
     let is_node_page = flags & (BRANCH | LEAF) != 0 && flags & (OVERFLOW | META) == 0;
@@ -211,7 +212,7 @@ fn nodes(page: &[u8]) -> Option<Vec<&[u8]>> {
     starts.iter().map(node).collect()
 }
 
-/// The list in a leaf node of the table of free pages: their count, then each.
+/// Returns the list in a leaf node of the table of free pages: the number of pages, followed by each page.
 fn free_ids(file: &File, meta: &Meta, node: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let length = u32_at(node, 0) as usize;
     let (flags, key) = (u16_at(node, 4), usize::from(u16_at(node, 6)));
@@ -229,7 +230,7 @@ fn free_ids(file: &File, meta: &Meta, node: &[u8]) -> io::Result<Option<Vec<u8>>
     }
 }
 
-/// Bytes of the file; `None` if it ends before them.
+/// Reads bytes of the file; `None` if the file ends before them.
 fn read(file: &File, at: u64, count: usize) -> io::Result<Option<Vec<u8>>> {
     let end = at.checked_add(count as u64);
     if end.is_none_or(|end| end > file.metadata().map_or(0, |file| file.len())) {
@@ -243,7 +244,7 @@ fn read(file: &File, at: u64, count: usize) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// An integer inside a structure whose size has been checked.
+/// Reads an integer of a structure whose size has been checked.
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }

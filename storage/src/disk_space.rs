@@ -8,19 +8,19 @@ use crate::error::is_disk_full;
 
 /// LMDB's data file in the folder of an environment.
 pub(crate) const DATA_FILE: &str = "data.mdb";
-/// File whose growth shows whether disk space is left.
+/// A file that is extended to check whether disk space is left.
 const PROBE_FILE: &str = "room.probe";
-/// Bytes that the probe writes: as many as a small commit.
+/// Size of the probe in bytes, which is that of a small commit.
 const PROBE_BYTES: usize = 1 << 20;
-/// Input/output error, on every system LMDB runs on.
+/// Input/output error. The number is the same on every system that LMDB supports.
 const EIO: i32 = 5;
 
-/// Whether LMDB reports a short write.
+/// Returns whether LMDB reports a short write.
 pub(crate) fn is_short_write(error: &heed::Error) -> bool {
     matches!(error, heed::Error::Io(error) if error.raw_os_error() == Some(EIO))
 }
 
-/// Whether a file like the environment's could grow. The probe is a hole of its size followed by
+/// Returns whether a file like that of the environment could grow. The probe is a hole of that size followed by
 /// some bytes, so that disk, quota and the file size limit of the process are all checked.
 pub(crate) fn has_disk_space(folder: &Path) -> bool {
     let probe = folder.join(PROBE_FILE);
@@ -31,7 +31,7 @@ pub(crate) fn has_disk_space(folder: &Path) -> bool {
         file.write_all(&vec![0; PROBE_BYTES])
     };
     let has_disk_space = !try_to_grow().is_err_and(|error| is_disk_full(&error));
-    // A remaining probe is never read, and the next one overwrites it.
+    // A leftover probe is never read, and the next one overwrites it.
     let _ = fs::remove_file(&probe);
     has_disk_space
 }

@@ -1,15 +1,15 @@
 //! LMDB environments: opening, tables, transactions and statistics.
 //!
-//! `unsafe` is needed because LMDB maps a file into memory, and Rust cannot check that no other
-//! process changes that file. It is sound because:
-//! - a folder is changed by one process at a time (the home lock), and LMDB's lock file coordinates
-//!   other processes that read it (a snapshot of a running node);
-//! - within the process `heed` refuses to open a folder twice;
+//! `unsafe` is needed because LMDB maps a file into memory, and Rust cannot check that no other process changes
+//! that file. It is sound because:
+//! - only one process at a time changes a folder (the home lock), and LMDB's lock file coordinates other
+//!   processes that read it (a snapshot of a running node);
+//! - within the process, `heed` refuses to open a folder twice;
 //! - the map is read-only (never `WRITEMAP`), so no stray store can reach the file;
-//! - transactions are not bound to threads (`MDB_NOTLS`), so a reader may be sent to another.
+//! - transactions are not bound to threads (`MDB_NOTLS`), so a reader may be sent to another thread.
 //!
-//! This module must never use `NOSYNC` or `NOMETASYNC` (a commit that returned is on disk), or
-//! return a read transaction that is not counted.
+//! This module must never use `NOSYNC` or `NOMETASYNC`, because a completed commit must be on disk, and must
+//! never return a read transaction that is not counted.
 
 #![allow(unsafe_code)]
 
@@ -32,11 +32,11 @@ use crate::snapshot::ReadTxn;
 use crate::table::Table;
 use trie::primitive::DecodeError;
 
-/// Maximum tables per environment: at most 11 are used, the rest is reserved for later formats.
+/// Maximum number of tables per environment. At most 11 are used; the rest is reserved for later formats.
 const MAX_TABLES: u32 = 32;
 /// Map sizes are rounded up to a multiple of this, the largest page size of supported systems.
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
-/// Minimum map size: an empty environment with its tables does not fit into one such step.
+/// Minimum map size: an empty environment with its tables is larger than one rounding step.
 pub const MIN_MAP_BYTES: u64 = 2 * MAP_ROUNDING_BYTES;
 /// Table of every environment that describes the environment.
 const META: &str = "meta";
@@ -44,7 +44,7 @@ const META: &str = "meta";
 const KIND_KEY: &[u8] = b"env.kind";
 /// Key in [`META`]: format number, u32 big-endian.
 const FORMAT_KEY: &[u8] = b"env.format";
-/// Key in [`META`]: a copy of kind and format with a checksum. A damaged format number must not start a
+/// Key in [`META`]: a copy of kind and format with a checksum, because a damaged format number must not start a
 /// migration.
 const CHECK_KEY: &[u8] = b"env.check";
 
@@ -66,11 +66,12 @@ pub struct EnvStats {
     pub used_bytes: u64,
     /// Number of the last committed transaction.
     pub last_txn_id: u64,
-    /// Read transactions in use now, in this process and in others.
+    /// Read transactions in use, in this process and in others.
     pub readers: u32,
-    /// Maximum concurrent read transactions.
+    /// Maximum number of concurrent read transactions.
     pub readers_max: u32,
-    /// How long the oldest read transaction has been in use; one of another process, since the figures showed it first.
+    /// Age of the oldest read transaction in use. That of another process is counted from when these statistics
+    /// first included it.
     pub oldest_reader_age: Option<Duration>,
 }
 
@@ -91,7 +92,7 @@ impl std::fmt::Debug for Environment {
     }
 }
 
-/// Why the tables could not be opened.
+/// Why the tables cannot be opened.
 enum Refusal {
     Lmdb(heed::Error),
     Open(OpenError),
@@ -116,7 +117,7 @@ impl Environment {
     ) -> Result<Opened<N>, OpenError> {
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         make_folder(path, OPEN_FOLDER_MODE).map_err(|source| match source.kind() {
-            // It is not a folder: a file, or a symbolic link without target.
+            // The path is not a folder: it is a file, or a symbolic link without target.
             std::io::ErrorKind::AlreadyExists => {
                 OpenError::foreign(path, &kind, "it is not a folder")
             }
@@ -173,23 +174,24 @@ impl Environment {
         ReadTxn::begin(&self.env, Arc::clone(&self.path), self.kind, &self.readers)
     }
 
-    /// Begins the write transaction; waits for an open one. Readers of killed processes are removed
-    /// first, because pages freed after them could never be reused.
+    /// Begins the write transaction, after waiting for an open one. Readers of killed processes are removed
+    /// first, because pages that were freed after them could never be reused.
     pub(crate) fn write(&self) -> Result<RwTxn<'_>, WriteError> {
         self.readers.end_outdated();
         let begun = self.env.clear_stale_readers().and_then(|_| self.env.write_txn());
         begun.map_err(|error| self.write_error(error))
     }
 
-    /// Commits, and returns when everything is on disk.
+    /// Commits, and returns when all data is on disk.
     pub(crate) fn commit(&self, txn: RwTxn<'_>) -> Result<(), WriteError> {
         txn.commit().map_err(|error| self.write_error(error))?;
         self.readers.renew(&self.env);
         Ok(())
     }
 
-    /// Keeps read transactions ready from now on, so that readers do not depend on a disk that responds to writes.
-    /// For a process that writes: without commits they would keep pages from being used again.
+    /// Keeps read transactions ready from now on, so that readers do not depend on a disk that responds to
+    /// writes. Only for a process that commits regularly: otherwise these transactions would prevent pages from
+    /// being reused.
     pub(crate) fn keep_readers_ready(&self) {
         self.readers.keep_ready(&self.env);
     }
@@ -227,7 +229,7 @@ impl Environment {
     }
 
     pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {
-        // LMDB reports a short write on a full disk as EIO, so check for free space.
+        // LMDB reports a short write on a full disk as EIO, so the free space is checked.
         if is_short_write(&error) && !has_disk_space(&self.path) {
             return WriteError::DiskFull { path: self.path.to_path_buf() };
         }
@@ -275,13 +277,13 @@ fn open_tables<const N: usize>(
     Ok((meta, tables, is_old.is_some()))
 }
 
-/// Values under [`FORMAT_KEY`] and [`CHECK_KEY`].
+/// Returns the values of [`FORMAT_KEY`] and [`CHECK_KEY`].
 fn format_rows(kind: &Kind) -> Result<([u8; 4], Vec<u8>), heed::Error> {
     let check = RowFormat::new(kind.meta_id).encode(CHECK_KEY, &check_text(kind))?;
     Ok((kind.format.to_be_bytes(), check))
 }
 
-/// Value under [`CHECK_KEY`].
+/// Returns the value of [`CHECK_KEY`].
 fn check_text(kind: &Kind) -> Vec<u8> {
     [kind.name.as_bytes(), &kind.format.to_be_bytes()].concat()
 }
@@ -334,7 +336,7 @@ mod tests {
 
     const MAP_BYTES: u64 = 1 << 20;
 
-    /// Creates an environment as another version of this program would.
+    /// Creates an environment as another version of this program would create it.
     fn make(folder: &Path, name: &'static str, format: u32) {
         let kind = Kind { name, format, ..Kind::OF_TESTS };
         let Opened { env, meta, .. } =
@@ -370,7 +372,7 @@ mod tests {
         );
         assert!(error.to_string().contains("storage format 999"), "{error}");
         assert!(error.to_string().contains("export the blocks"), "{error}");
-        // A refusal does not change the file.
+        // A rejection does not change the file.
         assert!(matches!(chain().unwrap_err(), OpenError::Format { found: 999, .. }));
 
         let folder = tempfile::tempdir().unwrap();

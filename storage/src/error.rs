@@ -1,4 +1,4 @@
-//! Errors of environments, with the information that an operator needs to act on them.
+//! Errors of environments. They contain what an operator needs to resolve them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ pub enum OpenError {
     Io {
         /// Its path.
         path: PathBuf,
-        /// Error of the system.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Another process holds the home folder.
+    /// Another process has locked the home folder.
     #[error(
         "{} is in use by process {}; stop it, or choose another home folder",
         path.display(),
@@ -32,13 +32,13 @@ pub enum OpenError {
         /// Process id in the lock file, if it could be read.
         pid: Option<u32>,
     },
-    /// This process has the environment open already.
+    /// The environment is already open in this process.
     #[error("{} is already open in this process", path.display())]
     AlreadyOpen {
         /// Folder of the environment.
         path: PathBuf,
     },
-    /// Written by a program with another storage format.
+    /// The environment was written by a program with another storage format.
     #[error(
         "{} has storage format {found}, this program reads and writes format {expected}; {remedy}",
         path.display()
@@ -53,8 +53,8 @@ pub enum OpenError {
         /// Remedy.
         remedy: &'static str,
     },
-    /// Written by a program with an older storage format, which is migrated when the home folder is
-    /// opened for writing.
+    /// The environment was written by a program with an older storage format. It is migrated when the home
+    /// folder is opened for writing.
     #[error(
         "{} has storage format {found}; run `evmd start` once, which migrates it to format {expected} \
          in place",
@@ -90,14 +90,14 @@ pub enum OpenError {
     Truncated {
         /// The data file.
         path: PathBuf,
-        /// Minimum bytes: the end of the last page in use.
+        /// Minimum size in bytes: the end of the last page in use.
         expected: u64,
-        /// Bytes of the file.
+        /// Size of the file in bytes.
         found: u64,
         /// Remedy.
         remedy: &'static str,
     },
-    /// The description of the environment in its own file is damaged.
+    /// The description of the environment in its file is damaged.
     #[error("{} is damaged: {what}; {remedy}", path.display())]
     Damaged {
         /// Folder or data file of the environment.
@@ -113,12 +113,12 @@ pub enum OpenError {
     /// A migration could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// An LMDB file, but not this environment's.
+    /// The file belongs to another program or another kind of environment.
     #[error("{} does not hold a `{expected}` environment: {found}; {remedy}", path.display())]
     Foreign {
         /// Folder of the environment.
         path: PathBuf,
-        /// Kind of environment looked for.
+        /// Expected kind of environment.
         expected: &'static str,
         /// Actual contents.
         found: String,
@@ -139,14 +139,14 @@ pub enum OpenError {
         /// Setting that lowers it.
         setting: &'static str,
     },
-    /// No space left for the first pages.
+    /// There is no disk space for the first pages.
     #[error("no disk space left for {}", path.display())]
     DiskFull {
         /// Folder of the environment.
         path: PathBuf,
     },
-    /// A process of another process id namespace has the environment open under the id of this
-    /// process. LMDB distinguishes readers by it.
+    /// A process in another process id namespace has the environment open with the process id of this process.
+    /// LMDB distinguishes readers by process id.
     #[error(transparent)]
     SameProcessId(SameProcessId),
     /// Any other error of LMDB.
@@ -188,7 +188,7 @@ pub enum ReadError {
         table: &'static str,
         /// Key in hexadecimal.
         key: String,
-        /// Block that the row belongs to, if the table has one row for each block.
+        /// The block of the row, if the table has one row per block.
         block: Option<u64>,
         /// Remedy.
         remedy: &'static str,
@@ -205,8 +205,8 @@ pub enum ReadError {
         /// Remedy.
         remedy: &'static str,
     },
-    /// A process of another process id namespace has the environment open under the id of this
-    /// process. LMDB distinguishes readers by it.
+    /// A process in another process id namespace has the environment open with the process id of this process.
+    /// LMDB distinguishes readers by process id.
     #[error(transparent)]
     SameProcessId(SameProcessId),
     /// Any other error of LMDB.
@@ -254,11 +254,11 @@ pub enum WriteError {
         /// Folder of the environment.
         path: PathBuf,
     },
-    /// A read that the write depends on failed.
+    /// A read on which the write depends failed.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A process of another process id namespace has the environment open under the id of this
-    /// process. LMDB distinguishes readers by it.
+    /// A process in another process id namespace has the environment open with the process id of this process.
+    /// LMDB distinguishes readers by process id.
     #[error(transparent)]
     SameProcessId(SameProcessId),
     /// Any other error of LMDB.
@@ -273,7 +273,7 @@ pub enum WriteError {
     },
 }
 
-/// A process of another container holds this environment under the process id of this process.
+/// A process in another container has this environment open with the process id of this process.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "another process with process id {pid} has an LMDB environment of this home open, which is possible only in another \
@@ -293,7 +293,7 @@ impl SameProcessId {
     }
 }
 
-/// Whether the system refused to let a file grow.
+/// Returns whether the system refused to let a file grow.
 pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -302,7 +302,7 @@ pub(crate) fn is_disk_full(error: &io::Error) -> bool {
 }
 
 impl OpenError {
-    /// The path is not an environment, or its file is not an LMDB file.
+    /// Creates the error for a path that is not an environment, or a file that is not an LMDB file.
     pub(crate) fn foreign(path: &Path, kind: &Kind, found: &str) -> Self {
         let (path, found) = (path.to_owned(), found.to_owned());
         Self::Foreign { path, expected: kind.name, found, remedy: kind.damage_remedy }
@@ -335,7 +335,7 @@ impl ReadError {
         source: DecodeError,
     ) -> Self {
         let block = key.try_into().ok().filter(|_| kind.has_blocks).map(u64::from_be_bytes);
-        // The first block cannot be removed, and neither can rows that belong to no block.
+        // The first block cannot be removed, and neither can rows without a block.
         let has_remedy = block.is_some_and(|number| number > 0);
         let remedy = if has_remedy { kind.block_remedy } else { kind.damage_remedy };
         let environment = kind.name;
@@ -343,7 +343,7 @@ impl ReadError {
         Self::Corrupt { environment, path, table, key, block, remedy, source }
     }
 
-    /// The environment is damaged, as opposed to a limit that has been reached.
+    /// Returns whether the environment is damaged, as opposed to a limit that has been reached.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::MissingCode { .. } | Self::Lmdb { .. })
     }

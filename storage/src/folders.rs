@@ -1,20 +1,19 @@
-//! Creates folders that survive a power failure. The sync of a file does not make its name durable;
-//! the sync of the folder does.
+//! Creates folders that survive a power failure. Syncing a file does not make its name durable; syncing the
+//! folder does.
 
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Mode of a folder that holds no secrets, before the process's umask is applied.
+/// Mode of a folder without secrets, before the umask of the process is applied.
 pub const OPEN_FOLDER_MODE: u32 = 0o777;
 
-/// Creates a folder and its parents with this mode, and syncs the name of each. An existing folder
-/// keeps its mode; its name is synced, because the process that created it may have been killed
-/// before that.
+/// Creates a folder and its parents with this mode, and syncs the name of each. An existing folder keeps its
+/// mode. Its name is synced, because the process that created it may have been killed before that.
 ///
 /// # Errors
-/// From the file system, and if the path exists but is not a folder.
+/// Those of the file system, and if the path exists but is not a folder.
 pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     let made = DirBuilder::new().mode(mode).create(path);
     let made = match (made, path.parent()) {
@@ -27,7 +26,7 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     match made {
         Ok(()) => sync_name(path),
         Err(_) if path.is_dir() => match sync_name(path) {
-            // Its parent may belong to another user.
+            // The parent folder may belong to another user.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
         },
@@ -36,7 +35,7 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// The system only says that the name exists.
+/// States why the name is not a folder, because the system only reports that it exists.
 fn no_folder(path: &Path) -> io::Error {
     let text = if path.exists() {
         "it is a file, and a folder is needed"
@@ -49,18 +48,18 @@ fn no_folder(path: &Path) -> io::Error {
 /// Syncs the names in a folder.
 ///
 /// # Errors
-/// From the file system.
+/// Those of the file system.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The parent folder of a path, without resolving links.
+/// Returns the parent folder of a path, without resolving links.
 pub fn folder_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or_else(|| Path::new("."))
 }
 
-/// Syncs the name of a folder; the path may be a link or end in `..`.
+/// Syncs the name of a folder. The path may be a link or end in `..`.
 fn sync_name(folder: &Path) -> io::Result<()> {
     sync_folder(folder_of(&folder.canonicalize()?))
 }

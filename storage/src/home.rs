@@ -1,4 +1,4 @@
-//! The lock on a home folder: one process at a time.
+//! The lock of a home folder, which only one process can hold.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -8,17 +8,17 @@ use std::path::Path;
 use crate::error::OpenError;
 use crate::folders::{OPEN_FOLDER_MODE, make_folder};
 
-/// File that is locked, inside the home folder.
+/// The file in the home folder that is locked.
 pub const LOCK_FILE: &str = "LOCK";
-/// Maximum number of attempts to create a folder that another process removes.
+/// Maximum number of attempts to create a folder while another process removes it.
 const MAX_RETRIES: u32 = 3;
-/// Maximum number of times that an empty lock file is read: some milliseconds.
+/// Maximum number of times that an empty lock file is read, which takes some milliseconds.
 const MAX_PID_READS: u32 = 1_000;
-/// Maximum bytes read from a lock file: a pid has at most ten digits.
+/// Maximum number of bytes that are read from a lock file. A process id has at most ten digits.
 const MAX_PID_BYTES: u64 = 16;
 
-/// Locks a home folder for this process until dropped. The system releases the lock when the
-/// process ends, so a remaining lock file is harmless.
+/// Locks a home folder for this process until it is dropped. The system releases the lock when the process ends,
+/// so a leftover lock file is harmless.
 #[derive(Debug)]
 pub struct HomeLock {
     file: File,
@@ -28,8 +28,8 @@ impl HomeLock {
     /// Locks the folder `home`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`OpenError::HomeLocked`] with the owner's pid if another process (or another lock in this
-    /// one) holds it; [`OpenError::Io`] if the file cannot be created.
+    /// [`OpenError::HomeLocked`] with the owner's process id if another process (or another lock in this
+    /// process) holds it; [`OpenError::Io`] if the file cannot be created.
     pub fn acquire(home: impl AsRef<Path>) -> Result<Self, OpenError> {
         let home = home.as_ref();
         let path = home.join(LOCK_FILE);
@@ -43,8 +43,8 @@ impl HomeLock {
             }
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
-        // Its holder may have removed or renamed the folder since the file was opened. Then this lock excludes
-        // no other process, and the holder has just ended.
+        // The previous holder may have removed or renamed the folder since the file was opened. This lock would
+        // not exclude any other process then. The holder has just ended.
         if !is_file_at(&file, &path).map_err(io)? {
             return Err(OpenError::HomeLocked { path, pid: None });
         }
@@ -74,7 +74,7 @@ fn open(home: &Path, path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Whether `path` still names the open file.
+/// Returns whether `path` still refers to the open file.
 fn is_file_at(file: &File, path: &Path) -> Result<bool, std::io::Error> {
     let open = file.metadata()?;
     match std::fs::metadata(path) {
@@ -85,10 +85,10 @@ fn is_file_at(file: &File, path: &Path) -> Result<bool, std::io::Error> {
 }
 
 impl Drop for HomeLock {
-    /// Unlocks the file, and does not only close it: a child process that was forked and has not called
-    /// exec yet holds a copy of the descriptor, and the lock would last as long as that copy.
+    /// Unlocks the file explicitly, because closing it is not enough: a forked child process that has not called
+    /// exec yet holds a copy of the descriptor, which would keep the lock.
     fn drop(&mut self) {
-        // If it fails, the file is closed anyway.
+        // If this fails, the file is closed anyway.
         let _ = self.file.unlock();
     }
 }
@@ -99,8 +99,8 @@ fn write_pid(file: &mut File) -> Result<(), std::io::Error> {
     writeln!(file, "{}", std::process::id())
 }
 
-/// The process that holds the lock. It writes its id right after it has locked the file, so the file may be empty
-/// for a moment.
+/// Returns the id of the process that holds the lock. The process writes its id right after it has locked the
+/// file, so the file may be empty for a moment.
 fn read_pid(file: &mut File) -> Option<u32> {
     for _ in 0..MAX_PID_READS {
         let mut text = String::new();

@@ -1,10 +1,10 @@
 //! LMDB environments, their tables and codecs. This crate does not depend on `node`.
 //!
-//! - [`ChainDb`]: the `chain` environment, to which every block is appended and synced. It is
-//!   authoritative.
-//! - [`IndexDb`]: the `index` environment, flat state, history, trie records and lookups, flushed
-//!   in bulk; it can be rebuilt from the chain.
-//! - [`trie`]: the crate of the state trie, a function from changes to a root and records.
+//! - [`ChainDb`]: the `chain` environment, to which every block is appended and synced. It is the source of
+//!   truth.
+//! - [`IndexDb`]: the `index` environment with flat state, history, trie records and lookups, which are flushed
+//!   in bulk. It can be rebuilt from the chain.
+//! - [`trie`]: the crate of the state trie, which computes a root and records from state changes.
 //! - [`HomeLock`]: the lock of a home folder.
 //! - [`prefetch`]: prefetches memory that will be read soon.
 //!
@@ -60,7 +60,7 @@
 //! # }
 //! ```
 //!
-//! Every byte on disk is described in `docs/storage-format.md`.
+//! `docs/storage-format.md` describes every byte on disk.
 
 mod chain;
 mod checked;

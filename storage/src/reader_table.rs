@@ -1,8 +1,8 @@
 //! The read transactions of other processes, from LMDB's reader table.
 //!
-//! LMDB's own function for this needs the environment's address, which `heed` does not return. The table is in
-//! `lock.mdb`, which all processes map into memory, so reading the file returns what LMDB sees. Its layout is that
-//! of `MDB_txninfo` in LMDB's `mdb.c`; a table of another layout is not read.
+//! LMDB's own function for this needs the address of the environment, which `heed` does not return. The table is
+//! in `lock.mdb`, which all processes map into memory, so reading the file returns the current table. Its layout
+//! is that of `MDB_txninfo` in LMDB's `mdb.c`; a table with another layout is not read.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,36 +12,37 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Maximum concurrent read transactions, one per RPC request or batch. LMDB's default of 126 is too
+/// Maximum number of concurrent read transactions, one per RPC request or batch. LMDB's default of 126 is too
 /// low for a busy server; a slot takes 64 bytes.
 pub const MAX_READERS: u32 = 1024;
 /// Name of the file in the folder of an environment.
 const FILE: &str = "lock.mdb";
-/// `MDB_MAGIC` and `MDB_LOCK_FORMAT` of a little-endian 64-bit Linux whose `pthread_mutex_t` has 40 bytes.
+/// `MDB_MAGIC` and `MDB_LOCK_FORMAT` on little-endian 64-bit Linux with a `pthread_mutex_t` of 40 bytes.
 const MAGIC: u32 = 0xbeef_c0de;
 const FORMAT: u32 = 0x2c2f_6002;
-/// Bytes of the header: magic, format, last transaction, number of slots, and two mutexes.
+/// Size of the header: magic, format, last transaction, number of slots, and two mutexes.
 const HEADER_BYTES: usize = 128;
-/// Where the header has the number of slots that have ever been used.
+/// Offset in the header of the number of slots that have ever been used.
 const SLOTS_AT: usize = 16;
-/// Bytes of a slot: the number of the transaction that is read, the process, the thread, and padding.
+/// Size of a slot: transaction id, process id, thread id, and padding.
 const SLOT_BYTES: usize = 64;
 const PROCESS_AT: usize = 8;
-/// Transaction number of a slot that is reserved and not reading.
+/// Transaction id in a slot that is reserved but not reading.
 const NOT_READING: u64 = u64::MAX;
 
-/// A read transaction of another process: the slot it uses, the process, and the transaction that it reads.
+/// A read transaction of another process: slot, process id, and transaction id.
 type Reader = (usize, u32, u64);
 
 /// The reader table of an environment that is open in this process.
 ///
-/// Must be dropped after the environment has been closed. Closing any descriptor of a file releases all locks that
-/// the process has on it (POSIX), and LMDB finds out by such a lock whether the process of a reader still lives.
+/// It must be dropped after the environment has been closed. Closing any descriptor of a file releases all locks
+/// that the process has on it (POSIX), and LMDB uses such a lock to detect whether the process of a reader is
+/// alive.
 pub(crate) struct ReaderTable {
     /// `None` if another process removed the file while this one opened the environment, as `evmd reindex` does
-    /// before it builds the index again. Then the file has no readers of other processes.
+    /// before it rebuilds the index. The file has no readers of other processes then.
     file: Option<File>,
-    /// When each reader of another process was first found.
+    /// The time at which each reader of another process was first found.
     found: Mutex<BTreeMap<Reader, Instant>>,
 }
 
@@ -55,8 +56,8 @@ impl ReaderTable {
         Ok(Self { file, found: Mutex::default() })
     }
 
-    /// The number of read transactions that other processes have open, and when the oldest of them was first found
-    /// by this function: the table has no times.
+    /// Returns the number of open read transactions of other processes, and the time at which this function
+    /// first found the oldest of them, because the table contains no times.
     pub(crate) fn others(&self) -> io::Result<(u32, Option<Instant>)> {
         let now = Instant::now();
         let open = self.read(std::process::id())?;
@@ -86,7 +87,7 @@ impl ReaderTable {
     }
 }
 
-/// The 32-bit number at a position.
+/// Reads the 32-bit number at an offset.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
@@ -98,21 +99,21 @@ mod tests {
     use super::*;
     use crate::chain::{ChainDb, ChainOptions};
 
-    /// A process number that no process has: Linux stops at 2^22.
+    /// A process id that no process has: Linux uses numbers up to 2^22.
     const OTHER: u32 = u32::MAX;
 
     #[test]
     fn the_table_shows_what_lmdb_writes() {
         let folder = tempfile::tempdir().unwrap();
         let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 }).unwrap();
-        // After the environment, so that it is dropped before.
+        // It is created after the environment, and dropped before it.
         let table = std::mem::ManuallyDrop::new(ReaderTable::open(folder.path()).unwrap());
         assert_eq!(table.read(OTHER).unwrap(), []);
         let readers = [chain.reader().unwrap(), chain.reader().unwrap()];
         let found = table.read(OTHER).unwrap();
         let (own, txn) = (std::process::id(), readers[0].txn_id());
         assert_eq!(found, [(0, own, txn), (1, own, txn)]);
-        // Those of this process are counted elsewhere.
+        // Readers of this process are not counted here.
         assert_eq!(table.others().unwrap(), (0, None));
         drop(readers);
         assert_eq!(table.read(OTHER).unwrap(), []);

@@ -1,9 +1,11 @@
-//! The read transactions of an environment: those in use, those kept ready for use, and those of other processes.
+//! The read transactions of an environment: those in use, those that are ready for use, and those of other
+//! processes.
 //!
-//! To begin or to end a read transaction, LMDB writes into the mapped file `lock.mdb`. While the file system is
-//! frozen (as backups of a machine do), such a write stops the thread. A node therefore keeps some transactions of the
-//! newest commit ready: a reader uses one of them and gives it back, and only the writing thread begins and ends them.
-//! They are replaced after each commit, before the next write begins, so they keep no page from being used again.
+//! To begin or end a read transaction, LMDB writes to the mapped file `lock.mdb`. While the file system is
+//! frozen (as during backups of a machine), such a write blocks the thread. Therefore, a node keeps some
+//! transactions of the newest commit ready: a reader uses one of them and returns it, and only the writing
+//! thread begins and ends them. They are replaced after each commit, before the next write begins, so they do
+//! not prevent pages from being reused.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,16 +17,17 @@ use heed::{Env, RoTxn, WithoutTls};
 
 use crate::reader_table::ReaderTable;
 
-/// Transactions kept ready. More are in use at once only if more threads than that read; the others begin their own.
+/// Number of transactions that are kept ready. If more threads read at the same time, the others begin new ones.
 const READY: usize = 64;
-/// Transactions of older commits that wait for the writing thread to end them; each uses one of the slots for readers.
+/// Maximum number of transactions of older commits that wait for the writing thread to end them. Each uses a
+/// reader slot.
 const MAX_OUTDATED: usize = 64;
 
 type Txn = RoTxn<'static, WithoutTls>;
 
-/// See the module.
+/// See the module documentation.
 pub(crate) struct Readers {
-    // Dropped before the table, which has to outlive the environment that the transactions keep open.
+    // Dropped before the table: the table must outlive the environment, which the transactions keep open.
     state: Mutex<State>,
     /// Held while the ready transactions are replaced.
     renewal: Mutex<()>,
@@ -34,11 +37,11 @@ pub(crate) struct Readers {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// When each transaction in use was taken.
+    /// The time at which each transaction in use was taken.
     used: BTreeMap<u64, Instant>,
-    /// Transactions to keep ready; 0 in a process that does not serve readers.
+    /// Number of transactions to keep ready; 0 in a process that does not serve readers.
     wanted: usize,
-    /// The commit that the ready transactions read.
+    /// The commit of the ready transactions.
     newest: usize,
     ready: Vec<Txn>,
     outdated: Vec<Txn>,
@@ -49,10 +52,10 @@ impl Readers {
         Self { state: Mutex::default(), renewal: Mutex::default(), table }
     }
 
-    /// How many transactions are in use, in this process and in others, and how long the oldest has been; for another
-    /// process, since this function first found it.
+    /// Returns the number of transactions in use, in this process and in others, and the age of the oldest one.
+    /// That of another process is counted from when this function first found it.
     pub(crate) fn count_and_oldest(&self) -> (u32, Option<Duration>) {
-        // If the table cannot be read, the figures of this process are still worth having.
+        // If the table cannot be read, the numbers of this process are still useful.
         let (others, other_since) = self.table.others().unwrap_or_default();
         let state = self.lock();
         let own_since = state.used.first_key_value().map(|(_, since)| *since);
@@ -66,15 +69,16 @@ impl Readers {
         self.renew(env);
     }
 
-    /// Replaces the ready transactions by such of the newest commit. Called by the writing thread.
+    /// Replaces the ready transactions by transactions on the newest commit. Called by the writing thread.
     pub(crate) fn renew(&self, env: &Env<WithoutTls>) {
         let wanted = self.lock().wanted;
         if wanted == 0 {
             return;
         }
-        // A thread that commits while another replaces the transactions has to replace those once more.
+        // If two threads commit at the same time, the second one replaces the transactions again.
         let _renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without the state, because the disk may not respond. If no slot is free, readers begin their own.
+        // The lock of the state is not held here, because the disk may not respond. If no slot is free, readers
+        // begin new transactions.
         let begin = || env.clone().static_read_txn().ok();
         let ready: Vec<_> = std::iter::from_fn(begin).take(wanted).collect();
         let mut state = self.lock();
@@ -103,24 +107,24 @@ impl Readers {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each critical section leaves a consistent state at every step, so a panic elsewhere does no harm.
+        // Each critical section leaves a consistent state at every step, so poisoning can be ignored.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counts one read transaction for as long as it is in use.
+/// Counts a read transaction as long as it is in use.
 pub(crate) struct Lease {
     readers: Arc<Readers>,
     number: u64,
 }
 
 impl Lease {
-    /// Counts a transaction that LMDB begins by itself.
+    /// Counts a transaction that LMDB begins internally.
     pub(crate) fn new(readers: &Arc<Readers>) -> Self {
         Self::with_ready(readers).0
     }
 
-    /// A lease, and a ready transaction if there is one.
+    /// Returns a lease, and a ready transaction if there is one.
     fn with_ready(readers: &Arc<Readers>) -> (Self, Option<Txn>) {
         let mut state = readers.lock();
         let number = state.next;
@@ -138,17 +142,17 @@ impl Drop for Lease {
     }
 }
 
-/// A read transaction in use. It is given back when it is dropped.
+/// A read transaction in use. It is returned when it is dropped.
 pub(crate) struct UsedTxn {
-    /// Only `None` while it is dropped.
+    /// `None` only while it is dropped.
     txn: Option<Txn>,
     has_failed: Cell<bool>,
-    // Dropped after the transaction, so that a slot is never in use uncounted.
+    // Dropped after the transaction, so that every slot in use is counted.
     lease: Lease,
 }
 
 impl UsedTxn {
-    /// A transaction on what is committed now.
+    /// Returns a transaction on the newest commit.
     pub(crate) fn take(env: &Env<WithoutTls>, readers: &Arc<Readers>) -> Result<Self, heed::Error> {
         let (lease, ready) = Lease::with_ready(readers);
         let txn = ready.map_or_else(|| env.clone().static_read_txn(), Ok)?;
@@ -159,7 +163,8 @@ impl UsedTxn {
         self.txn.as_ref().expect("only taken when dropped")
     }
 
-    /// The transaction will be ended and not given back: after an error LMDB may refuse to read more in it.
+    /// Marks the transaction to be ended instead of returned: after an error, LMDB may refuse further reads in
+    /// it.
     pub(crate) fn fail(&self) {
         self.has_failed.set(true);
     }

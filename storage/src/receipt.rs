@@ -1,25 +1,25 @@
-//! Receipts as they are stored.
+//! Receipts in stored form.
 
 use alloy_primitives::{B256, Log};
 
-/// One transaction's receipt, without what follows from its block.
+/// The receipt of a transaction, without the fields that follow from its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredReceipt {
     /// EIP-2718 type; 0 for legacy.
     pub tx_type: u8,
-    /// How it ended.
+    /// The outcome of the transaction.
     pub outcome: ReceiptOutcome,
     /// Gas used in the block up to and including this transaction.
     pub cumulative_gas_used: u64,
-    /// Logs in the order emitted.
+    /// Logs in the order in which they were emitted.
     pub logs: Vec<Log>,
 }
 
-/// First field of a receipt (EIP-658).
+/// The first field of a receipt (EIP-658).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptOutcome {
     /// Since Byzantium: whether the transaction succeeded.
     Status(bool),
-    /// Before Byzantium: state root after the transaction.
+    /// Before Byzantium: the state root after the transaction.
     PostState(B256),
 }

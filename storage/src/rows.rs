@@ -11,14 +11,14 @@ use heed::RwTxn;
 use crate::table::{KeyRange, Table};
 use trie::rows::Rows;
 
-/// Maximum table rows per written row at which the table is scanned.
+/// Maximum number of table rows per written row for which the table is scanned.
 const MAX_SCANNED_ROWS_PER_WRITE: u64 = 8;
 
-/// Key, and value or `None` if the row is removed.
+/// Key and value; the value is `None` if the row is removed.
 type Row<'r> = (&'r [u8], Option<&'r [u8]>);
 
-/// Writes the rows, which must be ascending by key. They are a part of `all`, whose parts are
-/// written one after the other.
+/// Writes the rows, which must be in ascending order of keys. They are a part of `all`, whose parts are written
+/// one after the other.
 pub(crate) fn write(
     rows: &Rows,
     table: Table,
@@ -50,8 +50,8 @@ fn write_over<'r>(
         match value.filter(|_| here.is_some_and(|(at, _)| at == key)) {
             None => others.push((key, value)),
             Some(value) => {
-                // SAFETY: key and value belong to `rows`, not to the table. The borrow of the
-                // table in `here` is not used again: it is replaced right after.
+                // SAFETY: key and value belong to `rows`, not to the table. The borrow of the table in `here` is
+                // not used again: it is replaced right after this.
                 unsafe { walk.put_current(key, value)? };
                 here = walk.next().transpose()?;
             }

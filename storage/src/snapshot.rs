@@ -42,7 +42,7 @@ impl ReadTxn {
         self.used.txn()
     }
 
-    /// Number of the transaction whose state is read.
+    /// Returns the id of the transaction whose state is read.
     pub(crate) fn id(&self) -> u64 {
         self.txn().id() as u64
     }

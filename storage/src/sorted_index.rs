@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-/// Index of an ascending list of keys by a prefix of their first words. It assumes that most keys
-/// are uniformly distributed, like hashes. Takes 12 bytes per key.
+/// An index of an ascending list of keys by a prefix of their first words. It assumes that most keys are
+/// uniformly distributed, like hashes. It takes 12 bytes per key.
 #[derive(Debug, Default)]
 pub struct SortedIndex {
     words: Vec<u64>,
-    /// Number of leading bits of a word that select a bucket.
+    /// Number of leading bits that select a bucket.
     bits: u32,
-    /// For each value of these bits, the number of words before it; then the total number.
+    /// For each value of these bits, the number of smaller words; followed by the total number.
     starts: Vec<u32>,
 }
 
@@ -28,7 +28,7 @@ impl SortedIndex {
         Self { words, bits, starts }
     }
 
-    /// SortedIndex that a key with this first word may have, next to always one or none.
+    /// Returns the positions in the list of the keys with this first word, which are almost always one or none.
     #[inline]
     pub fn of_word(&self, word: u64) -> Range<usize> {
         let at = first_bits(word, self.bits);
@@ -41,7 +41,7 @@ impl SortedIndex {
     }
 }
 
-/// The first `bits` bits; `bits` is below 64.
+/// Returns the first `bits` bits; `bits` must be below 64.
 const fn first_bits(word: u64, bits: u32) -> usize {
     (word >> 1 >> (63 - bits)) as usize
 }
@@ -55,7 +55,7 @@ mod tests {
 
     fn address() -> impl Strategy<Value = Address> {
         let spread = any::<[u8; 20]>().prop_map(Address::from);
-        // Precompiles, and addresses that were constructed to have the same first word.
+        // Precompiles, and addresses constructed to have the same first word.
         let small = any::<u8>().prop_map(Address::with_last_byte);
         let alike = any::<u8>().prop_map(|last| {
             let mut address = Address::repeat_byte(0x77);

@@ -1,9 +1,9 @@
 //! Rows of governance: the history of each proposal, deposit and vote.
 //!
-//! A row is written by the block that changed the item, under the item's key and the block's number. So what an
-//! item was after any block is its last row at or below that block, and a block writes only what it changes.
-//! `truncate_after` removes the rows of removed blocks; nothing else is ever removed. An item that no longer
-//! exists has a row without contents from then on.
+//! A row is written by the block that changed the item, and its key consists of the key of the item and the
+//! number of the block. The state of an item after a block is therefore its last row at or below that block, and
+//! a block writes only what it changes. `truncate_after` removes the rows of removed blocks; nothing else is
+//! ever removed. An item that no longer exists has a row without content from that block on.
 
 use std::ops::Bound;
 
@@ -15,29 +15,29 @@ use crate::checked::CheckedTable;
 use crate::error::{DecodeError, ReadError};
 use crate::table::KeyRange;
 
-/// Version of the rows that this program writes: the first byte of each.
+/// Version of the rows that this program writes, in the first byte of each.
 pub(super) const ROW_VERSION: u8 = 1;
-/// Bytes of the kind and the proposal in a key.
+/// Size of the kind and the proposal in a key, in bytes.
 const PREFIX_BYTES: usize = 9;
-/// Bytes of an address in a key.
+/// Size of an address in a key, in bytes.
 const ADDRESS_BYTES: usize = 20;
 
-/// What a row is about.
+/// The item of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GovernanceKey {
-    /// Which proposals there are.
+    /// The list of existing proposals.
     List,
-    /// The part of a proposal that changes.
+    /// The mutable part of a proposal.
     Proposal(u64),
     /// A deposit for a proposal, by its depositor.
     Deposit(u64, Address),
     /// A vote on a proposal, by its voter.
     Vote(u64, Address),
-    /// The part of a proposal that never changes.
+    /// The immutable part of a proposal.
     Content(u64),
 }
 
-/// Items of which a proposal has one for each account.
+/// Items of which a proposal has one per account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GovernanceItems {
     /// Its deposits.
@@ -46,17 +46,17 @@ pub enum GovernanceItems {
     Votes,
 }
 
-/// An item of governance as a block leaves it.
+/// An item of governance after a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GovernanceRow {
     /// The item.
     pub key: GovernanceKey,
-    /// Its contents, opaque here; empty if it no longer exists.
+    /// Its content, which is opaque here; empty if the item no longer exists.
     pub value: Bytes,
 }
 
 impl GovernanceKey {
-    /// The key without the number of the block.
+    /// Returns the key without the block number.
     fn item(self) -> Vec<u8> {
         let (kind, proposal, address) = match self {
             Self::List => (0, 0, None),
@@ -86,7 +86,7 @@ fn prefix(kind: u8, proposal: u64) -> Vec<u8> {
     key
 }
 
-/// Writes the rows of a block. The payload of each begins with the version.
+/// Writes the rows of a block. The payload of each begins with the version number.
 pub(super) fn put(
     table: CheckedTable,
     txn: &mut RwTxn<'_>,
@@ -123,13 +123,13 @@ pub(super) fn truncate_after(
     Ok(())
 }
 
-/// The number of the block in a key.
+/// Returns the block number in a key.
 fn height_of(key: &[u8]) -> Option<u64> {
     key.last_chunk().map(|height| u64::from_be_bytes(*height))
 }
 
 impl Tables {
-    /// The contents of a row, verified.
+    /// Returns the verified content of a row.
     fn governance_value(&self, key: &[u8], row: &[u8]) -> Result<Bytes, DecodeError> {
         match self.governance.rows.payload(key, row)?.split_first() {
             Some((&ROW_VERSION, value)) => Ok(Bytes::copy_from_slice(value)),
@@ -138,9 +138,10 @@ impl Tables {
     }
 }
 
-/// Methods for governance fail as the others do.
+/// The methods for governance return the same errors as the other methods.
 impl ChainReader {
-    /// An item of governance after block `number`, and the block that changed it last; `None` if it does not exist.
+    /// Returns an item of governance after block `number`, and the last block that changed it; `None` if it does
+    /// not exist.
     pub fn governance(
         &self,
         key: GovernanceKey,
@@ -149,8 +150,8 @@ impl ChainReader {
         self.governance_item(&key.item(), number)
     }
 
-    /// The deposits or votes of a proposal after block `number`, in the order of their addresses. Takes two searches
-    /// for each address that ever had such an item.
+    /// Returns the deposits or votes of a proposal after block `number`, in the order of their addresses. Takes
+    /// two searches for each address that ever had such an item.
     pub fn governance_items(
         &self,
         items: GovernanceItems,
@@ -171,12 +172,12 @@ impl ChainReader {
             if let Some((_, value)) = self.governance_item(item, number)? {
                 found.push((Address::from_slice(&item[PREFIX_BYTES..]), value));
             }
-            // Above all rows of this item, whatever their heights.
+            // This key is above all rows of this item, for any block number.
             start = [item, &u64::MAX.to_be_bytes(), &[0]].concat();
         }
     }
 
-    /// Verifies every row of governance. Returns how many there are.
+    /// Verifies all governance rows. Returns their number.
     pub fn verify_governance(&self) -> Result<usize, ReadError> {
         let all: KeyRange<'_> = (Bound::Unbounded, Bound::Unbounded);
         let table = self.tables.governance;

@@ -1,4 +1,4 @@
-//! History, rollback and damage of governance rows.
+//! Tests of history, rollback and damage of governance rows.
 
 use super::*;
 use crate::StateChanges;
@@ -29,7 +29,8 @@ fn address(last: u8) -> Address {
     Address::with_last_byte(last)
 }
 
-/// Blocks 0 to 9: proposal 1 changes in 2, 5 and 8, its deposits come and go, and another proposal is its neighbour.
+/// Creates blocks 0 to 9: proposal 1 changes in 2, 5 and 8, its deposits are added and removed, and its keys are
+/// next to those of another proposal.
 fn chain(folder: &std::path::Path) -> ChainDb {
     use GovernanceKey::{Content, Deposit, List, Proposal, Vote};
     let chain = ChainDb::open(folder, OPTIONS).unwrap();

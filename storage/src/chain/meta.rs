@@ -1,7 +1,7 @@
-//! What belongs to a chain but to no block, such as its genesis.
+//! Values that belong to the chain but not to a block, such as its genesis.
 //!
-//! A lost row would look like one that was never written, and the node would then follow other rules. So `meta`
-//! also has a list of its keys, which is compared with the rows when the environment is opened.
+//! A lost row would look like one that was never written, and the node would then follow other rules. Therefore,
+//! `meta` also has a list of its keys, which is compared with the rows when the environment is opened.
 
 use alloy_primitives::Bytes;
 use heed::RwTxn;
@@ -10,17 +10,17 @@ use super::ChainDb;
 use crate::error::{DecodeError, ReadError, WriteError};
 use trie::primitive::put_counted_bytes;
 
-/// Prefix of the keys of callers, which keeps them apart from the keys of this crate.
+/// Prefix of the keys of callers, which separates them from the keys of this crate.
 pub(super) const CALLER_KEY_PREFIX: &[u8] = b"user.";
-/// Key in `meta`: the keys of callers.
+/// Key in `meta`: the list of the keys of callers.
 const KEYS_KEY: &[u8] = b"meta.keys";
 
 impl ChainDb {
-    /// Keeps `value` under `key`, durably: what belongs to the chain but to no block, such as the
-    /// genesis file. `key` is 1 to 500 bytes.
+    /// Stores `value` durably under `key`. This is for values that belong to the chain but not to a block, such
+    /// as the genesis file. `key` must have 1 to 500 bytes.
     ///
     /// # Errors
-    /// A full map or disk, or a key of another length.
+    /// If the map or disk is full, or if the key has another length.
     pub fn put_meta(&self, key: &str, value: &[u8]) -> Result<(), WriteError> {
         let mut txn = self.env.write()?;
         let written = self.tables.meta.put(&mut txn, &caller_key(key), value);
@@ -30,10 +30,10 @@ impl ChainDb {
         self.env.commit(txn)
     }
 
-    /// What [`Self::put_meta`] kept under `key`.
+    /// Returns the value that [`Self::put_meta`] stored under `key`.
     ///
     /// # Errors
-    /// When the environment cannot be read.
+    /// If the environment cannot be read.
     pub fn meta(&self, key: &str) -> Result<Option<Bytes>, ReadError> {
         let txn = self.env.read()?;
         let (meta, key) = (self.tables.meta, caller_key(key));
@@ -43,7 +43,7 @@ impl ChainDb {
         Ok(Some(Bytes::copy_from_slice(payload)))
     }
 
-    /// Writes the list of the keys that are there.
+    /// Writes the list of the existing keys.
     pub(super) fn put_meta_keys(&self, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
         let meta = self.tables.meta;
         let mut list = Vec::new();

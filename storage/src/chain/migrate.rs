@@ -1,12 +1,12 @@
-//! Migration from format 3, whose rows have no checksums, in place.
+//! In-place migration from format 3, whose rows have no checksums.
 //!
-//! Blocks are rewritten in batches, each in one transaction that also records the next block in `meta`:
-//! if the process dies, rows below that block have checksums and the others do not, and the next process
-//! continues from there. The last transaction writes the rows of `meta` and the format number. Pages that
-//! a batch frees hold the rows of later ones, so the file grows by about two batches.
+//! Blocks are rewritten in batches, each in one transaction that also records the next block in `meta`. If the
+//! process dies, rows below that block have checksums and the others do not, and the next process continues from
+//! there. The last transaction writes the rows of `meta` and the format number. Later batches reuse the pages
+//! that a batch frees, so the file grows by about two batches.
 //!
-//! Rows are copied as they are. Whether a row was damaged before the migration is found by the checks of
-//! `evmd doctor --verify`, which compares bodies, receipts and state with the headers.
+//! Rows are copied unchanged. Rows that were damaged before the migration are found by `evmd doctor --verify`,
+//! which compares bodies, receipts and state with the headers.
 
 use heed::RwTxn;
 
@@ -14,12 +14,12 @@ use super::meta::CALLER_KEY_PREFIX;
 use super::{ChainDb, Tables, codec, reader};
 use crate::error::{DecodeError, OpenError, WriteError};
 
-/// Key in `meta` while a migration is under way: the next block to rewrite.
+/// Key in `meta` during a migration: the next block to rewrite.
 const NEXT_KEY: &[u8] = b"migrate.next";
-/// Bytes of rows from which a batch is complete. LMDB keeps the pages of a transaction in memory.
+/// Size of the rows at which a batch is complete, in bytes. LMDB keeps the pages of a transaction in memory.
 const BATCH_BYTES: usize = if cfg!(test) { 1 << 12 } else { 32 << 20 };
 
-/// How far a migration has come.
+/// The progress of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationProgress {
     /// First block of the chain.
@@ -30,7 +30,7 @@ pub struct MigrationProgress {
     pub last: u64,
 }
 
-/// What one transaction of a migration has done.
+/// The result of one transaction of a migration.
 enum Step {
     Batch(MigrationProgress),
     Finished,
@@ -51,7 +51,7 @@ pub(super) fn migrate(
     }
 }
 
-/// Rewrites one batch, or ends the migration.
+/// Rewrites one batch, or completes the migration.
 fn step(chain: &ChainDb, txn: &mut RwTxn<'_>) -> Result<Step, WriteError> {
     let tables = &chain.tables;
     let Some(numbers) = chain.numbers(txn)? else { return finish(chain, txn) };
@@ -72,7 +72,7 @@ fn step(chain: &ChainDb, txn: &mut RwTxn<'_>) -> Result<Step, WriteError> {
     Ok(Step::Batch(MigrationProgress { first, next, last }))
 }
 
-/// The block from which rows have no checksums, once a batch has been written.
+/// Returns the first block whose rows have no checksums, if a batch has been written.
 fn next_block(chain: &ChainDb, txn: &RwTxn<'_>) -> Result<Option<u64>, WriteError> {
     let meta = chain.tables.meta;
     let row = meta.table.get(txn, NEXT_KEY).map_err(|error| chain.env.write_error(error))?;
@@ -81,7 +81,7 @@ fn next_block(chain: &ChainDb, txn: &RwTxn<'_>) -> Result<Option<u64>, WriteErro
     number.map(Some).map_err(|why| chain.env.corrupt(meta.name, NEXT_KEY, why).into())
 }
 
-/// Rewrites the rows of a block. Returns their size.
+/// Rewrites the rows of a block. Returns their size in bytes.
 fn rewrite(chain: &ChainDb, txn: &mut RwTxn<'_>, number: u64) -> Result<usize, WriteError> {
     let key = number.to_be_bytes();
     let error = |error| chain.env.write_error(error);

@@ -1,4 +1,4 @@
-//! A format-3 environment, migrated with interruptions at every transaction.
+//! Migrates a format-3 environment with an interruption at every transaction.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use crate::{Account, AccountChange, StateChanges};
 
 const OPTIONS: ChainOptions = ChainOptions { map_bytes: 64 << 20 };
-/// First block and count of blocks: some batches of the size that tests have.
+/// First block and number of blocks, which are several batches of the size used in tests.
 const FIRST: u64 = 5;
 const BLOCKS: u64 = 23;
 const GENESIS: &[u8] = b"{\"config\": {}}";
@@ -44,7 +44,7 @@ fn block(number: u64) -> BlockRecord {
     }
 }
 
-/// The environment as the program before this one wrote it: no checksums, no flags of blocks.
+/// Writes the environment as the previous version of the program did: without checksums and without block flags.
 fn write_format_3(folder: &Path) {
     let kind = Kind { format: MIGRATED_FORMAT, ..KIND };
     let names = BLOCK_TABLES.map(|(name, _)| name);
@@ -97,7 +97,7 @@ fn assert_is_migrated(folder: &Path) {
     chain.truncate_after(FIRST + BLOCKS - 1).unwrap();
 }
 
-/// Opens the old environment and does one step, which is committed or lost.
+/// Opens the old environment and executes one step, which is committed or aborted.
 fn one_step(folder: &Path, commit: bool) -> Step {
     let (chain, is_old) = ChainDb::open_any(folder, OPTIONS, true).unwrap();
     assert!(is_old);
@@ -116,7 +116,7 @@ fn a_migration_goes_on_after_an_interruption_at_every_transaction() {
     let mut steps = 0;
     let mut next = FIRST;
     loop {
-        // What was not committed leaves nothing behind.
+        // An aborted step leaves no changes.
         let lost = one_step(folder.path(), false);
         let done = one_step(folder.path(), true);
         steps += 1;
@@ -176,7 +176,7 @@ fn a_damaged_format_number_starts_no_migration() {
         chain.append(&[block(FIRST)]).unwrap();
         let mut txn = chain.env.write().unwrap();
         let found = CHAIN_FORMAT ^ 1 << bit;
-        // Every format number that one bit makes, and the one that is migrated.
+        // Tests every format number that differs by one bit, and the one that is migrated.
         let found = if bit == 31 { MIGRATED_FORMAT } else { found };
         chain.tables.meta.table.put(&mut txn, b"env.format", &found.to_be_bytes()).unwrap();
         chain.env.commit(txn).unwrap();
@@ -192,7 +192,7 @@ fn a_damaged_format_number_starts_no_migration() {
 /// Set for a child process: the folder to migrate.
 const CHILD_FOLDER: &str = "STORAGE_TEST_MIGRATES";
 
-/// Not a test by itself: migrates until killed.
+/// Runs in a child process: migrates until it is killed. Does nothing in an ordinary test run.
 #[test]
 fn child_migrates() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -221,7 +221,7 @@ fn a_migration_survives_being_killed_again_and_again() {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let mut lines = lines.filter(|line| line.starts_with("next ") || line == "migrated");
         let line = lines.next().expect("the child says where it is");
-        // While it writes the next batch.
+        // The child is killed while it writes the next batch.
         child.kill().unwrap();
         child.wait().unwrap();
         let Some(next) = line.strip_prefix("next ") else {

@@ -1,9 +1,9 @@
-//! The `chain` environment: every block, appended, and nothing else. This is the truth.
+//! The `chain` environment: all blocks, in an append-only form. It is the source of truth.
 //!
-//! Tables are keyed by block number (u64 big-endian), one value a kind and block, written with
-//! `MDB_APPEND` in one transaction a call and synced before the call returns. A block is there
-//! whole or not at all, and numbers follow each other without gap. Every row carries checksums
-//! (`checked`). Must never be written by anything derived from the `index` environment.
+//! Tables are keyed by block number (u64 big-endian), with one value per kind and block. All values of a call
+//! are written with `MDB_APPEND` in one transaction, which is synced before the call returns. A block is stored
+//! completely or not at all, and block numbers are consecutive. Every row has checksums (`checked`). Data
+//! derived from the `index` environment must never be written here.
 
 mod governance;
 mod meta;
@@ -35,7 +35,7 @@ pub use reader::ChainReader;
 pub const CHAIN_FORMAT: u32 = 4;
 /// Format number of `chain` environments that are migrated in place.
 const MIGRATED_FORMAT: u32 = 3;
-/// Default map size, bytes: address space only, far beyond any disk meant for this.
+/// Default map size in bytes. It costs address space only, and exceeds the size of suitable disks.
 pub const CHAIN_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 const KIND: Kind = Kind {
     name: "chain",
@@ -52,7 +52,7 @@ const KIND: Kind = Kind {
     has_blocks: true,
 };
 
-/// A finished block with all that follows from it.
+/// A complete block with all derived data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockRecord {
     /// Block number.
@@ -68,20 +68,20 @@ pub struct BlockRecord {
     pub senders: Vec<Address>,
     /// Receipt of each transaction.
     pub receipts: Vec<StoredReceipt>,
-    /// What the block changed in the state.
+    /// The state changes of the block.
     pub changes: Arc<StateChanges>,
-    /// Row of the fee history; opaque here.
+    /// Row of the fee history, which is opaque here.
     pub fees: Bytes,
-    /// Row of native module state; opaque here, may be empty.
+    /// Row of the native module state, which is opaque here and may be empty.
     pub module: Bytes,
-    /// Items of governance that the block changed, each once.
+    /// Items of governance that the block changed, each at most once.
     pub governance: Vec<GovernanceRow>,
 }
 
-/// How to open the `chain` environment.
+/// Options for opening the `chain` environment.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainOptions {
-    /// Most bytes the file may grow to. Costs address space only.
+    /// Maximum size of the file in bytes. Costs address space only.
     pub map_bytes: u64,
 }
 
@@ -115,9 +115,9 @@ const BLOCK_TABLES: [(&str, u8); 7] = [
     ("fees", 6),
     ("module", 7),
 ];
-/// Tables whose rows begin with a version: name, number in checksums, newest version that this program knows. It
-/// keeps those of version 0 empty, and refuses an environment with rows of a newer version: it would ignore what
-/// they say.
+/// Tables whose rows begin with a version: name, number in checksums, newest version that this program knows.
+/// Tables with version 0 stay empty. An environment with rows of a newer version is rejected, because this
+/// program would ignore their content.
 const VERSIONED_TABLES: [(&str, u8, u8); 4] = [
     ("governance", 8, governance::ROW_VERSION),
     ("certificates", 9, 0),
@@ -151,7 +151,7 @@ impl Tables {
         Self { meta, headers, bodies, senders, receipts, changes, fees, module, governance }
     }
 
-    /// All tables keyed by block number, in the order of [`BLOCK_TABLES`].
+    /// Returns all tables keyed by block number, in the order of [`BLOCK_TABLES`].
     fn by_number(&self) -> [CheckedTable; 7] {
         [
             self.headers,
@@ -173,21 +173,21 @@ pub struct ChainDb {
 }
 
 impl ChainDb {
-    /// Opens or makes the environment in the folder `path`.
+    /// Opens or creates the environment in the folder `path`.
     ///
     /// # Errors
-    /// When the folder cannot be used, holds something else, has another format or is damaged.
+    /// If the folder cannot be used, contains other data, has another format, or is damaged.
     pub fn open(path: impl AsRef<Path>, options: ChainOptions) -> Result<Self, OpenError> {
         let (chain, _) = Self::open_any(path.as_ref(), options, false)?;
         Ok(chain)
     }
 
-    /// The same, and migrates an environment of the format before this one. No other process may write to
-    /// it meanwhile. A process that dies on the way leaves an environment that this function continues to
-    /// migrate.
+    /// Does the same as [`Self::open`], and migrates an environment of the previous format. No other process may
+    /// write to it at the same time. If the process dies during the migration, this function continues the
+    /// migration the next time.
     ///
     /// # Errors
-    /// As [`Self::open`], and when a row cannot be read or written.
+    /// Those of [`Self::open`], and if a row cannot be read or written.
     pub fn open_or_migrate(
         path: impl AsRef<Path>,
         options: ChainOptions,
@@ -200,7 +200,7 @@ impl ChainDb {
         Ok(chain)
     }
 
-    /// Opens an environment; says whether it still has to be migrated.
+    /// Opens an environment. Returns whether it must still be migrated.
     fn open_any(
         path: &Path,
         options: ChainOptions,
@@ -219,11 +219,11 @@ impl ChainDb {
         Ok((chain, is_old))
     }
 
-    /// Appends blocks in one transaction; when this returns they are on disk. The first block
-    /// ever appended may have any number, each later one must follow its predecessor.
+    /// Appends blocks in one transaction. When this returns, they are on disk. The first block may have any
+    /// number; each later one must follow its predecessor.
     ///
     /// # Errors
-    /// A gap or repetition, a full map or disk. Nothing of the slice is then kept.
+    /// If a block is not the next one, or if the map or disk is full. In that case none of the blocks is stored.
     pub fn append<R: Borrow<BlockRecord>>(&self, blocks: &[R]) -> Result<(), WriteError> {
         if blocks.is_empty() {
             return Ok(());
@@ -271,13 +271,13 @@ impl ChainDb {
         governance::put(tables.governance, txn, block.number, &block.governance, scratch)
     }
 
-    /// Removes every block above `number` (rollback). Returns how many there were.
+    /// Removes every block above `number` (rollback). Returns the number of removed blocks.
     ///
-    /// An index that has flushed beyond `number` no longer belongs to the chain and has to be wiped
-    /// and built again.
+    /// An index that has flushed a block above `number` no longer matches the chain and must be wiped and
+    /// rebuilt.
     ///
     /// # Errors
-    /// A full map or disk; nothing is then removed.
+    /// If the map or disk is full. In that case nothing is removed.
     pub fn truncate_after(&self, number: u64) -> Result<u64, WriteError> {
         let mut txn = self.env.write()?;
         let Some(first) = number.checked_add(1) else { return Ok(0) };
@@ -296,35 +296,35 @@ impl ChainDb {
         Ok(removed as u64)
     }
 
-    /// A snapshot of what is committed now.
+    /// Returns a snapshot of the last commit.
     ///
     /// # Errors
-    /// When all reader slots are in use.
+    /// If all reader slots are in use.
     pub fn reader(&self) -> Result<ChainReader, ReadError> {
         Ok(ChainReader::new(self.env.read()?, self.tables))
     }
 
-    /// Copies what is committed now into the folder `to`, compacted and synced, while writing goes on.
+    /// Copies the last commit into the folder `to`, compacted and synced. Writers can continue.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// If the folder cannot be written.
     pub fn copy(&self, to: impl AsRef<Path>) -> Result<(), WriteError> {
         self.env.copy(to.as_ref())
     }
 
-    /// Keeps read transactions of the newest commit ready from now on, so that readers work while the disk does not
-    /// respond to writes. For a process that commits regularly: otherwise the transactions would keep pages from
-    /// being used again. Costs some 50 microseconds at each commit.
+    /// Keeps read transactions of the newest commit ready from now on, so that readers work while the disk does
+    /// not respond to writes. Only for a process that commits regularly: otherwise these transactions would
+    /// prevent pages from being reused. Costs about 50 microseconds per commit.
     pub fn keep_readers_ready(&self) {
         self.env.keep_readers_ready();
     }
 
-    /// Map, transaction and reader figures.
+    /// Returns the statistics of the environment.
     pub fn stats(&self) -> EnvStats {
         self.env.stats()
     }
 
-    /// Folder of the environment.
+    /// Returns the folder of the environment.
     pub fn path(&self) -> &Path {
         self.env.path()
     }
@@ -339,8 +339,8 @@ impl ChainDb {
     }
 }
 
-/// Refuses an environment with rows of a newer version. Of each table only the last row is read here; a reader
-/// finds the version of any other row that it reads.
+/// Rejects an environment with rows of a newer version. Only the last row of each table is checked here; readers
+/// check the version of every row that they read.
 fn check_versions(env: &Environment, tables: &[Table]) -> Result<(), OpenError> {
     let txn = env.read()?;
     for (table, (name, id, newest)) in tables.iter().zip(VERSIONED_TABLES) {
@@ -365,7 +365,7 @@ mod tests {
         ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 })
     }
 
-    /// Errors of everything that a reader says of block 7, with the name of the table.
+    /// Returns the errors of all reads of block 7, with the name of the table.
     fn errors(chain: &ChainDb) -> Vec<(&'static str, ReadError)> {
         let reader = chain.reader().unwrap();
         vec![
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_damaged_row_is_an_error_that_names_environment_table_block_and_remedy() {
-        // Neither a row without checksums nor one of another block or another table is accepted.
+        // Rows without checksums, of another block, or of another table are rejected.
         let unchecked = |_: CheckedTable| vec![0x7f];
         let misplaced = |table: CheckedTable| {
             let payload = [0; 40];
@@ -423,7 +423,7 @@ mod tests {
         }
     }
 
-    /// `evmd rollback` keeps the first block, and does not touch what belongs to no block.
+    /// `evmd rollback` keeps the first block, and does not change rows without a block.
     #[test]
     fn only_blocks_above_the_first_one_can_be_removed() {
         let folder = tempfile::tempdir().unwrap();

@@ -14,66 +14,66 @@ use crate::receipt::StoredReceipt;
 use crate::snapshot::ReadTxn;
 use crate::table::KeyRange;
 
-/// A row that every block between the first and the head has.
+/// The error of a missing row. Every block between the first and the head has one row in each table.
 const MISSING: DecodeError = DecodeError { what: "the row is missing", at: 0 };
 
-/// A snapshot of the `chain` environment. May be sent to another thread. Pins the pages it can
-/// see, so hold it for a request, not for ever.
+/// A snapshot of the `chain` environment. It may be sent to another thread. It pins the pages that it can see,
+/// so it should only be held for one request.
 #[derive(Debug)]
 pub struct ChainReader {
     pub(super) txn: ReadTxn,
     pub(super) tables: Tables,
 }
 
-/// All methods fail only when the file cannot be read, or when a row is damaged or missing; a block
-/// before the first or after the head is `None`.
+/// Methods fail only if the file cannot be read, or if a row is damaged or missing. They return `None` for a
+/// block before the first or after the head.
 impl ChainReader {
     pub(super) fn new(txn: ReadTxn, tables: Tables) -> Self {
         Self { txn, tables }
     }
 
-    /// Number of the transaction this snapshot shows; equal numbers show equal contents.
+    /// Returns the transaction id of this snapshot. Snapshots with equal ids have equal contents.
     pub fn txn_id(&self) -> u64 {
         self.txn.id()
     }
 
-    /// Number and hash of the last block.
+    /// Returns number and hash of the last block.
     pub fn head(&self) -> Result<Option<(u64, B256)>, ReadError> {
         self.numbers()?;
         let last = self.tables.headers.table.last(self.txn.txn());
         self.number_and_hash(last.map_err(|error| self.txn.error(error))?)
     }
 
-    /// Number of the last block, of which nothing else is read or verified.
+    /// Returns the number of the last block. Nothing else of the block is read or verified.
     pub fn head_number(&self) -> Result<Option<u64>, ReadError> {
         Ok(self.numbers()?.map(|numbers| *numbers.end()))
     }
 
-    /// Number and hash of the first block.
+    /// Returns number and hash of the first block.
     pub fn first(&self) -> Result<Option<(u64, B256)>, ReadError> {
         self.numbers()?;
         let first = self.tables.headers.table.first(self.txn.txn());
         self.number_and_hash(first.map_err(|error| self.txn.error(error))?)
     }
 
-    /// Hash and header RLP of a block.
+    /// Returns hash and header RLP of a block.
     pub fn header(&self, number: u64) -> Result<Option<(B256, Bytes)>, ReadError> {
         self.decoded(self.tables.headers, number, codec::decode_header)
     }
 
-    /// Hash of a block.
+    /// Returns the hash of a block.
     pub fn hash(&self, number: u64) -> Result<Option<B256>, ReadError> {
         self.with_row(self.tables.headers, number, |row| header_hash(&row))
     }
 
-    /// RLP items of a block after the header.
+    /// Returns the RLP items of a block after the header.
     pub fn body(&self, number: u64) -> Result<Option<Bytes>, ReadError> {
         self.raw(self.tables.bodies, number)
     }
 
-    /// A part of what [`Self::body`] returns. `find` receives all of it, not verified yet, and says
-    /// which part is wanted; `None` stands for no part. What precedes the part is verified with it,
-    /// because `find` relied on that, but neither verified nor copied is what follows it.
+    /// Returns a part of the value of [`Self::body`]. `find` receives the whole value, which is not verified
+    /// yet, and returns the range of the part, or `None` for no part. The bytes before the part are verified as
+    /// well, because `find` relied on them. The bytes after it are neither verified nor copied.
     pub fn body_part(
         &self,
         number: u64,
@@ -88,27 +88,27 @@ impl ChainReader {
         Ok(part.flatten())
     }
 
-    /// Bytes of what [`Self::body`] would copy; 0 for a block that is not there.
+    /// Returns the size of the value of [`Self::body`] in bytes; 0 if the block does not exist.
     pub fn body_bytes(&self, number: u64) -> Result<usize, ReadError> {
         self.length(self.tables.bodies, number)
     }
 
-    /// Bytes of the stored receipts of a block; 0 for a block that is not there.
+    /// Returns the size of the stored receipts of a block in bytes; 0 if the block does not exist.
     pub fn receipts_bytes(&self, number: u64) -> Result<usize, ReadError> {
         self.length(self.tables.receipts, number)
     }
 
-    /// How many transactions a block has; 0 for a block that is not there.
+    /// Returns the number of transactions of a block; 0 if the block does not exist.
     pub fn tx_count(&self, number: u64) -> Result<usize, ReadError> {
         Ok(self.length(self.tables.senders, number)? / Address::len_bytes())
     }
 
-    /// Sender of each transaction of a block.
+    /// Returns the sender of each transaction of a block.
     pub fn senders(&self, number: u64) -> Result<Option<Vec<Address>>, ReadError> {
         self.decoded(self.tables.senders, number, |bytes| codec::decode_senders(&bytes))
     }
 
-    /// Sender of the transaction at `index` of a block.
+    /// Returns the sender of the transaction at `index` of a block.
     pub fn sender(&self, number: u64, index: u32) -> Result<Option<Address>, ReadError> {
         let sender = self.with_row(self.tables.senders, number, |row| {
             let start = index as usize * Address::len_bytes();
@@ -121,27 +121,27 @@ impl ChainReader {
         Ok(sender.flatten())
     }
 
-    /// Receipts of a block.
+    /// Returns the receipts of a block.
     pub fn receipts(&self, number: u64) -> Result<Option<Vec<StoredReceipt>>, ReadError> {
         self.decoded(self.tables.receipts, number, codec::decode_receipts)
     }
 
-    /// What a block changed in the state.
+    /// Returns the state changes of a block.
     pub fn changes(&self, number: u64) -> Result<Option<StateChanges>, ReadError> {
         self.decoded(self.tables.changes, number, codec::decode_changes)
     }
 
-    /// Fee-history row of a block.
+    /// Returns the fee-history row of a block.
     pub fn fees(&self, number: u64) -> Result<Option<Bytes>, ReadError> {
         self.raw(self.tables.fees, number)
     }
 
-    /// Native module row of a block.
+    /// Returns the native module row of a block.
     pub fn module(&self, number: u64) -> Result<Option<Bytes>, ReadError> {
         self.raw(self.tables.module, number)
     }
 
-    /// Fee-history rows of the blocks in `range` that exist, ascending.
+    /// Returns the fee-history rows of the existing blocks in `range`, in ascending order.
     pub fn fees_range(
         &self,
         range: RangeInclusive<u64>,
@@ -150,7 +150,7 @@ impl ChainReader {
         Ok(rows.map(|row| row.map(|(number, value)| (number, Bytes::copy_from_slice(value)))))
     }
 
-    /// Gives `take` the fee-history rows of the blocks in `range` that exist, ascending, without
+    /// Passes the fee-history rows of the existing blocks in `range` to `take`, in ascending order, without
     /// copying them.
     pub fn each_fee_row<E: From<ReadError>>(
         &self,
@@ -164,7 +164,7 @@ impl ChainReader {
         Ok(())
     }
 
-    /// Reads every row of a block and verifies all of them. Returns how many there were.
+    /// Reads and verifies every row of a block. Returns the number of rows.
     pub fn verify_block(&self, number: u64) -> Result<usize, ReadError> {
         let tables = self.tables.by_number();
         for table in tables {
@@ -174,13 +174,13 @@ impl ChainReader {
         Ok(tables.len())
     }
 
-    /// Numbers of the first and the last block, of which nothing else is verified.
+    /// Returns the numbers of the first and the last block. Nothing else of them is verified.
     pub fn numbers(&self) -> Result<Option<RangeInclusive<u64>>, ReadError> {
         let ends = ends(&self.tables, self.txn.txn()).map_err(|error| self.txn.error(error))?;
         ends.map_err(|(table, key, why)| self.txn.corrupt(table, &key, why))
     }
 
-    /// Rows of the blocks in `range` that exist: a gap among them is an error.
+    /// Returns the rows of the existing blocks in `range`. A gap among them is an error.
     fn range(
         &self,
         table: CheckedTable,
@@ -202,7 +202,7 @@ impl ChainReader {
     }
 
     fn length(&self, table: CheckedTable, number: u64) -> Result<usize, ReadError> {
-        // The row says its length, and so does LMDB: a damaged one would differ from the other.
+        // The row and LMDB both contain the length, so a damaged length is detected.
         Ok(self.with_row(table, number, |row| Ok(row.len()))?.unwrap_or(0))
     }
 
@@ -222,7 +222,7 @@ impl ChainReader {
         })
     }
 
-    /// What `read` makes of the row of a block.
+    /// Returns the result of `read` for the row of a block.
     fn with_row<T>(
         &self,
         table: CheckedTable,
@@ -231,7 +231,7 @@ impl ChainReader {
     ) -> Result<Option<T>, ReadError> {
         let key = number.to_be_bytes();
         let Some(row) = self.txn.get(table.table, &key)? else {
-            // Every block has a row in each table, so a gap is damage and not an answer.
+            // Every block has a row in each table, so a missing row is damage.
             let is_stored = self.numbers()?.is_some_and(|numbers| numbers.contains(&number));
             return if is_stored { Err(self.corrupt(table, number, MISSING)) } else { Ok(None) };
         };
@@ -255,7 +255,7 @@ impl ChainReader {
     }
 }
 
-/// Hash of a block from its row in `headers`.
+/// Returns the hash of a block from its row in `headers`.
 fn header_hash(row: &CheckedRow<'_>) -> Result<B256, DecodeError> {
     row.verify(0..row.len())?;
     let hash = row.unverified().first_chunk::<32>();
@@ -263,11 +263,11 @@ fn header_hash(row: &CheckedRow<'_>) -> Result<B256, DecodeError> {
     Ok(B256::from(hash))
 }
 
-/// Table, key and reason of damage.
+/// Table, key and reason of a damaged row.
 type Damage = (&'static str, Vec<u8>, DecodeError);
 
-/// Numbers of the first and the last block. Two tables have to agree on them: damage to LMDB's own pages can
-/// hide the last rows of one table, and without this the chain would look shorter than it is.
+/// Returns the numbers of the first and the last block. Two tables must agree on them: damage to LMDB's own
+/// pages can hide the last rows of one table, and the chain would then appear shorter than it is.
 pub(super) fn ends(
     tables: &Tables,
     txn: &RoTxn<'_, AnyTls>,
@@ -288,7 +288,7 @@ pub(super) fn ends(
     Ok(number(first).and_then(|first| Ok(Some(first..=number(last)?))))
 }
 
-/// A block number from its key.
+/// Decodes the block number in a key.
 pub(super) fn decode_number(key: &[u8]) -> Result<u64, DecodeError> {
     key.try_into()
         .map(u64::from_be_bytes)

@@ -5,23 +5,23 @@ use alloy_primitives::{Address, B256, Bytes, Log};
 use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use trie::primitive::{DecodeError, Input, put_count, put_counted_bytes, put_varint};
 
-/// Outcome tag: reverted or halted.
+/// Outcome tag: the transaction reverted or halted.
 const FAILED: u8 = 0;
-/// Outcome tag: succeeded.
+/// Outcome tag: the transaction succeeded.
 const SUCCEEDED: u8 = 1;
 /// Outcome tag: a state root follows (before Byzantium).
 const POST_STATE: u8 = 2;
 
-/// Minimum bytes of a receipt: type, outcome tag, gas, count of logs.
+/// Minimum size of a receipt in bytes: type, outcome tag, gas, number of logs.
 const MIN_RECEIPT_BYTES: usize = 4;
-/// Minimum bytes of a log: address, count of topics, length of data.
+/// Minimum size of a log in bytes: address, number of topics, length of the data.
 const MIN_LOG_BYTES: usize = 22;
-/// Bytes of a topic.
+/// Size of a topic in bytes.
 const TOPIC_BYTES: usize = 32;
 
-/// Bytes of a block hash, which a header's row starts with.
+/// Size of the block hash at the start of a header row, in bytes.
 const HASH_BYTES: usize = 32;
-/// Flags of a block. This version defines none; a later one may.
+/// Flags of a block. This version defines none; later versions may.
 const NO_FLAGS: u64 = 0;
 
 pub(crate) fn encode_header(out: &mut Vec<u8>, hash: &B256, header: &[u8]) {

@@ -7,20 +7,20 @@ use trie::primitive::{
     DecodeError, Input, put_count, put_counted_bytes, put_counted_word, put_varint, put_word,
 };
 
-/// In the first byte of an account: the code hash follows.
+/// Flag in the first byte of an account: the code hash follows.
 const HAS_CODE: u8 = 0x40;
-/// In the first byte of an account: bytes of the balance, 0 to 32.
+/// Mask in the first byte of an account: size of the balance in bytes, 0 to 32.
 const BALANCE_BYTES: u8 = 0x3f;
-/// In the flags of a change: the account exists after the block.
+/// Flag of a change: the account exists after the block.
 const EXISTS: u8 = 1;
-/// In the flags of a change: earlier storage was cleared.
+/// Flag of a change: earlier storage was cleared.
 const WIPED: u8 = 2;
 
-/// Minimum bytes of an account change: address, flags, count of slots.
+/// Minimum size of an account change in bytes: address, flags, number of slots.
 const MIN_CHANGE_BYTES: usize = 22;
-/// Minimum bytes of a slot: two length bytes.
+/// Minimum size of a slot: two length bytes.
 const MIN_SLOT_BYTES: usize = 2;
-/// Minimum bytes of a code: hash and length.
+/// Minimum size of a code in bytes: hash and length.
 const MIN_CODE_BYTES: usize = 33;
 
 pub(crate) fn encode_account(out: &mut Vec<u8>, account: &Account) {
@@ -55,7 +55,7 @@ pub(crate) fn decode_account(bytes: &[u8]) -> Result<Account, DecodeError> {
     Ok(account)
 }
 
-/// An account that may not exist; it has no bytes if it does not.
+/// Encodes an account that may not exist. A missing account has no bytes.
 pub(crate) fn encode_account_entry(out: &mut Vec<u8>, account: Option<&Account>) {
     if let Some(account) = account {
         encode_account(out, account);

@@ -1,4 +1,4 @@
-//! Round trips, and decoding of damaged bytes.
+//! Tests round trips, and the decoding of damaged bytes.
 
 #[path = "../../trie/src/record_checks.rs"]
 mod record_checks;

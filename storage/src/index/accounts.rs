@@ -1,5 +1,5 @@
-//! Writes the changes of accounts and their storage: the last value of each key into the flat
-//! tables, in key order, and every value into a history run.
+//! Writes the changes of accounts and their storage: the last value of each key into the flat tables, in key
+//! order, and all values into a history run.
 //!
 //! Changes are processed by account: after sorting, all changes of an account are adjacent, oldest
 //! first, so no map is needed.
@@ -20,7 +20,7 @@ use crate::rows;
 use crate::table::delete_prefix;
 use trie::rows::Rows;
 
-/// Position of a change: the first bytes of its address, its block, its index in the block.
+/// Position of a change: the first bytes of its address, its block, and its index in the block.
 #[derive(Clone, Copy)]
 struct ChangePosition {
     prefix: u64,
@@ -31,13 +31,13 @@ struct ChangePosition {
 /// History runs have no filters, because the number of entries is not known in advance.
 const UNFILTERED: u64 = 0;
 
-/// Bytes of accounts or slots collected before they are written to their flat table; they fit the
-/// second-level cache. Tests use a small value.
+/// Maximum size of the accounts or slots that are collected before they are written to their flat table, in
+/// bytes. They fit into the L2 cache. Tests use a small value.
 const LATEST_BYTES: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 
 /// A change and its block.
 type Dated<'a> = (u64, &'a AccountChange);
-/// A slot, the block that set it, the value.
+/// A slot, the block that set it, and the value.
 type SlotRow = (U256, u64, U256);
 
 /// Writes the changes of all blocks.
@@ -71,8 +71,7 @@ pub(super) fn put(
     for alike in positions.chunk_by(|a, b| a.prefix == b.prefix) {
         dated.clear();
         dated.extend(alike.iter().map(change));
-        // A stable sort keeps the blocks of an account in order. There is nearly always one
-        // account.
+        // A stable sort keeps the blocks of an account in order. There is almost always only one account.
         dated.sort_by_key(|(_, change)| change.address);
         for of_one in dated.chunk_by(|(_, a), (_, b)| a.address == b.address) {
             writer.put_account(txn, of_one)?;
@@ -89,7 +88,7 @@ pub(super) fn put(
     Ok([accounts, slots])
 }
 
-/// Every change, by the first bytes of its address and then block.
+/// Returns all changes, sorted by the first bytes of their addresses and then by block.
 fn sorted_positions(blocks: &[FlushBlock<'_>]) -> Vec<ChangePosition> {
     let mut positions = Vec::with_capacity(blocks.iter().map(|b| b.changes.accounts.len()).sum());
     for (block, flushed) in (0..).zip(blocks) {
@@ -120,7 +119,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// All changes of one account, oldest first.
+    /// Writes all changes of one account, which are passed oldest first.
     fn put_account(&mut self, txn: &mut RwTxn<'_>, dated: &[Dated<'_>]) -> Result<(), WriteError> {
         let (_, last) = dated.last().expect("every account has a change");
         let address = last.address;
@@ -187,7 +186,7 @@ impl Writer<'_> {
         dated: &[Dated<'_>],
     ) -> Result<(), WriteError> {
         let mut rows: Vec<SlotRow> = Vec::new();
-        // Current slots, as far as the blocks determine them.
+        // The current slots, as far as the blocks determine them.
         let mut current: BTreeMap<U256, U256> = BTreeMap::new();
         let mut wiped = false;
         for (number, change) in dated {
@@ -266,7 +265,7 @@ impl Writer<'_> {
         written.map_err(|error| self.env.write_error(error))
     }
 
-    /// Slots of an account in the `storage` table.
+    /// Returns the slots of an account in the `storage` table.
     fn stored_slots(&self, txn: &RwTxn<'_>, address: Address) -> Result<Vec<U256>, WriteError> {
         let error = |error| self.env.write_error(error);
         let rows = self.tables.storage.prefix_iter(txn, address.as_slice()).map_err(error)?;

@@ -11,7 +11,7 @@ use crate::env::Environment;
 use crate::error::WriteError;
 use crate::prefetch;
 
-/// Distance in hashes between the prefetch of an entry and its use.
+/// Number of hashes between the prefetch of an entry and its use.
 const HASHES_AHEAD: usize = 16;
 
 pub(super) fn flush(

@@ -1,4 +1,4 @@
-//! Keys of the `index` tables, and the small values that are numbers.
+//! Keys of the `index` tables, and the small values that consist of numbers.
 
 use alloy_primitives::{Address, B256, U256};
 

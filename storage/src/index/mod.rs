@@ -59,7 +59,7 @@ const KIND: Kind = Kind {
 /// Remedy for an index that cannot be used.
 const REMEDY: &str = "`evmd reindex` builds it again from the chain";
 
-/// Numbers of the tables in checksums.
+/// The numbers of the tables in checksums.
 mod id {
     pub(super) const CODE: u8 = 33;
     pub(super) const ACCOUNT_HISTORY: u8 = 34;
@@ -69,10 +69,10 @@ mod id {
     pub(super) const POSTINGS: u8 = 38;
 }
 
-/// How to open the `index` environment.
+/// Options for opening the `index` environment.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexOptions {
-    /// Maximum bytes of the file. Costs address space only.
+    /// Maximum size of the file in bytes. Costs address space only.
     pub map_bytes: u64,
 }
 
@@ -137,7 +137,7 @@ impl IndexDb {
     /// Opens or creates the environment in the folder `path`.
     ///
     /// # Errors
-    /// If the folder cannot be used, is not an index, or has another format.
+    /// If the folder cannot be used, does not contain an index, or has another format.
     pub fn open(path: impl AsRef<Path>, options: IndexOptions) -> Result<Self, OpenError> {
         let opened = Environment::open(path.as_ref(), KIND, options.map_bytes, NAMES, false)?;
         let Opened { env, meta, tables, .. } = opened;
@@ -191,20 +191,20 @@ impl IndexDb {
         Ok(Self { env, tables })
     }
 
-    /// Writes blocks in one transaction, and returns when they are on disk. The first flushed block
-    /// may have any number; later blocks must be consecutive.
+    /// Writes blocks in one transaction. When this returns, they are on disk. The first flushed block may have
+    /// any number; later blocks must be consecutive.
     ///
     /// # Errors
-    /// If blocks are not consecutive, or the map or disk is full. Then no block of the slice is
-    /// kept, unless the error is in a merge of runs, which comes after the commit.
+    /// If blocks are not consecutive, or if the map or disk is full. In that case none of the blocks is stored,
+    /// unless the error occurs in a merge of runs, which follows the commit.
     pub fn flush(&self, blocks: &[FlushBlock<'_>]) -> Result<(), WriteError> {
         flush::flush(&self.env, &self.tables, blocks)
     }
 
-    /// Empties every table durably, for a rebuild.
+    /// Empties every table durably, before a rebuild.
     ///
     /// # Errors
-    /// If the map or disk is full; then nothing is removed.
+    /// If the map or disk is full. In that case nothing is removed.
     pub fn wipe(&self) -> Result<(), WriteError> {
         let mut txn = self.env.write()?;
         let tables = &self.tables;
@@ -229,7 +229,7 @@ impl IndexDb {
         self.env.commit(txn)
     }
 
-    /// A snapshot of the last commit.
+    /// Returns a snapshot of the last commit.
     ///
     /// # Errors
     /// If all reader slots are in use.
@@ -245,19 +245,19 @@ impl IndexDb {
         self.env.copy(to.as_ref())
     }
 
-    /// Keeps read transactions of the newest commit ready from now on, so that readers work while the disk does not
-    /// respond to writes. For a process that commits regularly: otherwise the transactions would keep pages from
-    /// being used again. Costs some 50 microseconds at each commit.
+    /// Keeps read transactions of the newest commit ready from now on, so that readers work while the disk does
+    /// not respond to writes. Only for a process that commits regularly: otherwise these transactions would
+    /// prevent pages from being reused. Costs about 50 microseconds per commit.
     pub fn keep_readers_ready(&self) {
         self.env.keep_readers_ready();
     }
 
-    /// Map, transaction and reader figures.
+    /// Returns the statistics of the environment.
     pub fn stats(&self) -> EnvStats {
         self.env.stats()
     }
 
-    /// Folder of the environment.
+    /// Returns the folder of the environment.
     pub fn path(&self) -> &Path {
         self.env.path()
     }

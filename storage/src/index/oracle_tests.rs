@@ -1,4 +1,4 @@
-//! The incremental trie compared with one built from scratch, over random histories.
+//! Compares the incremental trie with one built from scratch, over random histories.
 //!
 //! As in the program `evmd`, nodes of unflushed blocks come from their updates, and older ones from the
 //! `index` environment, so every record passes the codec.
@@ -17,7 +17,7 @@ use trie::{
     state_root_from_scratch, update_state_root,
 };
 
-/// Enough for any history here.
+/// This is large enough for all histories of these tests.
 const MAP_BYTES: u64 = 64 << 20;
 
 fn scratch_root(model: &Model) -> B256 {
@@ -26,7 +26,7 @@ fn scratch_root(model: &Model) -> B256 {
     }))
 }
 
-/// Unflushed blocks over the index.
+/// Unflushed blocks on top of the index.
 struct Layers<'a> {
     index: &'a IndexReader,
     above: &'a [TrieUpdates],

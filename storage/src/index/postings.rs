@@ -1,15 +1,15 @@
-//! Which blocks have logs of an address, logs with a topic in a position, or calls of an address.
+//! Postings: which blocks have logs of an address, logs with a topic at a position, or calls of an address.
 //!
-//! The key of a posting is a short hash of the address or topic, so two of them may share a key.
-//! The blocks found are candidates, which must be checked against their receipts. Blocks that are
-//! flushed together are in one posting.
+//! The key of a posting contains a short hash of the address or topic, so two of them may share a key. The
+//! blocks found are candidates, which must be checked against their receipts. Blocks that are flushed together
+//! are in one posting.
 
 use alloy_primitives::{Address, B256};
 
 use crate::receipt::StoredReceipt;
 use trie::primitive::{DecodeError, Input, put_varint};
 
-/// Maximum blocks in one posting: far less than a page, and more than one flush.
+/// Maximum number of blocks in one posting: far less than a page, and more than one flush.
 pub(super) const MAX_POSTING_BLOCKS: usize = 256;
 /// Bytes of a posting's key: subject, first block.
 pub(super) const POSTING_KEY_BYTES: usize = SUBJECT_BYTES + 8;
@@ -22,17 +22,17 @@ const MAX_TOPICS: usize = 4;
 /// Kind of a called address.
 const CALLED_KIND: u8 = 5;
 
-/// A key for looking up blocks: a logging address, a topic in a position, or a called address.
+/// A key for looking up blocks: a logging address, a topic at a position, or a called address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PostingKey(pub(super) [u8; SUBJECT_BYTES]);
 
 impl PostingKey {
-    /// Logs of this address.
+    /// Returns the key of logs of this address.
     pub fn address(address: Address) -> Self {
         Self::new(ADDRESS_KIND, &address.into_word())
     }
 
-    /// Logs with this topic at `position`, 0 to 3.
+    /// Returns the key of logs with this topic at `position`, 0 to 3.
     ///
     /// # Panics
     /// If `position` is above 3.
@@ -41,7 +41,7 @@ impl PostingKey {
         Self::new(position as u8 + 1, topic)
     }
 
-    /// A transaction to this address in a block that did not change its account.
+    /// Returns the key of transactions to this address in a block that did not change its account.
     pub fn called(address: Address) -> Self {
         Self::new(CALLED_KIND, &address.into_word())
     }
@@ -49,7 +49,7 @@ impl PostingKey {
     fn new(place: u8, word: &B256) -> Self {
         let mut key = [0; SUBJECT_BYTES];
         key[0] = place;
-        // Addresses and small numbers are in the last bytes, short texts in the first ones.
+        // Addresses and small numbers are in the last bytes of a word, short texts in the first bytes.
         let (words, _) = word.as_chunks::<8>();
         let folded = words
             .iter()
@@ -58,7 +58,7 @@ impl PostingKey {
         Self(key)
     }
 
-    /// The distinct keys of a block with these receipts and called addresses, ascending.
+    /// Returns the distinct keys of a block with these receipts and called addresses, in ascending order.
     pub fn of_block(
         receipts: &[StoredReceipt],
         called: impl IntoIterator<Item = Address>,
@@ -86,14 +86,14 @@ pub(super) fn posting_key(key: PostingKey, first: u64) -> [u8; POSTING_KEY_BYTES
     out
 }
 
-/// Value in `postings`: for each further block, the varint distance to the one before.
+/// Encodes a value in `postings`: for each further block, the varint difference to the previous one.
 pub(super) fn encode_posting(out: &mut Vec<u8>, blocks: &[u64]) {
     for pair in blocks.windows(2) {
         put_varint(out, pair[1] - pair[0]);
     }
 }
 
-/// Passes the blocks of a posting to `take`, ascending.
+/// Passes the blocks of a posting to `take`, in ascending order.
 pub(super) fn decode_posting(
     key: &[u8],
     value: &[u8],

@@ -34,35 +34,34 @@ impl IndexReader {
         Self { txn, tables }
     }
 
-    /// Number of the transaction of this snapshot. Snapshots with equal numbers have equal
-    /// contents.
+    /// Returns the transaction id of this snapshot. Snapshots with equal ids have equal contents.
     pub fn txn_id(&self) -> u64 {
         self.txn.id()
     }
 
-    /// Number of the last flushed block, whose state the tables without history have.
+    /// Returns the number of the last flushed block. The tables without history have the state of this block.
     pub fn flushed(&self) -> Result<Option<u64>, ReadError> {
         Ok(self.flushed_block()?.map(|(number, _)| number))
     }
 
-    /// Number and hash of the last block flushed.
+    /// Returns the number and hash of the last flushed block.
     pub fn flushed_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
         self.checked(self.tables.meta, FLUSHED_KEY, decode_flushed)
     }
 
-    /// An account as of the last block flushed.
+    /// Returns an account as of the last flushed block.
     pub fn account(&self, address: Address) -> Result<Option<Account>, ReadError> {
         let key = address.as_slice();
         self.decoded(self.tables.accounts, "accounts", key, codec::decode_account)
     }
 
-    /// Number of accounts and storage slots as of the last block flushed. The tables store their
+    /// Returns the number of accounts and storage slots as of the last flushed block. The tables store their
     /// number of entries, so this is O(1).
     pub fn state_entries(&self) -> Result<u64, ReadError> {
         Ok(self.accounts()? + self.count(self.tables.storage)?)
     }
 
-    /// Accounts as of the last block flushed.
+    /// Returns the number of accounts as of the last flushed block.
     ///
     /// # Errors
     /// If LMDB fails.
@@ -74,8 +73,8 @@ impl IndexReader {
         table.len(self.txn.txn()).map_err(|error| self.txn.error(error))
     }
 
-    /// The first `max` addresses from `first` on that have an account as of the last block flushed,
-    /// ascending.
+    /// Returns the first `max` addresses from `first` on that have an account as of the last flushed block, in
+    /// ascending order.
     pub fn addresses_from(&self, first: Address, max: usize) -> Result<Vec<Address>, ReadError> {
         let range = (Bound::Included(first.as_slice()), Bound::Unbounded);
         let entries = self
@@ -93,8 +92,8 @@ impl IndexReader {
         Ok(addresses)
     }
 
-    /// The first `max` slots of an account from `first` on that are set as of the last block
-    /// flushed, ascending.
+    /// Returns the first `max` slots of an account from `first` on that are set as of the last flushed block, in
+    /// ascending order.
     pub fn slots_from(
         &self,
         address: Address,
@@ -121,16 +120,17 @@ impl IndexReader {
         Ok(slots)
     }
 
-    /// A storage slot as of the last block flushed; zero when unset.
+    /// Returns a storage slot as of the last flushed block; zero if it is not set.
     pub fn storage(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
         let key = slot_key(address, slot);
         let word = self.decoded(self.tables.storage, "storage", &key, codec::decode_word)?;
         Ok(word.unwrap_or_default())
     }
 
-    /// Whether any storage slot of an account is set, as of the last block flushed.
+    /// Returns whether any storage slot of an account is set as of the last flushed block.
     pub fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
-        // Slots that are zero have no entry, so the first key at or after the account's decides.
+        // Slots that are zero have no entry, so only the first key at or after that of the account must be
+        // checked.
         let first = slot_key(address, U256::ZERO);
         let entry = self
             .tables
@@ -140,7 +140,7 @@ impl IndexReader {
         Ok(entry.is_some_and(|(key, _)| key.starts_with(address.as_slice())))
     }
 
-    /// Code by its hash.
+    /// Returns the code with this hash.
     pub fn code(&self, code_hash: B256) -> Result<Option<Bytes>, ReadError> {
         if code_hash == KECCAK256_EMPTY {
             return Ok(Some(Bytes::new()));
@@ -149,7 +149,7 @@ impl IndexReader {
         self.checked(self.tables.code, key, |code| Ok(Bytes::copy_from_slice(code)))
     }
 
-    /// An account as of the end of block `number`, which must not be above the last flushed.
+    /// Returns an account as of the end of block `number`, which must not be above the last flushed block.
     pub fn account_at(&self, address: Address, number: u64) -> Result<Option<Account>, ReadError> {
         let key = account_at_key(address, number);
         let runs = self.tables.account_history;
@@ -161,7 +161,7 @@ impl IndexReader {
             .map_err(|why| self.txn.corrupt(runs.pages.name, key, why))
     }
 
-    /// A storage slot as of the end of block `number`, which must not be above the last flushed.
+    /// Returns a storage slot as of the end of block `number`, which must not be above the last flushed block.
     pub fn storage_at(&self, address: Address, slot: U256, number: u64) -> Result<U256, ReadError> {
         let slot_key = slot_key(address, slot);
         let key = slot_at_key(&slot_key, number);
@@ -173,7 +173,7 @@ impl IndexReader {
         codec::decode_word(value).map_err(|why| self.txn.corrupt(runs.pages.name, key, why))
     }
 
-    /// The newest block up to `number` that changed an account.
+    /// Returns the newest block up to `number` that changed an account.
     pub fn changed_up_to(&self, address: Address, number: u64) -> Result<Option<u64>, ReadError> {
         let runs = self.tables.account_history;
         let found =
@@ -182,7 +182,7 @@ impl IndexReader {
         found.map(|(key, _)| self.block_of(runs, key)).transpose()
     }
 
-    /// The oldest block from `number` on, up to the last flushed, that changed an account.
+    /// Returns the oldest block from `number` up to the last flushed block that changed an account.
     pub fn changed_from(&self, address: Address, number: u64) -> Result<Option<u64>, ReadError> {
         let runs = self.tables.account_history;
         let (first, last) = (account_at_key(address, number), account_at_key(address, u64::MAX));
@@ -191,14 +191,14 @@ impl IndexReader {
         found.map(|(key, _)| self.block_of(runs, key)).transpose()
     }
 
-    /// The block number at the end of a key.
+    /// Returns the block number at the end of a key.
     fn block_of(&self, runs: Runs, key: &[u8]) -> Result<u64, ReadError> {
         let why = DecodeError { what: "key without a block number", at: key.len() };
         let number = key.last_chunk().ok_or_else(|| self.txn.corrupt(runs.pages.name, key, why))?;
         Ok(u64::from_be_bytes(*number))
     }
 
-    /// Every slot of an account that any block up to the last flushed has set, ascending.
+    /// Returns all slots of an account that any block up to the last flushed block has set, in ascending order.
     pub fn slots_with_history(&self, address: Address) -> Result<Vec<U256>, ReadError> {
         let first = slot_at_key(&slot_key(address, U256::ZERO), 0);
         let last = slot_at_key(&slot_key(address, U256::MAX), u64::MAX);
@@ -218,13 +218,13 @@ impl IndexReader {
         Ok(slots)
     }
 
-    /// Number of the block with this hash.
+    /// Returns the number of the block with this hash.
     pub fn block_number(&self, hash: B256) -> Result<Option<u64>, ReadError> {
         self.checked(self.tables.block_numbers, hash.as_slice(), decode_number)
     }
 
-    /// Adds to `found` the blocks of `range` up to the last flushed that may match this key,
-    /// ascending. A few of them may not match.
+    /// Adds to `found` the blocks in `range` up to the last flushed block that may match this key, in ascending
+    /// order. A few of them may not match.
     pub fn blocks_with(
         &self,
         key: PostingKey,
@@ -247,14 +247,14 @@ impl IndexReader {
         each.map_err(|error| self.run_error(runs, error))
     }
 
-    /// The newest block up to `number` that may match this key.
+    /// Returns the newest block up to `number` that may match this key.
     pub fn posted_up_to(&self, key: PostingKey, number: u64) -> Result<Option<u64>, ReadError> {
         let Some(posting) = self.posting_up_to(key, number)? else { return Ok(None) };
         let blocks = self.blocks_of(posting)?;
         Ok(blocks.into_iter().rfind(|block| *block <= number))
     }
 
-    /// The oldest block from `number` on, up to the last flushed, that may match this key.
+    /// Returns the oldest block from `number` up to the last flushed block that may match this key.
     pub fn posted_from(&self, key: PostingKey, number: u64) -> Result<Option<u64>, ReadError> {
         if let Some(posting) = self.posting_up_to(key, number)? {
             let blocks = self.blocks_of(posting)?;
@@ -269,14 +269,14 @@ impl IndexReader {
         found.map(|(key, _)| self.block_of(runs, key)).transpose()
     }
 
-    /// The newest posting that begins up to `block`.
+    /// Returns the newest posting whose first block is at most `block`.
     fn posting_up_to(&self, key: PostingKey, block: u64) -> Result<Option<Entry<'_>>, ReadError> {
         let runs = self.tables.postings;
         let found = runs.latest(self.txn.txn(), &key.0, &posting_key(key, block));
         found.map_err(|error| self.run_error(runs, error))
     }
 
-    /// The blocks of a posting, ascending.
+    /// Returns the blocks of a posting, in ascending order.
     fn blocks_of(&self, (key, value): Entry<'_>) -> Result<Vec<u64>, ReadError> {
         let mut blocks = Vec::new();
         let decoded = decode_posting(key, value, |block| blocks.push(block));
@@ -284,7 +284,7 @@ impl IndexReader {
         Ok(blocks)
     }
 
-    /// Block number and index of the transaction with this hash.
+    /// Returns block number and index of the transaction with this hash.
     pub fn tx_location(&self, hash: B256) -> Result<Option<(u64, u32)>, ReadError> {
         let runs = self.tables.transactions;
         let found = runs.exact(self.txn.txn(), hash.as_slice());
@@ -296,7 +296,7 @@ impl IndexReader {
         found.map(decode).transpose()
     }
 
-    /// A record of the trie as of the last block flushed.
+    /// Returns a record of the trie as of the last checkpoint.
     pub fn trie_node(
         &self,
         owner: Option<B256>,
@@ -312,8 +312,8 @@ impl IndexReader {
         Ok(node.map(Arc::new))
     }
 
-    /// Reads every page of every run, and verifies checksums, order, counts and filters. Returns
-    /// the number of pages and of entries.
+    /// Reads every page of every run, and verifies checksums, order, counts and filters. Returns the numbers of
+    /// pages and entries.
     pub fn verify_runs(&self) -> Result<(u64, u64), ReadError> {
         let Tables { account_history, storage_history, transactions, postings, .. } = self.tables;
         let (mut pages, mut entries) = (0, 0);
@@ -332,7 +332,7 @@ impl IndexReader {
         }
     }
 
-    /// A row with checksums.
+    /// Returns the decoded value of a row with checksums.
     pub(super) fn checked<T>(
         &self,
         table: CheckedTable,
@@ -356,7 +356,7 @@ impl IndexReader {
     }
 }
 
-/// The key of a posting; all have the same length.
+/// Returns the key of a posting; all keys have the same length.
 fn posting_bytes(key: &[u8]) -> [u8; POSTING_KEY_BYTES] {
     key.try_into().expect("keys of a table have one length")
 }

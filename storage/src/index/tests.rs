@@ -1,4 +1,4 @@
-//! Flat state, its history and lookups compared with a simple model, for different flush sizes.
+//! Compares flat state, its history and lookups with a simple model, for different flush sizes.
 
 use alloy_primitives::{Bytes, U256, keccak256};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
 use crate::{Account, AccountChange};
 use trie::{EMPTY_ROOT_HASH, LiveTrie, MIN_TRIE_CACHE_BYTES};
 
-/// Enough for any history here.
+/// This is large enough for all histories of these tests.
 const MAP_BYTES: u64 = 64 << 20;
 
 fn block_hash(number: usize) -> B256 {
@@ -77,7 +77,7 @@ fn check_lookups(reader: &IndexReader, blocks: usize) {
 const NAMES_OF_ALL: [&str; 6] =
     ["accounts", "storage", "code", "account_trie", "storage_trie", "block_numbers"];
 
-/// Every stored entry of every table. Runs depend on the flush size, so their entries are listed
+/// Returns every stored entry of every table. Runs depend on the flush size, so their entries are listed
 /// instead.
 fn dump(index: &IndexDb) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let tables = &index.tables;
@@ -251,13 +251,13 @@ fn error_of_a_damaged_value_names_its_table() {
     let tables = &index.tables;
     let slot_key = keys::slot_key(address, slot);
     let mut txn = index.env.write().unwrap();
-    // An unknown account flag, a word with a leading zero, an unknown node kind, a number of wrong
+    // An unknown account flag, a word with a leading zero, an unknown node kind, and a number with a wrong
     // length.
     for (table, key) in [
         (tables.meta.table, FLUSHED_KEY),
         (tables.accounts, address.as_slice()),
         (tables.storage, &slot_key),
-        // The directories of runs.
+        // The directories of the runs.
         (tables.account_history.pages.table, &[0; 4]),
         (tables.storage_history.pages.table, &[0; 4]),
         (tables.transactions.pages.table, &[0; 4]),

@@ -1,7 +1,6 @@
-//! Trie records, which are written by checkpoints. Checkpoints are less frequent than flushes.
-//!
-//! The records have the state of a block that is not after the last flushed one. The changes of
-//! later blocks are in the `chain` environment.
+//! Trie records, which checkpoints write. Checkpoints are less frequent than flushes.
+//! The records have the state of the last flushed block or of an earlier one. The changes of later blocks are in
+//! the `chain` environment.
 
 use alloy_primitives::B256;
 
@@ -19,8 +18,8 @@ impl IndexDb {
     /// Writes a checkpoint in one transaction, and returns when it is on disk.
     ///
     /// # Errors
-    /// If the map or disk is full, or if the block of the checkpoint is not after that of the last
-    /// one or not flushed. Then nothing is written.
+    /// If the map or disk is full, or if the block of the checkpoint is not after that of the previous one, or
+    /// not flushed. In that case nothing is written.
     pub fn write_trie(&self, checkpoint: &TrieCheckpoint) -> Result<(), WriteError> {
         let mut txn = self.env.write()?;
         let reader = self.reader()?;
@@ -50,7 +49,7 @@ impl IndexDb {
 }
 
 impl IndexReader {
-    /// The block whose state the trie records have, and its state root; `None` before the first
+    /// Returns the block whose state the trie records have, and its state root; `None` before the first
     /// checkpoint.
     pub fn trie_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
         self.checked(self.tables.meta, TRIE_KEY, |value| {

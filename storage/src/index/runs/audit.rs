@@ -6,7 +6,7 @@ use super::directory::{Level, Run, Source};
 use super::{DIRECTORY, RunError, Runs};
 use crate::error::DecodeError;
 
-/// Numbers of pages and entries read.
+/// The numbers of pages and entries that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::index) struct Audit {
     pub(in crate::index) pages: u64,
@@ -14,8 +14,8 @@ pub(in crate::index) struct Audit {
 }
 
 impl Runs {
-    /// Verifies every page, the order of the entries, their number against the directory, and that
-    /// the filters accept every key.
+    /// Verifies every page, the order of the entries, their number in the directory, and that the filters accept
+    /// every key.
     pub(in crate::index) fn audit(self, txn: &RoTxn<'_, AnyTls>) -> Result<Audit, RunError> {
         let directory = self.directory(txn)?;
         let mut audit = Audit::default();
@@ -52,7 +52,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Entries of a run with keys above `after`.
+    /// Verifies the entries of a run with keys above `after`.
     fn audit_run(
         self,
         txn: &RoTxn<'_, AnyTls>,

@@ -4,12 +4,12 @@ use super::{DIRECTORY, RunError, Runs};
 use heed::{AnyTls, RoTxn, RwTxn};
 use trie::primitive::{DecodeError, Input, put_count, put_varint};
 
-/// One run.
+/// A run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) id: u32,
     pub(super) entries: u64,
-    /// Lines of its filter; 0 if it has none.
+    /// Number of lines of its filter; 0 without a filter.
     pub(super) lines: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Level {
     pub(super) merge: Option<Merge>,
 }
 
-/// All runs of a table; the newest are in the first level.
+/// All runs of a table. The first level has the newest runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Directory {
     /// Id of the newest run.
@@ -40,11 +40,11 @@ pub(super) struct Directory {
     pub(super) levels: Vec<Level>,
 }
 
-/// One run as seen by a reader.
+/// A run as a reader sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
     pub(super) id: u32,
-    /// Lines of its filter.
+    /// Number of lines of its filter.
     pub(super) lines: u64,
     /// Entries up to this key are ignored in this run.
     pub(super) after: &'a [u8],
@@ -56,7 +56,7 @@ impl Directory {
         self.last_id
     }
 
-    /// The runs to search, newest first.
+    /// Returns the runs to search, newest first.
     pub(super) fn sources(&self) -> impl DoubleEndedIterator<Item = Source<'_>> {
         self.levels.iter().flat_map(|level| {
             let (inputs, after, output) = match &level.merge {
@@ -136,7 +136,7 @@ fn take_id(input: &mut Input<'_>) -> Result<u32, DecodeError> {
 }
 
 impl Runs {
-    /// The directory; an empty one of an empty table.
+    /// Reads the directory; an empty table has an empty one.
     pub(super) fn directory(self, txn: &RoTxn<'_, AnyTls>) -> Result<Directory, RunError> {
         match self.pages.table.get(txn, &DIRECTORY)? {
             Some(row) => {

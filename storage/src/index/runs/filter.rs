@@ -1,4 +1,4 @@
-//! Filters with ten bits per key, so that a lookup reads only runs that probably have the key.
+//! Filters with ten bits per key, so that a lookup reads only runs that probably contain the key.
 //!
 //! They are blocked Bloom filters: a key sets and tests bits of one line of 64 bytes. The first
 //! eight bytes of the key, interpreted as a fraction, select the line, so lines ascend with keys,
@@ -12,17 +12,17 @@ use super::{DIRECTORY, ID_BYTES, RunError, Runs};
 use crate::checked::CheckedTable;
 use crate::error::DecodeError;
 
-/// Bits per key: the false-positive rate is about one in eighty.
+/// Bits per key. The false-positive rate is about one in eighty.
 const BITS_PER_KEY: u64 = 10;
 /// Number of bits that a key sets.
 const PROBES: u32 = 6;
 /// Bytes of a line, which is a cache line.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
-/// Lines per chunk: with LMDB's header, the length of the row and its checksums, they fit sixteen
-/// pages of 4 KiB.
+/// Lines per chunk. Including LMDB's header, the length of the row and its checksums, they fill sixteen pages of
+/// 4 KiB.
 const CHUNK_LINES: u64 = 1008;
-/// Bytes of a filter under one checksum: a lookup needs one line of each filter.
+/// Bytes of a filter per checksum: a lookup needs one line of each filter.
 const CHECKED_BYTES: usize = 512;
 
 /// Builds a filter. Keys must be inserted in ascending order.
@@ -33,7 +33,7 @@ pub(super) struct Filter {
     chunk: Option<(u32, Vec<u8>)>,
 }
 
-/// Number of lines of a filter for this number of keys.
+/// Returns the number of lines of a filter for this number of keys.
 pub(super) const fn lines(keys: u64) -> u64 {
     (keys * BITS_PER_KEY).div_ceil(LINE_BITS)
 }
@@ -68,13 +68,13 @@ impl FilterPosition {
         }
     }
 
-    /// Whether all bits are set in the line.
+    /// Returns whether all bits are set in the line.
     fn is_set(&self, line: &[u8]) -> bool {
         self.bits.iter().all(|bit| line[usize::from(bit / 8)] & 1 << (bit % 8) != 0)
     }
 }
 
-/// Key of a chunk's row.
+/// Returns the key of a chunk's row.
 fn chunk_key(id: u32, chunk: u32) -> [u8; 3 * ID_BYTES] {
     let mut key = [0; 3 * ID_BYTES];
     key[..ID_BYTES].copy_from_slice(&DIRECTORY);
@@ -131,18 +131,18 @@ impl Filter {
     }
 }
 
-/// Bytes of a chunk of a filter with this many lines.
+/// Returns the size of a chunk of a filter with this many lines, in bytes.
 fn chunk_bytes(lines: u64, chunk: u32) -> usize {
     CHUNK_LINES.min(lines - u64::from(chunk) * CHUNK_LINES) as usize * LINE_BYTES
 }
 
 impl Runs {
-    /// The table with the row format of filters.
+    /// Returns the table with the row format of filters.
     const fn filters(self) -> CheckedTable {
         self.pages.with_chunk_bytes(CHECKED_BYTES)
     }
 
-    /// Whether a run may have a key; true for a run without a filter.
+    /// Returns whether a run may contain a key; true for a run without a filter.
     pub(super) fn may_hold(
         self,
         txn: &RoTxn<'_, AnyTls>,

@@ -1,15 +1,15 @@
-//! What must hold for all bytes of the rows of a run. The fuzz targets (`node/fuzz`) call it.
+//! Properties that hold for all bytes of the rows of a run, for the fuzz targets (`node/fuzz`).
 
 use super::directory::Directory;
 use super::page::{Page, Pages};
 
-/// Bytes of a key in pages that are made here.
+/// Length of the keys in generated pages, in bytes.
 const KEY_BYTES: usize = 4;
 
-/// Reads bytes as a page of a run, whose keys have as many bytes as the first byte says.
+/// Decodes bytes as a page of a run. The first byte is the length of the keys.
 ///
 /// # Panics
-/// If a position that the page returns is not inside it.
+/// If a position that the page returns is not inside the page.
 pub fn page(data: &[u8]) {
     let Some((&key_bytes, bytes)) = data.split_first() else { return };
     let key_bytes = usize::from(key_bytes % 64);
@@ -25,8 +25,8 @@ pub fn page(data: &[u8]) {
     }
 }
 
-/// Makes pages of the bytes: for each entry a key of four bytes, and a byte that is the length of the value
-/// that follows. Reading the pages returns the entries, and a search finds each of them.
+/// Generates pages from the bytes: for each entry a key of four bytes, and a byte with the length of the value
+/// that follows. Reading the pages must return the entries, and a search must find each of them.
 ///
 /// # Panics
 /// If an entry is lost or changed.
@@ -62,10 +62,10 @@ pub fn pages_of_entries(mut data: &[u8]) {
     }
 }
 
-/// Reads bytes as the directory of a table's runs.
+/// Decodes bytes as the directory of a table's runs.
 ///
 /// # Panics
-/// If another directory has the same encoding, or a source of it is not one of its runs.
+/// If the directory has another encoding, or if a source is not one of its runs.
 pub fn run_directory(bytes: &[u8]) {
     let Ok(directory) = Directory::decode(bytes) else { return };
     let runs: usize = directory.levels.iter().map(|level| level.runs.len()).sum();

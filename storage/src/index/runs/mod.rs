@@ -1,18 +1,17 @@
 //! Sorted runs: a table for entries that arrive in any key order, never change and are rarely read.
 //!
-//! A random insertion into a B-tree with millions of entries takes microseconds; an appended one
-//! takes a tenth of that. So each flush writes its entries as one sorted *run* of packed pages, and
-//! [`FAN_IN`] runs of a level are merged into one run of the next level. After each flush a merge
-//! advances by a bounded number of entries: keys up to `done` are in its output and were removed
-//! from its inputs. So an entry is written once per level, and the number of levels is log8 of the
-//! number of flushes.
+//! A random insertion into a B-tree with millions of entries takes microseconds; an appended one takes a tenth
+//! of that. Therefore, each flush writes its entries as one sorted *run* of packed pages, and [`FAN_IN`] runs of
+//! a level are merged into one run of the next level. After each flush a merge advances by a bounded number of
+//! entries: keys up to `done` are in its output and were removed from its inputs. Each entry is written once per
+//! level, and the number of levels is log8 of the number of flushes.
 //!
-//! Runs are ordered by age: every run has the entries of blocks after those of the runs before it.
-//! Readers use that to stop at the newest entry of a key that ends in a block number.
+//! Runs are ordered by age: the entries of every run belong to later blocks than those of the previous runs.
+//! Readers use this to stop at the newest entry of a key that ends in a block number.
 //!
-//! Keys in the table: id of the run (u32 big-endian), first key of the page. The directory of all
-//! runs is under the id zero, and the filters follow it. All of these rows have checksums. A table
-//! must not contain two different values for one key.
+//! Keys in the table: id of the run (u32 big-endian), first key of the page. The directory of all runs has the
+//! id zero, and is followed by the filters. All of these rows have checksums. A table must not contain two
+//! different values for one key.
 
 mod audit;
 mod directory;
@@ -36,11 +35,11 @@ pub(super) use write::{AddedRun, NewRun};
 
 /// Runs per merge. A larger value means fewer writes per entry, but more runs to search.
 pub(super) const FAN_IN: usize = 8;
-/// Minimum entries by which a merge advances per flush, about ten milliseconds. Otherwise small
+/// Minimum number of entries by which a merge advances per flush, about ten milliseconds. Without it, small
 /// flushes after large ones would leave long merges unfinished, and with them a large number of runs.
 const MIN_MERGE_ENTRIES: usize = 65_536;
-/// Entries per step of a merge, and bytes of a run that are built before they are written: about 3
-/// and 1 MB, which fit the caches, and whose memory is reused. Tests use small values.
+/// Entries per step of a merge, and size of a run's part that is built before it is written: about 3 and 1 MB,
+/// which fit into the caches, and whose memory is reused. Tests use small values.
 const STEP_ENTRIES: usize = if cfg!(test) { 300 } else { 65_536 };
 const PIECE_BYTES: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 /// Bytes of a run's id in a key.
@@ -54,7 +53,8 @@ pub(super) struct Runs {
     /// Pages, directory and filters.
     pub(super) pages: CheckedTable,
     pub(super) key_bytes: usize,
-    /// Whether runs have filters: keys are hashes, and are looked up individually.
+    /// Whether runs have filters. They need keys that are hashes, and are useful for keys that are looked up
+    /// individually.
     pub(super) filtered: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Runs {
 pub(super) enum RunError {
     /// Error of LMDB.
     Lmdb(heed::Error),
-    /// A value that does not decode, with its key.
+    /// A value that cannot be decoded, with its key.
     Corrupt(Vec<u8>, DecodeError),
 }
 
@@ -84,7 +84,7 @@ impl Runs {
 }
 
 impl Runs {
-    /// A stored page, verified.
+    /// Returns a verified page.
     fn page<'t>(self, key: &[u8], row: &'t [u8]) -> Result<Page<'t>, RunError> {
         let page = self.pages.rows.payload(key, row);
         let page = page.and_then(|page| Page::parse(page, self.key_bytes));

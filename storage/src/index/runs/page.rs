@@ -1,4 +1,4 @@
-//! Pages: packed entries that fill one page of the file.
+//! Pages of packed entries. Each fills one page of the file.
 //!
 //! Layout, integers big-endian: count (u16), the end of each entry (u16 each, relative to the first
 //! entry), the entries: key, value.
@@ -12,21 +12,21 @@ const PAGE_BYTES: usize = 4096 - 16 - head_bytes(1, CHUNK_BYTES);
 /// Bytes of the count, and of each end.
 const NUMBER_BYTES: usize = 2;
 
-/// Builds the pages of a run: complete pages that are not written yet, and one being filled.
+/// Builds the pages of a run: the complete pages that have not been written, and the current one.
 #[derive(Debug)]
 pub(super) struct Pages {
     key_bytes: usize,
     /// Complete pages, concatenated.
     bytes: Vec<u8>,
-    /// End of each.
+    /// End of each page.
     page_ends: Vec<usize>,
-    /// The page being filled.
+    /// The current page.
     entries: Vec<u8>,
     ends: Vec<u16>,
 }
 
 impl Pages {
-    /// No pages.
+    /// Creates an empty builder.
     pub(super) const fn new(key_bytes: usize) -> Self {
         Self {
             key_bytes,
@@ -37,7 +37,7 @@ impl Pages {
         }
     }
 
-    /// Adds an entry, whose key must not be below the previous one.
+    /// Adds an entry. Its key must not be below the previous one.
     ///
     /// # Panics
     /// If the key has another length, or the entry has 64 KiB or more.
@@ -54,7 +54,7 @@ impl Pages {
         self.ends.push(end);
     }
 
-    /// Completes the page being filled, unless it is empty.
+    /// Completes the current page, unless it is empty.
     pub(super) fn end_page(&mut self) {
         if self.ends.is_empty() {
             return;
@@ -67,13 +67,13 @@ impl Pages {
         self.page_ends.push(self.bytes.len());
     }
 
-    /// The complete pages.
+    /// Returns the complete pages.
     pub(super) fn made(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(&0).chain(&self.page_ends);
         starts.zip(&self.page_ends).map(|(start, end)| &self.bytes[*start..*end])
     }
 
-    /// Bytes of the complete pages.
+    /// Returns the size of the complete pages in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -117,7 +117,7 @@ impl<'a> Page<'a> {
         usize::from(u16::from_be_bytes(self.ends[at]))
     }
 
-    /// Key and value of an entry.
+    /// Returns key and value of an entry.
     ///
     /// # Panics
     /// If `at` is not below the number of entries.
@@ -129,17 +129,17 @@ impl<'a> Page<'a> {
             .ok_or(DecodeError { what: "entry of a page is shorter than its key", at: start })
     }
 
-    /// Number of entries with a key up to this one.
+    /// Returns the number of entries with a key up to this one.
     pub(super) fn up_to(&self, key: &[u8]) -> Result<usize, DecodeError> {
         self.count_first(|entry| entry <= key)
     }
 
-    /// Number of entries with a key below this one.
+    /// Returns the number of entries with a key below this one.
     pub(super) fn below(&self, key: &[u8]) -> Result<usize, DecodeError> {
         self.count_first(|entry| entry < key)
     }
 
-    /// Number of entries before the first one whose key does not match `these`.
+    /// Returns the number of entries before the first one whose key does not match `these`.
     fn count_first(&self, these: impl Fn(&[u8]) -> bool) -> Result<usize, DecodeError> {
         let (mut low, mut high) = (0, self.len());
         while low < high {

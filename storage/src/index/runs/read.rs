@@ -8,12 +8,12 @@ use super::directory::Source;
 use super::{ID_BYTES, RunError, Runs, page_key};
 use crate::table::KeyRange;
 
-/// Key and value of an entry, in the map.
+/// Key and value of an entry, borrowed from the memory map.
 pub(in crate::index) type Entry<'t> = (&'t [u8], &'t [u8]);
 
 impl Runs {
-    /// The newest entry whose key begins with `prefix` and is at most `key`. Keys with the prefix
-    /// must be higher in newer runs.
+    /// Returns the newest entry whose key begins with `prefix` and is at most `key`. Keys with the prefix must
+    /// be higher in newer runs.
     pub(in crate::index) fn latest<'t>(
         self,
         txn: &'t RoTxn<'_, AnyTls>,
@@ -29,7 +29,7 @@ impl Runs {
         Ok(None)
     }
 
-    /// The entry with the lowest key in `first..=last`.
+    /// Returns the entry with the lowest key in `first..=last`.
     pub(in crate::index) fn earliest<'t>(
         self,
         txn: &'t RoTxn<'_, AnyTls>,
@@ -44,7 +44,7 @@ impl Runs {
         Ok(lowest)
     }
 
-    /// The value of a key that at most one run has.
+    /// Returns the value of a key that at most one run contains.
     pub(in crate::index) fn exact<'t>(
         self,
         txn: &'t RoTxn<'_, AnyTls>,
@@ -62,7 +62,7 @@ impl Runs {
         Ok(None)
     }
 
-    /// The last entry of one run with a key up to `key`.
+    /// Returns the last entry of one run with a key up to `key`.
     fn at_most<'t>(
         self,
         txn: &'t RoTxn<'_, AnyTls>,
@@ -82,7 +82,7 @@ impl Runs {
         Ok((entry.0 > source.after).then_some(entry))
     }
 
-    /// The first entry of one run with a key from `key` on.
+    /// Returns the first entry of one run with a key from `key` on.
     fn at_least<'t>(
         self,
         txn: &'t RoTxn<'_, AnyTls>,
@@ -108,7 +108,7 @@ impl Runs {
         Ok(None)
     }
 
-    /// Key of the page of a run that begins at or before `from`, and so may contain the next
+    /// Returns the key of the page of a run that begins at or before `from`, and may therefore contain the next
     /// entries.
     fn page_with<'t>(
         self,
@@ -162,7 +162,7 @@ impl Runs {
     }
 }
 
-/// Whether the key of a page is one of this run.
+/// Returns whether the key of a page belongs to this run.
 fn is_of(key: &[u8], id: u32) -> bool {
     key.len() > ID_BYTES && key[..ID_BYTES] == id.to_be_bytes()
 }

@@ -1,4 +1,4 @@
-//! Runs compared with a sorted map, over many flushes of random sizes.
+//! Compares runs with a sorted map, over many flushes of random sizes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::env::Opened;
 use crate::kind::Kind;
 
-/// Keys: four bytes of the owner, four of the time.
+/// Length of a key in bytes: four of the owner, and four of the time.
 const KEY_BYTES: usize = 8;
 
 fn open(folder: &tempfile::TempDir) -> (Environment, Runs) {
@@ -103,7 +103,7 @@ fn many_flushes_leave_few_runs_and_no_pages_of_merged_runs() {
         (0..300).for_each(|owner| run.push(&mut txn, &key(owner, time), &[]).unwrap());
         let added = run.finish(&mut txn).unwrap();
         env.commit(txn).unwrap();
-        // Every fifth time the process died before the merge.
+        // Every fifth time, the process dies before the merge.
         if time % 5 > 0 {
             added.merge(&env).unwrap();
         }
@@ -122,7 +122,7 @@ fn many_flushes_leave_few_runs_and_no_pages_of_merged_runs() {
     }
 }
 
-/// All results of a reader for some keys.
+/// Returns all results of a reader for some keys.
 fn answers(
     runs: Runs,
     txn: &heed::RoTxn<'_, heed::AnyTls>,
@@ -182,7 +182,7 @@ fn damaged_rows_are_never_read_as_other_values() {
     assert!(rows.len() >= 5, "the directory, and a filter and a page of each run");
     let mut damages: Vec<(usize, Vec<u8>)> = Vec::new();
     for (at, (_, row)) in rows.iter().enumerate() {
-        // Every bit of small rows; every byte of large ones, in one bit that differs from byte to byte.
+        // Changes every bit of small rows. In large rows, one bit of every byte, at a position that varies.
         let all_bits = row.len() < 256;
         for byte in 0..row.len() {
             let bits = if all_bits { 0..8 } else { byte % 8..byte % 8 + 1 };
@@ -195,7 +195,7 @@ fn damaged_rows_are_never_read_as_other_values() {
         damages
             .extend([0, 3, 7, row.len() / 2, row.len() - 1].map(|end| (at, row[..end].to_vec())));
         damages.push((at, [row.as_slice(), &[0]].concat()));
-        // A row that is valid under another key.
+        // Replaces a row by one that is valid under another key.
         damages.push((at, rows[(at + 1) % rows.len()].1.clone()));
     }
     let mut found = 0;

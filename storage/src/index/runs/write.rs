@@ -35,8 +35,7 @@ struct Step {
     is_over: bool,
 }
 
-/// A run being added, newer than all others. Its pages are written while it is built, so that only
-/// a part of it is in memory.
+/// A new run. Its pages are written while it is built, so that only a part of it is in memory.
 pub(in crate::index) struct NewRun {
     runs: Runs,
     directory: Directory,
@@ -46,7 +45,7 @@ pub(in crate::index) struct NewRun {
 }
 
 impl NewRun {
-    /// Adds an entry, whose key must not be below the previous one.
+    /// Adds an entry. Its key must not be below the previous one.
     ///
     /// # Panics
     /// If the key has another length, or the entry has 64 KiB or more.
@@ -97,15 +96,14 @@ pub(in crate::index) struct AddedRun {
 }
 
 impl AddedRun {
-    /// Advances each merge by about the number of added entries. It must be called after the commit
-    /// of the run. Each merge has its own transaction: LMDB holds the changes of a transaction in
-    /// memory and keeps that memory, so a single transaction would need more of it with each new
-    /// level.
+    /// Advances each merge by about the number of added entries. It must be called after the commit of the run.
+    /// Each merge has its own transaction: LMDB holds the changes of a transaction in memory and keeps that
+    /// memory, so a single transaction would need more of it with each new level.
     pub(in crate::index) fn merge(self, env: &Environment) -> Result<(), WriteError> {
         if self.entries == 0 {
             return Ok(());
         }
-        // The merge of a level must end before the level above has delivered the same amount again.
+        // The merge of a level must end before the previous level produces the same amount again.
         let budget = usize::try_from(self.entries).map_or(usize::MAX, |entries| entries * 2);
         let mut from = 0;
         loop {
@@ -133,7 +131,7 @@ impl Runs {
         Ok(NewRun { runs: self, directory, run, pages: Pages::new(self.key_bytes), filter })
     }
 
-    /// Number of filter lines for this number of entries.
+    /// Returns the number of filter lines for this number of entries.
     const fn lines(self, entries: u64) -> u64 {
         if self.filtered { filter::lines(entries) } else { 0 }
     }
@@ -283,7 +281,7 @@ impl Runs {
         Ok(Step { merged, entries, consumed, done, is_over })
     }
 
-    /// The first pages of a run, for about this many entries after `done`.
+    /// Returns the first pages of a run, with about this many entries after `done`.
     fn piece<'t>(
         self,
         txn: &'t RwTxn<'_>,
@@ -313,13 +311,13 @@ impl Runs {
     }
 }
 
-/// An entry with the first word of its key, in which most keys differ.
+/// Returns an entry with the first word of its key, which differs for most keys.
 fn with_word(entry: Entry<'_>) -> (u64, Entry<'_>) {
     (first_word(entry.0), entry)
 }
 
 impl<'t> InputPiece<'t> {
-    /// The next entry.
+    /// Returns the next entry.
     fn take(&mut self) -> Result<Option<Entry<'t>>, DecodeError> {
         let (page, entry) = self.next;
         let Some((_, current)) = self.pages.get(page) else { return Ok(None) };
