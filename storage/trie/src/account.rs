@@ -19,8 +19,8 @@ impl Default for Account {
     }
 }
 
-/// An address in two parts with the same order. The first part is one number, and nearly always
-/// decides a comparison.
+/// Returns an address in two parts with the same order. The first part is one number, which is almost always
+/// sufficient for a comparison.
 #[inline]
 pub fn address_order(address: &Address) -> (u64, [u8; 12]) {
     let (mut first, mut rest) = ([0; 8], [0; 12]);
@@ -38,11 +38,11 @@ pub struct AccountChange {
     pub account: Option<Account>,
     /// Whether all earlier storage was cleared before `slots` were written.
     pub wiped: bool,
-    /// Slot and value after the block, ascending by slot; zero means cleared.
+    /// Slots with their values after the block, in ascending order; zero means cleared.
     pub slots: Vec<(U256, U256)>,
 }
 
-/// The state changes of one block: ascending by address, each address once.
+/// The state changes of one block, in ascending order of addresses. Each address occurs once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StateChanges {
     /// Changed accounts, ascending by address.
@@ -55,22 +55,22 @@ pub struct StateChanges {
 pub trait StateRead {
     /// Why a read failed.
     type Error;
-    /// The account at `address`, or `None` if there is none.
+    /// Returns the account at `address`, or `None` if there is none.
     fn account(&self, address: Address) -> Result<Option<Account>, Self::Error>;
-    /// The accounts at these addresses, in their order. Callers that know several addresses should
+    /// Returns the accounts at these addresses, in the same order. Callers that know several addresses should
     /// prefer this method, because many implementations can load them concurrently.
     fn accounts(&self, addresses: &[Address]) -> Result<Vec<Option<Account>>, Self::Error> {
         addresses.iter().map(|address| self.account(*address)).collect()
     }
-    /// The value of a storage slot; zero if it was never set.
+    /// Returns the value of a storage slot; zero if it was never set.
     fn storage(&self, address: Address, slot: U256) -> Result<U256, Self::Error>;
-    /// The values of these slots of an account, in their order; like [`Self::accounts`].
+    /// Returns the values of these slots of an account, in the same order; see [`Self::accounts`].
     fn slots(&self, address: Address, slots: &[U256]) -> Result<Vec<U256>, Self::Error> {
         slots.iter().map(|slot| self.storage(address, *slot)).collect()
     }
-    /// The code with this hash; empty for [`KECCAK256_EMPTY`].
+    /// Returns the code with this hash; empty for [`KECCAK256_EMPTY`].
     fn code(&self, code_hash: B256) -> Result<Bytes, Self::Error>;
-    /// Whether any storage slot of `address` is not zero. It is only called for accounts without
-    /// code and nonce at which a contract is created (EIP-7610), so it may be slow.
+    /// Returns whether any storage slot of `address` is not zero. It is only called for accounts without code
+    /// and nonce at which a contract is created (EIP-7610), so it may be slow.
     fn has_storage(&self, address: Address) -> Result<bool, Self::Error>;
 }

@@ -29,16 +29,15 @@ struct Visit {
 enum Expected {
     /// A state root, or the storage root of an account.
     Root(B256),
-    /// The record above.
+    /// The reference in the parent record.
     Reference(RlpNode),
 }
 
-/// Reads the whole state trie with this root, storage tries included, and computes the hash of every
-/// record again.
+/// Reads the whole state trie with this root, including storage tries, and recomputes the hash of every record.
 ///
 /// # Errors
-/// The first record that is missing, cannot be read, or whose hash differs from the reference in
-/// its parent record or from the root.
+/// The first record that is missing, that cannot be read, or whose hash differs from the reference in its parent
+/// record or from the root.
 pub fn verify_state_trie<N: NodeRead>(
     nodes: &N,
     state_root: B256,
@@ -104,7 +103,7 @@ fn push_root(visits: &mut Vec<Visit>, owner: Option<B256>, root: B256) {
     }
 }
 
-/// The reference of the parent record to a branch and the extension before it.
+/// Returns the reference in the parent record to a branch with its extension.
 fn reference_to(branch: &Branch) -> RlpNode {
     let mut rlp = Vec::new();
     branch.encode_rlp(&mut rlp);

@@ -42,11 +42,11 @@ pub(crate) const PLAIN_ACCOUNT_END: [u8; 66] = hex!(
     "a0c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
 );
 
-/// Maximum nibbles of a path.
+/// Maximum number of nibbles of a path.
 const MAX_PATH_NIBBLES: u8 = 64;
 
-/// Key of the node at `path`: the nibbles, two per byte, the last half zero if their number is odd,
-/// then their number. A node sorts before those below it.
+/// Appends the key of the node at `path`: the nibbles, two per byte, padded with a zero nibble if their number
+/// is odd, followed by their number. A node is sorted before its descendants.
 pub fn encode_path_key(out: &mut Vec<u8>, path: &Nibbles) {
     out.extend_from_slice(&path.pack());
     out.push(path.len() as u8);

@@ -1,8 +1,8 @@
-//! The touched part of one trie, while changes are applied to it.
+//! The part of a trie that has been touched while changes are applied.
 //!
-//! Touched branches live in an arena that all tries of a block share, so that they can be hashed
-//! together level by level. Records are loaded when they are first touched. The set of loaded
-//! records is kept, because those that are not written again must be removed.
+//! Touched branches are in an arena that all tries of a block share, so that they can be hashed together level
+//! by level. Records are loaded when they are first touched. The set of loaded records is stored, because those
+//! that are not written again must be removed.
 
 use alloy_primitives::map::HashSet;
 use alloy_primitives::{B256, Bytes};
@@ -21,11 +21,11 @@ pub(super) type Slot = Option<Work>;
 /// The node at a path of a trie.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// An untouched record, by its reference.
+    /// An untouched record, represented by its reference.
     Clean(RlpNode),
-    /// A leaf; without a reference if it is new, changed or moved.
+    /// A leaf. It has no reference if it is new, changed or moved.
     Leaf { suffix: Nibbles, value: Bytes, reference: Option<RlpNode> },
-    /// A touched branch, by its index in the arena.
+    /// A touched branch, represented by its index in the arena.
     Dirty(usize),
 }
 
@@ -35,7 +35,7 @@ pub(super) struct DirtyBranch {
     pub(super) prefix: Nibbles,
     pub(super) mask: u16,
     pub(super) children: Vec<Work>,
-    /// Reference of the record it was read from, until it changes.
+    /// Reference of the record from which it was read, until it changes.
     clean: Option<RlpNode>,
     /// Reference of the branch node alone; empty until hashed.
     pub(super) branch_reference: RlpNode,
@@ -55,7 +55,7 @@ impl DirtyBranch {
         }
     }
 
-    /// Takes a child out temporarily: [`Self::put`] must follow.
+    /// Takes a child out temporarily. [`Self::put`] must follow.
     fn take(&mut self, nibble: u8) -> Slot {
         let index = child_index(self.mask, nibble)?;
         Some(std::mem::replace(&mut self.children[index], Work::Clean(RlpNode::default())))
@@ -78,7 +78,7 @@ impl DirtyBranch {
         }
     }
 
-    /// A branch read from its record; `clean` is its reference.
+    /// Creates a branch from its record; `clean` is its reference.
     fn read(branch: &Branch, clean: RlpNode) -> Self {
         let children = branch.children.iter().map(|child| match child {
             Child::Node(reference) => Work::Clean(reference.clone()),
@@ -116,12 +116,12 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         Self { nodes, owner, taken: HashSet::default() }
     }
 
-    /// The trie with this root hash.
+    /// Returns the trie with this root hash.
     pub(super) fn root(root: B256) -> Slot {
         (root != EMPTY_ROOT_HASH).then(|| Work::Clean(RlpNode::word_rlp(&root)))
     }
 
-    /// Applies changes, ascending by key and all below `path`, to the node at `path`.
+    /// Applies changes to the node at `path`. The keys must be ascending and below `path`.
     pub(super) fn apply(
         &mut self,
         arena: &mut Arena,
@@ -145,8 +145,8 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         }
     }
 
-    /// Loads the records on the paths to `keys`, ascending and all below `path`, so that later
-    /// changes of these keys load nothing, and returns the existing values.
+    /// Loads the records on the paths to `keys`, which must be ascending and below `path`, so that later changes
+    /// of these keys load nothing. Returns the existing values.
     pub(super) fn touch(
         &mut self,
         arena: &mut Arena,
@@ -217,7 +217,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         let Some(fork) = fork else {
             return self.apply_to_children(arena, index, path, changes);
         };
-        // An insertion leaves the prefix: a new branch at the fork takes the old one as a child.
+        // The key diverges within the prefix: a new branch at this position gets the old one as a child.
         arena[index].prefix = base.slice(fork + 1..);
         arena[index].clean = None;
         let mut branch = DirtyBranch::new(base.slice(path.len()..fork));
@@ -259,7 +259,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         }
     }
 
-    /// A branch with one child left becomes that child, with a longer path.
+    /// Replaces a branch with one remaining child by that child, with a longer path.
     fn collapse(
         &mut self,
         arena: &mut Arena,
@@ -289,8 +289,8 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     }
 }
 
-/// The kind of a slot without its contents. Nothing is dirty below a clean branch, so equal kinds
-/// mean that the slot was not touched.
+/// The kind of a slot without its content. Below a clean branch all nodes are clean, so equal kinds mean that
+/// the slot was not touched.
 #[derive(PartialEq, Eq)]
 enum Kind {
     Empty,
@@ -311,7 +311,7 @@ impl Kind {
     }
 }
 
-/// The nibble of `key` at the branch with this base, or `None` if the key is not below it.
+/// Returns the nibble of `key` at the branch with this base, or `None` if the key is not below it.
 fn below(key: &Nibbles, base: &Nibbles) -> Option<u8> {
     (key.starts_with(base) && key.len() > base.len()).then(|| key.get_unchecked(base.len()))
 }
@@ -347,7 +347,7 @@ fn apply_to_leaf(
     build(arena, path, &entries)
 }
 
-/// Builds the subtrie at `path` of these entries, ascending by key.
+/// Builds the subtrie at `path` from these entries, which must be in ascending order of keys.
 fn build(arena: &mut Arena, path: &Nibbles, entries: &[Entry]) -> Slot {
     let (first, last) = (entries.first()?, entries.last()?);
     if entries.len() == 1 {

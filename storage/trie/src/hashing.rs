@@ -8,10 +8,10 @@ use super::dirty::{Arena, DirtyBranch, Slot, Work};
 use super::node::{child_nibbles, encode_branch, encode_extension, encode_leaf, root_hash_of};
 use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node};
 
-/// Levels a branch or an extension can be at: paths of 0 to 64 nibbles.
+/// Number of levels of branches and extensions: paths have 0 to 64 nibbles.
 const LEVELS: usize = 65;
 
-/// RLP of nodes whose references are computed.
+/// The RLP of nodes whose references are computed.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -24,7 +24,7 @@ impl Batch {
         self.ends.push(self.bytes.len());
     }
 
-    /// Returns the references in push order, and empties the batch.
+    /// Returns the references in the order of insertion, and empties the batch.
     fn take_references(&mut self) -> Vec<RlpNode> {
         let mut start = 0;
         let mut messages = Vec::with_capacity(self.ends.len());
@@ -63,7 +63,7 @@ struct Plan {
     levels: Vec<Vec<Task>>,
     /// New or moved leaves: branch and index of the child.
     leaves: Vec<(usize, usize)>,
-    /// Touched branches: trie, path, index in the arena.
+    /// Touched branches: trie, path, and index in the arena.
     placed: Vec<(usize, Nibbles, usize)>,
 }
 
@@ -97,11 +97,11 @@ pub(super) struct Hashed {
     pub(super) root: B256,
     /// Records written, by path.
     pub(super) written: Vec<(Nibbles, Node)>,
-    /// Whether the root was not touched, so that its record does not change.
+    /// Whether the root was not touched and its record therefore does not change.
     pub(super) root_untouched: bool,
 }
 
-/// Hashes the touched nodes of these tries and creates the records to write.
+/// Hashes the touched nodes of these tries, and creates the records to write.
 pub(super) fn hash_tries(arena: &mut Arena, roots: Vec<Slot>) -> Vec<Hashed> {
     let mut plan =
         Plan { levels: vec![Vec::new(); LEVELS], leaves: Vec::new(), placed: Vec::new() };
@@ -164,7 +164,7 @@ fn hash_levels(arena: &mut Arena, levels: &[Vec<Task>]) {
     }
 }
 
-/// The reference of a child. Everything below it must be hashed.
+/// Returns the reference of a child, whose descendants must have been hashed.
 fn reference(arena: &Arena, child: &Work) -> RlpNode {
     match child {
         Work::Clean(reference) => reference.clone(),

@@ -1,4 +1,4 @@
-//! Random histories of a small state, and a simple model for comparison.
+//! Random histories of a small state, and a simple model for comparison with them.
 
 use std::collections::BTreeMap;
 

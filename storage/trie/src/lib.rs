@@ -1,15 +1,15 @@
 //! The state trie of Ethereum (yellow paper, appendix D), updated block by block.
 //!
-//! An update is a function from the nodes of the parent state and the changes of a block to the new
-//! root and the changed records. It has no state, so layers of unflushed blocks can be placed
-//! between it and the `index` environment of the crate `storage` ([`TrieUpdates::get`]).
+//! An update is a pure function of the nodes of the parent state and the changes of a block. It returns the new
+//! root and the changed records, so layers of unflushed blocks can be placed between it and the `index`
+//! environment of the crate `storage` ([`TrieUpdates::get`]).
 //!
-//! A record is a branch with its prefix (the extension, if any, is part of the record) and its
-//! leaves. A child that is a branch is another record, one nibble further. Only the root record of
-//! a trie may be a leaf. So there are about 0.35 records per account, and moving a branch never
-//! moves the records below it.
+//! A record is a branch with its prefix (the extension, if there is one, is part of the record) and its leaves.
+//! A child that is a branch is another record, whose path is one nibble longer. Only the root record of a trie
+//! may be a leaf. As a result there are about 0.35 records per account, and moving a branch never moves the
+//! records below it.
 //!
-//! This crate must never read anything but nodes, or hash single messages that can be hashed in a
+//! This crate must not read anything but nodes, and must not hash messages one by one if they can be hashed in a
 //! batch.
 
 mod account;
@@ -69,10 +69,10 @@ pub use witness::Witness;
 
 /// Nodes of one state.
 pub trait NodeRead {
-    /// Why a read failed.
+    /// The error of a failed read.
     type Error;
-    /// The record at `path` of a trie: the storage trie of the account whose address hashes to
-    /// `owner`, or the account trie when `None`.
+    /// Returns the record at `path` of a trie: the storage trie of the account whose address hashes to `owner`,
+    /// or the account trie if `owner` is `None`.
     ///
     /// # Errors
     /// If the store cannot be read; a record that does not exist is `None`.
@@ -102,7 +102,7 @@ pub enum TrieError<E> {
         /// Root of the nodes.
         found: B256,
     },
-    /// A record or value that is invalid at its position.
+    /// A record or value is invalid at its position.
     #[error("trie damaged ({what}): owner {owner:?}, path {path:?}")]
     Damaged {
         /// What is wrong.
@@ -115,7 +115,7 @@ pub enum TrieError<E> {
 }
 
 impl<E> TrieError<TrieError<E>> {
-    /// Flattens the error of a trie that is read through another one.
+    /// Flattens the error of a trie that was read through another trie.
     pub fn flatten(self) -> TrieError<E> {
         match self {
             Self::Read(error) => error,

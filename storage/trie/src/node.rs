@@ -1,4 +1,4 @@
-//! Records of the trie, and their RLP.
+//! Records of the trie, and the RLP of their nodes.
 
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::Encodable;
@@ -17,11 +17,11 @@ pub enum Node {
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The rest of the key below the position of the leaf.
+    /// The part of the key after the position of the leaf.
     pub suffix: Nibbles,
-    /// The value, RLP for accounts and storage words alike.
+    /// The value, which is RLP for both accounts and storage words.
     pub value: Bytes,
-    /// The reference in the parent's RLP: the hash, or the leaf itself if it is below 32 bytes.
+    /// The reference in the parent's RLP: the hash, or the RLP of the leaf if it is shorter than 32 bytes.
     pub reference: RlpNode,
 }
 
@@ -39,14 +39,14 @@ pub struct Branch {
 /// A child of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Child {
-    /// Another record, one nibble below the branch: its hash, or its RLP if it is below 32 bytes.
+    /// Another record, one nibble below the branch: its hash, or its RLP if it is shorter than 32 bytes.
     Node(RlpNode),
-    /// A leaf, stored in its parent.
+    /// A leaf, which is stored in its parent.
     Leaf(Leaf),
 }
 
 impl Leaf {
-    /// A leaf whose RLP is shorter than 32 bytes; `None` if it is longer.
+    /// Creates a leaf whose RLP is shorter than 32 bytes; `None` if it is longer.
     pub(crate) fn embedded(suffix: Nibbles, value: Bytes) -> Option<Self> {
         let mut rlp = Vec::new();
         encode_leaf(&mut rlp, &suffix, &value);
@@ -64,7 +64,7 @@ impl Leaf {
 }
 
 impl Branch {
-    /// The child for `nibble`.
+    /// Returns the child for `nibble`.
     pub fn child(&self, nibble: u8) -> Option<&Child> {
         let index = child_index(self.mask, nibble)?;
         self.children.get(index)
@@ -85,7 +85,7 @@ impl Branch {
 }
 
 impl Node {
-    /// Hash of the trie with this record as its root.
+    /// Returns the hash of the trie with this record as its root.
     pub fn root_hash(&self) -> B256 {
         let mut rlp = Vec::new();
         match self {
@@ -103,18 +103,18 @@ impl Node {
     }
 }
 
-/// Index of `nibble` among the children of a branch.
+/// Returns the index of `nibble` among the children of a branch.
 pub(super) fn child_index(mask: u16, nibble: u8) -> Option<usize> {
     let bit = 1u16 << nibble;
     (mask & bit != 0).then(|| (mask & (bit - 1)).count_ones() as usize)
 }
 
-/// Nibbles of the children, ascending.
+/// Returns the nibbles of the children, in ascending order.
 pub(super) fn child_nibbles(mask: u16) -> impl Iterator<Item = u8> {
     (0..16).filter(move |nibble| mask & (1 << nibble) != 0)
 }
 
-/// The reference to a node in its parent's RLP.
+/// Returns the reference to a node in its parent's RLP.
 pub(super) fn reference_of(rlp: &[u8]) -> RlpNode {
     if rlp.len() < 32 {
         RlpNode::from_raw(rlp).expect("shorter than 33 bytes")
@@ -123,7 +123,7 @@ pub(super) fn reference_of(rlp: &[u8]) -> RlpNode {
     }
 }
 
-/// Root hash of a trie whose top node has this reference.
+/// Returns the root hash of a trie whose top node has this reference.
 pub(super) fn root_hash_of(reference: &RlpNode) -> B256 {
     reference.as_hash().unwrap_or_else(|| verify::keccak256(reference).into())
 }

@@ -1,8 +1,8 @@
-//! Root of the trie of a block's list, hashed eight messages at a time.
+//! The root of the trie of a block's list, with eight messages hashed at a time.
 //!
-//! The keys are the RLP of 0, 1, 2, ...: their order and the shape of the trie follow from the
-//! number of items alone, so leaves are hashed in batches straight from where they are encoded,
-//! and then the branches, level by level.
+//! The keys are the RLP of 0, 1, 2, ...: their order and the shape of the trie depend only on the number of
+//! items. Therefore, leaves are hashed in batches directly after they are encoded, followed by the branches,
+//! level by level.
 
 use alloy_primitives::B256;
 use alloy_rlp::{BufMut, Header};
@@ -11,20 +11,20 @@ use super::EMPTY_ROOT_HASH;
 use super::live::put_branch;
 use crate::prefetch;
 
-/// Leaves encoded before they are hashed.
+/// Number of leaves that are encoded before they are hashed.
 const CHUNK: usize = 128;
-/// Bytes reserved before an item for its leaf: list header (at most 9 bytes), path (at most
-/// 7) and string header (at most 9).
+/// Bytes reserved before an item for its leaf: list header (at most 9 bytes), path (at most 7) and string header
+/// (at most 9).
 const LEAF_HEAD: usize = 25;
-/// Distance in items between the prefetch of an item and its encoding.
+/// Number of items between the prefetch of an item and its encoding.
 const ITEMS_AHEAD: usize = 8;
-/// Nibbles of the longest key.
+/// Number of nibbles of the longest key.
 const LEVELS: usize = 16;
-/// No branch: a leaf or a branch that is the root.
+/// Marks a node without a parent branch: a leaf or a branch that is the root.
 const ROOT: u32 = u32::MAX;
 
-/// Root of the trie of a block's list (transactions, receipts, withdrawals): `items[i]` under the
-/// RLP of `i`.
+/// Returns the root of the trie of a block's list (transactions, receipts, withdrawals), in which `items[i]` has
+/// the RLP of `i` as its key.
 pub fn ordered_root(items: &[impl AsRef<[u8]>]) -> B256 {
     ordered_root_with(items.len(), |index, out| {
         if let Some(ahead) = items.get(index + ITEMS_AHEAD) {
@@ -34,7 +34,7 @@ pub fn ordered_root(items: &[impl AsRef<[u8]>]) -> B256 {
     })
 }
 
-/// [`ordered_root`] of `count` items, each appended by `encode` when it is needed, exactly once and
+/// Does the same as [`ordered_root`] for `count` items. `encode` appends an item, and is called once per item,
 /// in an unspecified order.
 pub fn ordered_root_with(count: usize, mut encode: impl FnMut(usize, &mut Vec<u8>)) -> B256 {
     if count == 0 {
@@ -49,8 +49,8 @@ pub fn ordered_root_with(count: usize, mut encode: impl FnMut(usize, &mut Vec<u8
     root
 }
 
-/// 0 to `count - 1` in the order of their RLP: numbers below 128 are one byte, except for 0, which
-/// is `0x80`.
+/// Returns 0 to `count - 1` in the order of their RLP: numbers below 128 are one byte, except for 0, which is
+/// `0x80`.
 fn in_key_order(count: usize) -> impl Iterator<Item = usize> {
     let bytes = 1..count.min(128);
     bytes.chain(std::iter::once(0)).chain(128..count.max(128))
@@ -85,7 +85,7 @@ impl Entry {
 /// Destination of a reference.
 #[derive(Clone, Copy, Debug)]
 struct Parent {
-    /// [`ROOT`] for none.
+    /// [`ROOT`] if there is none.
     branch: u32,
     nibble: u8,
 }
@@ -102,12 +102,12 @@ struct Branch {
     place: Parent,
     /// Depth in nibbles, including the extension.
     base: u32,
-    /// Number of nibbles of the extension before it, and a key below, which contains them.
+    /// Number of nibbles of the extension before it, and a key below it, which contains these nibbles.
     extension: u32,
     key: u64,
     mask: u16,
     embedded: u16,
-    /// One for each child, ascending by nibble.
+    /// One for each child, in ascending order of nibbles.
     references: Vec<[u8; 32]>,
 }
 
@@ -119,7 +119,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// Adds the subtrie of these entries, ascending by key, `depth` nibbles down.
+    /// Adds the subtrie of these entries at depth `depth` in nibbles. The entries must be in ascending order of
+    /// keys.
     fn build(&mut self, entries: &[Entry], depth: u32, parent: u32) {
         let (first, last) = (entries[0], entries[entries.len() - 1]);
         let nibble = if depth == 0 { 0 } else { first.nibble(depth - 1) };
@@ -191,7 +192,7 @@ impl Shape {
                     self.give(place, &bytes[span.clone()], hash, root);
                     continue;
                 }
-                // A list has only two or three, which is not worth a batch.
+                // A list has only two or three extensions, which is too few for a batch.
                 let rlp = extension(branch, &bytes[span.clone()], hash);
                 let hash = verify::keccak256(&rlp);
                 self.give(place, &rlp, &hash, root);
@@ -199,7 +200,7 @@ impl Shape {
         }
     }
 
-    /// Stores a node in its parent: its hash, or the node itself if it is shorter.
+    /// Stores a node in its parent: its hash, or the RLP of the node if it is shorter.
     fn give(&mut self, place: Parent, rlp: &[u8], hash: &[u8; 32], root: &mut B256) {
         let Some(parent) = self.branches.get_mut(place.branch as usize) else {
             *root = B256::new(*hash);
@@ -216,7 +217,7 @@ impl Shape {
     }
 }
 
-/// The part of a leaf's RLP before the item, and its length.
+/// Returns the part of a leaf's RLP before the item, and its length.
 fn leaf_head(leaf: &Leaf, item: &[u8]) -> ([u8; LEAF_HEAD], usize) {
     let (from, to) = (leaf.depth, u32::from(leaf.entry.nibbles));
     // A single byte below 128 is its own RLP.
@@ -235,7 +236,7 @@ fn leaf_head(leaf: &Leaf, item: &[u8]) -> ([u8; LEAF_HEAD], usize) {
     (head, length)
 }
 
-/// The RLP of the extension node before a branch.
+/// Returns the RLP of the extension node before a branch.
 fn extension(branch: &Branch, rlp: &[u8], hash: &[u8; 32]) -> Vec<u8> {
     let mut inner = Vec::new();
     put_path(&mut inner, 0, branch.key, branch.base - branch.extension, branch.base);
@@ -251,7 +252,7 @@ fn extension(branch: &Branch, rlp: &[u8], hash: &[u8; 32]) -> Vec<u8> {
     out
 }
 
-/// The nibbles `from..to` of `key` in the compact form, as an RLP string (yellow paper, appendix C).
+/// Appends the nibbles `from..to` of `key` in compact encoding, as an RLP string (yellow paper, appendix C).
 fn put_path(out: &mut impl BufMut, kind: u8, key: u64, from: u32, to: u32) {
     let nibble = |at: u32| (key >> (60 - 4 * at)) as u8 & 0x0f;
     let odd = (to - from) % 2;
@@ -267,7 +268,7 @@ fn put_path(out: &mut impl BufMut, kind: u8, key: u64, from: u32, to: u32) {
     }
 }
 
-/// Bytes that [`put_path`] writes.
+/// Returns the number of bytes that [`put_path`] writes.
 const fn path_length(from: u32, to: u32) -> usize {
     let rest = (to - from) as usize / 2;
     if rest > 0 { 2 + rest } else { 1 }
@@ -303,7 +304,7 @@ mod tests {
 
     #[test]
     fn items_of_every_length() {
-        // Leaves, and with them branches, that are shorter than their hash; long strings.
+        // The lengths include leaves and branches that are shorter than their hash, and long strings.
         for length in (0..70).chain([255, 256, 65_535, 65_536]) {
             for count in [1, 2, 3, 20, 140, 300] {
                 check(&(0..count).map(|i| vec![i as u8; length]).collect::<Vec<_>>());

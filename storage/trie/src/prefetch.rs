@@ -2,7 +2,7 @@
 //! advance, the processor loads many cache lines concurrently instead of one after the other.
 #![allow(unsafe_code)]
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
 
 /// Starts loading the cache lines of a value without waiting for them. Takes one or two nanoseconds

@@ -1,8 +1,8 @@
-//! The elements of all layouts on disk: integers, and byte strings of fixed or counted length.
+//! The elements of all on-disk layouts: integers, and byte strings with a fixed length or a length prefix.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 
-/// Bytes of the longest LEB128 `u64`.
+/// Maximum size of a LEB128 `u64` in bytes.
 const MAX_VARINT_BYTES: usize = 10;
 
 /// Why stored bytes could not be decoded.
@@ -15,39 +15,40 @@ pub struct DecodeError {
     pub at: usize,
 }
 
-/// The rest of a value that is being decoded. Its methods fail if the value ends early or is not canonical.
+/// The remaining bytes of a value that is being decoded. Methods fail if the value ends early or is not
+/// canonical.
 #[derive(Debug)]
 pub struct Input<'a> {
     whole: &'a [u8],
-    /// The buffer of `whole`, if parts of it may be shared instead of copied.
+    /// The buffer that contains `whole`, if byte strings may share it instead of being copied.
     owner: Option<&'a Bytes>,
     at: usize,
 }
 
 impl<'a> Input<'a> {
-    /// A value whose byte strings will share its buffer.
+    /// Starts decoding a value whose byte strings will share its buffer.
     pub fn shared(owner: &'a Bytes) -> Self {
         Self { whole: owner, owner: Some(owner), at: 0 }
     }
 
-    /// A value whose byte strings will be copied.
+    /// Starts decoding a value whose byte strings will be copied.
     pub fn borrowed(whole: &'a [u8]) -> Self {
         Self { whole, owner: None, at: 0 }
     }
 
-    /// An error at the current position.
+    /// Creates an error at the current position.
     #[inline]
     pub fn error(&self, what: &'static str) -> DecodeError {
         DecodeError { what, at: self.at }
     }
 
-    /// Number of bytes that are left.
+    /// Returns the number of remaining bytes.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.whole.len() - self.at
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         if count > self.remaining() {
@@ -58,7 +59,7 @@ impl<'a> Input<'a> {
         Ok(&self.whole[start..self.at])
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let mut array = [0; N];
@@ -66,25 +67,25 @@ impl<'a> Input<'a> {
         Ok(array)
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// The next 32 bytes.
+    /// Reads the next 32 bytes.
     #[inline]
     pub fn b256(&mut self) -> Result<B256, DecodeError> {
         Ok(B256::new(self.array()?))
     }
 
-    /// The next 20 bytes.
+    /// Reads the next 20 bytes.
     #[inline]
     pub fn address(&mut self) -> Result<Address, DecodeError> {
         Ok(Address::new(self.array()?))
     }
 
-    /// A LEB128 integer in its shortest form.
+    /// Reads a LEB128 integer in its shortest form.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
@@ -105,7 +106,7 @@ impl<'a> Input<'a> {
         Err(self.error("integer without an end"))
     }
 
-    /// A count of items with at least `min_item_bytes` bytes each.
+    /// Reads a number of items that have at least `min_item_bytes` bytes each.
     pub fn count(&mut self, min_item_bytes: usize) -> Result<usize, DecodeError> {
         let count = self.varint()?;
         let room = self.remaining() / min_item_bytes.max(1);
@@ -115,13 +116,13 @@ impl<'a> Input<'a> {
             .ok_or_else(|| self.error("count exceeds the size of the value"))
     }
 
-    /// Bytes counted by a varint.
+    /// Reads a byte string with a varint length prefix.
     pub fn counted_bytes(&mut self) -> Result<Bytes, DecodeError> {
         let count = self.count(1)?;
         self.bytes(count)
     }
 
-    /// The next `count` bytes, shared or copied.
+    /// Reads the next `count` bytes, shared or copied.
     pub fn bytes(&mut self, count: usize) -> Result<Bytes, DecodeError> {
         let taken = self.take(count)?;
         Ok(self.owner.map_or_else(
@@ -130,7 +131,7 @@ impl<'a> Input<'a> {
         ))
     }
 
-    /// A word of `count` big-endian bytes without leading zeros.
+    /// Reads a word of `count` big-endian bytes without leading zeros.
     pub fn word_of(&mut self, count: usize) -> Result<U256, DecodeError> {
         if count > 32 {
             return Err(self.error("word above 32 bytes"));
@@ -142,13 +143,13 @@ impl<'a> Input<'a> {
         Ok(U256::from_be_slice(bytes))
     }
 
-    /// A length byte, then that many bytes of a word.
+    /// Reads a length byte, and a word of this length.
     pub fn counted_word(&mut self) -> Result<U256, DecodeError> {
         let count = usize::from(self.byte()?);
         self.word_of(count)
     }
 
-    /// Fails if input is left.
+    /// Fails if bytes remain.
     pub fn finish(self) -> Result<(), DecodeError> {
         if self.remaining() == 0 { Ok(()) } else { Err(self.error("bytes after the value")) }
     }
@@ -170,19 +171,19 @@ pub fn put_count(out: &mut Vec<u8>, count: usize) {
     put_varint(out, count as u64);
 }
 
-/// Appends the number of bytes, and the bytes.
+/// Appends the length of a byte string, and its bytes.
 #[inline]
 pub fn put_counted_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_count(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Big-endian bytes without leading zeros; zero has no bytes.
+/// Appends the big-endian bytes of a word without leading zeros. Zero has no bytes.
 pub fn put_word(out: &mut Vec<u8>, word: U256) {
     out.extend_from_slice(&word.to_be_bytes::<32>()[32 - word.byte_len()..]);
 }
 
-/// Appends a length byte, and that many bytes of a word.
+/// Appends a length byte, and the bytes of a word without leading zeros.
 #[inline]
 pub fn put_counted_word(out: &mut Vec<u8>, word: U256) {
     out.push(word.byte_len() as u8);

@@ -7,7 +7,7 @@ use super::node::{encode_extension, reference_of};
 use super::walk::{decode_account, value};
 use super::{Child, EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, TrieError};
 
-/// An account with the nodes that prove it, or prove that there is none.
+/// An account with the nodes that prove it, or prove that it does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountProof {
     /// Address of the account.
@@ -69,11 +69,11 @@ pub fn account_proof<N: NodeRead>(
     Ok(proof)
 }
 
-/// A value, and the RLP of the nodes on the path to it.
+/// A value, and the RLP of the nodes on the path to its key.
 type Proved = (Option<Bytes>, Vec<Bytes>);
 
-/// The value under `key` and the RLP of the existing nodes on the path to it, in a trie that is not
-/// empty. Nodes embedded in their parent are not listed again.
+/// Returns the value of `key` and the RLP of the existing nodes on the path to it, in a non-empty trie. Nodes
+/// that are embedded in their parent are not listed again.
 pub(super) fn prove<N: NodeRead>(
     nodes: &N,
     owner: Option<B256>,

@@ -1,4 +1,4 @@
-//! Entries of a trie in the order of their keys.
+//! Entries of a trie in key order.
 
 use alloy_primitives::{B256, Bytes};
 
@@ -6,14 +6,14 @@ use super::node::child_nibbles;
 use super::walk::load;
 use super::{Child, EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, TrieError};
 
-/// A node to visit. The one with the lowest keys is on top of the stack.
+/// A node to visit. The node with the lowest keys is on top of the stack.
 enum Visit {
     Record(Nibbles),
     Leaf(Nibbles, Bytes),
 }
 
-/// The first `max` entries with keys from `start` on of the trie with this root, ascending: the
-/// storage trie of `owner`, or the account trie. Reads only the records on the paths to them.
+/// Returns the first `max` entries with keys from `start` on, in ascending order, of the trie with this root:
+/// the storage trie of `owner`, or the account trie. Reads only the records on the paths to them.
 ///
 /// # Errors
 /// If a record is missing, cannot be read or is damaged.
@@ -25,7 +25,7 @@ pub fn leaves_from<N: NodeRead>(
     max: usize,
 ) -> Result<Vec<(B256, Bytes)>, TrieError<N::Error>> {
     let start = Nibbles::unpack(start);
-    // No key below the path is at or after `start`.
+    // All keys below the path are lower than `start`.
     let is_before = |path: &Nibbles| *path < start.slice(..path.len());
     let mut found = Vec::new();
     let mut visits = Vec::new();

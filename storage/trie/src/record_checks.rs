@@ -1,5 +1,5 @@
 //! Values of records for property tests, and the check that every codec of records must pass. The tests of
-//! `storage` include this file too.
+//! `storage` include this file as well.
 
 use super::{Account, DecodeError};
 use alloy_primitives::{B256, Bytes, KECCAK256_EMPTY, U256};
@@ -10,7 +10,7 @@ pub(super) fn b256() -> impl Strategy<Value = B256> {
     any::<[u8; 32]>().prop_map(B256::new)
 }
 
-/// Words of every length, short ones as often as long ones.
+/// Generates words of every length, short ones as often as long ones.
 pub(super) fn word() -> impl Strategy<Value = U256> {
     (any::<[u8; 32]>(), 0..=256usize).prop_map(|(bytes, shift)| {
         U256::from_be_bytes(bytes).checked_shr(shift).unwrap_or_default()
@@ -40,8 +40,8 @@ pub(super) fn encoded<T: ?Sized>(encode: impl Fn(&mut Vec<u8>, &T), value: &T) -
     out
 }
 
-/// The value round-trips; every shorter string is refused; a changed byte is refused, or results in
-/// the only encoding of another value.
+/// Checks that the value round-trips, that every shorter string is rejected, and that a string with a changed
+/// byte is either rejected or the only encoding of another value.
 pub(super) fn check<T: PartialEq + Debug>(
     value: &T,
     encode: impl Fn(&mut Vec<u8>, &T),
@@ -62,7 +62,7 @@ pub(super) fn check<T: PartialEq + Debug>(
     Ok(())
 }
 
-/// Position and change of a damaged byte.
+/// Generates the position and the change of a damaged byte.
 pub(super) fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {
     (any::<prop::sample::Index>(), 1..=255u8)
 }

@@ -1,4 +1,4 @@
-//! Round trips of records, and decoding of damaged bytes.
+//! Tests round trips of records, and the decoding of damaged bytes.
 
 #[path = "record_checks.rs"]
 mod record_checks;

@@ -1,7 +1,6 @@
-//! Rows of one table, ascending by key, which are written in bulk.
+//! Rows of one table, in ascending order of keys, which are written in bulk.
 
-/// Reserved capacity, as a multiple of the number of rows. Unused capacity takes address space, not
-/// memory.
+/// Reserved capacity, as a multiple of the number of rows. Unused capacity takes address space, but no memory.
 const SPARE: usize = 8;
 
 /// Position of a row in the bytes: key, then value.
@@ -15,7 +14,7 @@ struct Row {
     value: u32,
 }
 
-/// Length of the value of a row that is removed.
+/// Length of the value of a removed row.
 const GONE: u32 = u32::MAX;
 
 /// Rows to be written and removed.
@@ -26,17 +25,17 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub const fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Bytes held.
+    /// Returns the size of the rows in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes.len() + size_of::<Row>() * self.rows.len()
     }
@@ -47,9 +46,9 @@ impl Rows {
         self.rows.clear();
     }
 
-    /// Removes all rows and reserves memory for `rows` rows and `bytes` bytes, and for a few more rows the next
-    /// time, so that hundreds of megabytes are not allocated again for them. Memory that is too small is released
-    /// first, because growing it would copy what it held.
+    /// Removes all rows and reserves memory for `rows` rows and `bytes` bytes, and for some more rows the next
+    /// time, so that hundreds of megabytes are not allocated again. Memory that is too small is freed first,
+    /// because growing it would copy its content.
     pub fn make_room(&mut self, rows: usize, bytes: usize) {
         self.clear();
         let spare = rows + rows / SPARE;
@@ -61,7 +60,7 @@ impl Rows {
         }
     }
 
-    /// Adds a row, whose key and value are appended.
+    /// Adds a row. The callbacks append its key and its value.
     pub fn put(&mut self, key: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         key(&mut self.bytes);
@@ -84,7 +83,7 @@ impl Rows {
         self.rows.push(Row { first, start, key: key as u32, value });
     }
 
-    /// Sorts by key. A written row takes precedence over its removal.
+    /// Sorts by key. A written row takes precedence over the removal of the same key.
     pub fn sort(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
         let rest = |row: &Row| (self.key(row), row.value == GONE);
@@ -94,7 +93,7 @@ impl Rows {
         self.rows = rows;
     }
 
-    /// Key, and value or `None` if the row is removed.
+    /// Iterates over the rows: key and value; the value is `None` if the row is removed.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.rows.iter().map(|row| (self.key(row), self.value(row)))
     }
@@ -109,7 +108,7 @@ impl Rows {
     }
 }
 
-/// The first word of a key, padded with zeros. Keys ascend by it, and then by the whole key.
+/// Returns the first word of a key, padded with zeros. Keys are sorted by it, and then by the whole key.
 pub fn first_word(key: &[u8]) -> u64 {
     let mut word = [0; 8];
     let length = key.len().min(word.len());

@@ -1,4 +1,4 @@
-//! The state root after a block, computed from the nodes before it and its changes.
+//! The state root after a block, computed from the nodes of the parent state and the changes of the block.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::walk::{decode_account, load, value};
 use super::{EMPTY_ROOT_HASH, Nibbles, NodeRead, TrieError, TrieUpdates};
 use crate::{AccountChange, StateChanges};
 
-/// Hashed keys of a block's changes: addresses, then the slots of each account.
+/// Hashed keys of a block's changes: the addresses, followed by the slots of each account.
 struct Keys {
     addresses: Vec<B256>,
     slots: Vec<Vec<B256>>,
@@ -42,13 +42,13 @@ impl Keys {
     }
 }
 
-/// The slots to write: none for a removed account.
+/// Returns the slots to write: none for a removed account.
 fn kept_slots(change: &AccountChange) -> &[(U256, U256)] {
     if change.account.is_some() { &change.slots } else { &[] }
 }
 
-/// The state root after `changes` on the state with root `parent_root`, and the records that
-/// differ. Removing an account removes its storage.
+/// Returns the state root after `changes` to the state with root `parent_root`, and the changed records.
+/// Removing an account removes its storage.
 ///
 /// # Errors
 /// If nodes cannot be read, are missing, or belong to another state than `parent_root`.
@@ -82,7 +82,7 @@ pub fn update_state_root<N: NodeRead>(
     Ok((root, updates))
 }
 
-/// The storage root of an account; the root of the empty trie if it has no storage.
+/// Returns the storage root of an account; the root of the empty trie if it has no storage.
 ///
 /// # Errors
 /// If nodes cannot be read or are damaged.
@@ -131,7 +131,7 @@ fn old_storage_roots<N: NodeRead>(
     damaged.map_or(Ok((slot, roots)), Err)
 }
 
-/// Storage roots after the block, for each changed account.
+/// Returns the storage root after the block for each changed account.
 fn update_storages<N: NodeRead>(
     nodes: &N,
     changes: &StateChanges,
@@ -175,7 +175,7 @@ fn slot_changes(change: &AccountChange, keys: &[B256]) -> Vec<Change> {
     words
 }
 
-/// Records that were written, and those that were loaded but not written again.
+/// Returns the records that were written, and those that were loaded but not written again.
 pub(super) fn node_changes<N>(trie: DirtyTrie<'_, N>, hashed: Hashed) -> NodeChanges {
     let mut nodes: NodeChanges = trie.taken.into_iter().map(|path| (path, None)).collect();
     if hashed.root_untouched {

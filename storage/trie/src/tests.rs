@@ -1,5 +1,5 @@
-//! Single tries compared with alloy-trie from scratch. Keys share long prefixes, so that nodes
-//! below 32 bytes, deep forks and every kind of collapse occur.
+//! Compares single tries with alloy-trie from scratch. Keys share long prefixes, so that nodes below 32 bytes,
+//! deep forks and every kind of collapse occur.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::state::node_changes;
 use super::*;
 use crate::{Account, AccountChange, StateChanges};
 
-/// Records of one state, as bytes; remembers which were read.
+/// The records of one state, as bytes. Records which of them were read.
 #[derive(Debug, Default)]
 struct Store {
     records: BTreeMap<(Option<B256>, Vec<u8>), Vec<u8>>,
@@ -44,7 +44,7 @@ impl Store {
         }
     }
 
-    /// Records that can be reached from the root of a trie.
+    /// Returns the number of records that can be reached from the root of a trie.
     fn reachable(&self, owner: Option<B256>, path: Nibbles) -> usize {
         let Some(node) = self.node(owner, &path).unwrap() else {
             assert!(path.is_empty(), "record missing at {path:?}");
@@ -95,7 +95,7 @@ fn scratch(entries: &BTreeMap<Nibbles, Bytes>) -> B256 {
     builder.root()
 }
 
-/// A key of zeros with a few other nibbles.
+/// Creates a key of zeros with a few other nibbles.
 fn key(nibbles: &[(usize, u8)]) -> Nibbles {
     let mut key = [0; 64];
     for &(at, nibble) in nibbles {
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// Two leaves under nibble 2 and one under nibble 1, all with long values.
+/// Creates two leaves under nibble 2 and one under nibble 1, all with long values.
 fn three_leaves(store: &mut Store) -> (B256, BTreeMap<Nibbles, Bytes>) {
     let value = Bytes::from_static(&[9; 40]);
     let keys = [key(&[(0, 1)]), key(&[(0, 2), (5, 1)]), key(&[(0, 2), (5, 2)])];
@@ -166,7 +166,7 @@ fn collapse_reads_the_remaining_sibling() {
     let root = update(&mut store, root, &[(gone, None)]);
     assert_eq!(root, scratch(&entries));
     assert!(store.read.borrow().contains(&sibling));
-    // The former branch with an extension below the root is now the root record.
+    // The former branch, whose extension was below the root, is now the root record.
     assert_eq!(store.records.len(), 1);
     let node = store.node(None, &Nibbles::new()).unwrap().unwrap();
     let Node::Branch(branch) = &*node else { panic!("{node:?}") };
@@ -218,7 +218,7 @@ fn account_change(index: u8, slots: &[(u64, u64)]) -> AccountChange {
     }
 }
 
-/// A state of `accounts` accounts, the first with storage.
+/// Creates a state of `accounts` accounts, of which the first has storage.
 fn state(accounts: u8) -> (Store, B256) {
     let slots: Vec<_> = (0..50).map(|slot| (slot, slot + 1)).collect();
     let changes =
@@ -322,8 +322,8 @@ fn missing_nodes_and_nodes_of_another_state_are_distinguished() {
     assert!(matches!(error, TrieError::MissingNode { owner: None, path: p } if p == path));
 }
 
-/// Keys that share long prefixes with each other, and values of every length at which a leaf, or a
-/// branch of two leaves, is embedded in its parent or not: 32 bytes of RLP is the limit.
+/// Keys share long prefixes with each other. The values have every length around the limit of 32 bytes of RLP,
+/// at which a leaf, or a branch of two leaves, is no longer embedded in its parent.
 #[test]
 fn proof_of_every_key_verifies_in_tries_with_nodes_of_about_32_bytes() {
     let present = [
@@ -335,7 +335,7 @@ fn proof_of_every_key_verifies_in_tries_with_nodes_of_about_32_bytes() {
         key(&[(20, 2), (62, 3)]),
         key(&[(20, 2), (62, 3), (63, 1)]),
     ];
-    // Keys that diverge within an extension, at a branch and within a leaf.
+    // These keys diverge within an extension, at a branch and within a leaf.
     let absent = [
         key(&[(0, 1)]),
         key(&[(19, 1)]),

@@ -15,7 +15,7 @@ pub(crate) type NodeChanges = HashMap<Nibbles, Option<Arc<Node>>>;
 pub(crate) struct StorageUpdates {
     /// Whether all earlier records of this trie are removed.
     pub(crate) wiped: bool,
-    /// Records written or removed; after a wipe only those written.
+    /// Records that are written or removed; after a wipe only those that are written.
     pub(crate) nodes: NodeChanges,
 }
 
@@ -27,8 +27,8 @@ pub struct TrieUpdates {
 }
 
 impl TrieUpdates {
-    /// The state of a record in these updates: `None` if they do not change it (it is read from the
-    /// parent state), `Some(None)` if they remove it, `Some(Some(_))` if they write it.
+    /// Returns the record in these updates: `None` if they do not change it (it is read from the parent state),
+    /// `Some(None)` if they remove it, `Some(Some(_))` if they write it.
     pub fn get(&self, owner: Option<B256>, path: &Nibbles) -> Option<Option<&Arc<Node>>> {
         let Some(owner) = owner else {
             return self.accounts.get(path).map(Option::as_ref);
@@ -40,19 +40,19 @@ impl TrieUpdates {
         }
     }
 
-    /// Whether all earlier records of this storage trie are removed.
+    /// Returns whether all earlier records of this storage trie are removed.
     pub fn is_wiped(&self, owner: B256) -> bool {
         self.storages.get(&owner).is_some_and(|storage| storage.wiped)
     }
 
-    /// Number of records written or removed, not counting wipes.
+    /// Returns the number of records that are written or removed, not including wipes.
     pub fn len(&self) -> usize {
         let storages = self.storages.values().map(|storage| storage.nodes.len());
         self.accounts.len() + storages.sum::<usize>()
     }
 
-    /// Records written or removed, in no order: owner of the storage trie, path, and the record or
-    /// `None` if it is removed. Wipes are not included, see [`Self::is_wiped`].
+    /// Iterates over the records that are written or removed, in any order: owner of the storage trie, path, and
+    /// the record or `None` if it is removed. Wipes are not included, see [`Self::is_wiped`].
     pub fn iter(&self) -> impl Iterator<Item = (Option<B256>, &Nibbles, Option<&Arc<Node>>)> {
         let accounts = self.accounts.iter().map(|(path, node)| (None, path, node.as_ref()));
         let storages = self.storages.iter().flat_map(|(owner, storage)| {
@@ -61,12 +61,12 @@ impl TrieUpdates {
         accounts.chain(storages)
     }
 
-    /// Whether there are no changes.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty() && self.storages.is_empty()
     }
 
-    /// Applies the updates of the next block over these.
+    /// Merges the updates of the next block into these.
     pub fn extend(&mut self, later: &Self) {
         self.accounts.extend(later.accounts.iter().map(|(path, node)| (*path, node.clone())));
         for (owner, storage) in &later.storages {

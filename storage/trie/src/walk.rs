@@ -1,4 +1,4 @@
-//! Reading a trie without changing it: one record, one value.
+//! Reads a trie without changing it: single records and values.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use alloy_trie::TrieAccount;
 
 use super::{Child, Nibbles, Node, NodeRead, TrieError};
 
-/// Nibbles of a key: all keys are Keccak-256 hashes.
+/// Number of nibbles of a key: all keys are Keccak-256 hashes.
 const KEY_NIBBLES: usize = 64;
 
-/// The record at `path`, which must be there.
+/// Loads the record at `path`, which must exist.
 pub(super) fn load<N: NodeRead>(
     nodes: &N,
     owner: Option<B256>,
@@ -25,8 +25,8 @@ pub(super) fn load<N: NodeRead>(
     Ok(node)
 }
 
-/// Whether a record read from a store can be at `path`: its leaves end where keys end, its branch
-/// before that, and only the root is a leaf itself. Code that uses a record relies on it.
+/// Returns whether a record that was read from a store can be at `path`: its leaves end at the length of a key,
+/// its branch is above that, and only the root may be a leaf. Code that uses a record relies on this.
 fn fits(path: &Nibbles, node: &Node) -> bool {
     match node {
         Node::Leaf(leaf) => path.is_empty() && leaf.suffix.len() == KEY_NIBBLES,
@@ -41,8 +41,7 @@ fn fits(path: &Nibbles, node: &Node) -> bool {
     }
 }
 
-/// The value under `key`, in a trie that is not empty. Passes each visited record and its path to
-/// `show`.
+/// Returns the value of `key` in a non-empty trie. Passes each visited record and its path to `show`.
 pub(super) fn value<N: NodeRead>(
     nodes: &N,
     owner: Option<B256>,

@@ -13,7 +13,7 @@ use super::state::update_state_root;
 use super::{Branch, Child, Nibbles, Node, NodeRead, TrieError, TrieUpdates};
 use crate::StateChanges;
 
-/// Collects the nodes of the trie with one root. Each is in the witness once.
+/// Collects the nodes of the trie with one root. Each node is in the witness once.
 #[derive(Debug)]
 pub struct Witness<'a, N> {
     nodes: &'a N,
@@ -23,7 +23,7 @@ pub struct Witness<'a, N> {
 }
 
 impl<'a, N: NodeRead> Witness<'a, N> {
-    /// An empty witness.
+    /// Creates an empty witness.
     pub const fn new(nodes: &'a N, root: B256) -> Self {
         Self { nodes, root, found: BTreeSet::new(), bytes: 0 }
     }
@@ -41,12 +41,11 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         Ok(())
     }
 
-    /// Adds the further nodes that are needed to compute the state root after `changes`, and
-    /// returns that root. If a branch loses all children but one, the remaining child is needed,
-    /// because it is merged with its prefix.
+    /// Adds the other nodes that are needed to compute the state root after `changes`, and returns that root. If
+    /// a branch loses all children but one, the remaining child is needed, because it is merged with the prefix.
     ///
     /// # Errors
-    /// As [`update_state_root`].
+    /// Those of [`update_state_root`].
     pub fn update(&mut self, changes: &StateChanges) -> Result<B256, TrieError<N::Error>> {
         let recorder = Recorder { nodes: self.nodes, loaded: RefCell::default() };
         let (root, updates) = update_state_root(&recorder, changes, self.root)?;
@@ -59,12 +58,12 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         Ok(root)
     }
 
-    /// Bytes of all nodes.
+    /// Returns the size of all nodes in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// RLP of the nodes.
+    /// Returns the RLP of the nodes.
     pub fn into_nodes(self) -> Vec<Bytes> {
         self.found.into_iter().collect()
     }
@@ -94,7 +93,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         if stays {
             return;
         }
-        // One of its leaves may have been merged, which no record shows.
+        // One of its leaves may have been merged, which no record access shows.
         for child in &branch.children {
             if let Child::Leaf(leaf) = child {
                 self.add_encoded(false, |out| leaf.encode_rlp(out));
@@ -119,7 +118,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
     }
 }
 
-/// Owner of a trie, and path in it.
+/// Owner of a trie, and path in that trie.
 type RecordPosition = (Option<B256>, Nibbles);
 
 /// Records the paths of the records that are read.

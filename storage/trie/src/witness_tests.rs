@@ -1,5 +1,4 @@
-//! Checks that witnesses suffice: the state root after random blocks is computed from their nodes
-//! alone.
+//! Checks that witnesses are sufficient: the state root after random blocks is computed from their nodes alone.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -46,7 +45,7 @@ impl Stateless {
         Some(TrieNode::decode(&mut rlp.as_slice()).expect("RLP of a node"))
     }
 
-    /// The record at a path of the trie below a node.
+    /// Returns the record at a path of the trie below a node.
     fn record(&self, root: B256, path: &Nibbles) -> Option<Node> {
         let (mut reference, mut at) = (RlpNode::word_rlp(&root), Nibbles::new());
         loop {
@@ -111,7 +110,7 @@ impl NodeRead for Stateless {
     }
 }
 
-/// Only the account trie.
+/// A view of the account trie only.
 struct AccountTrie<'a>(&'a Stateless);
 
 impl NodeRead for AccountTrie<'_> {
@@ -122,7 +121,7 @@ impl NodeRead for AccountTrie<'_> {
     }
 }
 
-/// The nodes that a block with these changes needs, and the root after it.
+/// Returns the nodes that a block with these changes needs, and the root after it.
 fn witness(records: &Records, root: B256, changes: &StateChanges) -> (Vec<Bytes>, B256) {
     let mut witness = Witness::new(records, root);
     for change in &changes.accounts {

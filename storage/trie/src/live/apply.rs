@@ -1,8 +1,7 @@
-//! Sets and removes one entry at a time in the arena. Only the sibling of a collapsing branch may
-//! have to be loaded.
+//! Sets and removes single entries in the arena. At most the sibling of a collapsing branch has to be loaded.
 //!
-//! Every change marks the reference of the child as out of date in all branches above it
-//! ([`Branch::stale`]). Hashing follows these marks.
+//! Every change marks the reference of the child as stale in all branches above it ([`Branch::stale`]). Hashing
+//! follows these marks.
 //!
 //! [`Branch::stale`]: super::arena::Branch
 
@@ -23,12 +22,12 @@ pub(super) struct Change<'a, S> {
     pub(super) owner: Option<B256>,
     /// Number of the update.
     pub(super) used: u32,
-    /// Paths whose record is removed, unless one is written there again.
+    /// Paths whose records are removed, unless a record is written there again.
     pub(super) removed: &'a mut Vec<(Option<B256>, Path)>,
 }
 
 impl<S: RecordRead> Change<'_, S> {
-    /// Sets the entry of `key` below `slot`, `depth` nibbles down. `value` receives the old value.
+    /// Sets the entry of `key` below `slot`, at depth `depth` in nibbles. `value` receives the old value.
     /// Returns the new slot. The nodes on the path to the key must be in memory.
     ///
     /// An entry that is set to its old value counts as changed. Blocks rarely contain such changes,
@@ -73,7 +72,7 @@ impl<S: RecordRead> Change<'_, S> {
         let length = self.arena.prefix_len(self.arena.branch(index));
         let shared = self.shared_prefix(index, depth, key);
         if shared < length {
-            // The entry leaves the prefix: a new branch at the fork takes the old one as a child.
+            // The key diverges within the prefix: a new branch at this position gets the old one as a child.
             let prefix = *self.arena.prefix(self.arena.branch(index));
             let leaf = self.arena.new_leaf(key, value(None).value());
             self.arena.set_prefix(index, prefix.slice(shared + 1, length));
@@ -103,7 +102,7 @@ impl<S: RecordRead> Change<'_, S> {
         Slot::Branch(index)
     }
 
-    /// Nibbles of a branch's prefix that `key` shares.
+    /// Returns the number of nibbles of a branch's prefix that `key` shares.
     fn shared_prefix(&self, index: u32, depth: usize, key: &Key) -> usize {
         shared_prefix(self.arena, index, depth, key)
     }
@@ -160,7 +159,7 @@ impl<S: RecordRead> Change<'_, S> {
         Ok((slot, true))
     }
 
-    /// A branch with one child left becomes that child, with a longer path.
+    /// Replaces a branch with one remaining child by that child, with a longer path.
     fn collapse(&mut self, index: u32, place: Path) -> Result<Slot, TrieError<S::Error>> {
         let nibble = self.arena.branch(index).mask.trailing_zeros() as u8;
         let joined = self.arena.prefix(self.arena.branch(index)).with(nibble);
@@ -182,13 +181,13 @@ impl<S: RecordRead> Change<'_, S> {
     }
 }
 
-/// Nibbles of a branch's prefix that `key` shares.
+/// Returns the number of nibbles of a branch's prefix that `key` shares.
 pub(super) fn shared_prefix(arena: &Arena, index: u32, depth: usize, key: &Key) -> usize {
     let prefix = arena.prefix(arena.branch(index));
     (0..prefix.len()).take_while(|&at| prefix.nibble(at) == nibble(key, depth + at)).count()
 }
 
-/// Loads the record at `path`, which must be there.
+/// Loads the record at `path`, which must exist.
 pub(super) fn load<S: RecordRead>(
     arena: &mut Arena,
     source: &S,

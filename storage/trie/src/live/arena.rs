@@ -1,14 +1,14 @@
-//! Branches and leaves of all tries, in slabs addressed by index.
+//! Branches and leaves of all tries, in slabs that are addressed by index.
 //!
-//! A branch is a header and a chunk of children: contiguous references (as in the parent's RLP), so
-//! that the RLP of a branch is built by copying, and links to nodes in memory. Chunks have a few
-//! sizes, and freed ones are reused. Nodes are not allocated individually.
+//! A branch is a header and a chunk with its children: contiguous references (as in the parent's RLP), so that
+//! the RLP of a branch is built by copying, and links to nodes in memory. Chunks have a few sizes, and freed
+//! ones are reused. Nodes are not allocated individually.
 
 use super::path::{Key, Path};
 use super::value::Value;
 use crate::prefetch;
 
-/// Link of a child whose record is not in memory.
+/// The link of a child whose record is not in memory.
 pub(super) const COLD: u32 = u32::MAX;
 
 /// Capacity of a chunk in children, by class.
@@ -24,8 +24,7 @@ pub(super) enum Slot {
     Branch(u32),
 }
 
-/// A branch with its prefix, in one cache line. Bit `n` of a mask is that of the child for
-/// nibble `n`.
+/// A branch with its prefix, in one cache line. Bit `n` of a mask belongs to the child for nibble `n`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(super) struct Branch {
@@ -35,17 +34,17 @@ pub(super) struct Branch {
     pub(super) leaves: u16,
     /// Children whose reference is their RLP, because it is shorter than 32 bytes.
     pub(super) embedded: u16,
-    /// Children whose reference is out of date.
+    /// Children whose reference is stale.
     pub(super) stale: u16,
     /// Children changed since the last checkpoint.
     pub(super) dirty: u16,
     class: u8,
     chunk: u32,
-    /// Index of the path between the branch's slot and the branch; 0 for the empty path.
+    /// Index of the path between the slot of the branch and the branch; 0 for the empty path.
     prefix: u32,
-    /// Last update that used it.
+    /// The last update that used it.
     pub(super) used: u32,
-    /// Checkpoint that must write it; 0 if it equals its record.
+    /// The checkpoint that must write it; 0 if it equals its record.
     pub(super) epoch: u32,
 }
 
@@ -55,7 +54,7 @@ const INLINE: u8 = 0x3f;
 const ELSEWHERE: u8 = 0x40;
 /// Leaf tag: the value has the suffix of plain accounts.
 const PLAIN: u8 = 0x80;
-/// Maximum bytes of a value that is stored inline, after its key.
+/// Maximum size of a value that is stored inline after its key, in bytes.
 const INLINE_BYTES: usize = 31;
 
 /// One cache line.
@@ -93,7 +92,7 @@ impl<T> Slab<T> {
     }
 }
 
-/// Chunks of children of one size.
+/// Chunks of children of one size class.
 #[derive(Debug, Default)]
 struct Chunks {
     references: Vec<[u8; 32]>,
@@ -112,11 +111,11 @@ pub(super) struct Arena {
     value_bytes: usize,
     /// Item 0 is the empty path.
     prefixes: Slab<Path>,
-    /// Bytes in chunks in use.
+    /// Size of the chunks in use in bytes.
     chunk_bytes: usize,
 }
 
-/// The class of the smallest chunk for this number of children.
+/// Returns the class of the smallest chunk for this number of children.
 fn class_of(children: usize) -> u8 {
     CLASSES.iter().position(|room| *room >= children).expect("a branch has 16 children at most")
         as u8
@@ -139,7 +138,7 @@ impl Arena {
         }
     }
 
-    /// Bytes in use.
+    /// Returns the number of bytes in use.
     pub(super) fn bytes(&self) -> usize {
         self.branches.live() * size_of::<Branch>()
             + self.leaves.live() * size_of::<Leaf>()
@@ -184,7 +183,7 @@ impl Arena {
         }
     }
 
-    /// Prefetches the given children that are branches, and their links.
+    /// Prefetches those of the given children that are branches, and their links.
     pub(super) fn prefetch_branches(&self, branch: &Branch, some: u16) {
         let below = || {
             let links = self.links(branch);
@@ -198,7 +197,7 @@ impl Arena {
         &self.prefixes.items[branch.prefix as usize]
     }
 
-    /// Number of nibbles in the prefix of a branch.
+    /// Returns the number of nibbles in the prefix of a branch.
     pub(super) fn prefix_len(&self, branch: &Branch) -> usize {
         if branch.prefix == 0 { 0 } else { self.prefix(branch).len() }
     }
@@ -254,19 +253,19 @@ impl Arena {
         self.chunks[class as usize].free.push(chunk);
     }
 
-    /// Position of a branch's children.
+    /// Returns the position of a branch's children.
     fn at(&self, branch: &Branch) -> (usize, usize) {
         let class = branch.class as usize;
         (class, branch.chunk as usize * CLASSES[class])
     }
 
-    /// References of the existing children, ascending by nibble.
+    /// Returns the references of the existing children, in ascending order of nibbles.
     pub(super) fn references(&self, branch: &Branch) -> &[[u8; 32]] {
         let (class, start) = self.at(branch);
         &self.chunks[class].references[start..start + branch.mask.count_ones() as usize]
     }
 
-    /// Links of the existing children, ascending by nibble.
+    /// Returns the links of the existing children, in ascending order of nibbles.
     pub(super) fn links(&self, branch: &Branch) -> &[u32] {
         let (class, start) = self.at(branch);
         &self.chunks[class].links[start..start + branch.mask.count_ones() as usize]
@@ -346,7 +345,7 @@ impl Arena {
         }
     }
 
-    /// Opens a gap for a new child, in a larger chunk if this one is full.
+    /// Opens a gap for a new child. Moves the children to a larger chunk if this one is full.
     fn make_room(&mut self, index: u32, nibble: u8) {
         let branch = *self.branch(index);
         let count = branch.mask.count_ones() as usize;
@@ -435,18 +434,18 @@ impl Arena {
     }
 }
 
-/// Index of a value that is stored separately.
+/// Returns the index of a value that is stored separately.
 fn elsewhere(tag: u8, bytes: &[u8; INLINE_BYTES]) -> Option<u32> {
     let number = [bytes[0], bytes[1], bytes[2], bytes[3]];
     (tag & ELSEWHERE != 0).then(|| u32::from_le_bytes(number))
 }
 
-/// Rank of `nibble` among the children of a mask.
+/// Returns the position of `nibble` among the children of a mask.
 pub(super) const fn position(mask: u16, nibble: u8) -> usize {
     (mask & ((1u16 << nibble) - 1)).count_ones() as usize
 }
 
-/// Nibbles set in a mask, ascending.
+/// Returns the nibbles that are set in a mask, in ascending order.
 pub(super) fn nibbles(mut mask: u16) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let nibble = (mask != 0).then(|| mask.trailing_zeros() as u8)?;

@@ -9,15 +9,15 @@ use super::path::Path;
 use super::record::{put_branch_record, put_root_leaf_record};
 use crate::rows::Rows;
 
-/// Records of all tries that differ from the last checkpoint, in key order. Written over the
-/// records of that checkpoint, they result in the records of a later block.
+/// The records of all tries that have changed since the last checkpoint, in key order. Applied to the records of
+/// that checkpoint, they result in the records of a later block.
 #[derive(Debug)]
 pub struct TrieCheckpoint {
     /// The block whose state the records have.
     pub number: u64,
     /// Root of that state.
     pub state_root: B256,
-    /// Hashed addresses whose earlier storage records are removed, ascending.
+    /// Hashed addresses whose earlier storage records are removed, in ascending order.
     pub wiped: Vec<B256>,
     /// Records of the account trie.
     pub accounts: Arc<Records>,
@@ -26,24 +26,24 @@ pub struct TrieCheckpoint {
 }
 
 impl TrieCheckpoint {
-    /// Number of records written and removed.
+    /// Returns the number of records written and removed.
     pub fn len(&self) -> usize {
         self.accounts.rows.len() + self.storages.rows.len()
     }
 
-    /// Whether no record differs.
+    /// Returns whether no record has changed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.wiped.is_empty()
     }
 
-    /// Bytes held.
+    /// Returns the size of the records in bytes.
     pub fn bytes(&self) -> usize {
         self.accounts.rows.bytes() + self.storages.rows.bytes()
     }
 }
 
-/// Mean bytes of a record with its key in large tries. Memory is reserved accordingly, because a
-/// growing buffer would be copied while no block can be sealed.
+/// Average size of a record with its key in large tries, in bytes. Memory is reserved accordingly, because
+/// growing a buffer copies it, and no block can be sealed meanwhile.
 const RECORD_BYTES: usize = 300;
 
 /// Records of one table.
@@ -61,7 +61,7 @@ impl Records {
         Self { rows }
     }
 
-    /// Ascending by key, each key once.
+    /// Returns the rows in ascending order of keys, each key once.
     pub const fn rows(&self) -> &Rows {
         &self.rows
     }
@@ -74,7 +74,7 @@ impl Records {
         self.rows.remove(|out| path.put_record_key(owner, out));
     }
 
-    /// Sorts by key. A written record takes precedence over its removal.
+    /// Sorts by key. A written record takes precedence over the removal of the same key.
     pub(super) fn finish(&mut self) {
         self.rows.sort();
     }

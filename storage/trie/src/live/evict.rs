@@ -1,17 +1,15 @@
-//! Eviction: frees nodes that no update has used for a long time and whose records are in the
-//! index.
+//! Eviction: frees nodes that no update has used for a long time and whose records are in the index.
 //!
-//! As in the clock algorithm, a hand moves around the account trie, one subtrie of two nibbles per
-//! step, and then over all storage tries. Updates start at the root, so a branch was last used and
-//! changed no earlier than any node below it. So an old branch is freed with everything below it.
+//! As in the clock algorithm, a hand moves around the account trie, one subtrie of two nibbles per step, and
+//! then over all storage tries. Updates start at the root, so a branch was last used and changed no earlier than
+//! any node below it. Therefore, an old branch is freed together with everything below it.
 
 use super::LiveTrie;
 use super::arena::{Arena, COLD, Slot, nibbles, position};
 
-/// Steps per turn of the hand: the subtries, and one step for the storage tries.
+/// Number of steps per turn of the hand: the subtries, and one step for the storage tries.
 const STEPS: u32 = 257;
-/// Initial minimum age of evicted nodes, in updates. It is halved after each turn that does not
-/// free enough.
+/// Initial minimum age of evicted nodes, in updates. It is halved after each turn that does not free enough.
 const MAX_AGE: u32 = 1 << 12;
 
 /// Position of the hand.
@@ -20,8 +18,8 @@ pub(super) struct Hand {
     step: u32,
     /// Minimum age of evicted branches, in updates.
     age: u32,
-    /// A complete turn with the minimum age did not free enough while this checkpoint was the last
-    /// durable one.
+    /// The checkpoint that was the last durable one when a complete turn with the minimum age did not free
+    /// enough.
     stuck: Option<u32>,
 }
 
@@ -34,14 +32,14 @@ impl Hand {
 /// Condition for eviction.
 #[derive(Clone, Copy)]
 struct Old {
-    /// Last used before this update.
+    /// The last use was before this update.
     before: u32,
-    /// Changed no later than this checkpoint.
+    /// The last change was no later than this checkpoint.
     durable: u32,
 }
 
 impl LiveTrie {
-    /// Evicts old nodes until the cache is within its limit, or no more nodes may be evicted.
+    /// Evicts old nodes until the cache is within its limit, or until no more nodes may be evicted.
     pub(super) fn evict(&mut self) {
         if self.bytes() <= self.limit {
             self.hand.age = MAX_AGE;
@@ -51,7 +49,7 @@ impl LiveTrie {
             return;
         }
         self.hand.stuck = None;
-        // Free a little more, so that the next updates need not evict.
+        // A little more is freed, so that the next updates do not have to evict.
         let target = self.limit - self.limit / 64;
         let mut steps = 0;
         while self.bytes() > target {
@@ -78,7 +76,7 @@ impl LiveTrie {
             return self.evict_storages(old);
         }
         let Slot::Branch(root) = self.accounts.slot else { return };
-        // Only tiny tries have long prefixes near the root, and they are not worth evicting.
+        // Only tiny tries have long prefixes near the root, and evicting them is not worthwhile.
         let nibbles = [(step >> 4) as u8, (step & 0x0f) as u8];
         if self.arena.prefix_len(self.arena.branch(root)) > 0 {
             return evict_below(&mut self.arena, root, old);

@@ -1,7 +1,6 @@
-//! Changes many entries of one trie, one group of neighbouring keys at a time. Descent, change and
-//! hashing of a group follow each other, so that shared nodes are still in the near caches. If all
-//! keys of a large block went through each pass together, the same memory would be loaded
-//! repeatedly.
+//! Changes many entries of one trie, one group of neighbouring keys at a time. A group is located, changed and
+//! hashed before the next group, so that shared nodes are still in the L1 and L2 caches. If each pass processed
+//! all keys of a large block, the same memory would be loaded repeatedly.
 
 use std::ops::Range;
 
@@ -13,25 +12,23 @@ use super::value::{Value, ValueBuffer};
 use super::{Change, LiveTrie, RecordRead};
 use crate::TrieError;
 
-/// Minimum keys per group: enough that a level nearly always has eight messages to hash, and few
-/// enough that the nodes above them, about 700 bytes per key, stay in the second-level cache. Tests
-/// use a small value.
+/// Minimum number of keys per group: enough that a level almost always has eight messages to hash, and few
+/// enough that the nodes above them, about 700 bytes per key, stay in the L2 cache. Tests use a small value.
 const GROUP: usize = if cfg!(test) { 4 } else { 512 };
 
 /// New values of entries, by rank of the key.
 pub(super) trait NewValues {
-    /// Prefetches the data of entries some ranks later.
+    /// Prefetches the data of an entry some ranks later.
     fn prefetch_after(&self, _rank: usize) {}
-    /// Whether the entry is removed.
+    /// Returns whether the entry is removed.
     fn is_gone(&self, rank: usize) -> bool;
-    /// The new value of an entry that is not removed, given its old value.
+    /// Returns the new value of an entry that is not removed, for its old value.
     fn value(&mut self, rank: usize, old: Option<Value<'_>>) -> ValueBuffer;
 }
 
 impl LiveTrie {
-    /// Sets or removes the entries of these keys, ascending, below the root at `slot`. Returns the
-    /// new slot, and whether anything changed. Most changed nodes are then hashed; the others are
-    /// marked.
+    /// Sets or removes the entries of these keys, which must be ascending, below the root at `slot`. Returns the
+    /// new slot, and whether anything changed. Most changed nodes are then hashed; the others are marked.
     ///
     /// # Errors
     /// If a record is missing, damaged or cannot be read.
@@ -67,8 +64,8 @@ impl LiveTrie {
     }
 }
 
-/// SortedIndex of neighbours, in order. Keys that share their first two nibbles are in one group:
-/// no group changes nodes two or more branches below the root that belong to another group.
+/// Returns the ranges of neighbouring keys, in order. Keys that share their first two nibbles are in one group,
+/// so no group changes nodes two or more branches below the root that belong to another group.
 fn groups(keys: &[Key]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {

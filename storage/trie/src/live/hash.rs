@@ -1,5 +1,4 @@
-//! Hashes marked nodes level by level, deepest first, eight messages at a time, over all given
-//! tries at once.
+//! Hashes marked nodes level by level, deepest first, eight messages at a time, for all given tries at once.
 
 use std::ops::Range;
 
@@ -10,12 +9,12 @@ use super::path::{Key, nibble};
 use super::rlp::{put_branch, put_extension, put_leaf};
 use crate::EMPTY_ROOT_HASH;
 
-/// Number of levels of branches: a base is 0 to 63 nibbles down.
+/// Number of levels of branches: a branch is 0 to 63 nibbles below the root.
 const LEVELS: usize = 64;
-/// Messages encoded before they are hashed; they fit the first-level cache.
+/// Number of messages that are encoded before they are hashed. They fit into the L1 cache.
 const CHUNK: usize = 256;
 
-/// Distance in tasks between the prefetch for a task and its execution.
+/// Number of tasks between the prefetch for a task and its execution.
 const AHEAD: usize = 8;
 
 /// Destination of a reference: a child of a branch, or a root.
@@ -38,7 +37,7 @@ struct BranchTask {
     parent: Parent,
 }
 
-/// RLP of nodes, back to back.
+/// The RLP of nodes, concatenated.
 #[derive(Debug, Default)]
 struct Messages {
     bytes: Vec<u8>,
@@ -63,14 +62,14 @@ impl Messages {
         verify::keccak256_spans(&self.bytes, &self.spans, &mut self.hashes);
     }
 
-    /// The reference to message `at`: its hash, or the message itself if it is shorter.
+    /// Returns the reference to message `at`: its hash, or the message itself if it is shorter.
     fn reference(&self, at: usize) -> &[u8] {
         let span = &self.spans[at];
         if span.len() < 32 { &self.bytes[span.clone()] } else { &self.hashes[at] }
     }
 }
 
-/// Buffers that are reused for each block.
+/// Buffers that are reused for all blocks.
 #[derive(Debug)]
 pub(super) struct Hash {
     leaves: Vec<LeafTask>,
@@ -79,7 +78,7 @@ pub(super) struct Hash {
     extensions: Messages,
     extended: Vec<usize>,
     roots: Vec<B256>,
-    /// Number of hashed branches that equalled their records before.
+    /// Number of hashed branches that equalled their records before the change.
     newly_dirty: usize,
 }
 
@@ -96,7 +95,8 @@ impl Hash {
         }
     }
 
-    /// Returns the root hashes of changed tries. Their branches then belong to checkpoint `epoch`.
+    /// Hashes the marked nodes and returns the root hashes of these tries. Their branches then belong to
+    /// checkpoint `epoch`.
     pub(super) fn run(&mut self, arena: &mut Arena, roots: &[Slot], epoch: u32) -> &[B256] {
         self.roots.clear();
         self.roots.resize(roots.len(), EMPTY_ROOT_HASH);
@@ -113,12 +113,12 @@ impl Hash {
         &self.roots
     }
 
-    /// Hashes the marked nodes on the paths to these keys, from two branches below the root
-    /// downwards. They must not change again in this update.
+    /// Hashes the marked nodes on the paths to these keys, from two branches below the root downwards. These
+    /// nodes must not change again in this update.
     pub(super) fn ahead(&mut self, arena: &mut Arena, root: Slot, keys: &[Key], epoch: u32) {
         for of_one in keys.chunk_by(|a, b| a[0] == b[0]) {
             let [first, second] = [0, 1].map(|at| nibble(&of_one[0], at));
-            // If there are prefixes near the root, there is little below it.
+            // If there are prefixes near the root, the trie has few nodes.
             if let Some(root) = plain_branch(arena, root)
                 && let Some(above) = plain_branch(arena, arena.child(root, first))
                 && let Slot::Branch(below) = arena.child(above, second)
@@ -137,7 +137,7 @@ impl Hash {
         self.hash_marked(arena);
     }
 
-    /// Number of branches that equalled their records before they were hashed, since the last call.
+    /// Returns the number of branches that equalled their records before they were hashed, since the last call.
     pub(super) const fn take_newly_dirty(&mut self) -> usize {
         std::mem::replace(&mut self.newly_dirty, 0)
     }
@@ -222,7 +222,7 @@ impl Hash {
         self.levels[level].clear();
     }
 
-    /// Hashes the extension nodes before branches of a chunk.
+    /// Hashes the extension nodes before the branches of a chunk.
     fn hash_extensions(&mut self, arena: &Arena, chunk: &[BranchTask]) {
         self.extensions.clear();
         self.extended.clear();
@@ -238,7 +238,7 @@ impl Hash {
     }
 }
 
-/// The branch at a slot, if there is one without a prefix.
+/// Returns the branch at a slot, if it is a branch without a prefix.
 fn plain_branch(arena: &Arena, slot: Slot) -> Option<u32> {
     let Slot::Branch(index) = slot else { return None };
     (arena.prefix_len(arena.branch(index)) == 0).then_some(index)

@@ -1,7 +1,7 @@
-//! Loads the nodes on the paths to the keys of a block, before anything is changed.
+//! Loads the nodes on the paths to the keys of a block before anything is changed.
 //!
-//! All keys descend together, one level per pass. The steps of a pass are independent, so the
-//! processor loads many cache lines concurrently. A walk key by key would load one after the other.
+//! All keys descend together, one level per pass. The steps of a pass are independent, so the processor loads
+//! many cache lines concurrently. Descending key by key would load them one after the other.
 
 use alloy_primitives::B256;
 
@@ -11,10 +11,10 @@ use super::arena::{Arena, Slot};
 use super::path::{Key, Path, nibble};
 use crate::TrieError;
 
-/// Distance in keys between the prefetch for a step and the step.
+/// Number of keys between the prefetch for a step and the step.
 const AHEAD: usize = 8;
 
-/// One descending key.
+/// The position of one descending key.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     branch: u32,
@@ -22,7 +22,7 @@ struct Cursor {
     depth: u32,
 }
 
-/// Buffers that are reused for each block.
+/// Buffers that are reused for all blocks.
 #[derive(Debug, Default)]
 pub(super) struct Locate {
     cursors: Vec<Cursor>,
@@ -31,7 +31,7 @@ pub(super) struct Locate {
 }
 
 impl Locate {
-    /// Loads the nodes on the paths from `root` to `keys`, ascending, and marks them as used.
+    /// Loads the nodes on the paths from `root` to `keys`, which must be ascending, and marks them as used.
     /// Returns the new root slot.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Locate {
         Ok(root)
     }
 
-    /// Moves every key one branch down.
+    /// Moves every key down by one branch.
     fn step(&mut self, arena: &mut Arena, keys: &[Key], used: u32) {
         self.next.clear();
         self.cold.clear();
@@ -90,7 +90,7 @@ impl Locate {
         }
     }
 
-    /// Loads the cold children that keys have reached, each once, in the order of their paths.
+    /// Loads the cold children that keys have reached, each once, in path order.
     fn load<S: RecordRead>(
         &mut self,
         arena: &mut Arena,

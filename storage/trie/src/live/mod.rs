@@ -1,13 +1,13 @@
 //! The trie of the newest state in memory, which computes the state root of each block.
 //!
-//! All tries are in one [arena](arena::Arena), loaded record by record as blocks touch them. A
-//! block's keys are hashed and sorted. Then, for each [group of neighbouring keys](group), the
-//! nodes on their paths are loaded, the entries are changed, and marked nodes are hashed level by
-//! level. Updates do not write records: a [`TrieCheckpoint`] returns the changes since the previous
-//! one, and nodes whose records are in the index may be [evicted](evict) if the cache exceeds its
-//! limit.
+//! All tries are in one [arena](arena::Arena), and are loaded record by record as blocks touch them. A block's
+//! keys are hashed and sorted. Then, for each [group of neighbouring keys](group), the nodes on their paths are
+//! loaded, the entries are changed, and marked nodes are hashed level by level. Updates do not write records: a
+//! [`TrieCheckpoint`] contains the changes since the previous one, and nodes whose records are in the index may
+//! be [evicted](evict) if the cache exceeds its limit.
 //!
-//! This module must never allocate per node, or hash single messages that can be hashed in a batch.
+//! This module must not allocate per node, and must not hash messages one by one if they can be hashed in a
+//! batch.
 
 mod apply;
 mod arena;
@@ -50,17 +50,17 @@ pub(super) use rlp::put_branch;
 pub const TRIE_CACHE_BYTES_DEFAULT: u64 = 2 << 30;
 /// Minimum useful limit in bytes: the paths to the accounts of one large block.
 pub const MIN_TRIE_CACHE_BYTES: u64 = 16 << 20;
-/// Bytes of an entry in the map of storage tries.
+/// Size of an entry in the map of storage tries, in bytes.
 const TREE_BYTES: usize = 96;
 
-/// Distance in accounts or slots between the prefetch of a change and its application.
+/// Number of accounts or slots between the prefetch of a change and its application.
 const CHANGES_AHEAD: usize = 8;
 
-/// Records of one state, as they are stored.
+/// Stored records of one state.
 pub trait RecordRead {
-    /// Why a read failed.
+    /// The error of a failed read.
     type Error;
-    /// The record under this key of the table of storage tries, or of the account trie.
+    /// Returns the record with this key in the table of storage tries, or in that of the account trie.
     ///
     /// # Errors
     /// If the store cannot be read; a record that does not exist is `None`.
@@ -71,9 +71,9 @@ pub trait RecordRead {
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     slot: Slot,
-    /// Last update that used it.
+    /// The last update that used it.
     used: u32,
-    /// Checkpoint that must write it; 0 if it equals its records.
+    /// The checkpoint that must write it; 0 if it equals its records.
     epoch: u32,
     /// Whether its earlier records must be removed.
     wiped: bool,
@@ -92,7 +92,7 @@ pub struct LiveTrie {
     epoch: u32,
     /// The last checkpoint that is in the index.
     durable: u32,
-    /// Checkpoints that may not be in the index: their block and number.
+    /// Checkpoints that may not be in the index yet: their block and number.
     handed_over: VecDeque<(u64, u32)>,
     /// Paths whose records were removed since the last checkpoint.
     removed: Vec<(Option<B256>, Path)>,
@@ -102,14 +102,14 @@ pub struct LiveTrie {
     hand: Hand,
     locate: Locate,
     hash: Hash,
-    /// The records of the last checkpoint, whose memory is reused once they are written.
+    /// The records of the last checkpoint. Their memory is reused after they have been written.
     account_records: Arc<Records>,
     storage_records: Arc<Records>,
 }
 
 impl LiveTrie {
-    /// The tries of the state with this root; nothing is loaded yet. At most `limit` bytes stay in
-    /// memory, apart from nodes that the index does not have.
+    /// Creates the tries of the state with this root. Nothing is loaded yet. At most `limit` bytes stay in
+    /// memory, not including nodes that the index does not have.
     pub fn new(state_root: B256, limit: u64) -> Self {
         let slot = if state_root == EMPTY_ROOT_HASH { Slot::Empty } else { Slot::Cold };
         Self {
@@ -132,19 +132,19 @@ impl LiveTrie {
         }
     }
 
-    /// Root of the newest state.
+    /// Returns the root of the newest state.
     pub const fn state_root(&self) -> B256 {
         self.state_root
     }
 
-    /// Bytes of memory in use, without the buffers for a block.
+    /// Returns the size of the memory in use, without the buffers for a block.
     pub fn bytes(&self) -> usize {
         self.arena.bytes()
             + self.storages.capacity() * TREE_BYTES
             + self.removed.len() * size_of::<(Option<B256>, Path)>()
     }
 
-    /// Number of records changed since the last checkpoint.
+    /// Returns the number of records changed since the last checkpoint.
     pub fn dirty(&self) -> usize {
         self.dirty + self.removed.len()
     }
@@ -187,8 +187,7 @@ impl LiveTrie {
         Ok(())
     }
 
-    /// Storage roots after the block, by rank of the account, for accounts whose storage was
-    /// written.
+    /// Returns the storage roots after the block, by rank of the account, of accounts whose storage was written.
     fn update_storages<S: RecordRead>(
         &mut self,
         source: &S,
@@ -276,7 +275,7 @@ impl LiveTrie {
         Ok(any.then_some(tree.slot))
     }
 
-    /// Loads the storage trie of an account, with the root in the account's leaf.
+    /// Loads the storage trie of an account. Its root is in the leaf of the account.
     fn load_storage<S: RecordRead>(
         &mut self,
         source: &S,
@@ -297,7 +296,7 @@ impl LiveTrie {
         Ok(tree)
     }
 
-    /// The leaf of an account, if the path to it is in memory.
+    /// Returns the leaf of an account, if the path to it is in memory.
     fn find(&self, key: &Key) -> Option<u32> {
         let (mut slot, mut depth) = (self.accounts.slot, 0);
         loop {
@@ -317,7 +316,7 @@ impl LiveTrie {
         }
     }
 
-    /// Returns the changes since the last checkpoint; `number` is the newest block.
+    /// Returns the changes since the last checkpoint. `number` is the newest block.
     pub fn checkpoint(&mut self, number: u64) -> TrieCheckpoint {
         let epoch = self.epoch;
         let mut wiped = Vec::new();
@@ -368,20 +367,20 @@ impl LiveTrie {
         self.dirty = 0;
     }
 
-    /// Notes that the index has all checkpoints up to block `number`.
+    /// Records that the index has all checkpoints up to block `number`.
     pub fn written(&mut self, number: u64) {
         while let Some((_, epoch)) = self.handed_over.pop_front_if(|(block, _)| *block <= number) {
             self.durable = epoch;
         }
     }
 
-    /// Whether every checkpoint is in the index.
+    /// Returns whether every checkpoint is in the index.
     pub fn is_written(&self) -> bool {
         self.handed_over.is_empty()
     }
 }
 
-/// Accounts after a block.
+/// The accounts after a block.
 struct NewAccounts<'a> {
     changes: &'a StateChanges,
     order: &'a [u32],
@@ -403,7 +402,7 @@ impl NewValues for NewAccounts<'_> {
     fn value(&mut self, rank: usize, old: Option<Value<'_>>) -> ValueBuffer {
         let at = self.order[rank] as usize;
         let account = self.changes.accounts[at].account.as_ref();
-        // Storage without writes keeps its root.
+        // A storage trie without writes keeps its root.
         let kept = || old.map_or(Some(EMPTY_ROOT_HASH), |old| old.storage_root());
         let root = self.roots.get(&at).copied().or_else(kept);
         let account = account.expect("a removed account has no value");
@@ -411,7 +410,7 @@ impl NewValues for NewAccounts<'_> {
     }
 }
 
-/// Words of a storage after a block.
+/// The words of a storage trie after a block.
 struct NewWords<'a> {
     words: &'a [(U256, U256)],
     order: &'a [u32],
@@ -439,12 +438,12 @@ impl NewValues for NewWords<'_> {
     }
 }
 
-/// Whether earlier storage of the account is removed.
+/// Returns whether earlier storage of the account is removed.
 const fn is_cleared(change: &AccountChange) -> bool {
     change.wiped || change.account.is_none()
 }
 
-/// The slots to write: none for a removed account.
+/// Returns the slots to write: none for a removed account.
 fn kept_slots(change: &AccountChange) -> &[(U256, U256)] {
     if change.account.is_some() { &change.slots } else { &[] }
 }
@@ -454,9 +453,9 @@ struct Keys {
     addresses: Vec<Key>,
     /// Hashed keys of the slots to write, account by account.
     slots: Vec<Key>,
-    /// Addresses ascending.
+    /// Addresses in ascending order.
     sorted: Vec<Key>,
-    /// Rank in the changes of each of them.
+    /// The rank in the changes of each of these addresses.
     order: Vec<u32>,
 }
 
@@ -479,17 +478,17 @@ impl Keys {
     }
 }
 
-/// SortedIndex of keys, in the order of the keys.
+/// Returns the ranks of the keys, in ascending order of the keys.
 fn ascending(keys: &[Key]) -> Vec<u32> {
     let key = |at: u32| &keys[at as usize];
     let mut order: Vec<(u64, u32)> =
         (0..keys.len() as u32).map(|at| (first(key(at)), at)).collect();
-    // Hashes nearly always differ in their first word.
+    // Hashes almost always differ in their first word.
     order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(key(b.1))));
     order.into_iter().map(|(_, at)| at).collect()
 }
 
-/// The first word of a key.
+/// Returns the first word of a key.
 fn first(key: &Key) -> u64 {
     let (word, _) = key.split_first_chunk().expect("32 bytes begin with 8");
     u64::from_be_bytes(*word)

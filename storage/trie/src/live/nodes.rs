@@ -1,4 +1,4 @@
-//! Access to the tries in memory for the pure functions that read nodes.
+//! Access to the tries in memory for the functions that read nodes.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct LiveNodes<'a, S> {
 }
 
 impl LiveTrie {
-    /// The nodes of the newest state. Nodes that are not in memory are read from `source`.
+    /// Returns the nodes of the newest state. Nodes that are not in memory are read from `source`.
     pub const fn nodes<'a, S: RecordRead>(&'a self, source: &'a S) -> LiveNodes<'a, S> {
         LiveNodes { live: self, source }
     }
@@ -58,7 +58,7 @@ impl<S: RecordRead> NodeRead for LiveNodes<'_, S> {
 }
 
 impl<S> LiveNodes<'_, S> {
-    /// The slot at the path of a record.
+    /// Returns the slot at the path of a record.
     fn place(&self, owner: Option<B256>, path: &Nibbles) -> Slot {
         let mut slot = match owner {
             None => self.live.accounts.slot,
@@ -72,7 +72,7 @@ impl<S> LiveNodes<'_, S> {
         while let Slot::Branch(index) = slot
             && depth < path.len()
         {
-            // The caller has descended from the root, so the prefix is on the path.
+            // The caller has descended from the root, so the key matches the prefix.
             depth += arena.prefix_len(arena.branch(index));
             if depth >= path.len() {
                 return Slot::Empty;

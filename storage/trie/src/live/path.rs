@@ -7,22 +7,22 @@ use crate::Nibbles;
 /// A hashed address or slot.
 pub(super) type Key = [u8; 32];
 
-/// Nibbles of a key.
+/// Number of nibbles of a key.
 pub(super) const KEY_NIBBLES: usize = 64;
 
-/// The nibble of `key` at `at`.
+/// Returns the nibble of `key` at position `at`.
 pub(super) fn nibble(key: &Key, at: usize) -> u8 {
     let byte = key[at / 2];
     if at.is_multiple_of(2) { byte >> 4 } else { byte & 0x0f }
 }
 
-/// Number of leading nibbles that two keys share.
+/// Returns the number of leading nibbles that two keys share.
 pub(super) fn common(a: &Key, b: &Key) -> usize {
     let Some(at) = a.iter().zip(b).position(|(a, b)| a != b) else { return KEY_NIBBLES };
     2 * at + usize::from(a[at] >> 4 == b[at] >> 4)
 }
 
-/// The first nibbles of a key; the rest is zero.
+/// The first nibbles of a key. The other nibbles are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path {
     nibbles: Key,
@@ -32,7 +32,7 @@ pub(super) struct Path {
 impl Path {
     pub(super) const ROOT: Self = Self { nibbles: [0; 32], length: 0 };
 
-    /// The first `length` nibbles of `key`.
+    /// Returns the first `length` nibbles of `key`.
     pub(super) fn of(key: &Key, length: usize) -> Self {
         let mut nibbles = [0; 32];
         nibbles[..length / 2].copy_from_slice(&key[..length / 2]);
@@ -61,7 +61,7 @@ impl Path {
         self
     }
 
-    /// The concatenation of both paths.
+    /// Concatenates two paths.
     pub(super) fn join(mut self, below: &Self) -> Self {
         for at in 0..below.len() {
             self.push(below.nibble(at));
@@ -69,7 +69,7 @@ impl Path {
         self
     }
 
-    /// The nibbles `from..to` as a path.
+    /// Returns the nibbles `from..to` as a path.
     pub(super) fn slice(&self, from: usize, to: usize) -> Self {
         let mut slice = Self::ROOT;
         for at in from..to {
@@ -78,7 +78,7 @@ impl Path {
         slice
     }
 
-    /// The nibbles as bytes; an unused last nibble is zero.
+    /// Returns the nibbles as bytes; an unused last nibble is zero.
     pub(super) fn packed(&self) -> &[u8] {
         &self.nibbles[..self.len().div_ceil(2)]
     }
@@ -90,7 +90,7 @@ impl Path {
         Self { nibbles, length: length as u8 }
     }
 
-    /// The path as a key. It must have all nibbles of a key.
+    /// Returns the path as a key. It must have all nibbles of a key.
     pub(super) const fn key(&self) -> &Key {
         &self.nibbles
     }
@@ -111,7 +111,7 @@ impl Path {
     }
 }
 
-/// The nibbles of `key` from `depth` on, packed from the start of the bytes.
+/// Returns the nibbles of `key` from `depth` on, packed from the start of the bytes.
 pub(super) fn packed_suffix(key: &Key, depth: usize) -> ([u8; 32], usize) {
     let mut packed = [0; 32];
     let rest = &key[depth / 2..];

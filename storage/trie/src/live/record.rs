@@ -8,7 +8,7 @@ use crate::PLAIN_ACCOUNT_END;
 use crate::primitive::{DecodeError, Input, put_counted_bytes};
 use crate::record as form;
 
-/// Maximum bytes of a value in a record: no state value is longer.
+/// Maximum size of a value in a record, in bytes: no state value is longer.
 const MAX_VALUE_BYTES: usize = super::value::MAX_VALUE_BYTES;
 
 /// Loads the record at `path`.
@@ -140,7 +140,7 @@ fn take_path(input: &mut Input<'_>) -> Result<Path, DecodeError> {
     Ok(Path::unpack(packed, length))
 }
 
-/// Appends the record of a branch that is `depth` nibbles down, including its prefix.
+/// Appends the record of a branch at depth `depth` in nibbles, including its prefix.
 pub(super) fn put_branch_record(out: &mut Vec<u8>, arena: &Arena, branch: &Branch, depth: usize) {
     let prefix = arena.prefix(branch);
     out.push(form::BRANCH);

@@ -1,16 +1,16 @@
-//! RLP of nodes straight from the arena (yellow paper, appendices B and D).
+//! RLP of nodes directly from the arena (yellow paper, appendices B and D).
 
 use super::arena::nibbles;
 use super::path::{KEY_NIBBLES, Key, Path, packed_suffix};
 use super::value::Value;
 use crate::PLAIN_ACCOUNT_END;
 
-/// In the first byte of a compact path: it is that of a leaf.
+/// Flag in the first byte of a compact path: the node is a leaf.
 const LEAF: u8 = 0x20;
-/// In the first byte of a compact path: the number of nibbles is odd, the first is in this byte.
+/// Flag in the first byte of a compact path: the number of nibbles is odd, and this byte contains the first one.
 const ODD: u8 = 0x10;
 
-/// Bytes of a reference: a hash, or the RLP of a short node, whose first byte determines its
+/// Returns the length of a reference: a hash, or the RLP of a short node, whose first byte determines its
 /// length.
 pub(super) const fn reference_len(reference: &[u8; 32], embedded: bool) -> usize {
     if embedded { reference[0] as usize - 0xc0 + 1 } else { 32 }
@@ -24,7 +24,7 @@ fn put_list_header(out: &mut Vec<u8>, payload: usize) {
     }
 }
 
-/// Bytes of the RLP of a string.
+/// Returns the length of the RLP of a string.
 fn string_len(length: usize, first: u8) -> usize {
     match length {
         1 if first < 0x80 => 1,
@@ -42,7 +42,7 @@ fn put_string_header(out: &mut Vec<u8>, length: usize, first: u8) {
     }
 }
 
-/// Appends the RLP of the leaf for `key`, `depth` nibbles down.
+/// Appends the RLP of the leaf for `key` at depth `depth` in nibbles.
 pub(super) fn put_leaf(out: &mut Vec<u8>, key: &Key, depth: usize, value: Value<'_>) {
     let odd = !(KEY_NIBBLES - depth).is_multiple_of(2);
     let rest = &key[depth.div_ceil(2)..];
@@ -61,7 +61,7 @@ pub(super) fn put_leaf(out: &mut Vec<u8>, key: &Key, depth: usize, value: Value<
     }
 }
 
-/// Maximum bytes of a branch: list header, 16 hashes with their headers, and no value.
+/// Maximum size of a branch in bytes: list header, 16 hashes with their headers, and no value.
 const MAX_BRANCH_BYTES: usize = 3 + 16 * 33 + 1;
 
 /// Appends the RLP of a branch node with these children.

@@ -1,5 +1,5 @@
-//! The trie in memory compared with the pure update and with roots from scratch, over checkpoints,
-//! reloads and evictions. Its stored records must equal those of the pure update, byte for byte.
+//! Compares the trie in memory with the pure update and with roots from scratch, over checkpoints, reloads and
+//! evictions. Its stored records must equal those of the pure update byte for byte.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -90,11 +90,11 @@ impl NodeRead for Store {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Nothing,
-    /// A checkpoint is taken; it is written at the next event that writes.
+    /// A checkpoint is created. The next event that writes stores it.
     Checkpoint,
-    /// All checkpoints taken are written.
+    /// All created checkpoints are written.
     Write,
-    /// Everything that may be evicted is evicted.
+    /// All nodes that may be evicted are evicted.
     Evict,
     /// A checkpoint is written, and the tries are reopened.
     Reopen,
@@ -146,7 +146,7 @@ impl Harness {
             Event::Evict => {
                 self.live.limit = 0;
                 self.live.evict();
-                // Nodes of the last update and nodes that are not written stay.
+                // Nodes of the last update and nodes that are not written are kept.
                 self.live.now += 1;
                 self.live.evict();
                 self.live.limit = usize::MAX;
@@ -160,8 +160,8 @@ impl Harness {
     }
 }
 
-/// Keys of zeros with a few other nibbles, so that nodes below 32 bytes, deep forks and every kind
-/// of collapse occur.
+/// Generates keys of zeros with a few other nibbles, so that nodes below 32 bytes, deep forks and every kind of
+/// collapse occur.
 fn any_key() -> impl Strategy<Value = Key> {
     let places = prop::sample::select(vec![0usize, 1, 2, 20, 57, 61, 62, 63]);
     prop::collection::vec((places, 0..4u8), 0..5).prop_map(|nibbles| {
@@ -301,7 +301,7 @@ proptest! {
     }
 }
 
-/// A state with this number of plain accounts.
+/// Creates a state with this number of plain accounts.
 fn accounts(count: u32) -> StateChanges {
     let accounts = (0..count).map(|index| AccountChange {
         address: alloy_primitives::Address::from_word(alloy_primitives::keccak256(
@@ -363,7 +363,7 @@ fn cache_stays_within_its_limit() {
         harness.live.update(&harness.store, &changes).unwrap();
         harness.checkpoint();
         harness.write();
-        // A block's own branches stay until the next one.
+        // The branches of a block are kept until the next one.
         assert!(harness.live.bytes() < (3 << 20), "{}", harness.live.bytes());
     }
     let slots = std::iter::empty::<(U256, U256)>;

@@ -5,7 +5,7 @@ use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 use crate::Account;
 use crate::{EMPTY_ROOT_HASH, PLAIN_ACCOUNT_END};
 
-/// Maximum bytes of a value: the RLP of an account, list header, nonce, balance and two hashes.
+/// Maximum size of a value in bytes: the RLP of an account, with list header, nonce, balance and two hashes.
 pub(super) const MAX_VALUE_BYTES: usize = 2 + 9 + 33 + 33 + 33;
 
 /// The RLP of an account or of a storage word. For an account without storage and code, the common
@@ -18,12 +18,12 @@ pub(super) struct Value<'a> {
 }
 
 impl Value<'_> {
-    /// Bytes of the complete RLP.
+    /// Returns the length of the complete RLP.
     pub(super) const fn len(&self) -> usize {
         self.head.len() + if self.plain { PLAIN_ACCOUNT_END.len() } else { 0 }
     }
 
-    /// The storage root in the RLP of an account; `None` if the bytes are not an account.
+    /// Returns the storage root in the RLP of an account; `None` if the bytes are not an account.
     pub(super) fn storage_root(&self) -> Option<B256> {
         if self.plain {
             return Some(EMPTY_ROOT_HASH);
@@ -49,7 +49,7 @@ impl ValueBuffer {
         buffer.put_word(&account.nonce.to_be_bytes());
         buffer.put_word(&account.balance.to_be_bytes::<32>());
         buffer.bytes[0] = 0xf8;
-        // Two hashes, each with its length, follow: at most 108 bytes in all, and never below 56.
+        // Two hashes with their length bytes follow. The payload has at most 108 bytes, and never less than 56.
         buffer.bytes[1] = (buffer.length - 2 + PLAIN_ACCOUNT_END.len()) as u8;
         buffer.plain = storage_root == EMPTY_ROOT_HASH && account.code_hash == KECCAK256_EMPTY;
         if !buffer.plain {
@@ -65,7 +65,7 @@ impl ValueBuffer {
         buffer
     }
 
-    /// Arbitrary bytes, for tests.
+    /// Creates a value from arbitrary bytes, for tests.
     #[cfg(test)]
     pub(super) fn raw(bytes: &[u8]) -> Self {
         let mut buffer = Self { length: bytes.len(), ..Self::EMPTY };
@@ -73,13 +73,13 @@ impl ValueBuffer {
         buffer
     }
 
-    /// The RLP of a big-endian integer.
+    /// Appends the RLP of a big-endian integer.
     fn put_word(&mut self, word: &[u8]) {
         let zeros = word.iter().take_while(|byte| **byte == 0).count();
         self.put_word_bytes(&word[zeros..]);
     }
 
-    /// The RLP of a string of at most 32 bytes.
+    /// Appends the RLP of a string of at most 32 bytes.
     fn put_word_bytes(&mut self, bytes: &[u8]) {
         if !matches!(bytes, [byte] if *byte < 0x80) {
             self.bytes[self.length] = 0x80 + bytes.len() as u8;
