@@ -9,12 +9,12 @@ pub const BACKEND_VARIABLE: &str = "EVMD_VERIFY_BACKEND";
 
 /// An implementation of recovery and hashing. All are compiled into one binary.
 ///
-/// A vector backend contains the proof that this processor can run it, so every value can be used.
+/// A vector backend contains the proof that this processor can run it, so every value is safe to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// libsecp256k1, one signature at a time, and scalar Keccak. Runs on every processor, and is
-    /// the oracle for the others.
+    /// libsecp256k1, one signature at a time, and scalar Keccak. It runs on every processor, and is the oracle
+    /// for the other backends.
     Scalar,
     /// Eight-way batch recovery on AVX2, which multiplies 52-bit limbs as doubles (FMA), and
     /// four-way Keccak.
@@ -25,10 +25,10 @@ pub enum Backend {
     Ifma(Avx512Ifma),
 }
 
-/// A backend of this build, which this processor may lack.
+/// A backend of this build, which this processor may not support.
 struct Candidate {
     name: &'static str,
-    /// The processor features it needs, for messages.
+    /// The required processor features, for messages.
     needs: &'static str,
     /// The backend, if this processor and operating system can run it.
     detect: fn() -> Option<Backend>,
@@ -58,9 +58,9 @@ pub enum BackendError {
     /// There is no backend with this name.
     #[error("{BACKEND_VARIABLE}={name}: no such backend; use one of: {available}")]
     Unknown {
-        /// The name as given.
+        /// The requested name.
         name: String,
-        /// Comma-separated names this processor supports.
+        /// Comma-separated names of the backends that this processor supports.
         available: String,
     },
     /// The processor cannot run this backend.
@@ -68,11 +68,11 @@ pub enum BackendError {
         "{BACKEND_VARIABLE}={name}: this processor lacks some of {needs}; use one of: {available}"
     )]
     Unsupported {
-        /// The name as given.
+        /// The requested name.
         name: String,
-        /// The processor features the backend needs.
+        /// The processor features that the backend requires.
         needs: &'static str,
-        /// Comma-separated names this processor supports.
+        /// Comma-separated names of the backends that this processor supports.
         available: String,
     },
 }
@@ -81,12 +81,12 @@ impl Backend {
     /// Number of backends in this build.
     pub(crate) const COUNT: usize = CANDIDATES.len();
 
-    /// Every backend this processor can run, fastest last.
+    /// Returns every backend that this processor can run, fastest last.
     pub fn available() -> Vec<Self> {
         CANDIDATES.iter().filter_map(|candidate| (candidate.detect)()).collect()
     }
 
-    /// The backend named by `EVMD_VERIFY_BACKEND`, or the fastest available.
+    /// Returns the backend in `EVMD_VERIFY_BACKEND`, or the fastest available one.
     ///
     /// # Errors
     /// If the variable names a backend that does not exist or that this processor cannot run.
@@ -97,10 +97,10 @@ impl Backend {
         }
     }
 
-    /// The backend with this name.
+    /// Returns the backend with this name.
     ///
     /// # Errors
-    /// If it does not exist, or this processor cannot run it.
+    /// If it does not exist, or if this processor cannot run it.
     pub fn named(name: &str) -> Result<Self, BackendError> {
         let available = || {
             let names: Vec<_> = Self::available().iter().map(|b| b.name()).collect();
@@ -116,17 +116,17 @@ impl Backend {
         })
     }
 
-    /// Short lower-case name, as used in the environment variable, logs and metrics.
+    /// Returns the short lower-case name that is used in the environment variable, logs and metrics.
     pub const fn name(self) -> &'static str {
         CANDIDATES[self.index()].name
     }
 
-    /// The processor features it needs, for messages.
+    /// Returns the required processor features, for messages.
     pub const fn needs(self) -> &'static str {
         CANDIDATES[self.index()].needs
     }
 
-    /// Its position in the list of all backends of this build.
+    /// Returns its position in the list of all backends of this build.
     pub(crate) const fn index(self) -> usize {
         match self {
             Self::Scalar => 0,

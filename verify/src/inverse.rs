@@ -1,8 +1,8 @@
-//! One modular inverse: the safegcd of Bernstein and Yang in variable time, after libsecp256k1's
+//! A single modular inverse: the safegcd algorithm of Bernstein and Yang in variable time, after libsecp256k1's
 //! `modinv64`.
 //!
-//! Numbers are five signed 62-bit limbs. `docs/verify-math.md` explains the method; a test compares
-//! every result with its defining product.
+//! Numbers have five signed 62-bit limbs. `docs/verify-math.md` explains the method; a test checks that every
+//! result times its input is one.
 
 const LIMBS: usize = 5;
 const MASK62: u64 = u64::MAX >> 2;
@@ -41,7 +41,7 @@ struct Transition {
     r: i64,
 }
 
-/// The inverse of `x` (little-endian words, below the modulus), or zero of zero.
+/// Returns the inverse of `x` (little-endian words, below the modulus); zero for zero.
 pub(crate) fn invert_var(x: [u64; 4], modulus: &Modulus) -> [u64; 4] {
     let mut d = [0i64; LIMBS];
     let mut e = [1, 0, 0, 0, 0];
@@ -56,7 +56,7 @@ pub(crate) fn invert_var(x: [u64; 4], modulus: &Modulus) -> [u64; 4] {
         if g[..length].iter().all(|&limb| limb == 0) {
             break;
         }
-        // Drop the top limb of both when it is only a sign.
+        // The top limb is dropped if it is only a sign in both numbers.
         let (top_f, top_g) = (f[length - 1], g[length - 1]);
         if length > 1 && top_f ^ (top_f >> 63) | top_g ^ (top_g >> 63) == 0 {
             f[length - 2] |= ((top_f as u64) << 62) as i64;
@@ -83,13 +83,13 @@ fn to_words(limbs: [i64; LIMBS]) -> [u64; 4] {
     [l[0] | l[1] << 62, l[1] >> 2 | l[2] << 60, l[2] >> 4 | l[3] << 58, l[3] >> 6 | l[4] << 56]
 }
 
-/// 62 division steps on the low words of f and g, several at a time.
+/// Executes 62 division steps on the low words of f and g, several at a time.
 fn division_steps(eta: &mut i64, f0: u64, g0: u64) -> Transition {
     let (mut u, mut v, mut q, mut r) = (1u64, 0u64, 0u64, 1u64);
     let (mut f, mut g) = (f0, g0);
     let mut left = 62u32;
     loop {
-        // A sentinel bit keeps the count of zeros within the steps left.
+        // A sentinel bit limits the number of zeros to the remaining steps.
         let zeros = (g | (u64::MAX << left)).trailing_zeros();
         g >>= zeros;
         u <<= zeros;
@@ -99,7 +99,7 @@ fn division_steps(eta: &mut i64, f0: u64, g0: u64) -> Transition {
         if left == 0 {
             break;
         }
-        // Cancel as many low bits of g as the sign of eta allows: up to 6 after a swap, else 4.
+        // As many low bits of g are cancelled as the sign of eta allows: up to 6 after a swap, otherwise 4.
         let swap = *eta < 0;
         if swap {
             *eta = -*eta;
@@ -127,7 +127,7 @@ fn wide(a: i64, b: i64) -> i128 {
     i128::from(a) * i128::from(b)
 }
 
-/// (d, e) becomes its transition divided by 2^62, modulo the modulus.
+/// Replaces (d, e) by its transition divided by 2^62, modulo the modulus.
 fn update_de(d: &mut [i64; LIMBS], e: &mut [i64; LIMBS], t: &Transition, modulus: &Modulus) {
     let (d_sign, e_sign) = (d[4] >> 63, e[4] >> 63);
     let m = &modulus.limbs;
@@ -135,7 +135,7 @@ fn update_de(d: &mut [i64; LIMBS], e: &mut [i64; LIMBS], t: &Transition, modulus
     let mut me = (t.q & d_sign) + (t.r & e_sign);
     let mut cd = wide(t.u, d[0]) + wide(t.v, e[0]);
     let mut ce = wide(t.q, d[0]) + wide(t.r, e[0]);
-    // The multiple of the modulus that makes the low 62 bits vanish.
+    // The multiple of the modulus that makes the low 62 bits zero.
     let correction = |column: i128, m: i64| {
         let low = modulus.inverse62.wrapping_mul(column as u64).wrapping_add(m as u64);
         (low & MASK62).cast_signed()
@@ -156,7 +156,7 @@ fn update_de(d: &mut [i64; LIMBS], e: &mut [i64; LIMBS], t: &Transition, modulus
     e[4] = ce as i64;
 }
 
-/// (f, g) becomes its transition divided by 2^62, exactly.
+/// Replaces (f, g) by its transition divided by 2^62, which is exact.
 fn update_fg(f: &mut [i64], g: &mut [i64], t: &Transition) {
     let mut cf = (wide(t.u, f[0]) + wide(t.v, g[0])) >> 62;
     let mut cg = (wide(t.q, f[0]) + wide(t.r, g[0])) >> 62;
@@ -173,7 +173,7 @@ fn update_fg(f: &mut [i64], g: &mut [i64], t: &Transition) {
     g[last] = cg as i64;
 }
 
-/// `r`, negated when `sign` is negative, brought into 0..modulus.
+/// Returns `r`, negated if `sign` is negative, reduced to 0..modulus.
 fn normalized(mut r: [i64; LIMBS], sign: i64, modulus: &Modulus) -> [i64; LIMBS] {
     let negate = sign >> 63;
     for pass in 0..2 {

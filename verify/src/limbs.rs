@@ -1,6 +1,6 @@
-//! 256-bit numbers as four little-endian words, for range checks outside the vectors.
+//! 256-bit numbers as four little-endian words, for range checks outside of vectors.
 
-/// The words of a big-endian number.
+/// Returns the words of a big-endian number.
 #[inline(always)]
 pub(crate) fn from_be_bytes(bytes: &[u8; 32]) -> [u64; 4] {
     let word = |from: usize| {
@@ -9,7 +9,7 @@ pub(crate) fn from_be_bytes(bytes: &[u8; 32]) -> [u64; 4] {
     [word(24), word(16), word(8), word(0)]
 }
 
-/// The big-endian bytes of a number.
+/// Returns the big-endian bytes of a number.
 #[inline(always)]
 pub(crate) fn to_be_bytes(words: &[u64; 4]) -> [u8; 32] {
     let mut bytes = [0; 32];
@@ -19,7 +19,7 @@ pub(crate) fn to_be_bytes(words: &[u64; 4]) -> [u8; 32] {
     bytes
 }
 
-/// `a - b`, and whether it borrowed, that is `a < b`.
+/// Returns `a - b`, and whether it borrowed, which means `a < b`.
 #[inline(always)]
 pub(crate) fn subtract(a: &[u64; 4], b: &[u64; 4]) -> ([u64; 4], bool) {
     let mut borrow = false;
@@ -33,7 +33,7 @@ pub(crate) fn subtract(a: &[u64; 4], b: &[u64; 4]) -> ([u64; 4], bool) {
     (difference, borrow)
 }
 
-/// `a + b` modulo 2^256.
+/// Returns `a + b` modulo 2^256.
 pub(crate) fn add(a: &[u64; 4], b: &[u64; 4]) -> [u64; 4] {
     let mut carry = false;
     let mut sum = [0; 4];

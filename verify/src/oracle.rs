@@ -1,4 +1,4 @@
-//! Reference arithmetic for tests, with big integers, and numbers at the edges of ranges.
+//! Reference arithmetic with big integers for tests, and numbers at the edges of ranges.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -16,7 +16,7 @@ pub(crate) fn order() -> BigUint {
     hex("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141")
 }
 
-/// The cube root of one modulo n.
+/// A cube root of one modulo n.
 pub(crate) fn lambda() -> BigInt {
     hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72").into()
 }
@@ -96,7 +96,7 @@ pub(crate) fn scalar_edges() -> Vec<BigUint> {
     edges.into_iter().map(|edge| edge % &top).collect()
 }
 
-/// A deterministic generator of words (splitmix64).
+/// A deterministic pseudorandom generator of words (splitmix64).
 pub(crate) struct Stream(pub(crate) u64);
 
 impl Stream {
@@ -113,7 +113,7 @@ impl Stream {
     }
 }
 
-/// `edges` and then `random` more numbers, eight at a time, word-major.
+/// Returns `edges` followed by `random` pseudorandom numbers, eight at a time, word-major.
 pub(crate) fn batches(edges: &[BigUint], random: usize) -> Vec<[[u64; 8]; 4]> {
     let mut stream = Stream(1);
     let mut numbers: Vec<_> = edges.iter().map(to_words).collect();
@@ -127,7 +127,7 @@ pub(crate) fn batches(edges: &[BigUint], random: usize) -> Vec<[[u64; 8]; 4]> {
         .collect()
 }
 
-/// Runs a generic test over the models and over every instruction set this processor has.
+/// Runs a generic test with the models and with every instruction set that this processor has.
 macro_rules! over_every_lanes {
     ($test:ident) => {{
         $test::<crate::lanes::model::Model>();

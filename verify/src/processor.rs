@@ -1,8 +1,8 @@
 //! Proofs that this processor has an instruction set.
 //!
-//! A value of these types exists only if the instructions were detected at run time, so vector code
-//! that takes one cannot be called on a processor without them. The values have no size, and cannot
-//! be made in another way:
+//! A value of these types exists only if the instructions were detected at run time, so vector code that takes
+//! one cannot be called on a processor without them. The values have no size, and cannot be created in any other
+//! way:
 //!
 //! ```compile_fail
 //! let processor = verify::Avx512Ifma(());
@@ -13,7 +13,7 @@
 pub struct Avx2(());
 
 impl Avx2 {
-    /// Proof that this processor and operating system have these features, if they do.
+    /// Returns the proof if this processor and operating system have these features.
     pub fn detect() -> Option<Self> {
         let is_available = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -27,7 +27,7 @@ impl Avx2 {
 pub struct Avx512Ifma(());
 
 impl Avx512Ifma {
-    /// Proof that this processor and operating system have these features, if they do.
+    /// Returns the proof if this processor and operating system have these features.
     pub fn detect() -> Option<Self> {
         let is_available = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512ifma")

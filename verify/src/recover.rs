@@ -1,19 +1,19 @@
-//! The batch interface, common to all backends.
+//! The batch interface of all backends.
 
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{fma::Fma, ifma::Ifma};
 use crate::{Backend, engine::Engine, scalar};
 
-/// One signature to recover. All numbers big-endian.
+/// A signature to recover. All numbers are big-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// The signed 32-byte digest; any value.
     pub digest: [u8; 32],
     /// Signature `r`.
     pub r: [u8; 32],
-    /// Signature `s`; high values are accepted, as the curve does (EIP-2 is the caller's rule).
+    /// Signature `s`. High values are accepted; enforcing EIP-2 is up to the caller.
     pub s: [u8; 32],
-    /// 0 to 3: bit 0 is the parity of R's y, bit 1 says that R's x is `r + n`.
+    /// 0 to 3: bit 0 is the parity of R's y; if bit 1 is set, R's x is `r + n`.
     pub recovery_id: u8,
 }
 
@@ -31,7 +31,7 @@ pub struct Key {
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Reason {
-    /// `r` or `s` is zero or not below the group order.
+    /// `r` or `s` is zero, or not below the group order.
     ScalarOutOfRange,
     /// The recovery id is above 3.
     RecoveryId,
@@ -52,7 +52,7 @@ pub struct Recoverer {
 /// The implementation of a backend.
 #[derive(Debug)]
 enum Work {
-    /// libsecp256k1, one by one.
+    /// libsecp256k1, one signature at a time.
     Single,
     #[cfg(target_arch = "x86_64")]
     Avx2(Box<Engine<Fma>>),
@@ -74,12 +74,12 @@ impl Recoverer {
         Self { backend, engine }
     }
 
-    /// The backend in use.
+    /// Returns the backend in use.
     pub const fn backend(&self) -> Backend {
         self.backend
     }
 
-    /// Recovers `jobs[i]` into `outcomes[i]`. Any batch length; about 256 is the most efficient.
+    /// Recovers `jobs[i]` into `outcomes[i]`. Batches may have any length; about 256 is the most efficient.
     ///
     /// # Panics
     /// If the two slices differ in length.

@@ -1,4 +1,4 @@
-//! libsecp256k1 behind the batch interface: the backend for every processor, and the oracle.
+//! libsecp256k1 with the batch interface: the backend for every processor, and the oracle.
 
 use crate::{Job, Key, Outcome, Reason, keccak256};
 use secp256k1::{

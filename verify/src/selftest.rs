@@ -1,9 +1,9 @@
-//! The self-test of a backend on the machine that is going to rely on it.
+//! The self-test of a backend on the machine that uses it.
 //!
-//! A wrong recovery attributes a transaction to another sender, and no later check would detect it. So a node compares
-//! the backend with known answers and with libsecp256k1 before its first use. Vector code has cases that
-//! ordinary signatures never reach: incomplete vectors, lanes that leave early, the point at infinity.
-//! Each of them is tried, each in every lane.
+//! A wrong recovery attributes a transaction to another sender, and no later check would detect it. Therefore, a
+//! node compares the backend with known answers and with libsecp256k1 before its first use. Vector code has
+//! cases that ordinary signatures never reach: incomplete vectors, lanes that end early, the point at infinity.
+//! The self-test covers each of them in every lane.
 
 mod vectors;
 
@@ -14,14 +14,14 @@ use core::fmt;
 use std::sync::OnceLock;
 use vectors::{HASHES, Vector};
 
-/// Ordinary signatures: more than a vector has lanes, so that lanes differ.
+/// Number of ordinary signatures: more than a vector has lanes, so that lanes differ.
 const PLAIN: usize = 24;
-/// Longest batch of which every length is tried: two vectors and one more.
+/// Maximum batch length up to which every length is tested: two vectors and one more.
 const MAX_LENGTH: usize = 2 * LANES + 1;
-/// Signatures in the longest batch: more than one pass of the engine's inner blocks.
+/// Number of signatures in the longest batch: more than one pass of the engine's inner blocks.
 const LONG: usize = 12 * LANES + 5;
 
-/// Class of a signature of the self-test.
+/// The class of a signature of the self-test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VectorClass {
@@ -59,7 +59,7 @@ impl fmt::Display for VectorClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfTestError {
-    /// A recovery has a wrong result.
+    /// A recovery returned a wrong result.
     #[error(
         "self-test failed: the {backend} backend has a wrong result for {class} at position {position} \
          of a batch of {length}; {}",
@@ -70,12 +70,12 @@ pub enum SelfTestError {
         backend: Backend,
         /// Class of the signature.
         class: VectorClass,
-        /// Signatures in the batch.
+        /// Number of signatures in the batch.
         length: usize,
-        /// Its position in the batch, from 0.
+        /// Its position in the batch, starting at 0.
         position: usize,
     },
-    /// A hash has a wrong result.
+    /// A hash function returned a wrong result.
     #[error(
         "self-test failed: the {backend} backend has a wrong Keccak-256 of a message of {bytes} bytes at \
          position {position} of a batch of {length}; {}",
@@ -86,14 +86,14 @@ pub enum SelfTestError {
         backend: Backend,
         /// Length of the message.
         bytes: usize,
-        /// Messages in the batch.
+        /// Number of messages in the batch.
         length: usize,
-        /// Its position in the batch, from 0.
+        /// Its position in the batch, starting at 0.
         position: usize,
     },
 }
 
-/// What to do about a backend that failed.
+/// The remedy for a backend that failed.
 struct Remedy(Backend);
 
 impl fmt::Display for Remedy {
@@ -113,7 +113,7 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// What the self-test examines: the batch functions of one backend.
+/// The functions under test: the batch functions of one backend.
 trait Subject {
     fn backend(&self) -> Backend;
     fn recover_batch(&mut self, jobs: &[Job], outcomes: &mut [Outcome]);
@@ -135,18 +135,18 @@ impl Subject for Recoverer {
 }
 
 /// Compares a backend with known answers and with libsecp256k1: every class of signatures in every lane,
-/// incomplete vectors, and Keccak-256. Takes some milliseconds.
+/// incomplete vectors, and Keccak-256. Takes a few milliseconds.
 ///
 /// # Errors
-/// The first wrong result. The backend must then not be used.
+/// The first wrong result. The backend must not be used in that case.
 pub fn self_test(backend: Backend) -> Result<(), SelfTestError> {
     examine(&mut Recoverer::new(backend))
 }
 
-/// [`self_test`], once per process and backend: later calls return the first result.
+/// Runs [`self_test`] once per process and backend. Later calls return the first result.
 ///
 /// # Errors
-/// As [`self_test`].
+/// Those of [`self_test`].
 pub fn ensure_self_tested(backend: Backend) -> Result<(), SelfTestError> {
     static RESULTS: [OnceLock<Result<(), SelfTestError>>; Backend::COUNT] =
         [const { OnceLock::new() }; Backend::COUNT];
@@ -156,7 +156,7 @@ pub fn ensure_self_tested(backend: Backend) -> Result<(), SelfTestError> {
 fn examine(subject: &mut impl Subject) -> Result<(), SelfTestError> {
     hashes(subject)?;
     let special = vectors::special();
-    // The scalar backend is the reference for ordinary signatures, so it must match the known answers first.
+    // The scalar backend is the reference for ordinary signatures, so it must match the known answers itself.
     for (position, vector) in special.iter().enumerate() {
         if scalar::recover(&vector.job) != vector.expected {
             let (class, length) = (vector.class, special.len());
@@ -185,11 +185,11 @@ fn examine(subject: &mut impl Subject) -> Result<(), SelfTestError> {
     Ok(())
 }
 
-/// The batches in which the signatures are tried.
+/// Returns the batches with which the signatures are tested.
 fn batches<'a>(special: &'a [Vector], plain: &'a [Vector]) -> Vec<Vec<&'a Vector>> {
     let ordinary = |length| plain.iter().cycle().take(length).collect::<Vec<_>>();
     let mut batches: Vec<_> = (1..=MAX_LENGTH).map(ordinary).collect();
-    // One of them at each position of each batch that fills at most one vector.
+    // One special signature at each position of each batch that fills at most one vector.
     let mut rest = special.iter().cycle();
     for length in 1..=LANES {
         for position in 0..length {
@@ -198,7 +198,7 @@ fn batches<'a>(special: &'a [Vector], plain: &'a [Vector]) -> Vec<Vec<&'a Vector
             batches.push(batch);
         }
     }
-    // Each in each lane: in the first vector in the first lane, in the second in the second.
+    // Each special signature in each lane: in the first vector in the first lane, in the second in the second.
     for vector in special.iter().filter(|vector| vector.reaches_lanes()) {
         let mut batch = ordinary(LANES * LANES);
         for lane in 0..LANES {
@@ -206,14 +206,14 @@ fn batches<'a>(special: &'a [Vector], plain: &'a [Vector]) -> Vec<Vec<&'a Vector
         }
         batches.push(batch);
     }
-    // All of them together: mixed with ordinary signatures, and alone.
+    // All of them together: mixed with ordinary signatures, and without.
     let mixed = plain.iter().cycle().zip(special.iter().cycle());
     batches.push(mixed.flat_map(|(plain, special)| [plain, special]).take(LONG).collect());
     batches.push(special.iter().collect());
     batches
 }
 
-/// Keccak-256 of known messages, and of batches of every length up to two vectors and one more.
+/// Checks the Keccak-256 of known messages, and of batches of every length up to two vectors and one more.
 fn hashes(subject: &impl Subject) -> Result<(), SelfTestError> {
     let known: Vec<_> = HASHES.iter().map(|(bytes, _)| vectors::message(*bytes)).collect();
     let wrong = |backend, bytes, length, position| SelfTestError::Keccak {
@@ -228,7 +228,7 @@ fn hashes(subject: &impl Subject) -> Result<(), SelfTestError> {
         }
     }
     for length in 1..=MAX_LENGTH {
-        // Each length begins at another message, so that each is in each lane.
+        // Batches of each length begin with a different message, so that each message is in each lane.
         let order: Vec<_> = (0..length).map(|i| (i + length) % HASHES.len()).collect();
         let messages: Vec<_> = order.iter().map(|i| known[*i].as_slice()).collect();
         let mut found = vec![[0; 32]; length];

@@ -1,20 +1,20 @@
-//! Transposes of 64-bit words from eight rows: Keccak and recovery load their inputs with them.
+//! Transposes 64-bit words of eight rows, for loading the inputs of Keccak and recovery.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
-/// Word `w` of row `l` becomes word `l` of row `w`.
+/// Moves word `w` of row `l` to word `l` of row `w`.
 ///
 /// # Safety
 /// The processor must have AVX-512F.
 #[inline(always)]
 pub(crate) unsafe fn transpose(r: [__m512i; 8]) -> [__m512i; 8] {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let pair = |i: usize| {
             (_mm512_unpacklo_epi64(r[i], r[i + 1]), _mm512_unpackhi_epi64(r[i], r[i + 1]))
         };
-        // even: words 0 2 4 6 of two rows, a 128-bit quarter each; odd: words 1 3 5 7.
+        // even: words 0, 2, 4 and 6 of two rows, in a 128-bit quarter each; odd: words 1, 3, 5 and 7.
         let (even01, odd01) = pair(0);
         let (even23, odd23) = pair(2);
         let (even45, odd45) = pair(4);
@@ -39,13 +39,13 @@ pub(crate) unsafe fn transpose(r: [__m512i; 8]) -> [__m512i; 8] {
     }
 }
 
-/// Word `w` of row `l` becomes word `l` of vector `w`.
+/// Moves word `w` of row `l` to word `l` of vector `w`.
 ///
 /// # Safety
 /// The processor must have AVX-512F.
 #[inline(always)]
 pub(crate) unsafe fn transpose_short(rows: [&[u64; 4]; 8]) -> [__m512i; 4] {
-    // SAFETY: a row is 32 readable bytes; for the rest the caller's promise.
+    // SAFETY: a row is 32 readable bytes; the rest is guaranteed by the caller.
     unsafe {
         let row = |i: usize| _mm256_loadu_si256(rows[i].as_ptr().cast());
         let both = |i| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(row(i)), row(i + 2));
@@ -62,13 +62,13 @@ pub(crate) unsafe fn transpose_short(rows: [&[u64; 4]; 8]) -> [__m512i; 4] {
     }
 }
 
-/// Word `w` of row `l` becomes word `l` of row `w`.
+/// Moves word `w` of row `l` to word `l` of row `w`.
 ///
 /// # Safety
 /// The processor must have AVX2.
 #[inline(always)]
 pub(crate) unsafe fn transpose_four(r: [__m256i; 4]) -> [__m256i; 4] {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let (a, b) = (_mm256_unpacklo_epi64(r[0], r[1]), _mm256_unpackhi_epi64(r[0], r[1]));
         let (c, d) = (_mm256_unpacklo_epi64(r[2], r[3]), _mm256_unpackhi_epi64(r[2], r[3]));

@@ -1,21 +1,20 @@
-//! The table of multiples of G that every signature shares.
+//! The table of multiples of G, which all signatures share.
 //!
-//! Row 32 c1 + c2 is (2 c1 - 31) G + (2 c2 - 31) lambda G + B: what one window of u1 adds. The
-//! blinding point B = b G is random and chosen once per process, so that no client can craft a
-//! signature whose partial sums collide with a row. `start` is chosen so that all B cancel in the
-//! last window, and not before. b protects speed, not correctness: collisions are detected, and the
-//! lane is recovered by libsecp256k1.
+//! Row 32 c1 + c2 is (2 c1 - 31) G + (2 c2 - 31) lambda G + B, which is what one window of u1 adds. The blinding
+//! point B = b G is random and chosen once per process, so that a client cannot craft a signature whose partial
+//! sums collide with a row. `start` is chosen so that all B cancel in the last window, and not before. b affects
+//! speed, not correctness: collisions are detected, and libsecp256k1 recovers the lane.
 
 use crate::limbs::from_be_bytes;
 use secp256k1::{PublicKey, Scalar, SecretKey};
 use std::sync::{Arc, OnceLock};
 
-/// Values of one digit: odd, -31 to 31.
+/// Number of values of one digit, which is odd and from -31 to 31.
 const DIGITS: usize = 32;
-/// Rows: one for each pair of digits.
+/// Number of rows: one for each pair of digits.
 const ROWS: usize = DIGITS * DIGITS;
-/// -S / 32^25 modulo n, S = (32^26 - 1) / 31 being the sum of the windows' weights: the start is
-/// this times B.
+/// -S / 32^25 modulo n, where S = (32^26 - 1) / 31 is the sum of the windows' weights. The start is this times
+/// B.
 const START: [u8; 32] = [
     0x88, 0x6c, 0xac, 0x12, 0xa2, 0x40, 0x7f, 0x01, 0x1b, 0xa0, 0x83, 0xf9, 0x60, 0x65, 0x57, 0x07,
     0x52, 0xa2, 0xcc, 0x75, 0x8c, 0xf7, 0xbf, 0xdd, 0x01, 0xa1, 0xa4, 0x5a, 0x14, 0xb9, 0x2d, 0xc2,
@@ -42,12 +41,12 @@ pub(crate) struct BaseTable {
 }
 
 impl BaseTable {
-    /// The table of this process.
+    /// Returns the table of this process.
     pub(crate) fn shared() -> Arc<Self> {
         static TABLE: OnceLock<Arc<BaseTable>> = OnceLock::new();
         let make = || {
             loop {
-                // A random b is rejected if it is not below n or collides with a row: probability
+                // A random b is rejected if it is not below n or collides with a row, which has a probability of
                 // 2^-117.
                 if let Some(table) = Self::new(random_bytes()) {
                     return Arc::new(table);
@@ -57,12 +56,12 @@ impl BaseTable {
         Arc::clone(TABLE.get_or_init(make))
     }
 
-    /// The table of a given b; `None` if b is out of range or a row would be infinite.
+    /// Creates the table for this b; `None` if b is out of range or a row would be at infinity.
     pub(crate) fn new(b: [u8; 32]) -> Option<Self> {
         let b = SecretKey::from_secret_bytes(b).ok()?;
         let lambda = Scalar::from_be_bytes(LAMBDA).ok()?;
         let mut rows = Box::new([Row { x: [0; 4], y: [0; 4] }; ROWS]);
-        // One multiplication for each digit, one addition for each pair of them.
+        // One multiplication per digit, and one addition per pair of digits.
         let mut firsts = Vec::with_capacity(DIGITS);
         let mut seconds = Vec::with_capacity(DIGITS);
         for c in 0..DIGITS {
@@ -78,13 +77,13 @@ impl BaseTable {
         Some(Self { rows, start: Row::of(&PublicKey::from_secret_key(&start)) })
     }
 
-    /// Row `i`.
+    /// Returns row `i`.
     #[inline(always)]
     pub(super) fn row(&self, i: usize) -> &Row {
         &self.rows[i % ROWS]
     }
 
-    /// The point the main loop starts from.
+    /// Returns the starting point of the main loop.
     pub(super) const fn start(&self) -> &Row {
         &self.start
     }
@@ -100,7 +99,7 @@ impl Row {
     }
 }
 
-/// 2 c - 31 as a scalar.
+/// Returns 2 c - 31 as a scalar.
 fn odd_digit(c: usize) -> Option<SecretKey> {
     let mut bytes = [0; 32];
     bytes[31] = (2 * c as u8).abs_diff(31);
@@ -108,7 +107,7 @@ fn odd_digit(c: usize) -> Option<SecretKey> {
     Some(if c < 16 { magnitude.negate() } else { magnitude })
 }
 
-/// Unpredictable bytes.
+/// Returns unpredictable bytes.
 fn random_bytes() -> [u8; 32] {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).expect("the operating system returns random bytes");

@@ -1,8 +1,8 @@
-//! Many inverses at the cost of one: Montgomery's trick over a stack.
+//! Many inverses for the cost of one: Montgomery's trick on a stack.
 //!
-//! Elements are pushed, then all are inverted, then the inverses are popped in reverse order. A
-//! zero would make every product with it zero. So zeros are found before the inversion, replaced by
-//! one, and reported with their group; other lanes are not affected.
+//! Elements are pushed, then all are inverted, then the inverses are popped in reverse order. A zero would make
+//! every product with it zero. Therefore, zeros are detected before the inversion, replaced by one, and reported
+//! with their group; other lanes are not affected.
 
 use crate::{
     field::{Factor, Fe, limbs52, mul},
@@ -19,7 +19,7 @@ const CHAINS: usize = 4;
 pub(super) trait Element<V: Lanes>: Copy {
     fn one() -> Self;
     fn times(&self, other: &Self) -> Self;
-    /// The inverse of an element that is equal in every lane and not zero.
+    /// Returns the inverse of an element that is not zero and equal in every lane.
     fn invert_uniform(&self) -> Self;
     fn zero_mask(&self) -> Mask;
     fn select(mask: Mask, yes: &Self, no: &Self) -> Self;
@@ -95,7 +95,7 @@ impl<V: Lanes> Element<V> for Scalar<V> {
 #[derive(Clone, Copy, Debug)]
 struct Slot<E> {
     element: E,
-    /// The product of the chain's elements before this one.
+    /// The product of the elements before this one in its chain.
     before: E,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Inverter<E> {
 }
 
 impl<E: Copy> Inverter<E> {
-    /// A stack for at most `capacity` elements; `one` fills it.
+    /// Creates a stack for at most `capacity` elements, which is filled with `one`.
     pub(super) fn new(capacity: usize, one: E) -> Self {
         Self {
             slots: vec![Slot { element: one, before: one }; capacity],
@@ -132,7 +132,7 @@ impl<E: Copy> Inverter<E> {
         self.used += 1;
     }
 
-    /// Pops the last element; returns its inverse and the element itself.
+    /// Pops the last element. Returns its inverse and the element itself.
     #[inline(always)]
     pub(super) fn pop<V: Lanes>(&mut self) -> (E, E)
     where
@@ -146,8 +146,8 @@ impl<E: Copy> Inverter<E> {
         (inverse, slot.element)
     }
 
-    /// Inverts everything pushed. Lanes that are zero are replaced by one and set in the entry of
-    /// `zeros` of their group.
+    /// Inverts all elements. Lanes that are zero are replaced by one, and are set in the entry of `zeros` for
+    /// their group.
     #[inline(always)]
     pub(super) fn invert<V: Lanes>(&mut self, zeros: &mut [Mask])
     where
@@ -183,7 +183,7 @@ impl<E: Copy> Inverter<E> {
         [a.times(b), c.times(d)]
     }
 
-    /// The cold path: finds the zeros, replaces them and multiplies the chains again.
+    /// The cold path: detects the zeros, replaces them, and multiplies the chains again.
     #[inline(always)]
     fn replace_zeros<V: Lanes>(&mut self, zeros: &mut [Mask])
     where
@@ -218,7 +218,7 @@ impl<V: Lanes, E: Element<V>> StagePart for Inversion<'_, V, E> {
     }
 }
 
-/// Inverts each lane, at the cost of one scalar inversion and six products.
+/// Inverts each lane, for the cost of one scalar inversion and six products.
 #[inline(always)]
 fn inverse_by_lanes<V: Lanes, E: Element<V>>(a: &E) -> E {
     let pairs = a.times(&a.swap::<1>());
@@ -243,7 +243,7 @@ mod tests {
                 let words = core::array::from_fn(|_| {
                     Model::from_words(core::array::from_fn(|_| stream.word()))
                 });
-                // Lane 3 of the second element is p, that is zero.
+                // Lane 3 of the second element is p, which is zero modulo p.
                 let mask = if i == 1 { 0b1000 } else { 0 };
                 let p = Fe::splat(limbs52(oracle::to_words(&oracle::prime())));
                 let plain: Fe<Model> = Fe::from_words(words);

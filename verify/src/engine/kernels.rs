@@ -1,8 +1,8 @@
 //! The entry point of each stage for each instruction set.
 //!
-//! A stage is generic code. It is fast only if it is compiled, with everything that it inlines,
-//! under the right `#[target_feature]`. Stages are never inlined into each other, because each has
-//! thousands of instructions.
+//! A stage is generic code. It is fast only if it is compiled, together with everything that it inlines, with
+//! the right `#[target_feature]`. Stages are never inlined into each other, because each has thousands of
+//! instructions.
 #![allow(unsafe_code)]
 
 use super::{stages, workspace::Workspace};
@@ -17,12 +17,12 @@ use crate::{
 pub(crate) trait Kernels: Lanes {
     /// The proof that the processor can run the stages.
     type Processor: Copy + core::fmt::Debug;
-    /// Smaller batches are faster one by one, because a vector costs the same however many lanes
-    /// are used.
+    /// Smaller batches are faster one by one, because the cost of a vector does not depend on the number of
+    /// lanes in use.
     const MIN_BATCH: usize;
-    /// The backend that hashes the keys.
+    /// Returns the backend that hashes the keys.
     fn backend(processor: Self::Processor) -> Backend;
-    /// The proof, if this processor can run the stages.
+    /// Returns the proof, if this processor can run the stages.
     #[cfg(test)]
     fn detect() -> Option<Self::Processor>;
     fn decompress(processor: Self::Processor, ws: &mut Workspace<Self>);

@@ -1,10 +1,10 @@
 //! Batch recovery over vectors: eight signatures per vector, up to [`CHUNK`] per pass.
 //!
-//! Q = u2 R + u1 G with u2 = s / r and u1 = -z / r is computed for all signatures alike, with no
-//! branch on any of their values. Jobs out of range, and x that are not on the curve, are rejected
-//! before the expensive stages. Lanes to which a formula did not apply (a denominator or Z is zero)
-//! are recovered again by libsecp256k1. The result never depends on what else is in the batch.
-//! `docs/verify-math.md` has the derivations.
+//! Q = u2 R + u1 G with u2 = s / r and u1 = -z / r is computed for all signatures alike, without branches that
+//! depend on their values. Jobs that are out of range, and x that are not on the curve, are rejected before the
+//! expensive stages. Lanes to which a formula does not apply (a denominator or Z is zero) are recovered again by
+//! libsecp256k1. The result does not depend on the other jobs in the batch. `docs/verify-math.md` has the
+//! derivations.
 
 mod base;
 mod invert;
@@ -28,7 +28,7 @@ const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0]
 /// A recoverer over one instruction set.
 #[derive(Debug)]
 pub(crate) struct Engine<V: Kernels> {
-    /// The proof that the stages can be run.
+    /// The proof that this processor can run the stages.
     processor: V::Processor,
     workspace: Box<Workspace<V>>,
     /// Indices of the jobs of the chunk that have no result yet.
@@ -39,7 +39,7 @@ pub(crate) struct Engine<V: Kernels> {
 }
 
 impl<V: Kernels> Engine<V> {
-    /// The engine over these lanes.
+    /// Creates an engine with these lanes.
     pub(crate) fn new(processor: V::Processor) -> Self {
         Self::over(processor, BaseTable::shared())
     }
@@ -175,14 +175,14 @@ impl<V: Kernels> Engine<V> {
     }
 }
 
-/// Splits `count` items into parts of nearly equal length, at most `limit`, and returns that length
-/// (at least 1). A short last part would cost nearly as much as a full one.
+/// Splits `count` items into parts of nearly equal length, at most `limit`. Returns that length, which is at
+/// least 1. A short last part would cost nearly as much as a full one.
 const fn equal_part(count: usize, limit: usize) -> usize {
     let parts = count.div_ceil(limit);
     if parts == 0 { 1 } else { count.div_ceil(parts) }
 }
 
-/// Group and lane of a position.
+/// Returns the group and the lane of a position.
 const fn group_and_lane(position: usize) -> (usize, usize) {
     (position / LANES, position % LANES)
 }
@@ -198,7 +198,7 @@ fn fill<V>(ws: &mut Workspace<V>, position: usize, x: &[u64; 4], y: &[u64; 4], j
     exchange.z.set(lane, &limbs::from_be_bytes(&job.digest));
 }
 
-/// x of R, if all numbers of the job are in range.
+/// Returns the x of R, if all numbers of the job are in range.
 fn abscissa(job: &Job) -> Result<[u64; 4], Reason> {
     if job.recovery_id > 3 {
         return Err(Reason::RecoveryId);

@@ -1,9 +1,8 @@
 //! Points of y^2 = x^3 + 7 and the addition and doubling formulas of batch recovery.
 //!
-//! A denominator, or the Z of the result, is zero exactly if a formula does not apply. Derivations
-//! are in
-//! `docs/verify-math.md`.
-// In lockstep code `k` names the same group in every array it indexes.
+//! A denominator, or the Z of the result, is zero if and only if a formula does not apply. `docs/verify-math.md`
+//! has the derivations.
+// In lockstep code, `k` is the index of the same group in every array.
 #![allow(clippy::needless_range_loop)]
 
 use crate::{
@@ -25,13 +24,13 @@ impl<V: Lanes> Affine<V> {
     }
 }
 
-/// x of the affine sum of p and q along the line of slope `slope`; `minus_x` is 16 p - x_p - x_q.
+/// Returns x of the affine sum of p and q, whose line has this slope; `minus_x` is 16 p - x_p - x_q.
 #[inline(always)]
 pub(super) fn along_x<V: Lanes>(slope: &Factor<V>, minus_x: &Linear<V>) -> Fe<V> {
     Columns::square(slope).plus(minus_x).fold().fe()
 }
 
-/// The columns of y of the sum that starts from `p` and has the given `x`.
+/// Returns the columns of y of the sum of `p` and another point, which has this `x`.
 #[inline(always)]
 pub(super) fn along_y<V: Lanes>(slope: &Factor<V>, p: &Affine<V>, x: &Fe<V>) -> Columns<V> {
     let minus_y = Linear::multiple_of_p::<16>().minus(&p.y);
@@ -49,7 +48,7 @@ pub(super) struct Accumulators<V> {
 }
 
 impl<V: Lanes> Accumulators<V> {
-    /// The same point in all lanes, given as x and twice y, with Z = 1.
+    /// Creates accumulators with the same point in all lanes, given as x and twice y, with Z = 1.
     #[inline(always)]
     pub(super) fn start(point: &Affine<V>) -> Self {
         Self {
@@ -61,7 +60,7 @@ impl<V: Lanes> Accumulators<V> {
         }
     }
 
-    /// P becomes -2 P in the first `n` groups: 2 M + 4 S and one fused pair.
+    /// Replaces P by -2 P in the first `n` groups: 2 M + 4 S and one fused pair.
     #[inline(always)]
     pub(super) fn double(&mut self, n: usize) {
         V::outlined(Doubling { sum: self, n });
@@ -94,8 +93,8 @@ impl<V: Lanes> Accumulators<V> {
         }
     }
 
-    /// P becomes -(P + Q) in the first `n` groups, Q being `points[k][window]` as x and twice y. Z
-    /// becomes zero exactly if P is Q, -Q or infinity.
+    /// Replaces P by -(P + Q) in the first `n` groups, where Q is `points[k][window]` as x and twice y. Z
+    /// becomes zero if and only if P is Q, -Q or infinity.
     #[inline(always)]
     pub(super) fn add(&mut self, n: usize, points: &[[Affine<V>; WINDOWS]], window: usize) {
         V::outlined(Addition { sum: self, n, points, window });
@@ -125,7 +124,7 @@ impl<V: Lanes> Accumulators<V> {
             self.z[k] = Columns::product(&self.z[k], &h[k]).fold().doubled().factor();
         }
         for k in 0..n {
-            // I = 4 H^2, in the place of Z^3.
+            // I = 4 H^2 replaces Z^3.
             zz[k] = Columns::square(&h[k]).fold().quadrupled().factor();
         }
         for k in 0..n {
@@ -145,7 +144,7 @@ impl<V: Lanes> Accumulators<V> {
         }
     }
 
-    /// The lanes of group `k` in which adding `q` results in infinity: same x, different y.
+    /// Returns the lanes of group `k` in which adding `q` results in infinity: same x, different y.
     #[inline(always)]
     pub(super) fn opposite_mask(&self, k: usize, q: &Affine<V>) -> Mask {
         let zz = square(&self.z[k]);
@@ -213,7 +212,7 @@ mod tests {
         Affine { x: coordinate(|p| &p.0), y: coordinate(|p| &p.1) }
     }
 
-    /// Accumulators that hold `points` with the given Z.
+    /// Creates accumulators of `points` with the given Z.
     fn accumulators<V: Lanes>(points: &[Point; 8], zs: &[BigUint; 8]) -> Accumulators<V> {
         let Affine { x, y } = affine(points);
         let z = element::<V>(zs).factor();
@@ -225,7 +224,7 @@ mod tests {
         sum
     }
 
-    /// The affine point of a lane; `None` if Z is zero.
+    /// Returns the affine point of a lane; `None` if Z is zero.
     fn point<V: Lanes>(sum: &Accumulators<V>, lane: usize) -> Point {
         let p = oracle::prime();
         let z = value(sum.z[0].masked(), lane);
@@ -248,7 +247,7 @@ mod tests {
         all
     }
 
-    /// libsecp256k1's small groups: on y^2 = x^3 + 6, 2 and 4. No formula uses b.
+    /// The small groups of libsecp256k1's exhaustive tests, on y^2 = x^3 + 6, 2 and 4. No formula uses b.
     fn groups() -> Vec<Vec<Point>> {
         [
             (
@@ -281,12 +280,12 @@ mod tests {
         over_every_lanes!(pairs_over);
     }
 
-    /// Z is zero, and a denominator is zero, exactly for P = +-Q; else the sum is right.
+    /// Z is zero, and a denominator is zero, if and only if P = +-Q; otherwise the sum is correct.
     fn pairs_over<V: Lanes>() {
         let mut stream = oracle::Stream(7);
         let p = oracle::prime();
         for points in groups() {
-            // All pairs of the small groups, some rows of the large one.
+            // All pairs of the small groups, and some rows of the large one.
             let rows = if points.len() > 20 { points.len() / 24 } else { 1 };
             for (i, a) in points.iter().enumerate().step_by(rows) {
                 for from in (0..points.len()).step_by(8) {

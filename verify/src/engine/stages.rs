@@ -1,8 +1,8 @@
-//! The stages of batch recovery, in the order they run over a chunk.
+//! The stages of batch recovery, in the order in which they process a chunk.
 //!
-//! Each takes the whole workspace and works on its first `used` groups. All are
-//! `#[inline(always)]`: `kernels.rs` has an entry point for each instruction set.
-// In lockstep code `k` names the same group in every array it indexes.
+//! Each takes the whole workspace and processes its first `used` groups. All of them are `#[inline(always)]`:
+//! `kernels.rs` has an entry point for each instruction set.
+// In lockstep code, `k` is the index of the same group in every array.
 #![allow(clippy::needless_range_loop)]
 
 use super::{
@@ -27,7 +27,7 @@ const BETA: [u64; 5] = limbs52([
 /// 1/2 modulo p.
 const HALF: [u64; 5] = limbs52([0xffff_ffff_7fff_fe18, u64::MAX, u64::MAX, u64::MAX >> 1]);
 
-/// Computes y of -R for every x, and which x are on the curve.
+/// Computes y of -R for every x, and which of them are on the curve.
 #[inline(always)]
 pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
     let used = ws.used;
@@ -51,7 +51,7 @@ pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
             let zero = Columns::square(&root).fold().fe().sub(&squares[k]);
             exchange.on_curve = zero.zero_mask();
             let root = root.canonical();
-            // -R: the root whose parity differs from that of R.
+            // -R is the root whose parity differs from that of R.
             let negate = !(root.odd_mask() ^ exchange.odd);
             exchange.y = Words::of_canonical(root.negate_where(negate).canonical());
         }
@@ -93,7 +93,7 @@ enum Step {
     Add { a: At, b: usize, into: usize },
 }
 
-/// The odd multiples in five rounds; operations of a round are independent of each other.
+/// The odd multiples in five rounds. The operations of a round are independent of each other.
 const ROUNDS: [&[Step]; 5] = {
     use At::{Even, Odd};
     use Step::{Add, Double};
@@ -142,7 +142,7 @@ impl<V: Lanes> Group<V> {
         }
     }
 
-    /// The slope of the line through the operands of a step.
+    /// Returns the slope of the line through the operands of a step.
     #[inline(always)]
     fn slope(&self, step: Step, inverse: &Factor<V>) -> Factor<V> {
         let rise = match step {
@@ -152,7 +152,7 @@ impl<V: Lanes> Group<V> {
         mul(&rise, inverse)
     }
 
-    /// The point a step starts from, and x of the other.
+    /// Returns the point from which a step starts, and x of the other point.
     #[inline(always)]
     fn operands(&self, step: Step) -> (&Affine<V>, &Fe<V>) {
         match step {
@@ -161,7 +161,7 @@ impl<V: Lanes> Group<V> {
         }
     }
 
-    /// Indices of the odd multiples for the digits `half`.
+    /// Returns the indices of the odd multiples for the digits `half`.
     #[inline(always)]
     fn multiples(&self, half: usize) -> Indices {
         let mut indices = [[0; LANES]; WINDOWS];
@@ -171,14 +171,14 @@ impl<V: Lanes> Group<V> {
         indices
     }
 
-    /// y of the multiple with this `index`, with the sign of window `w` of the digits `half`.
+    /// Returns y of the multiple with this `index`, with the sign of window `w` of the digits `half`.
     #[inline(always)]
     fn signed_y(&self, half: usize, w: usize, index: &[u64; LANES]) -> Fe<V> {
         let (_, negative) = self.digits[half].digit(w);
         pick(index, |i| &self.odd[i].y).negate_where(negative)
     }
 
-    /// Indices of the base table rows for the digits of u1.
+    /// Returns the indices of the rows of the base table for the digits of u1.
     #[inline(always)]
     fn rows(&self) -> Indices {
         let [_, _, high, low] = &self.digits;
@@ -198,8 +198,8 @@ impl<V: Lanes> Group<V> {
     }
 }
 
-/// Completes the last `n` steps pushed, in lockstep; `at` returns the group and step of each, the
-/// last pushed first.
+/// Completes the last `n` steps that were pushed, in lockstep. `at` returns the group and step of each, starting
+/// with the last one.
 #[inline(always)]
 fn complete<V: Lanes>(
     groups: &mut [Group<V>],
@@ -265,8 +265,8 @@ pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
-/// The table entry for each window of each lane. It is computed well before its use, because
-/// loading a word of a recently stored vector stalls until the store has left the store buffer.
+/// The index of the table entry for each window and lane. It is computed well before its use, because loading a
+/// word of a recently stored vector stalls until the store has left the store buffer.
 type Indices = [[u64; LANES]; WINDOWS];
 
 /// Gathers the table entries with these indices, lane by lane.
@@ -289,7 +289,7 @@ fn pick<'a, V: Lanes>(index: &[u64; LANES], entry: impl Fn(usize) -> &'a Fe<V>) 
     picked
 }
 
-/// Adds, per window, the digit's multiple of P and the digit's multiple of lambda P.
+/// Adds, for each window, the digit's multiples of P and of lambda P.
 #[inline(always)]
 pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
     let groups = &ws.groups[ws.block.clone()];
@@ -314,7 +314,7 @@ pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
-/// Adds, per window, the row of the base table for the digits of u1.
+/// Adds, for each window, the row of the base table for the digits of u1.
 #[inline(always)]
 pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
     let table = &*ws.base;
@@ -338,9 +338,8 @@ pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
-/// Completes an addition to every window of a group, whose differences of x were pushed last, in
-/// lockstep. `rise(w, point)` returns the difference of y, and `y` reduces the columns of the sum's
-/// y.
+/// Completes an addition to every window of a group, in lockstep. The differences of x must have been pushed
+/// last. `rise(w, point)` returns the difference of y, and `y` reduces the columns of the sum's y.
 #[inline(always)]
 fn add_to_windows<V: Lanes>(
     windows: &mut [Affine<V>; WINDOWS],
@@ -353,7 +352,7 @@ fn add_to_windows<V: Lanes>(
     for first in (0..WINDOWS).step_by(LOCKSTEP).rev() {
         let n = LOCKSTEP.min(WINDOWS - first);
         let windows = &mut windows[first..first + n];
-        // One loop, so that gathers of one window overlap with products of another.
+        // One loop, so that the gathers of one window overlap with the products of another.
         for k in (0..n).rev() {
             let (inverse, run) = inverter.pop();
             slopes[k] = inverse;
@@ -380,7 +379,7 @@ fn add_to_windows<V: Lanes>(
 struct Scratch<V> {
     slopes: [Factor<V>; LOCKSTEP],
     rises: [Factor<V>; LOCKSTEP],
-    /// Differences of x, then x of the sums.
+    /// Differences of x, later x of the sums.
     x: [Fe<V>; LOCKSTEP],
 }
 
@@ -392,7 +391,7 @@ impl<V: Lanes> Scratch<V> {
     }
 }
 
-/// The main loop: Horner's rule over the windows, from the top.
+/// The main loop: Horner's rule over the windows, starting with the highest.
 #[inline(always)]
 pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
     let start = ws.base.start();
@@ -402,7 +401,7 @@ pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
     let length = equal_part(groups.len(), LOCKSTEP);
     let parts = groups.chunks_mut(length).zip(exchanges.chunks_mut(length));
     for ((groups, exchanges), windows) in parts.zip(ws.windows.chunks(length)) {
-        // As in `decompress`.
+        // See `decompress`.
         if groups.len() == 1 {
             ladder_block(1, &start, groups, exchanges, windows);
         } else {
@@ -411,7 +410,7 @@ pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
     }
 }
 
-/// [`ladder`] for `n` groups, at most [`LOCKSTEP`].
+/// Executes [`ladder`] for `n` groups, at most [`LOCKSTEP`].
 #[inline(always)]
 fn ladder_block<V: Lanes>(
     n: usize,

@@ -1,4 +1,4 @@
-//! The engine on every instruction set against libsecp256k1, with crafted collisions.
+//! Compares the engine on every instruction set with libsecp256k1, including crafted collisions.
 
 use super::*;
 use crate::{
@@ -50,7 +50,7 @@ fn random_over<V: Kernels>() {
     }
 }
 
-/// Where a crafted signature makes a formula inapplicable.
+/// The step at which a crafted signature makes a formula inapplicable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Collision {
     /// A window's sum of P equals plus or minus the base row of the window.
@@ -59,7 +59,7 @@ enum Collision {
     Accumulator { plus: bool },
 }
 
-/// The digits of a scalar, as integers, modulo n: halves joined by lambda.
+/// Returns the digits of a scalar as integers modulo n, with the halves joined by lambda.
 fn digits(u: &BigUint) -> Vec<BigUint> {
     let words = oracle::to_words(u).map(|word| Model::from_words([word; 8]));
     let (d1, d2) = split(&Scalar(Fe::<Model>::from_words(words).0));
@@ -75,8 +75,8 @@ fn digits(u: &BigUint) -> Vec<BigUint> {
         .collect()
 }
 
-/// A signature whose recovery, with this b, collides at window `w`. R = k G, and both conditions
-/// are linear in k: solve for it, then choose s and z so that the digits come out as assumed.
+/// Returns a signature whose recovery with this b collides at window `w`. R = k G, and both conditions are
+/// linear in k: this solves them for k, and then chooses s and z so that the digits have the assumed values.
 fn craft(collision: Collision, w: usize, seed: u64) -> Job {
     let n = oracle::order();
     let mut stream = Stream(seed);
@@ -86,7 +86,7 @@ fn craft(collision: Collision, w: usize, seed: u64) -> Job {
         let u1 = oracle::from_words(&stream.words()) % &n;
         let u2 = oracle::from_words(&stream.words()) % &n;
         let (d, e) = (digits(&u2), digits(&u1));
-        // Known plus k times known, on both sides.
+        // Both sides are a known value plus k times a known value.
         let (known, slope) = match collision {
             Collision::Row { plus } => {
                 let row = &e[w] + &b;
@@ -118,7 +118,8 @@ fn craft(collision: Collision, w: usize, seed: u64) -> Job {
     }
 }
 
-/// `known = slope k` for the accumulator before window `w` to be plus or minus the window's point.
+/// The condition `known = slope k` under which the accumulator before window `w` is plus or minus the window's
+/// point.
 fn accumulator(
     w: usize,
     plus: bool,
@@ -171,7 +172,7 @@ fn collisions_over<V: Kernels>() {
                     let exchange = &engine.workspace.exchange;
                     for (g, exchange) in exchange[..5].iter().enumerate() {
                         let here = if g == place / 8 { 1 << (place % 8) } else { 0 };
-                        // -P + P is the one collision that is the correct result.
+                        // -P + P is the only collision that is the correct result.
                         let infinite =
                             w == 0 && collision == (Collision::Accumulator { plus: false });
                         let (redo, infinity) = if infinite { (0, here) } else { (here, 0) };

@@ -1,4 +1,4 @@
-//! The memory of batch recovery: allocated once, reused for every chunk.
+//! The memory of batch recovery, which is allocated once and reused for all chunks.
 
 use super::{base::BaseTable, invert::Inverter, point::Affine};
 use crate::{
@@ -8,23 +8,24 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// Signatures worked on together: the cost of six inversions is spread over them, while their
-/// tables, 2.4 KB each, stay in a second-level cache of 1 MB.
+/// Number of signatures that are processed together. They share the cost of six inversions, and their tables,
+/// 2.4 KB each, fit into an L2 cache of 1 MB.
 pub(super) const CHUNK: usize = 256;
-/// Groups of a chunk.
+/// Number of groups in a chunk.
 pub(super) const GROUPS: usize = CHUNK / LANES;
-/// Groups that go from table to result together. The windows of a whole chunk, 17 KB per group,
-/// would not fit the cache; this costs two inversions per block.
+/// Number of groups that are processed together from tables to result. The windows of a whole chunk, 17 KB per
+/// group, would not fit into the cache. This costs two inversions per block.
 pub(super) const BLOCK: usize = 16;
-/// Maximum elements inverted together: the last round of the tables, or the windows of a block.
+/// Maximum number of elements that are inverted together: the last round of the tables, or the windows of a
+/// block.
 const INVERSIONS: usize = if GROUPS * MAX_ROUND_STEPS > BLOCK * WINDOWS {
     GROUPS * MAX_ROUND_STEPS
 } else {
     BLOCK * WINDOWS
 };
-/// Steps of the longest round of the tables.
+/// Number of steps of the longest round of the tables.
 const MAX_ROUND_STEPS: usize = 8;
-/// Odd multiples 1 P to 31 P of a point.
+/// Number of odd multiples, 1 P to 31 P, of a point.
 pub(super) const ODD: usize = 16;
 
 /// 256-bit numbers, one per lane, word-major and little-endian.
@@ -59,7 +60,7 @@ impl Words {
 pub(super) struct Exchange {
     /// x of R.
     pub(super) x: Words,
-    /// y of -R; before decompression unused.
+    /// y of -R. It is unused before decompression.
     pub(super) y: Words,
     /// Signature r, below n.
     pub(super) r: Words,
@@ -69,7 +70,7 @@ pub(super) struct Exchange {
     pub(super) z: Words,
     /// The lanes whose R has an odd y.
     pub(super) odd: Mask,
-    /// Output of decompression: the lanes whose x is on the curve.
+    /// Output of decompression: the lanes whose x are on the curve.
     pub(super) on_curve: Mask,
     /// Output: the lanes without a result, which are recovered one by one.
     pub(super) redo: Mask,
@@ -77,7 +78,7 @@ pub(super) struct Exchange {
     pub(super) infinite: Mask,
 }
 
-/// Intermediate values of eight signatures.
+/// Intermediate values of a group of eight signatures.
 #[derive(Clone, Debug)]
 pub(super) struct Group<V> {
     /// Digits of u2 (for P and lambda P) and of u1 (for G and lambda G).
@@ -99,15 +100,15 @@ pub(super) struct Group<V> {
 pub(crate) struct Workspace<V> {
     pub(super) exchange: Vec<Exchange>,
     pub(super) groups: Vec<Group<V>>,
-    /// Per group of the block and window: the sum of its multiples, in the end as x and twice y.
+    /// For each group of the block and each window: the sum of its multiples, in the end as x and twice y.
     pub(super) windows: Vec<[Affine<V>; WINDOWS]>,
     pub(super) field: Inverter<Factor<V>>,
     pub(super) order: Inverter<Scalar<V>>,
     pub(super) zeros: [Mask; GROUPS],
     pub(super) base: Arc<BaseTable>,
-    /// Groups in use.
+    /// Number of groups in use.
     pub(super) used: usize,
-    /// The groups on which the stages from `pairs` to `ladder` work.
+    /// The groups that the stages from `pairs` to `ladder` process.
     pub(super) block: Range<usize>,
 }
 

@@ -1,6 +1,6 @@
 //! Eight elements of the field modulo p = 2^256 - 2^32 - 977 at once, in five 52-bit limbs.
 //!
-//! Three forms, kept apart by type, with their ranges (`docs/verify-math.md` derives them):
+//! There are three forms with different types. Their ranges are (`docs/verify-math.md` derives them):
 //!
 //! | type       | limbs 0..3                       | limb 4    | may be used as             |
 //! |------------|----------------------------------|-----------|----------------------------|
@@ -8,8 +8,8 @@
 //! | [`Factor`] | bits 52.. stale, already carried | < 2^51.4  | factor of a product only   |
 //! | [`Linear`] | below 2^57, nothing carried      | likewise  | addend to a product only   |
 //!
-//! Values are congruent, not canonical, until [`Fe::canonical`]. Running time may depend on
-//! values: everything here is public.
+//! Values are congruent, not canonical, until [`Fe::canonical`]. The running time may depend on values, because
+//! all of them are public.
 
 mod power;
 mod product;
@@ -30,8 +30,8 @@ pub(crate) const R: u64 = C << 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fe<V>(pub(crate) [V; 5]);
 
-/// An element whose limbs have stale bits above the 52nd: a product without the final masks. The
-/// multiplier ignores these bits, but sums must not use them.
+/// An element whose limbs have stale bits above the 52nd: a product without the final masks. The multiplier
+/// ignores these bits, but sums must not use them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factor<V>(pub(crate) [V; 5]);
 
@@ -58,7 +58,7 @@ impl<V> Multiplicand<V> for Factor<V> {
     }
 }
 
-/// The limbs of a 256-bit number given as little-endian words.
+/// Returns the limbs of a 256-bit number in little-endian words.
 pub(crate) const fn limbs52(w: [u64; 4]) -> [u64; 5] {
     [
         w[0] & MASK52,
@@ -92,7 +92,7 @@ impl<V: Lanes> Factor<V> {
         Fe::one().factor()
     }
 
-    /// Drops the stale bits.
+    /// Clears the stale bits.
     #[inline(always)]
     pub(crate) fn masked(self) -> Fe<V> {
         Fe(masked(self.0))
@@ -125,7 +125,7 @@ impl<V: Lanes> Fe<V> {
         Factor(self.0)
     }
 
-    /// From 256-bit numbers, word-major: `words[w]` holds word `w` of each lane.
+    /// Converts 256-bit numbers, word-major: `words[w]` contains word `w` of each lane.
     #[inline(always)]
     pub(crate) fn from_words(w: [V; 4]) -> Self {
         Self(masked([
@@ -137,7 +137,7 @@ impl<V: Lanes> Fe<V> {
         ]))
     }
 
-    /// The inverse of `from_words`, for values below 2^256 in masked limbs.
+    /// Does the inverse of `from_words`, for values below 2^256 in masked limbs.
     #[inline(always)]
     pub(crate) fn to_words(self) -> [V; 4] {
         let l = self.0;
@@ -149,39 +149,39 @@ impl<V: Lanes> Fe<V> {
         ]
     }
 
-    /// `self - other`, not yet carried. `other` is at most 4p: a product, or a negated one.
+    /// Returns `self - other`, not yet carried. `other` is at most 4p: a product, or a negated one.
     #[inline(always)]
     fn difference(&self, other: &Self) -> [V; 5] {
         let bias = bias::<4>();
         five(|i| self.0[i].add(V::splat(bias[i])).sub(other.0[i]))
     }
 
-    /// `self - other`; `other` is at most 4p.
+    /// Returns `self - other`; `other` is at most 4p.
     #[inline(always)]
     pub(crate) fn sub(&self, other: &Self) -> Self {
         Self(masked(carry(self.difference(other))))
     }
 
-    /// `self - other` for use in a product; `other` is at most 4p.
+    /// Returns `self - other` for use in a product; `other` is at most 4p.
     #[inline(always)]
     pub(crate) fn sub_factor(&self, other: &Self) -> Factor<V> {
         Factor(carry(self.difference(other)))
     }
 
-    /// `2 (self - other)` for use in a product; both are products.
+    /// Returns `2 (self - other)` for use in a product; both are products.
     #[inline(always)]
     pub(crate) fn sub_twice_factor(&self, other: &Self) -> Factor<V> {
         let c = self.difference(other);
         Factor(carry(five(|i| c[i].add(c[i]))))
     }
 
-    /// `2 self`; `self` is a product or a negated one.
+    /// Returns `2 self`; `self` is a product or a negated one.
     #[inline(always)]
     pub(crate) fn twice(&self) -> Self {
         Self(masked(carry(five(|i| self.0[i].add(self.0[i])))))
     }
 
-    /// `self` in the lanes of `mask` negated, carried; `self` is at most 4p.
+    /// Returns `self`, negated in the lanes of `mask`, carried; `self` is at most 4p.
     #[inline(always)]
     pub(crate) fn negate_where(&self, mask: Mask) -> Self {
         let bias = bias::<4>();
@@ -189,7 +189,7 @@ impl<V: Lanes> Fe<V> {
         Self(masked(carry(c)))
     }
 
-    /// The representative in 0..p.
+    /// Returns the representative in 0..p.
     #[inline(always)]
     pub(crate) fn canonical(self) -> Self {
         // Limb 4 is below 2^52, so that `top` is below 16 and f < 2^256 + 15 C < 2 p after one fold.
@@ -199,7 +199,7 @@ impl<V: Lanes> Fe<V> {
         f[4] = f[4].and(V::splat(MASK48));
         f[0] = f[0].madd_lo(top, V::splat(C));
         let f = masked(carry(f));
-        // f >= p exactly when f + C reaches 2^256, and f - p is then f + C without that bit.
+        // f >= p if and only if f + C reaches 2^256. In that case f - p is f + C without that bit.
         let mut g = f;
         g[0] = g[0].add(V::splat(C));
         let mut g = masked(carry(g));
@@ -208,14 +208,14 @@ impl<V: Lanes> Fe<V> {
         Self(five(|i| V::select(below, f[i], g[i])))
     }
 
-    /// The lanes that are zero modulo p.
+    /// Returns the lanes that are zero modulo p.
     #[inline(always)]
     pub(crate) fn zero_mask(self) -> Mask {
         let [a, b, c, d, e] = self.canonical().0;
         a.or(b).or(c.or(d)).or(e).zero_mask()
     }
 
-    /// The lanes that are odd; `self` is canonical.
+    /// Returns the lanes that are odd; `self` must be canonical.
     #[inline(always)]
     pub(crate) fn odd_mask(&self) -> Mask {
         !self.0[0].and(V::splat(1)).zero_mask()
@@ -223,27 +223,27 @@ impl<V: Lanes> Fe<V> {
 }
 
 impl<V: Lanes> Linear<V> {
-    /// `K p` in limbs large enough to subtract up to `K - 1` elements from.
+    /// Returns `K p` in limbs from which up to `K - 1` elements can be subtracted.
     #[inline(always)]
     pub(crate) fn multiple_of_p<const K: u64>() -> Self {
         let bias = bias::<K>();
         Self(five(|i| V::splat(bias[i])))
     }
 
-    /// A small constant.
+    /// Returns a small constant.
     #[inline(always)]
     pub(crate) fn small(value: u64) -> Self {
         Self(five(|i| V::splat(if i == 0 { value } else { 0 })))
     }
 
-    /// `self - other`.
+    /// Returns `self - other`.
     #[inline(always)]
     pub(crate) fn minus(self, other: &Fe<V>) -> Self {
         Self(five(|i| self.0[i].sub(other.0[i])))
     }
 }
 
-/// `k p` with every limb positive: the telescoping form of 2^256 k - C k.
+/// Returns `k p` with every limb positive: the telescoping form of 2^256 k - C k.
 const fn bias<const K: u64>() -> [u64; 5] {
     let full = K << 52;
     [full - K * C, full - K, full - K, full - K, (K << 48) - K]
@@ -260,14 +260,14 @@ mod tests {
         limbs.iter().rev().fold(BigUint::ZERO, |sum, &limb| (sum << 52) + limb)
     }
 
-    /// Elements at the edges of the ranges: plain numbers, and limbs full for their form.
+    /// Elements at the edges of the ranges: plain numbers, and limbs with the maximum of their form.
     fn elements<V: Lanes>() -> Vec<Fe<V>> {
         let mut all: Vec<_> = oracle::batches(&oracle::scalar_edges(), 64)
             .into_iter()
             .map(|words| Fe::from_words(words.map(V::from_words)))
             .collect();
         let mut stream = oracle::Stream(2);
-        // Largest product output, largest sum, and single full limbs.
+        // The largest output of a product, the largest sum, and single limbs with their maximum.
         for top in [(1 << 48) + 48, (1 << 51) + (1 << 49)] {
             all.push(Fe::splat([MASK52, MASK52, MASK52, MASK52, top]));
             for _ in 0..8 {
@@ -386,8 +386,8 @@ mod tests {
         over_every_lanes!(canonical_form_at_every_multiple_of_the_modulus_over);
     }
 
-    /// Values next to the multiples of p and of 2^256, up to the largest that an element can have:
-    /// where a fold or the comparison with p could be wrong by one.
+    /// Tests values next to the multiples of p and of 2^256, up to the largest that an element can have, at
+    /// which a fold or the comparison with p could be wrong by one.
     fn canonical_form_at_every_multiple_of_the_modulus_over<V: Lanes>() {
         let p = oracle::prime();
         let largest = value::<V>(Fe::splat([MASK52, MASK52, MASK52, MASK52, MASK52]).0, 0);

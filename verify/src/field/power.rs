@@ -1,20 +1,21 @@
 //! The square root as a fixed power, with the addition chain of libsecp256k1.
-// In lockstep code `k` names the same group in every array it indexes.
+// In lockstep code, `k` is the index of the same group in every array.
 #![allow(clippy::needless_range_loop)]
 
 use super::{Factor, Fe, mul, square};
 use crate::lanes::{Lanes, StagePart};
 
-/// Groups worked on in lockstep: enough independent chains to hide the multiplier's latency.
+/// Number of groups that are processed in lockstep: enough independent chains to hide the latency of the
+/// multiplier.
 pub(crate) const LOCKSTEP: usize = 4;
 
 type Set<V> = [Factor<V>; LOCKSTEP];
 
-/// `a[k]^((p + 1) / 4)` in place for the first `n` elements: a root of `a[k]` if it has one, else
+/// Computes `a[k]^((p + 1) / 4)` in place for the first `n` elements: a root of `a[k]` if it has one, otherwise
 /// a root of its negative.
 ///
-/// `x_m` stands for `a^(2^m - 1)`; p + 1 over 4 is 223 ones, a zero, 22 ones, four zeros, two ones
-/// and two zeros.
+/// `x_m` is `a^(2^m - 1)`. In binary, (p + 1) / 4 is 223 ones, a zero, 22 ones, four zeros, two ones and two
+/// zeros.
 #[inline(always)]
 pub(crate) fn square_root<V: Lanes>(roots: &mut [Fe<V>; LOCKSTEP], n: usize) {
     let a: Set<V> = roots.map(Fe::factor);
@@ -37,7 +38,7 @@ pub(crate) fn square_root<V: Lanes>(roots: &mut [Fe<V>; LOCKSTEP], n: usize) {
     }
 }
 
-/// `base^(2^squarings) * factor`
+/// Returns `base^(2^squarings) * factor`.
 #[inline(always)]
 fn step<V: Lanes>(base: &Set<V>, squarings: usize, factor: &Set<V>, n: usize) -> Set<V> {
     V::outlined(Step { base, squarings, factor, n })

@@ -1,7 +1,7 @@
 //! Products modulo p: ten columns of 52-bit partial products, folded twice.
 //!
-//! The order of the folds and every bound is derived in `docs/verify-math.md`. Requirement on the
-//! factors of one reduction: the sum of their limb-4 products stays below 2^104.
+//! The order of the folds and every bound is derived in `docs/verify-math.md`. For the factors of one reduction,
+//! the sum of their limb-4 products must be below 2^104.
 
 use super::{C, Factor, Fe, Linear, MASK48, Multiplicand, R, carry, masked};
 use crate::lanes::{Lanes, five};
@@ -26,7 +26,7 @@ const BIAS: [u64; 10] = {
     bias
 };
 
-/// The columns of a sum of products, weight 2^(52 i), before any reduction.
+/// The columns of a sum of products, with weights 2^(52 i), before any reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns<V>([V; 10]);
 
@@ -38,7 +38,7 @@ pub(crate) struct Folded<V> {
 }
 
 impl<V: Lanes> Columns<V> {
-    /// The product of `a` and `b`.
+    /// Returns the product of `a` and `b`.
     #[inline(always)]
     pub(crate) fn product(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Self {
         Self([V::splat(0); 10]).plus_product(a, b)
@@ -50,13 +50,13 @@ impl<V: Lanes> Columns<V> {
         Self(V::plus_product(self.biased().0, a.limbs(), b.limbs()))
     }
 
-    /// The square of `a`.
+    /// Returns the square of `a`.
     #[inline(always)]
     pub(crate) fn square(a: &impl Multiplicand<V>) -> Self {
         Self(V::square(a.limbs())).biased()
     }
 
-    /// Prepares the columns for signed lower halves, if there are any.
+    /// Prepares the columns for signed lower halves, if products have them.
     #[inline(always)]
     fn biased(mut self) -> Self {
         if V::SIGNED {
@@ -76,8 +76,8 @@ impl<V: Lanes> Columns<V> {
         self
     }
 
-    /// Folds columns 5..10 with 2^260 = R. The carries run through them first, so that each
-    /// enters the multiplier with exactly 52 bits.
+    /// Folds columns 5..10 with 2^260 = R. They are carried first, so that each enters the multiplier with
+    /// exactly 52 bits.
     #[inline(always)]
     pub(crate) fn fold(self) -> Folded<V> {
         let mut c = self.0;
@@ -95,7 +95,7 @@ impl<V: Lanes> Columns<V> {
 }
 
 impl<V: Lanes> Folded<V> {
-    /// Twice the value.
+    /// Returns twice the value.
     #[inline(always)]
     pub(crate) fn doubled(self) -> Self {
         Self {
@@ -104,14 +104,14 @@ impl<V: Lanes> Folded<V> {
         }
     }
 
-    /// Three times the value.
+    /// Returns three times the value.
     #[inline(always)]
     pub(crate) fn tripled(self) -> Self {
         let triple = |c: V| c.add(c).add(c);
         Self { columns: five(|i| triple(self.columns[i])), top: triple(self.top) }
     }
 
-    /// Four times the value.
+    /// Returns four times the value.
     #[inline(always)]
     pub(crate) fn quadrupled(self) -> Self {
         Self { columns: five(|i| self.columns[i].shl::<2>()), top: self.top.shl::<2>() }
@@ -134,19 +134,19 @@ impl<V: Lanes> Folded<V> {
     }
 }
 
-/// `a b`
+/// Returns `a b`.
 #[inline(always)]
 pub(crate) fn mul<V: Lanes>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Factor<V> {
     Columns::product(a, b).fold().factor()
 }
 
-/// `a b`, masked.
+/// Returns `a b`, masked.
 #[inline(always)]
 pub(crate) fn mul_fe<V: Lanes>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Fe<V> {
     Columns::product(a, b).fold().fe()
 }
 
-/// `a^2`
+/// Returns `a^2`.
 #[inline(always)]
 pub(crate) fn square<V: Lanes>(a: &impl Multiplicand<V>) -> Factor<V> {
     Columns::square(a).fold().factor()

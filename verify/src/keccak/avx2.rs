@@ -1,7 +1,6 @@
 //! Four messages at once on AVX2.
 //!
-//! `unsafe` here rests on one proof: [`hash_all`] takes an [`Avx2`], and no `Ymm` is created
-//! anywhere else.
+//! `unsafe` is sound for one reason: [`hash_all`] takes an [`Avx2`], and a `Ymm` is not created anywhere else.
 #![allow(unsafe_code)]
 
 use super::sponge::{self, Block, RATE_BYTES, RATE_WORDS, Words};
@@ -100,7 +99,7 @@ impl Words for Ymm {
     }
 }
 
-/// Four transposes, and the last word of each row.
+/// Loads the words with four transposes, and the last word of each row separately.
 #[inline(always)]
 fn words(rows: [&[u8; RATE_BYTES]; 4]) -> [Ymm; RATE_WORDS] {
     let mut words = [Ymm::splat(0); RATE_WORDS];

@@ -1,7 +1,7 @@
 //! Eight messages at once on AVX-512.
 //!
-//! `unsafe` here rests on one proof: [`hash_all`] takes an [`Avx512Ifma`], and no `Zmm` is created
-//! anywhere else.
+//! `unsafe` is sound for one reason: [`hash_all`] takes an [`Avx512Ifma`], and a `Zmm` is not created anywhere
+//! else.
 #![allow(unsafe_code)]
 
 use super::sponge::{self, Block, RATE_BYTES, RATE_WORDS, Words};
@@ -98,7 +98,7 @@ impl Words for Zmm {
     }
 }
 
-/// Words 0..8 from one transpose, 8..16 from the other, 16 as given.
+/// Returns words 0..8 from one transpose, words 8..16 from the other, and word 16 from `last`.
 #[inline(always)]
 fn words(low: [Zmm; 8], high: [Zmm; 8], last: [u64; 8]) -> [Zmm; RATE_WORDS] {
     let low = transpose(low);
@@ -113,7 +113,7 @@ fn words(low: [Zmm; 8], high: [Zmm; 8], last: [u64; 8]) -> [Zmm; RATE_WORDS] {
     })
 }
 
-/// Bytes 0..64 and 64..128 of a block, and its last word.
+/// Returns bytes 0..64 and 64..128 of a block, and its last word.
 #[inline(always)]
 fn load_full(block: &[u8; RATE_BYTES]) -> (Zmm, Zmm, u64) {
     let (rows, last) = block.split_at(128);
@@ -126,7 +126,7 @@ fn load_full(block: &[u8; RATE_BYTES]) -> (Zmm, Zmm, u64) {
     (Zmm(low), Zmm(high), last)
 }
 
-/// The same for the last block of a message, shorter than a whole block, with its padding.
+/// Does the same for the last block of a message, which is shorter than a whole block, with its padding.
 #[inline(always)]
 fn load_last(tail: &[u8]) -> (Zmm, Zmm, u64) {
     const PAD_END: u64 = 0x80 << 56;
@@ -135,7 +135,7 @@ fn load_last(tail: &[u8]) -> (Zmm, Zmm, u64) {
     let row = |bytes: &[u8], ends: bool| {
         let mask = 1u64.checked_shl(bytes.len() as u32).unwrap_or(0).wrapping_sub(1);
         let pad = if ends { mask.wrapping_add(1) } else { 0 };
-        // SAFETY: the mask lets only the bytes of the slice be read.
+        // SAFETY: because of the mask, only the bytes of the slice are read.
         Zmm(unsafe {
             let row = _mm512_maskz_loadu_epi8(mask, bytes.as_ptr().cast());
             _mm512_mask_mov_epi8(row, pad, _mm512_set1_epi8(1))
@@ -145,7 +145,7 @@ fn load_last(tail: &[u8]) -> (Zmm, Zmm, u64) {
     let ends_high = !ends_low && tail.len() < 128;
     let mut last = PAD_END;
     if tail.len() >= 128 {
-        // At most seven bytes, then the first pad bit.
+        // At most seven bytes, followed by the first padding bit.
         for (i, &byte) in rest.iter().chain(&[1]).enumerate() {
             last ^= u64::from(byte) << (8 * i);
         }
@@ -153,7 +153,7 @@ fn load_last(tail: &[u8]) -> (Zmm, Zmm, u64) {
     (row(low, ends_low), row(high, ends_high), last)
 }
 
-/// Row l of words 0..8 of lane l becomes row w of word w of lanes 0..8.
+/// Moves word w of row l to lane l of vector w.
 #[inline(always)]
 fn transpose(r: [Zmm; 8]) -> [Zmm; 8] {
     // SAFETY: AVX-512F is available, see the module's proof.

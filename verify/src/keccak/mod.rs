@@ -1,8 +1,8 @@
-//! Keccak-256 of many messages at once.
+//! Keccak-256 of several messages at once.
 //!
-//! The instruction set is chosen once per process, by the rules of [`Backend::detect`]. If a
-//! backend is forced that this processor lacks, the scalar code hashes: a hash function cannot
-//! report the error, but the [`crate::Recoverer`] of the same process does.
+//! The instruction set is chosen once per process, by the rules of [`Backend::detect`]. If a requested backend
+//! is not supported by this processor, the scalar code is used: a hash function cannot report the error, but the
+//! [`crate::Recoverer`] of the same process does.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -17,12 +17,12 @@ use std::{ops::Range, sync::OnceLock};
 /// With fewer messages, the scalar code is faster than a vector with idle lanes.
 const MIN_VECTOR_MESSAGES: usize = 2;
 
-/// Keccak-256 of one message.
+/// Returns the Keccak-256 of a message.
 pub fn keccak256(message: &[u8]) -> [u8; 32] {
     Keccak256::digest(message).into()
 }
 
-/// Keccak-256 of `messages[i]` into `hashes[i]`. Any mix of lengths.
+/// Writes the Keccak-256 of `messages[i]` to `hashes[i]`. Messages may have different lengths.
 ///
 /// # Panics
 /// If the two slices differ in length.
@@ -30,8 +30,8 @@ pub fn keccak256_batch(messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
     keccak256_batch_on(chosen(), messages, hashes);
 }
 
-/// Keccak-256 of the bytes `spans[i]` of one buffer into `hashes[i]`: for callers that encode
-/// messages back to back, without a slice of slices.
+/// Writes the Keccak-256 of the bytes `spans[i]` of one buffer to `hashes[i]`, for callers that encode messages
+/// one after another, without a slice of slices.
 ///
 /// # Panics
 /// If the two slices differ in length or a span is not inside `buffer`.
@@ -40,13 +40,13 @@ pub fn keccak256_spans(buffer: &[u8], spans: &[Range<usize>], hashes: &mut [[u8;
     hash_all(chosen(), spans.len(), |i| &buffer[spans[i].clone()], hashes);
 }
 
-/// [`keccak256_batch`] on a given backend, for comparisons. Same panics.
+/// Does the same as [`keccak256_batch`] on a given backend, for comparisons. It panics in the same cases.
 pub fn keccak256_batch_on(backend: Backend, messages: &[&[u8]], hashes: &mut [[u8; 32]]) {
     assert_eq!(messages.len(), hashes.len(), "one hash slot per message");
     hash_all(backend, messages.len(), |i| messages[i], hashes);
 }
 
-/// The backend of this process.
+/// Returns the backend of this process.
 fn chosen() -> Backend {
     static CHOSEN: OnceLock<Backend> = OnceLock::new();
     *CHOSEN.get_or_init(|| Backend::detect().unwrap_or(Backend::Scalar))
@@ -111,7 +111,7 @@ mod tests {
         for backend in Backend::available() {
             println!("keccak backend tested: {backend}");
             check(backend, &slices);
-            // Neighbouring lanes of very different lengths, unaligned.
+            // Neighbouring lanes have very different lengths, and messages are not aligned.
             let mut mixed: Vec<&[u8]> = Vec::new();
             for i in 0..=1200 {
                 mixed.push(

@@ -1,12 +1,12 @@
 //! The Keccak-256 sponge over several messages at once: one algorithm for all vector types.
 //!
-//! Each vector lane works through its own message; a lane whose message ends takes the next one
-//! while the others continue, so any mix of lengths keeps all lanes busy. This module must not
-//! depend on an instruction set, and must not read outside the messages.
+//! Each vector lane absorbs its own message. A lane whose message ends continues with the next message, so all
+//! lanes are used for any mix of lengths. This module must not depend on an instruction set, and must not read
+//! outside of the messages.
 
-/// Bytes absorbed per permutation: 1600 bits less twice the digest (Keccak, capacity 512).
+/// Bytes absorbed per permutation: 1600 bits minus twice the digest (Keccak, capacity 512).
 pub(super) const RATE_BYTES: usize = 136;
-/// Words of a block.
+/// Number of words in a block.
 pub(super) const RATE_WORDS: usize = RATE_BYTES / 8;
 
 /// FIPS 202, iota: one word per round.
@@ -40,44 +40,44 @@ const ROUND_CONSTANTS: [u64; 24] = [
 /// The input of one lane to one permutation.
 #[derive(Clone, Copy)]
 pub(super) enum Block<'a> {
-    /// A whole block from the middle of a message.
+    /// A whole block.
     Full(&'a [u8; RATE_BYTES]),
-    /// The last, incomplete block (possibly empty), to be padded.
+    /// The last, incomplete block (possibly empty), which is padded.
     Last(&'a [u8]),
-    /// No message is left for this lane; its state is never read.
+    /// There is no message for this lane. Its state is not read.
     Idle,
 }
 
-/// A vector of 64-bit words, word `l` belonging to lane `l`.
+/// A vector of 64-bit words. Word `l` belongs to lane `l`.
 pub(super) trait Words: Copy {
-    /// Lanes, at most 8.
+    /// Number of lanes, at most 8.
     const LANES: usize;
-    /// The same word in every lane.
+    /// Returns the same word in every lane.
     fn splat(word: u64) -> Self;
-    /// `self ^ other`.
+    /// Returns `self ^ other`.
     fn xor(self, other: Self) -> Self;
-    /// `self ^ b ^ c`.
+    /// Returns `self ^ b ^ c`.
     fn xor3(self, b: Self, c: Self) -> Self;
-    /// `self ^ (!b & c)`, the chi step.
+    /// Returns `self ^ (!b & c)`, the chi step.
     fn chi(self, b: Self, c: Self) -> Self;
-    /// Rotation to the left by `LEFT` bits; `RIGHT` is `64 - LEFT`.
+    /// Rotates left by `LEFT` bits; `RIGHT` must be `64 - LEFT`.
     fn rotate<const LEFT: i32, const RIGHT: i32>(self) -> Self;
-    /// `self` with the lanes in `lanes` (a bit each) set to zero.
+    /// Returns `self` with the lanes in `lanes` (one bit each) set to zero.
     fn clear(self, lanes: u8) -> Self;
-    /// The words, lane by lane; lanes beyond `LANES` are zero.
+    /// Returns the words in lane order; lanes from `LANES` on are zero.
     fn to_array(self) -> [u64; 8];
-    /// The padded words of a block for each lane, word-major.
+    /// Returns the padded words of one block per lane, word-major.
     fn load(blocks: &[Block<'_>; 8]) -> [Self; RATE_WORDS];
-    /// Like [`Self::load`], if all blocks are full, as most blocks of long messages are.
+    /// Does the same as [`Self::load`] for full blocks, which most blocks of long messages are.
     fn load_full(blocks: &[&[u8; RATE_BYTES]; 8]) -> [Self; RATE_WORDS];
 }
 
 /// Position of a lane in its message.
 #[derive(Clone, Copy, Default)]
 struct Cursor<'a> {
-    /// The bytes still to be absorbed.
+    /// The bytes that are not absorbed yet.
     rest: &'a [u8],
-    /// Index of the message; `None` if none was left.
+    /// Index of the message; `None` if there was none left.
     message: Option<usize>,
 }
 
@@ -128,7 +128,7 @@ pub(super) fn hash_all<'a, W: Words>(
     }
 }
 
-/// Takes the next block of every lane; returns the lanes (a bit each) whose message it ended.
+/// Absorbs the next block of every lane. Returns the lanes (one bit each) whose message has ended.
 #[inline(always)]
 fn absorb<W: Words>(state: &mut [W; 25], cursors: &mut [Cursor<'_>; 8]) -> u8 {
     const ZEROS: &[u8; RATE_BYTES] = &[0; RATE_BYTES];
@@ -173,7 +173,7 @@ pub(super) fn permute<W: Words>(a: &mut [W; 25]) {
         let c = [column(0), column(1), column(2), column(3), column(4)];
         let r = c.map(|word| word.rotate::<1, 63>());
         let t = |i: usize| a[i].xor3(c[(i + 4) % 5], r[(i + 1) % 5]);
-        // Rho and pi: the source of each plane of the result, rotated by its FIPS 202 offset.
+        // Rho and pi: the source of each plane of the result, rotated by its offset in FIPS 202.
         let planes = [
             [
                 t(0),

@@ -1,25 +1,25 @@
 //! The vector operations on AVX2 with fused multiply-adds.
 //!
-//! There is no 52-bit multiplier, but the one of doubles has 53 bits. With a and b exact doubles
-//! below 2^52, h = fma(a, b, 2^104) is 2^104 + hi 2^52, rounded to the nearest, and then
-//! l = fma(a, b, 2^104 - h) is exactly the rounding error: a b = hi 2^52 + l with
-//! l in -2^51..=2^51. Both are read from the bits of the doubles, whose last place is worth one
-//! (l after an addition of 1.5 2^52). The rounding is the default one: no code here may change it.
+//! There is no 52-bit multiplier, but that of doubles has 53 bits. For exact doubles a and b below 2^52, h =
+//! fma(a, b, 2^104) is 2^104 + hi 2^52, rounded to the nearest, and l = fma(a, b, 2^104 - h) is exactly the
+//! rounding error: a b = hi 2^52 + l with l in -2^51..=2^51. Both are read from the bits of the doubles, whose
+//! unit in the last place is one (for l after an addition of 1.5 2^52). The rounding mode is the default; code
+//! here must not change it.
 //!
-//! `unsafe` here rests on the proof of `ifma.rs`, with the token [`crate::Avx2`]: an `Fma` is only
-//! created if AVX2, FMA and BMI2 were detected.
+//! `unsafe` is sound for the reason in `ifma.rs`, with the token [`crate::Avx2`]: an `Fma` is only created if
+//! AVX2, FMA and BMI2 were detected.
 #![allow(unsafe_code)]
 
 use super::{LANES, Lanes, MASK52, Mask, StagePart};
 use core::arch::x86_64::*;
 
-/// 2^52 and its bits: below it, a double's last bits are an integer.
+/// 2^52 and its bits: below it, the low bits of a double are an integer.
 const EXPONENT: u64 = 0x433 << 52;
 const TWO_52: f64 = f64::from_bits(EXPONENT);
-/// 1.5 2^52: makes an integer between -2^51 and 2^51 readable.
+/// 1.5 2^52: added to an integer between -2^51 and 2^51, it makes the integer readable from the bits.
 const MIDDLE: f64 = f64::from_bits(MIDDLE_BITS);
 const MIDDLE_BITS: u64 = 0x4338 << 48;
-/// 2^104: makes a double's last place 2^52.
+/// 2^104: its unit in the last place is 2^52.
 const TWO_104: f64 = f64::from_bits(TWO_104_BITS);
 const TWO_104_BITS: u64 = 0x467 << 52;
 
@@ -70,21 +70,21 @@ impl Half {
         Self(unsafe { _mm256_xor_si256(self.0, other.0) })
     }
 
-    /// By a constant, this is the instruction with an immediate.
+    /// If the count is a constant, this compiles to the instruction with an immediate.
     #[inline(always)]
     fn shl(self, bits: u32) -> Self {
         // SAFETY: as in `splat`.
         Self(unsafe { _mm256_sll_epi64(self.0, _mm_cvtsi32_si128(bits.cast_signed())) })
     }
 
-    /// As [`Half::shl`].
+    /// See [`Half::shl`].
     #[inline(always)]
     fn shr(self, bits: u32) -> Self {
         // SAFETY: as in `splat`.
         Self(unsafe { _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(bits.cast_signed())) })
     }
 
-    /// The low 52 bits as a double.
+    /// Returns the low 52 bits as a double.
     #[inline(always)]
     fn double(self) -> Double {
         let bits = self.and(Self::splat(MASK52)).or(Self::splat(EXPONENT));
@@ -92,7 +92,7 @@ impl Half {
         Double(unsafe { _mm256_sub_pd(_mm256_castsi256_pd(bits.0), _mm256_set1_pd(TWO_52)) })
     }
 
-    /// Lane `l` of row `l`.
+    /// Returns lane `l` of row `l` in lane `l`.
     #[inline(always)]
     fn gather(rows: [&Self; 4]) -> Self {
         // SAFETY: as in `splat`.
@@ -103,7 +103,7 @@ impl Half {
         })
     }
 
-    /// Lane `l` of the result is lane `l ^ DISTANCE`, for a distance of 1 or 2.
+    /// Returns a vector with lane `l ^ DISTANCE` in lane `l`, for a distance of 1 or 2.
     #[inline(always)]
     fn swap<const DISTANCE: usize>(self) -> Self {
         // SAFETY: as in `splat`.
@@ -115,7 +115,7 @@ impl Half {
         })
     }
 
-    /// All bits in the lanes of the low half of `mask`.
+    /// Sets all bits in the lanes of the low half of `mask`.
     #[inline(always)]
     fn from_mask(mask: Mask) -> Self {
         // SAFETY: as in `splat`.
@@ -126,7 +126,7 @@ impl Half {
         })
     }
 
-    /// The lanes whose highest bit is set.
+    /// Returns the lanes whose highest bit is set.
     #[inline(always)]
     fn to_mask(self) -> Mask {
         // SAFETY: as in `splat`.
@@ -147,7 +147,7 @@ impl Half {
 
     #[inline(always)]
     fn less_mask(self, other: Self) -> Mask {
-        // The comparison is a signed one.
+        // The comparison instruction is signed.
         let sign = Self::splat(1 << 63);
         let (a, b) = (self.xor(sign), other.xor(sign));
         // SAFETY: as in `splat`.
@@ -159,8 +159,8 @@ impl Half {
 #[derive(Clone, Copy)]
 struct Double(__m256d);
 
-/// The halves of a product, with the exponents of the doubles they were read from still in place:
-/// `MIDDLE_BITS` and `TWO_104_BITS` too much.
+/// The halves of a product, which still include the exponents of the doubles from which they were read: they are
+/// too large by `MIDDLE_BITS` and `TWO_104_BITS`.
 struct Halves {
     low: Half,
     high: Half,
@@ -180,18 +180,18 @@ impl Double {
     }
 }
 
-/// The negated sum of the exponents in a sum of `low` lower and `high` upper halves.
+/// Returns the negated sum of the exponents in a sum of `low` lower and `high` upper halves.
 const fn exponents(low: u64, high: u64) -> u64 {
     low.wrapping_mul(MIDDLE_BITS).wrapping_add(high.wrapping_mul(TWO_104_BITS)).wrapping_neg()
 }
 
-/// Works column by column, so that only two columns are live at a time; the limbs fill most
+/// Computes column by column, so that only two columns are live at a time, because the limbs fill most
 /// registers.
 #[inline(always)]
 fn plus_product(mut c: [Half; 10], a: [Double; 5], b: [Double; 5]) -> [Half; 10] {
     let mut upper = Half::splat(0);
     for k in 0..10 {
-        // Terms of this column: as many lower halves, and upper ones of the column before.
+        // The number of terms in this column: lower halves, and upper halves from the previous column.
         let terms = |k: usize| if k < 5 { k as u64 + 1 } else { 9 - k as u64 };
         let before = if k == 0 { 0 } else { terms(k - 1) };
         let mut sum = c[k].add(Half::splat(exponents(terms(k), before)));
@@ -211,7 +211,7 @@ fn plus_product(mut c: [Half; 10], a: [Double; 5], b: [Double; 5]) -> [Half; 10]
     c
 }
 
-/// As [`plus_product`], the mixed products doubled by column.
+/// Does the same as [`plus_product`] for a square, with the mixed products doubled by column.
 #[inline(always)]
 fn square(a: [Double; 5]) -> [Half; 10] {
     let zero = Half::splat(0);
@@ -223,7 +223,7 @@ fn square(a: [Double; 5]) -> [Half; 10] {
         let mut exponent = 0u64;
         (upper, upper_diagonal) = (zero, zero);
         for i in 0..5 {
-            // The upper halves of the column before.
+            // The upper halves of the previous column.
             if k > i && k - 1 - i < 5 {
                 exponent = exponent.wrapping_add(exponents(0, 1));
             }
@@ -245,7 +245,7 @@ fn square(a: [Double; 5]) -> [Half; 10] {
     c
 }
 
-/// Half `h` of the columns.
+/// Returns half `h` of the columns.
 #[inline(always)]
 fn half(columns: &[Fma; 10], h: usize) -> [Half; 10] {
     let mut half = [Half::splat(0); 10];
@@ -255,7 +255,7 @@ fn half(columns: &[Fma; 10], h: usize) -> [Half; 10] {
     half
 }
 
-/// The columns from their halves.
+/// Joins the halves of the columns.
 #[inline(always)]
 fn joined(low: &[Half; 10], high: &[Half; 10]) -> [Fma; 10] {
     let mut columns = [Fma::splat(0); 10];
@@ -265,7 +265,7 @@ fn joined(low: &[Half; 10], high: &[Half; 10]) -> [Fma; 10] {
     columns
 }
 
-/// Half `h` of five limbs.
+/// Returns half `h` of five limbs.
 #[inline(always)]
 fn doubles(a: &[Fma; 5], h: usize) -> [Double; 5] {
     [
@@ -278,7 +278,7 @@ fn doubles(a: &[Fma; 5], h: usize) -> [Double; 5] {
 }
 
 impl Fma {
-    /// The lower and upper half of `a b`, the lower one signed.
+    /// Returns the lower and upper half of `a b`; the lower one is signed.
     #[inline(always)]
     fn halves(a: Self, b: Self) -> (Self, Self) {
         let x = a.0[0].double().times(b.0[0].double());
@@ -288,14 +288,14 @@ impl Fma {
     }
 }
 
-/// A part of a stage, with the stage's features.
+/// Runs a part of a stage, compiled with the features of the stage.
 #[target_feature(enable = "avx2,fma,bmi2")]
 #[inline(never)]
 fn run<P: StagePart>(part: P) -> P::Result {
     part.run()
 }
 
-/// Both halves of the results of an expression in which `h` stands for the half.
+/// Evaluates an expression for both halves; `h` is the half.
 macro_rules! both {
     ($h:ident => $value:expr) => {
         Fma([
@@ -341,7 +341,7 @@ impl Lanes for Fma {
 
     #[inline(always)]
     fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4] {
-        // SAFETY: a row is 32 readable bytes; for the rest as in `Half::splat`.
+        // SAFETY: a row is 32 readable bytes; for the rest see `Half::splat`.
         let row = |i: usize| unsafe { _mm256_loadu_si256(rows[i].as_ptr().cast()) };
         // SAFETY: as in `Half::splat`.
         let four = |i| unsafe {
@@ -359,7 +359,7 @@ impl Lanes for Fma {
 
     #[inline(always)]
     fn madd_hi(self, a: Self, b: Self) -> Self {
-        // Rounded up if the lower half is negative.
+        // The upper half is rounded up if the lower half is negative.
         let (low, high) = Self::halves(a, b);
         self.add(high).sub(low.shr::<63>())
     }
@@ -372,7 +372,8 @@ impl Lanes for Fma {
 
     #[inline(always)]
     fn plus_product(columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
-        // One half after the other, because the limbs of both would not fit the registers.
+        // The halves are computed one after the other, because the limbs of both would not fit into the
+        // registers.
         let low = plus_product(half(&columns, 0), doubles(a, 0), doubles(b, 0));
         let high = plus_product(half(&columns, 1), doubles(a, 1), doubles(b, 1));
         joined(&low, &high)

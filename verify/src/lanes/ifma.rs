@@ -1,10 +1,10 @@
 //! The vector operations on AVX-512 IFMA.
 //!
-//! `unsafe` here rests on one proof: only an engine over these lanes and its stages (all
-//! `#[target_feature]`, see `engine/kernels.rs`) make or touch an `Ifma`, and an engine contains the
-//! token [`crate::Avx512Ifma`], which exists only if the instructions were detected. The methods are `#[inline(always)]` and carry no
-//! feature attribute of their own, so that the one generic algorithm can call them; they must
-//! never be called from outside a stage, where they would still be right but slow.
+//! `unsafe` is sound for one reason: only an engine with these lanes and its stages (all `#[target_feature]`,
+//! see `engine/kernels.rs`) create or use an `Ifma`, and an engine contains the token [`crate::Avx512Ifma`],
+//! which exists only if the instructions were detected. The methods are `#[inline(always)]` and have no feature
+//! attribute of their own, so that the generic algorithm can call them. They must not be called from outside a
+//! stage, where they would still be correct but slow.
 #![allow(unsafe_code)]
 
 use super::{LANES, Lanes, Mask};
@@ -36,11 +36,11 @@ impl Lanes for Ifma {
 
     #[inline(always)]
     fn gather(rows: [&Self; LANES]) -> Self {
-        // Whole rows under a mask of one lane: `vpgatherqq` is microcoded on some processors, and
-        // loads of single words need more instructions and the ports that shuffle.
+        // Whole rows are loaded with a mask of one lane: `vpgatherqq` is microcoded on some processors, and
+        // loads of single words need more instructions and the shuffle ports.
         let mut all = rows[0].0;
         for (l, row) in rows.iter().enumerate().skip(1) {
-            // SAFETY: a row is 64 aligned bytes; for the rest as in `splat`.
+            // SAFETY: a row is 64 aligned bytes; for the rest see `splat`.
             all = unsafe { _mm512_mask_load_epi64(all, 1 << l, core::ptr::from_ref(*row).cast()) };
         }
         Self(all)

@@ -1,8 +1,8 @@
 //! The vector operations of batch recovery, over eight 64-bit words.
 //!
-//! One algorithm is written over [`Lanes`]; `ifma.rs` runs it on AVX-512 IFMA, `fma.rs` on AVX2
-//! with the multiplier for doubles, and `model.rs` in checked integer arithmetic, which shows in
-//! tests that no column or limb overflows. This module does not depend on fields or curves.
+//! There is one algorithm, which is generic over [`Lanes`]. `ifma.rs` implements them with AVX-512 IFMA,
+//! `fma.rs` with AVX2 and the multiplier for doubles, and `model.rs` with checked integer arithmetic, which
+//! shows in tests that no column or limb overflows. This module does not depend on fields or curves.
 
 use core::ops::Range;
 
@@ -18,64 +18,63 @@ pub(crate) const LANES: usize = 8;
 
 const MASK52: u64 = (1 << 52) - 1;
 
-/// The columns of a product that take seven or nine terms.
+/// The columns of a product that have seven or nine terms.
 const MIDDLE: Range<usize> = 3..7;
 
-/// A bit per lane.
+/// One bit per lane.
 pub(crate) type Mask = u8;
 
-/// `[f(0), .. f(4)]`, written out: a closure that is passed to `core::array::from_fn` may become a
-/// separate function, which would be compiled without the instruction set.
+/// Returns `[f(0), .. f(4)]`. This is written out because a closure that is passed to `core::array::from_fn` may
+/// become a separate function, which would be compiled without the instruction set.
 #[inline(always)]
 pub(crate) fn five<T>(f: impl Fn(usize) -> T) -> [T; 5] {
     [f(0), f(1), f(2), f(3), f(4)]
 }
 
-/// `[f(0), f(1), f(2)]`, written out for the same reason.
+/// Returns `[f(0), f(1), f(2)]`, written out for the same reason.
 #[inline(always)]
 pub(crate) fn three<T>(f: impl Fn(usize) -> T) -> [T; 3] {
     [f(0), f(1), f(2)]
 }
 
-/// A part of a stage that the stage contains more than once: see [`Lanes::outlined`].
+/// A part that a stage contains more than once: see [`Lanes::outlined`].
 pub(crate) trait StagePart {
     type Result;
     /// Runs the part. Implementations are `#[inline(always)]`.
     fn run(self) -> Self::Result;
 }
 
-/// Eight 64-bit words. Additions do not overflow if callers keep their stated ranges. A difference
-/// may be temporarily negative (two's complement) if a carry makes it positive before anything but
-/// an addition uses it.
+/// Eight 64-bit words. Additions do not overflow if callers respect the stated ranges. A difference may be
+/// temporarily negative (two's complement) if a carry makes it positive before anything but an addition uses it.
 pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
-    /// Whether the lower halves of [`Lanes::plus_halves`], [`Lanes::plus_product`] and
-    /// [`Lanes::square`] are signed: from -2^51 to 2^51, the upper ones rounded to match. Code that
-    /// sums them must ensure that no column is negative when it is carried.
+    /// Whether the lower halves of [`Lanes::plus_halves`], [`Lanes::plus_product`] and [`Lanes::square`] are
+    /// signed: from -2^51 to 2^51, with the upper halves rounded accordingly. Code that sums them must ensure
+    /// that no column is negative when it is carried.
     const SIGNED: bool = false;
-    /// The same word in every lane.
+    /// Returns the same word in every lane.
     fn splat(word: u64) -> Self;
-    /// From words in lane order.
+    /// Converts words in lane order.
     fn from_words(words: [u64; LANES]) -> Self;
-    /// The words in lane order.
+    /// Returns the words in lane order.
     fn to_words(self) -> [u64; LANES];
-    /// Lane `l` of the result is lane `l` of `rows[l]`.
+    /// Returns lane `l` of `rows[l]` in lane `l`.
     fn gather(rows: [&Self; LANES]) -> Self;
-    /// Word `w` of row `l` becomes lane `l` of vector `w`.
+    /// Moves word `w` of row `l` to lane `l` of vector `w`.
     fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4];
-    /// `self` + low 52 bits of the product of the low 52 bits of `a` and `b`.
+    /// Returns `self` + low 52 bits of the product of the low 52 bits of `a` and `b`.
     fn madd_lo(self, a: Self, b: Self) -> Self;
-    /// `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.
+    /// Returns `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.
     fn madd_hi(self, a: Self, b: Self) -> Self;
-    /// `low` + the lower half and `high` + the upper half of the product of the low 52 bits of `a`
-    /// and `b`, divided as is cheapest: see [`Lanes::SIGNED`].
+    /// Returns `low` + the lower half, and `high` + the upper half, of the product of the low 52 bits of `a` and
+    /// `b`. The product is divided in the cheapest way: see [`Lanes::SIGNED`].
     #[inline(always)]
     fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
         (low.madd_lo(a, b), high.madd_hi(a, b))
     }
-    /// Adds the product of `a` and `b`, five limbs each, to ten columns: the lower half of
-    /// `a[i] b[j]` to column `i + j`, the upper half to the next. The upper halves that belong to
-    /// the middle columns, which have the most terms, are summed separately: the latency of nine
-    /// dependent multiply-adds would exceed the time of the whole product.
+    /// Adds the product of `a` and `b`, five limbs each, to ten columns: the lower half of `a[i] b[j]` to column
+    /// `i + j`, and the upper half to the next column. The upper halves in the middle columns, which have the
+    /// most terms, are summed separately: the latency of nine dependent multiply-adds would exceed the time of
+    /// the whole product.
     #[inline(always)]
     fn plus_product(mut columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
         let c = &mut columns;
@@ -95,7 +94,7 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
         }
         columns
     }
-    /// The columns of the square of `a`: the ten mixed products once, doubled by column, then the
+    /// Returns the columns of the square of `a`: the ten mixed products once, doubled by column, plus the
     /// diagonal.
     #[inline(always)]
     fn square(a: &[Self; 5]) -> [Self; 10] {
@@ -113,38 +112,38 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
         }
         c
     }
-    /// Runs a part of a stage: inline, or as a separate function if the code of a product is so
-    /// long that compiling its many copies would take minutes.
+    /// Runs a part of a stage: inline, or as a separate function if the code of a product is so long that
+    /// compiling its many copies would take minutes.
     #[inline(always)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()
     }
-    /// Sum.
+    /// Returns the sum.
     fn add(self, other: Self) -> Self;
-    /// Difference.
+    /// Returns the difference.
     fn sub(self, other: Self) -> Self;
-    /// Bitwise and.
+    /// Returns the bitwise and.
     fn and(self, other: Self) -> Self;
-    /// Bitwise or.
+    /// Returns the bitwise or.
     fn or(self, other: Self) -> Self;
-    /// Bitwise exclusive or.
+    /// Returns the bitwise exclusive or.
     fn xor(self, other: Self) -> Self;
-    /// Logical shift to the right.
+    /// Shifts right logically.
     fn shr<const BITS: u32>(self) -> Self;
-    /// Shift to the left.
+    /// Shifts left.
     fn shl<const BITS: u32>(self) -> Self;
-    /// The low word of the 128-bit `high:low`, shifted to the right.
+    /// Returns the low word of the 128-bit `high:low`, shifted right.
     fn funnel<const BITS: i32>(high: Self, low: Self) -> Self;
-    /// Logical shift to the right by a count known at run time.
+    /// Shifts right logically by a number of bits that is known at run time.
     fn shr_by(self, bits: u32) -> Self;
-    /// `yes` in the lanes of `mask`, `no` in the others.
+    /// Returns `yes` in the lanes of `mask`, and `no` in the others.
     fn select(mask: Mask, yes: Self, no: Self) -> Self;
-    /// `a - b` in the lanes of `mask`, `self` in the others.
+    /// Returns `a - b` in the lanes of `mask`, and `self` in the others.
     fn sub_where(self, mask: Mask, a: Self, b: Self) -> Self;
-    /// The lanes that are zero.
+    /// Returns the lanes that are zero.
     fn zero_mask(self) -> Mask;
-    /// The lanes in which `self < other`, unsigned.
+    /// Returns the lanes in which `self < other`, unsigned.
     fn less_mask(self, other: Self) -> Mask;
-    /// Lane `l` of the result is lane `l ^ DISTANCE`, for a distance of 1, 2 or 4.
+    /// Returns a vector with lane `l ^ DISTANCE` in lane `l`, for a distance of 1, 2 or 4.
     fn swap<const DISTANCE: usize>(self) -> Self;
 }

@@ -1,18 +1,18 @@
-//! The vector operations in checked integer arithmetic: the oracle for the SIMD code and the check
-//! of its ranges. It is slow, and only for tests.
+//! The vector operations in checked integer arithmetic: the oracle for the SIMD code, and the check of its
+//! ranges. It is slow, and only used in tests.
 
 use super::{LANES, Lanes, MASK52, Mask, StagePart};
 
-/// Eight words, never inlined: the stages over it would take minutes to compile. Any overflow of a
-/// signed 64-bit word panics, and so does the carry of a negative limb. `SIGNED` says how products
-/// are divided.
+/// Eight words. Methods are never inlined, because stages that use them would take minutes to compile. Any
+/// overflow of a signed 64-bit word panics, and so does the carry of a negative limb. `SIGNED` states how
+/// products are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Checked<const SIGNED: bool>([u64; LANES]);
 
 /// The model of IFMA.
 pub(crate) type Model = Checked<false>;
-/// The model of products by doubles: signed lower halves.
+/// The model of products of doubles, with signed lower halves.
 pub(crate) type SignedModel = Checked<true>;
 
 impl<const SIGNED: bool> Checked<SIGNED> {
@@ -35,7 +35,7 @@ fn plus(a: u64, b: u64) -> u64 {
     sum.expect("the ranges keep every sum inside a word").cast_unsigned()
 }
 
-/// The product divided at bit 52 with the upper half rounded to the nearest, the even one of two.
+/// Returns the product divided at bit 52, with the upper half rounded to the nearest (half to even).
 fn rounded(a: u64, b: u64) -> (u64, u64) {
     let product = product(a, b);
     let (high, low) = ((product >> 52) as u64, (product as u64) & MASK52);
@@ -132,7 +132,7 @@ impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
     #[inline(never)]
     fn shr<const BITS: u32>(self) -> Self {
         if BITS == 52 || BITS == 48 {
-            // A carry: the shifts whose operand is a sum and must not be negative.
+            // Shifts whose operand is a sum are carries, and the operand must not be negative.
             assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
         }
         self.shr_by(BITS)

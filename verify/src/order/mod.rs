@@ -1,7 +1,7 @@
 //! Eight scalars modulo the group order n at once: Montgomery products in five 52-bit limbs.
 //!
-//! Values stay below 1.07 n with masked limbs; nothing here needs them smaller, because the
-//! split and the recoding accept any representative.
+//! Values stay below 1.07 n with masked limbs. They do not have to be smaller, because the split and the
+//! recoding accept any representative.
 
 mod split;
 
@@ -20,7 +20,7 @@ pub(crate) const ORDER_WORDS: [u64; 4] =
     [0xbfd2_5e8c_d036_4141, 0xbaae_dce6_af48_a03b, 0xffff_ffff_ffff_fffe, u64::MAX];
 /// -1/n mod 2^52.
 const N_NEGATED_INVERSE: u64 = 0xd_ff66_5588_b13f;
-/// 2^520 mod n: enters the Montgomery domain, whose radix is 2^260.
+/// 2^520 mod n, which converts into the Montgomery domain. Its radix is 2^260.
 const R_SQUARED: [u64; 5] = [
     0xe_180c_268b_3b23,
     0x9_4fd6_e33e_4c8e,
@@ -28,7 +28,7 @@ const R_SQUARED: [u64; 5] = [
     0xc_5e69_7f5e_45bc,
     0x671c_d581_c69b,
 ];
-/// 2^780 mod n: leads the plain inverse of a Montgomery form back into the domain.
+/// 2^780 mod n, which converts the plain inverse of a Montgomery form back into the domain.
 const R_CUBED: [u64; 5] = [
     0xb_e9cd_c2d4_e06b,
     0x4_8a4e_4692_6404,
@@ -36,7 +36,7 @@ const R_CUBED: [u64; 5] = [
     0xd_b1b3_1347_f1d0,
     0xd800_c18e_f116,
 ];
-/// 2^260 mod n: one, in the Montgomery domain.
+/// 2^260 mod n, which is one in the Montgomery domain.
 const R: [u64; 5] = [0xa_1732_fc9b_ebf0, 0x9_50b7_5fc4_402d, 0x1455_1231, 0, 0];
 
 /// An element modulo n: masked limbs, below 1.07 n or below 2^256.
@@ -49,13 +49,13 @@ impl<V: Lanes> Scalar<V> {
         Self(five(|i| V::splat(limbs[i])))
     }
 
-    /// One, in the Montgomery domain.
+    /// Returns one in the Montgomery domain.
     #[inline(always)]
     pub(crate) fn one() -> Self {
         Self::splat(R)
     }
 
-    /// `a b / 2^260` modulo n.
+    /// Returns `a b / 2^260` modulo n.
     #[inline(always)]
     pub(crate) fn mul(&self, other: &Self) -> Self {
         let zero = V::splat(0);
@@ -72,30 +72,30 @@ impl<V: Lanes> Scalar<V> {
                 t[j] = t[j].madd_lo(q, n[j]);
                 t[j + 1] = t[j + 1].madd_hi(q, n[j]);
             }
-            // The low 52 bits of t[0] are zero by the choice of q: divide by 2^52.
+            // The choice of q makes the low 52 bits of t[0] zero, so this divides by 2^52.
             t = [t[1].add(t[0].shr::<52>()), t[2], t[3], t[4], t[5], zero];
         }
         Self(masked(carry([t[0], t[1], t[2], t[3], t[4]])))
     }
 
-    /// Into the Montgomery domain.
+    /// Converts into the Montgomery domain.
     #[inline(always)]
     pub(crate) fn to_montgomery(self) -> Self {
         self.mul(&Self::splat(R_SQUARED))
     }
 
-    /// Back from the inverse of a Montgomery form to the Montgomery form of the inverse.
+    /// Converts the inverse of a Montgomery form to the Montgomery form of the inverse.
     #[inline(always)]
     pub(crate) fn inverse_to_montgomery(self) -> Self {
         self.mul(&Self::splat(R_CUBED))
     }
 
-    /// Lane 0 in 0..n, as words.
+    /// Returns lane 0 reduced to 0..n, as words.
     #[inline(always)]
     pub(crate) fn first_reduced(&self) -> [u64; 4] {
         let [a, b, c, d, e] = self.0.map(|limb| limb.to_words()[0]);
         let x = [a | b << 52, b >> 12 | c << 40, c >> 24 | d << 28, d >> 36 | e << 16];
-        // Below 1.07 n: bit 256 may be set, and n goes in once at most.
+        // The value is below 1.07 n: bit 256 may be set, and n is subtracted at most once.
         let (less, negative) = limbs::subtract(&x, &ORDER_WORDS);
         if negative && e >> 48 == 0 { x } else { less }
     }

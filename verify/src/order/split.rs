@@ -1,17 +1,18 @@
-//! GLV: a scalar u as k1 + k2 lambda with halves of 129 bits, both odd, in signed-odd digits.
+//! GLV: splits a scalar u into k1 + k2 lambda with odd halves of 129 bits, and recodes them in signed odd
+//! digits.
 //!
-//! Signed numbers are kept modulo 2^156, in three limbs: every constant that is subtracted is
-//! added as its complement, so that no limb is ever negative.
+//! Signed numbers are represented modulo 2^156, in three limbs. Constants are subtracted by adding their
+//! complement, so that no limb is ever negative.
 
 use super::Scalar;
 use crate::field::{MASK52, limbs52};
 use crate::lanes::{Lanes, Mask, three};
 
-/// Digits of each half: 26 windows of 5 bits hold 130.
+/// Number of digits of each half: 26 windows of 5 bits have 130 bits.
 pub(crate) const WINDOWS: usize = 26;
-/// Bits of a digit.
+/// Number of bits of a digit.
 const DIGIT_BITS: u32 = 5;
-/// Digits per packed word: ten, so that 50 bits fit wherever 52 do.
+/// Number of digits per packed word: ten digits have 50 bits and fit into a 52-bit limb.
 const DIGITS_PER_WORD: usize = 10;
 
 // The lattice of pairs (x, y) with x + y lambda = 0 mod n has the basis (A1, -M), (A2, A1).
@@ -35,10 +36,10 @@ const G2: [u64; 5] = limbs52([
     0x6f54_7fa9_0abf_e4c4,
     0xe443_7ed6_010e_8828,
 ]);
-/// 2^130 - 1: lifts a half to a non-negative number whose half is the digit string.
+/// 2^130 - 1: added to a half, it results in a non-negative number, and half of that is the digit string.
 const LIFT: [u64; 3] = [MASK52, MASK52, (1 << 26) - 1];
 
-/// 2^156 less `x`.
+/// Returns 2^156 minus `x`.
 const fn complement(x: [u64; 3]) -> [u64; 3] {
     let a = (MASK52 ^ x[0]) + 1;
     let b = (MASK52 ^ x[1]) + (a >> 52);
@@ -46,7 +47,7 @@ const fn complement(x: [u64; 3]) -> [u64; 3] {
     [a & MASK52, b & MASK52, c & MASK52]
 }
 
-/// The digits of one half: 26 five-bit strings c, digit 2 c - 31, in three packed words.
+/// The digits of one half: 26 five-bit strings c in three packed words, which stand for the digits 2 c - 31.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Digits<V>([V; 3]);
 
@@ -56,7 +57,7 @@ impl<V: Lanes> Digits<V> {
         Self([V::splat(0); 3])
     }
 
-    /// String `c` of window `w`: 0 to 31.
+    /// Returns string `c` of window `w`: 0 to 31.
     #[inline(always)]
     pub(crate) fn string(&self, w: usize) -> V {
         let word = self.0[w / DIGITS_PER_WORD];
@@ -64,7 +65,7 @@ impl<V: Lanes> Digits<V> {
         word.shr_by(bits).and(V::splat(31))
     }
 
-    /// Window `w` as an index `i` of the odd multiple 2 i + 1, and the lanes to negate.
+    /// Returns the digit of window `w` as the index `i` of the odd multiple 2 i + 1, and the lanes to negate.
     #[inline(always)]
     pub(crate) fn digit(&self, w: usize) -> (V, Mask) {
         let string = self.string(w);
@@ -87,12 +88,12 @@ pub(crate) fn split<V: Lanes>(u: &Scalar<V>) -> (Digits<V>, Digits<V>) {
     (recode(k1), recode(k2))
 }
 
-/// round(u g / 2^384), or one less, because the lowest columns are omitted. This only changes the
-/// size of the halves slightly.
+/// Returns round(u g / 2^384), or one less, because the lowest columns are omitted. This only changes the size
+/// of the halves slightly.
 #[inline(always)]
 fn rounded_quotient<V: Lanes>(u: &Scalar<V>, g: &[u64; 5]) -> [V; 3] {
     const LOWEST: usize = 6;
-    // 384 = 7 * 52 + 20: half a unit of the result, in column 7.
+    // 384 = 7 * 52 + 20: this is half a unit of the result, in column 7.
     let mut c = [V::splat(0), V::splat(1 << 19), V::splat(0), V::splat(0)];
     for i in 0..5 {
         for j in 0..5 {
@@ -113,7 +114,7 @@ fn rounded_quotient<V: Lanes>(u: &Scalar<V>, g: &[u64; 5]) -> [V; 3] {
     [joined(a, b), joined(b, c), c.shr::<20>()]
 }
 
-/// `columns + a b` modulo 2^156, not carried.
+/// Returns `columns + a b` modulo 2^156, not carried.
 #[inline(always)]
 fn plus_product<V: Lanes>(mut columns: [V; 3], a: &[V; 3], b: &[u64; 3]) -> [V; 3] {
     for i in 0..3 {
@@ -135,7 +136,7 @@ fn carried<V: Lanes>(mut c: [V; 3]) -> [V; 3] {
     three(|i| c[i].and(V::splat(MASK52)))
 }
 
-/// `k + constant` in the lanes of `mask`.
+/// Returns `k + constant` in the lanes of `mask`, and `k` in the others.
 #[inline(always)]
 fn plus_where<V: Lanes>(k: [V; 3], mask: Mask, constant: &[u64; 3]) -> [V; 3] {
     carried(three(|i| k[i].add(V::select(mask, V::splat(constant[i]), V::splat(0)))))
@@ -161,7 +162,7 @@ fn made_odd<V: Lanes>(k1: [V; 3], k2: [V; 3]) -> ([V; 3], [V; 3]) {
     (k1, k2)
 }
 
-/// The strings of an odd k below 2^130 in size: (k + 2^130 - 1) / 2, five bits each.
+/// Returns the strings of an odd k whose absolute value is below 2^130: (k + 2^130 - 1) / 2, five bits each.
 #[inline(always)]
 fn recode<V: Lanes>(k: [V; 3]) -> Digits<V> {
     let [a, b, c] = plus_where(k, Mask::MAX, &LIFT);
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
     use crate::oracle::{self, over_every_lanes};
 
-    /// The value of a digit string, and a check of its digits' range.
+    /// Returns the value of a digit string, after checking the range of its digits.
     fn value<V: Lanes>(digits: &Digits<V>, lane: usize) -> num_bigint::BigInt {
         (0..WINDOWS).rev().fold(num_bigint::BigInt::ZERO, |sum, w| {
             let (index, negative) = digits.digit(w);

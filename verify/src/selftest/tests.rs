@@ -2,13 +2,13 @@ use super::*;
 use crate::Key;
 use std::collections::HashSet;
 
-/// A backend with one planted fault. Behind it is libsecp256k1: what matters here is which results the
-/// self-test looks at.
+/// A backend with one deliberate fault. Otherwise it uses libsecp256k1, because these tests only check which
+/// results the self-test examines.
 struct Faulty<'a> {
     backend: Backend,
-    /// Whether the result of this position of a batch is wrong.
+    /// Returns whether the result at this position of a batch is wrong.
     recovers_wrong: &'a dyn Fn(&[Job], usize) -> bool,
-    /// Whether the hash of this position of a batch is wrong.
+    /// Returns whether the hash at this position of a batch is wrong.
     hashes_wrong: &'a dyn Fn(&[&[u8]], usize) -> bool,
 }
 
@@ -22,7 +22,7 @@ impl Subject for Faulty<'_> {
         for (position, outcome) in outcomes.iter_mut().enumerate() {
             if (self.recovers_wrong)(jobs, position) {
                 *outcome = match *outcome {
-                    // The mistake that would matter: another sender.
+                    // The most harmful fault is another sender.
                     Ok(key) => Ok(Key { address: [0x66; 20], ..key }),
                     Err(_) => Ok(Key { public_key: [0; 64], address: [0; 20] }),
                 };

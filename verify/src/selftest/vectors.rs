@@ -1,10 +1,10 @@
-//! Signatures and messages of the self-test. The known answers were computed by a separate program, with
-//! integers of arbitrary precision and textbook formulas.
+//! The signatures and messages of the self-test. The known answers were computed by a separate program with
+//! arbitrary-precision integers and textbook formulas.
 
 use super::VectorClass;
 use crate::{Job, Key, Outcome, Reason, keccak256, limbs, order::ORDER_WORDS, scalar};
 
-/// A signature with its result.
+/// A signature with its expected result.
 #[derive(Clone, Debug)]
 pub(super) struct Vector {
     pub(super) class: VectorClass,
@@ -13,7 +13,7 @@ pub(super) struct Vector {
 }
 
 impl Vector {
-    /// Whether it reaches the lanes, instead of being rejected by the checks before them.
+    /// Returns whether it reaches the lanes instead of being rejected by the checks before them.
     pub(super) const fn reaches_lanes(&self) -> bool {
         matches!(
             self.class,
@@ -22,13 +22,13 @@ impl Vector {
     }
 }
 
-/// The digest and the s of the known answers: Keccak-256 of the letters z and s.
+/// The digest and the s of the known answers: the Keccak-256 of the letters z and s.
 const DIGEST: [u8; 32] = bytes("41e406698d040bb44cf693b3dc50c37cf3c854c422d2645b1101662741fbaa88");
 const S: [u8; 32] = bytes("60a73bfb121a98fb6b52dfb29eb0defd76b60065b8cf07902baf28c167d24daf");
-/// The x of the generator G, whose y is even.
+/// The x of the generator G. Its y is even.
 const GENERATOR_X: [u8; 32] =
     bytes("79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798");
-/// p - n: an r below it may stand for r + n.
+/// p - n: for a smaller r, R's x may be r + n.
 const P_MINUS_N: [u8; 32] =
     bytes("000000000000000000000000000000014551231950b75fc4402da1722fc9baee");
 /// The largest r for which r + n is the x of a point: p - n - 3.
@@ -86,7 +86,7 @@ const KNOWN: [KnownAnswer; 5] = [
     ),
 ];
 
-/// Lengths and hashes of [`message`]: around the rate of Keccak-256, which is 136 bytes.
+/// Lengths and hashes of [`message`], with lengths around the rate of Keccak-256, which is 136 bytes.
 pub(super) const HASHES: [(usize, [u8; 32]); 6] = [
     (0, bytes("c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470")),
     (1, bytes("5fe7f977e71dba2ea1a68e21057beebb9be2ac30c6410aa38d4f3fbe41dcffd2")),
@@ -96,12 +96,12 @@ pub(super) const HASHES: [(usize, [u8; 32]); 6] = [
     (272, bytes("c012324a46c22db3c31ac90fd557b5c1ec41d61fd76fd7df9b2ef911d0a932f9")),
 ];
 
-/// A message of this many bytes.
+/// Returns a message of this length.
 pub(super) fn message(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 31 + length) as u8).collect()
 }
 
-/// Signatures of every class but [`VectorClass::Plain`], and known answers of that.
+/// Returns signatures of every class except [`VectorClass::Plain`], and known answers of that class.
 pub(super) fn special() -> Vec<Vector> {
     let order = limbs::to_be_bytes(&ORDER_WORDS);
     let job = |r, s, recovery_id| Job { digest: DIGEST, r, s, recovery_id };
@@ -114,13 +114,13 @@ pub(super) fn special() -> Vec<Vector> {
             expected: Ok(Key { public_key, address }),
         })
         .collect();
-    // With R = G and s = z, s R - z G is at infinity; with R = -G it is if s = -z.
+    // For R = G and s = z, s R - z G is at infinity; for R = -G it is at infinity if s = -z.
     let minus_s = limbs::subtract(&ORDER_WORDS, &limbs::from_be_bytes(&S)).0;
     for (digest, recovery_id) in [(S, 0), (limbs::to_be_bytes(&minus_s), 1)] {
         let job = Job { digest, r: GENERATOR_X, s: S, recovery_id };
         vectors.push(refused(VectorClass::Infinity, job, Reason::NoPublicKey));
     }
-    // 5 is not the x of a point, and neither is 1 + n.
+    // Neither 5 nor 1 + n is the x of a point.
     for (r, id) in [(small(5), 0), (small(5), 1), (small(1), 2), (small(3), 3)] {
         vectors.push(refused(VectorClass::NotOnCurve, job(r, S, id), Reason::NoPublicKey));
     }
@@ -140,7 +140,7 @@ pub(super) fn special() -> Vec<Vector> {
     vectors
 }
 
-/// Ordinary signatures, of numbers that are hashes.
+/// Returns ordinary signatures, whose numbers are hashes.
 pub(super) fn plain(count: usize) -> Vec<Vector> {
     let job = |i: u64| {
         let number = |tag: u64| keccak256(&[i.to_be_bytes(), tag.to_be_bytes()].concat());
@@ -159,7 +159,7 @@ const fn small(value: u8) -> [u8; 32] {
     bytes
 }
 
-/// Bytes from lower-case digits.
+/// Decodes lower-case hexadecimal digits.
 const fn bytes<const N: usize>(digits: &str) -> [u8; N] {
     const fn nibble(digit: u8) -> u8 {
         match digit {
