@@ -49,7 +49,7 @@ impl NativeRules {
         })
     }
 
-    /// Minimum gas charged for a transaction with this gas limit (reference, 2.5).
+    /// Minimum gas charged for a transaction with this gas limit (`min_gas_multiplier` of cosmos/evm).
     pub(super) fn least_charge(&self, gas_limit: u64) -> u64 {
         let multiplier = self.min_gas_multiplier;
         multiplier.map_or(0, |multiplier| feemarket::charge(0, gas_limit, multiplier))

@@ -1,4 +1,4 @@
-//! The contract at 0x400 that converts addresses to their Bech32 form and back (reference, 6.2). Arguments
+//! The contract at 0x400 that converts addresses to their Bech32 form and back, as in cosmos/evm. Arguments
 //! and results are ABI-encoded:
 //!
 //! ```solidity

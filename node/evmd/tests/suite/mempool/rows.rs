@@ -1,4 +1,4 @@
-//! Every reason for a rejection with its error text, as in the reference's table.
+//! Every reason for a rejection with its error text, as in cosmos/evm.
 
 use super::forge::{BLOB_GAS, Draft, MAX_TX_BYTES, PLAIN, address};
 use crate::common::{CHAIN_ID, FEE_CAP, native_home, producing, sign};
