@@ -1,6 +1,7 @@
 //! The records that have changed since the last checkpoint, for writing in bulk.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::B256;
 
@@ -23,9 +24,15 @@ pub struct TrieCheckpoint {
     pub accounts: Arc<Records>,
     /// Records of the storage tries.
     pub storages: Arc<Records>,
+    pub(super) withdrawn: Arc<AtomicBool>,
 }
 
 impl TrieCheckpoint {
+    /// Returns whether the block was undone, so that the records must not be written.
+    pub fn is_withdrawn(&self) -> bool {
+        self.withdrawn.load(Ordering::Acquire)
+    }
+
     /// Returns the number of records written and removed.
     pub fn len(&self) -> usize {
         self.accounts.rows.len() + self.storages.rows.len()

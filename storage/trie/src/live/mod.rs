@@ -22,7 +22,10 @@ mod record;
 mod rlp;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod undo_tests;
 mod value;
+mod withdraw;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,6 +44,7 @@ use hash::Hash;
 use locate::Locate;
 use path::{Key, Path};
 use value::{Value, ValueBuffer};
+use withdraw::HandedOver;
 
 pub use checkpoint::{Records, TrieCheckpoint};
 pub use nodes::LiveNodes;
@@ -93,7 +97,7 @@ pub struct LiveTrie {
     /// The last checkpoint that is in the index.
     durable: u32,
     /// Checkpoints that may not be in the index yet: their block and number.
-    handed_over: VecDeque<(u64, u32)>,
+    handed_over: VecDeque<HandedOver>,
     /// Paths whose records were removed since the last checkpoint.
     removed: Vec<(Option<B256>, Path)>,
     /// Number of branches changed since the last checkpoint.
@@ -343,10 +347,19 @@ impl LiveTrie {
         storages.finish();
         self.account_records = Arc::new(accounts);
         self.storage_records = Arc::new(storages);
-        self.handed_over.push_back((number, epoch));
+        let withdrawn = Arc::default();
+        self.handed_over.push_back(HandedOver {
+            block: number,
+            epoch,
+            wiped: wiped.clone(),
+            accounts: Arc::clone(&self.account_records),
+            storages: Arc::clone(&self.storage_records),
+            withdrawn: Arc::clone(&withdrawn),
+        });
         self.epoch += 1;
         self.dirty = 0;
         TrieCheckpoint {
+            withdrawn,
             number,
             state_root: self.state_root,
             wiped,
@@ -362,15 +375,22 @@ impl LiveTrie {
             tree.wiped = false;
         }
         self.removed.clear();
-        self.handed_over.push_back((number, self.epoch));
+        self.handed_over.push_back(HandedOver {
+            block: number,
+            epoch: self.epoch,
+            wiped: Vec::new(),
+            accounts: Arc::default(),
+            storages: Arc::default(),
+            withdrawn: Arc::default(),
+        });
         self.epoch += 1;
         self.dirty = 0;
     }
 
     /// Records that the index has all checkpoints up to block `number`.
     pub fn written(&mut self, number: u64) {
-        while let Some((_, epoch)) = self.handed_over.pop_front_if(|(block, _)| *block <= number) {
-            self.durable = epoch;
+        while let Some(checkpoint) = self.handed_over.pop_front_if(|next| next.block <= number) {
+            self.durable = checkpoint.epoch;
         }
     }
 

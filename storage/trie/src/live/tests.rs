@@ -21,10 +21,10 @@ use crate::{
 
 /// Records as bytes, by table and key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Store(BTreeMap<(bool, Vec<u8>), Vec<u8>>);
+pub(super) struct Store(BTreeMap<(bool, Vec<u8>), Vec<u8>>);
 
 impl Store {
-    fn write(&mut self, checkpoint: &TrieCheckpoint) {
+    pub(super) fn write(&mut self, checkpoint: &TrieCheckpoint) {
         self.wipe(&checkpoint.wiped);
         for (storage, records) in [(false, &checkpoint.accounts), (true, &checkpoint.storages)] {
             let mut last: Option<&[u8]> = None;
@@ -44,7 +44,7 @@ impl Store {
         self.0.retain(|(storage, key), _| !(*storage && gone(key)));
     }
 
-    fn update(&mut self, updates: &TrieUpdates) {
+    pub(super) fn update(&mut self, updates: &TrieUpdates) {
         let wiped: Vec<B256> = updates.storages.keys().copied().collect();
         let wiped: Vec<B256> = wiped.into_iter().filter(|owner| updates.is_wiped(*owner)).collect();
         self.wipe(&wiped);
@@ -236,7 +236,7 @@ fn scratch(entries: &BTreeMap<Key, Vec<u8>>) -> B256 {
     builder.root()
 }
 
-fn cases(count: u32) -> ProptestConfig {
+pub(super) fn cases(count: u32) -> ProptestConfig {
     let many = std::env::var_os("EVMD_LONG_TESTS").map_or(1, |_| 20);
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count * many) }
 }
