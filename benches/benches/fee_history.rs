@@ -97,18 +97,18 @@ fn fee_history(criterion: &mut Criterion) {
     for number in rows - RECENT_BLOCKS as u64..rows {
         let row = row(number);
         let entry = FeeEntry::new(&RowReader::new(&row).expect("a row")).expect("a row");
-        columns.push(number, entry);
+        columns.push(0, number, entry);
     }
     let reader = chain.reader().expect("a snapshot");
     for question in QUERIES {
         let (count, percentiles) = question;
         let tip = rows - count;
-        let held = columns.answer(tip, rows - 1, percentiles).expect("held");
+        let held = columns.answer(0, tip, rows - 1, percentiles).expect("held");
         assert_eq!(held, stored(&reader, tip, question), "both answers are equal");
         let name = format!("fee_history {count}x{}", percentiles.len());
         let mut group = criterion.benchmark_group(name);
         group.bench_function("columns, tip", |bencher| {
-            bencher.iter(|| columns.answer(black_box(tip), rows - 1, percentiles));
+            bencher.iter(|| columns.answer(0, black_box(tip), rows - 1, percentiles));
         });
         // These ranges were not queried before, so no part of the answer is cached.
         let mut step = 0;
@@ -117,7 +117,7 @@ fn fee_history(criterion: &mut Criterion) {
                 step += 1;
                 let mut list = percentiles.to_vec();
                 list[0] += f64::from(step % 1_000_000) / 1e6;
-                columns.answer(black_box(tip), rows - 1, &list)
+                columns.answer(0, black_box(tip), rows - 1, &list)
             });
         });
         group.bench_function("stored, tip", |bencher| {

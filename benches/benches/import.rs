@@ -55,6 +55,7 @@ fn options(files: Vec<PathBuf>, block_time: Option<Duration>) -> Options {
         transactions: block_time.map(|_| "127.0.0.1:0".parse().expect("an address")),
         block_time,
         files,
+        given_blocks: false,
         recover_workers: 1,
         backend: Backend::detect().expect("a backend"),
     }

@@ -205,6 +205,16 @@ pub enum ReadError {
         /// Remedy.
         remedy: &'static str,
     },
+    /// The block was undone after the view of the reader had been published.
+    #[error(
+        "block {number} ({hash}) was removed from the chain while the request ran; repeat the request"
+    )]
+    Undone {
+        /// Number of the block.
+        number: u64,
+        /// Hash of the block.
+        hash: alloy_primitives::B256,
+    },
     /// A process in another process id namespace has the environment open with the process id of this process.
     /// LMDB distinguishes readers by process id.
     #[error(transparent)]

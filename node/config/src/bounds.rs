@@ -56,6 +56,20 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::E
     }
 }
 
+/// Maximum number of blocks that can be undone while the node runs. A read of the state searches the layers of
+/// all of them.
+const MAX_UNDO_BLOCKS: usize = 1024;
+
+/// The number of blocks that can be undone.
+pub(super) fn undo_blocks<'de, D: Deserializer<'de>>(source: D) -> Result<usize, D::Error> {
+    let blocks = usize::deserialize(source)?;
+    if blocks > MAX_UNDO_BLOCKS {
+        let reason = format!("{MUST_BE} at most {MAX_UNDO_BLOCKS}, got {blocks}");
+        return Err(D::Error::custom(reason));
+    }
+    Ok(blocks)
+}
+
 /// The maximum size of an LMDB environment in bytes.
 pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     let bytes = u64::deserialize(source)?;

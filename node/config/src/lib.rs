@@ -400,6 +400,10 @@ pub struct Storage {
     /// Maximum size of the state trie in memory in bytes, without changes that are not in the index yet. 0
     /// derives the number from the memory of the machine.
     pub trie_cache_bytes: u64,
+    /// Number of newest blocks that can be undone while the node runs. They are kept out of the index, and a
+    /// restart reads them again. 0 for a producer whose blocks are final.
+    #[serde(deserialize_with = "bounds::undo_blocks")]
+    pub undo_blocks: usize,
 }
 
 /// Two maps with 2^23 entries, three quarters full: 1.07 GB when all are used, the same for the mempool's
@@ -434,6 +438,7 @@ impl Default for Storage {
             index_map_bytes: 1 << 40,
             recent_accounts: 0,
             trie_cache_bytes: 0,
+            undo_blocks: 0,
         }
     }
 }

@@ -22,6 +22,8 @@ const MAX_TIPS: usize = 4 << 20;
 /// except the last one.
 #[derive(Debug, Default)]
 struct Recent {
+    /// The branch of the blocks: the number of branches that were undone before them.
+    branch: u64,
     chunks: Vec<Arc<Chunk>>,
     /// The id of the next chunk.
     next_id: u64,
@@ -44,10 +46,11 @@ impl Recent {
         !self.chunks.is_empty() && self.first() <= first && first <= last && last < self.end()
     }
 
-    /// Returns these rows with the row of a further block. If it does not follow the last one, the others are removed.
-    fn with(&self, number: u64, entry: Arc<FeeEntry>) -> Self {
+    /// Returns these rows with the row of a further block. If it does not follow the last one, or is of another branch,
+    /// the others are removed.
+    fn with(&self, branch: u64, number: u64, entry: Arc<FeeEntry>) -> Self {
         let (mut chunks, mut tips) = (self.chunks.clone(), self.tips);
-        if number != self.end() {
+        if number != self.end() || branch != self.branch {
             (chunks, tips) = (Vec::new(), 0);
         }
         tips += entry.tips();
@@ -64,7 +67,7 @@ impl Recent {
         while surplus(&chunks, tips) {
             tips -= chunks.remove(0).tips();
         }
-        Self { chunks, next_id: self.next_id + 1, tips }
+        Self { branch, chunks, next_id: self.next_id + 1, tips }
     }
 
     /// Returns the chunks with the blocks `first` to `last`, each with the position and number of these blocks.
@@ -100,28 +103,36 @@ pub struct FeeColumns {
 }
 
 impl FeeColumns {
-    /// Returns the number of the next block to add without a gap, or `None` without blocks.
-    pub fn next(&self) -> Option<u64> {
+    /// Returns the number of the next block of a branch to add without a gap, or `None` without blocks of it.
+    /// `branch` is the number of branches that were undone before.
+    pub fn next(&self, branch: u64) -> Option<u64> {
         let recent = self.recent.load();
-        (!recent.chunks.is_empty()).then(|| recent.end())
+        (recent.branch == branch && !recent.chunks.is_empty()).then(|| recent.end())
     }
 
-    /// Adds the row of a block. If it does not follow the last one, the others are removed.
-    pub fn push(&self, number: u64, entry: FeeEntry) {
+    /// Adds the row of a block. If it does not follow the last one, or is of another branch, the others are removed.
+    pub fn push(&self, branch: u64, number: u64, entry: FeeEntry) {
         let entry = Arc::new(entry);
-        self.recent.rcu(|recent| recent.with(number, Arc::clone(&entry)));
+        self.recent.rcu(|recent| recent.with(branch, number, Arc::clone(&entry)));
     }
 
-    /// Returns whether the rows of all blocks from `first` to `last` are in memory.
-    pub fn has(&self, first: u64, last: u64) -> bool {
-        self.recent.load().has(first, last)
+    /// Returns whether the rows of all blocks of a branch from `first` to `last` are in memory.
+    pub fn has(&self, branch: u64, first: u64, last: u64) -> bool {
+        let recent = self.recent.load();
+        recent.branch == branch && recent.has(first, last)
     }
 
-    /// Returns the response of `eth_feeHistory` for the blocks `first` to `last` as JSON text, or `None` unless all
-    /// of them are in memory.
-    pub fn answer(&self, first: u64, last: u64, percentiles: &[f64]) -> Option<Vec<u8>> {
+    /// Returns the response of `eth_feeHistory` for the blocks `first` to `last` of a branch as JSON text, or `None`
+    /// unless all of them are in memory.
+    pub fn answer(
+        &self,
+        branch: u64,
+        first: u64,
+        last: u64,
+        percentiles: &[f64],
+    ) -> Option<Vec<u8>> {
         let recent = self.recent.load_full();
-        if !recent.has(first, last) {
+        if recent.branch != branch || !recent.has(first, last) {
             return None;
         }
         let spans: Vec<_> = recent.spans(first, last).collect();
@@ -187,7 +198,7 @@ mod tests {
     }
 
     fn rewards(columns: &FeeColumns, first: u64, last: u64, list: &[f64]) -> serde_json::Value {
-        let text = columns.answer(first, last, list).expect("stored");
+        let text = columns.answer(0, first, last, list).expect("stored");
         let mut answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         answer["reward"].take()
     }
@@ -195,16 +206,16 @@ mod tests {
     #[test]
     fn the_oldest_blocks_are_removed() {
         let columns = FeeColumns::default();
-        assert_eq!(columns.next(), None);
+        assert_eq!(columns.next(0), None);
         for number in 7..7 + 2 * RECENT_BLOCKS as u64 {
-            columns.push(number, entry(number, 1));
+            columns.push(0, number, entry(number, 1));
         }
         let last = 6 + 2 * RECENT_BLOCKS as u64;
         let first = last + 1 - RECENT_BLOCKS as u64;
-        assert_eq!(columns.next(), Some(last + 1));
-        assert!(columns.has(first, last));
-        assert!(!columns.has(first - 1, last) && !columns.has(first, last + 1));
-        let text = columns.answer(first, last, &[]).expect("stored");
+        assert_eq!(columns.next(0), Some(last + 1));
+        assert!(columns.has(0, first, last));
+        assert!(!columns.has(0, first - 1, last) && !columns.has(0, first, last + 1));
+        let text = columns.answer(0, first, last, &[]).expect("stored");
         let answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let fees = answer["baseFeePerGas"].as_array().expect("a list");
         assert_eq!(fees.len(), RECENT_BLOCKS + 1);
@@ -215,11 +226,23 @@ mod tests {
     #[test]
     fn a_gap_removes_all_blocks() {
         let columns = FeeColumns::default();
-        columns.push(10, entry(1, 3));
+        columns.push(0, 10, entry(1, 3));
         assert_eq!(rewards(&columns, 10, 10, &[100.0]), serde_json::json!([["0x2"]]));
-        columns.push(3, entry(3, 2));
-        assert!(!columns.has(10, 10));
+        columns.push(0, 3, entry(3, 2));
+        assert!(!columns.has(0, 10, 10));
         assert_eq!(rewards(&columns, 3, 3, &[100.0]), serde_json::json!([["0x1"]]));
+    }
+
+    #[test]
+    fn rows_of_an_undone_branch_are_neither_served_nor_extended() {
+        let columns = FeeColumns::default();
+        (1..=5).for_each(|number| columns.push(0, number, entry(number, 1)));
+        assert_eq!((columns.next(0), columns.next(1)), (Some(6), None));
+        assert!(columns.answer(1, 2, 3, &[]).is_none());
+        // Block 6 of the new branch does not follow block 5 of the old one.
+        columns.push(1, 6, entry(6, 1));
+        assert_eq!((columns.next(0), columns.next(1)), (None, Some(7)));
+        assert!(!columns.has(1, 5, 5) && !columns.has(0, 6, 6) && columns.has(1, 6, 6));
     }
 
     #[test]
@@ -230,7 +253,7 @@ mod tests {
         let mut held = VecDeque::new();
         for number in 0..RECENT_BLOCKS as u64 + 500 {
             let row = entry(number, (number % 7) as usize);
-            columns.push(number, row.clone());
+            columns.push(0, number, row.clone());
             held.push_back((number, row));
             if held.len() > RECENT_BLOCKS {
                 held.pop_front();
@@ -257,10 +280,10 @@ mod tests {
     fn answers_join_chunks() {
         let columns = FeeColumns::default();
         let size = CHUNK_BLOCKS as u64;
-        (0..3 * size).for_each(|number| columns.push(number, entry(number, 1)));
+        (0..3 * size).for_each(|number| columns.push(0, number, entry(number, 1)));
         let limits = [0, 1, size - 1, size, size + 1, 2 * size - 1, 2 * size, 3 * size - 1];
         for (first, last) in limits.iter().flat_map(|first| limits.map(|last| (*first, last))) {
-            let text = columns.answer(first, last, &[50.0]);
+            let text = columns.answer(0, first, last, &[50.0]);
             assert_eq!(text.is_some(), first <= last, "{first} to {last}");
             let Some(text) = text else { continue };
             let answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
@@ -275,10 +298,11 @@ mod tests {
     #[test]
     fn readers_keep_what_they_read() {
         let columns = FeeColumns::default();
-        columns.push(5, entry(5, 1));
+        columns.push(0, 5, entry(5, 1));
         let before = columns.recent.load_full();
-        (6..6 + 2 * RECENT_BLOCKS as u64).for_each(|number| columns.push(number, entry(number, 1)));
-        assert!(before.has(5, 5) && !columns.has(5, 5));
+        (6..6 + 2 * RECENT_BLOCKS as u64)
+            .for_each(|number| columns.push(0, number, entry(number, 1)));
+        assert!(before.has(5, 5) && !columns.has(0, 5, 5));
     }
 
     /// Tips are limited too, but the newest chunk stays.
@@ -286,7 +310,8 @@ mod tests {
     fn blocks_with_many_tips_are_removed_earlier() {
         let columns = FeeColumns::default();
         let tips = MAX_TIPS / CHUNK_BLOCKS / 2 + 1;
-        (0..3 * CHUNK_BLOCKS as u64).for_each(|number| columns.push(number, entry(number, tips)));
+        (0..3 * CHUNK_BLOCKS as u64)
+            .for_each(|number| columns.push(0, number, entry(number, tips)));
         let recent = columns.recent.load();
         let stored: usize = recent.chunks.iter().map(|chunk| chunk.tips()).sum();
         assert!(stored <= MAX_TIPS);

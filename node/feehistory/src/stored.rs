@@ -97,11 +97,11 @@ mod tests {
         let mut stored = StoredAnswer::new(5, 6, &[10.0, 90.0]);
         for (number, row) in (5..).zip(&rows) {
             let row = RowReader::new(row).expect("a row");
-            columns.push(number, FeeEntry::new(&row).expect("a row"));
+            columns.push(0, number, FeeEntry::new(&row).expect("a row"));
             stored.push(number, &row).expect("a row");
         }
         let text = stored.finish();
-        assert_eq!(columns.answer(5, 6, &[10.0, 90.0]), Some(text.clone()));
+        assert_eq!(columns.answer(0, 5, 6, &[10.0, 90.0]), Some(text.clone()));
         let value: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let expected = serde_json::json!({
             "oldestBlock": "0x5",
@@ -128,7 +128,7 @@ mod tests {
         let rows: Vec<_> = (0..3).map(|n| row(n).to_bytes()).collect();
         for (number, bytes) in (0..).zip(&rows) {
             let row = RowReader::new(bytes).expect("a row");
-            columns.push(number, FeeEntry::new(&row).expect("a row"));
+            columns.push(0, number, FeeEntry::new(&row).expect("a row"));
         }
         for (first, last) in [(0, 0), (0, 1), (1, 1), (0, 2), (2, 2)] {
             let mut stored = StoredAnswer::new(first, last, &[]);
@@ -138,7 +138,7 @@ mod tests {
             }
             let fees = |from: u64| (first..=last + 1).map(move |n| format!("{:#x}", from + n));
             let expected = [fees(0x10), fees(0xb0)].map(Iterator::collect::<Vec<_>>);
-            for text in [stored.finish(), columns.answer(first, last, &[]).expect("held")] {
+            for text in [stored.finish(), columns.answer(0, first, last, &[]).expect("held")] {
                 let answer: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
                 assert_eq!(answer["baseFeePerGas"], serde_json::json!(expected[0]));
                 assert_eq!(answer["baseFeePerBlobGas"], serde_json::json!(expected[1]));

@@ -32,7 +32,7 @@ use feehistory::fee_row;
 use feemarket::store::Record;
 use modules::{Modules, gov};
 use platform::whole_file;
-use state::{Head, Layer, StateTrie, StateView, View, called, write_layers};
+use state::{ChainView, Head, Layer, StateTrie, StateView, View, called, write_layers};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -40,7 +40,7 @@ use std::{
 };
 use storage::{
     BlockRecord, ChainDb, ChainReader, HomeLock, IndexDb, OpenError, PostingKey, ReadError,
-    WriteError,
+    StateChanges, WriteError,
 };
 use transactions::{DecodedTx, cosmos, participants};
 use verify::Backend;
@@ -274,7 +274,8 @@ pub struct Home {
     pub spec: Arc<ChainSpec>,
     /// The chain environment.
     pub chain: ChainDb,
-    /// The index environment, flushed up to the head of the chain.
+    /// The index environment, flushed up to the head of the chain, except for blocks that may be undone
+    /// (`storage.undo-blocks`).
     pub index: IndexDb,
     /// Blocks that the last run had not flushed.
     pub replayed: Replayed,
@@ -419,32 +420,26 @@ impl Home {
     pub fn view(&self) -> Result<View, HomeError> {
         let blocks = self.chain.reader()?;
         let (number, hash) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
-        let damaged = |reason: String| HomeError::Damaged { number, reason };
-        let missing = || damaged("a row of it is missing".to_owned());
-        let (_, header) = stored_header(&blocks, number)?;
-        let row = blocks.fees(number)?.ok_or_else(missing)?;
-        let row = FeeRow::read(&row).map_err(|error| damaged(error.to_string()))?;
-        let modules = match self.spec.native() {
-            Some(native) => {
-                let record = blocks.module(number)?.ok_or_else(missing)?;
-                let mut modules = stored_modules(native, &header, &record).map_err(damaged)?;
-                let gov = gov::store::load(&blocks, native, number);
-                modules.gov = gov.map_err(|error| damaged(error.to_string()))?;
-                Some(Arc::new(modules))
-            }
-            None => None,
-        };
-        let next_base_fee = row.next_base_fee;
-        let head = Head { hash, header: Arc::new(header), next_base_fee, modules };
-        let state = StateView::before(number + 1, self.index.clone());
-        Ok(View { head, state, chain: self.chain.clone() })
+        let head = head_at(&blocks, &self.spec, number)?;
+        let flushed = self.index.reader()?.flushed()?.unwrap_or(number);
+        let mut state = StateView::before(flushed + 1, self.index.clone());
+        // The blocks that may be undone.
+        for number in flushed + 1..=number {
+            let new = |changes, tx_hashes| state.next_layer(changes, tx_hashes);
+            let layer = stored_layer(&blocks, number, new)?;
+            state = state.with_layer(layer, flushed);
+        }
+        let chain = ChainView::new(self.chain.clone(), number, hash);
+        Ok(View { head, state, chain, undone: 0 })
     }
 
-    /// Writes what the index lacks: first the state changes of the blocks, then the trie.
+    /// Writes what the index lacks: first the state changes of the blocks, then the trie. Blocks that may be undone
+    /// are left out.
     fn replay(&self) -> Result<Replayed, HomeError> {
         let begun = Instant::now();
         let blocks = self.chain.reader()?;
         let (head, _) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
+        let head = head.saturating_sub(self.config.storage.undo_blocks as u64);
         let first = self.index.reader()?.flushed()?.map_or(0, |flushed| flushed + 1);
         if first < head {
             tracing::info!(first, head, "replaying blocks into the index");
@@ -498,6 +493,16 @@ impl Home {
 
 /// Returns the changes of a stored block, to be flushed again.
 pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
+    let new = |changes, tx_hashes| Layer::detached(number, changes, tx_hashes);
+    stored_layer(blocks, number, new)
+}
+
+/// Returns the sealed layer of a stored block, which `new` makes of its changes and transaction hashes.
+fn stored_layer(
+    blocks: &ChainReader,
+    number: u64,
+    new: impl FnOnce(StateChanges, Vec<B256>) -> Layer,
+) -> Result<Arc<Layer>, HomeError> {
     let damaged = |reason: String| HomeError::Damaged { number, reason };
     let missing = || damaged("a row of it is missing".to_owned());
     let (hash, header) = stored_header(blocks, number)?;
@@ -509,7 +514,7 @@ pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, Hom
     let txs = block.transactions.iter().cloned().map(DecodedTx::decode);
     let txs = txs.collect::<Result<Vec<_>, _>>().map_err(|error| damaged(error.to_string()))?;
     let tx_hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
-    let layer = Layer::detached(number, changes, tx_hashes);
+    let layer = new(changes, tx_hashes);
     let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
     let senders = blocks.senders(number)?.ok_or_else(missing)?;
     let senders = txs.iter().zip(senders);
@@ -518,6 +523,30 @@ pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, Hom
     let called = called(parties, layer.changes());
     layer.seal(hash, PostingKey::of_block(&receipts, called));
     Ok(Arc::new(layer))
+}
+
+/// Returns a stored block as the head of a view.
+///
+/// # Errors
+/// If a row is missing or damaged.
+pub fn head_at(blocks: &ChainReader, spec: &ChainSpec, number: u64) -> Result<Head, HomeError> {
+    let damaged = |reason: String| HomeError::Damaged { number, reason };
+    let missing = || damaged("a row of it is missing".to_owned());
+    let (hash, header) = stored_header(blocks, number)?;
+    let row = blocks.fees(number)?.ok_or_else(missing)?;
+    let row = FeeRow::read(&row).map_err(|error| damaged(error.to_string()))?;
+    let modules = match spec.native() {
+        Some(native) => {
+            let record = blocks.module(number)?.ok_or_else(missing)?;
+            let mut modules = stored_modules(native, &header, &record).map_err(damaged)?;
+            let gov = gov::store::load(blocks, native, number);
+            modules.gov = gov.map_err(|error| damaged(error.to_string()))?;
+            Some(Arc::new(modules))
+        }
+        None => None,
+    };
+    let next_base_fee = row.next_base_fee;
+    Ok(Head { hash, header: Arc::new(header), next_base_fee, modules })
 }
 
 /// Returns the hash and the header of a stored block.

@@ -251,6 +251,11 @@ impl Journal {
         self.forget_durable(durable);
     }
 
+    /// Forgets the blocks above `number`, which were undone.
+    pub fn undo_above(&mut self, number: u64) {
+        self.building.retain(|(building, _)| *building <= number);
+    }
+
     fn forget_durable(&mut self, durable: u64) {
         while self.building.front().is_some_and(|(number, _)| *number <= durable) {
             self.building.pop_front();

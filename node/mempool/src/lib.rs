@@ -129,6 +129,11 @@ impl Mempool {
         self.by_sender.get(&sender).map(|lane| self.at(*lane))
     }
 
+    /// Returns the senders of all pooled transactions, in any order.
+    pub fn senders(&self) -> impl Iterator<Item = Address> {
+        self.lanes().map(Lane::sender)
+    }
+
     /// Returns all lanes, in any order.
     pub fn lanes(&self) -> impl Iterator<Item = &Lane> {
         self.lanes.iter().filter(|lane| !lane.is_empty())

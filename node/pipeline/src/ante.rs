@@ -21,13 +21,14 @@ mod combining;
 mod fork;
 mod query;
 mod results;
+mod undo;
 
 pub(super) use combining::{CombiningStage, CombiningWorker};
 pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 
 use super::{
     arrival::Arrival,
-    batch::{CheckBatch, HeadUpdate, NextBlockParent, Proposal, Recovered, ReplyBatch},
+    batch::{CheckBatch, HeadUpdate, InOrder, NextBlockParent, Proposal, Recovered, ReplyBatch},
     disk::DiskWatch,
     fault::Fault,
     meter::Meter,
@@ -88,7 +89,7 @@ pub(super) struct Ports {
     /// Recovered transactions of RPC calls, which are not ordered among each other.
     pub submissions: Inbox<Vec<Recovered>>,
     /// New execution heads.
-    pub heads: Inbox<HeadUpdate>,
+    pub heads: Inbox<InOrder<HeadUpdate>>,
     /// Queries about the pool.
     pub queries: Inbox<PoolQuery>,
     /// Subscribers to accepted transactions.
@@ -159,7 +160,7 @@ pub(super) struct Ante {
     checks: Inbox<CheckBatch>,
     submissions: Inbox<Vec<Recovered>>,
     reorder: Reorder<CheckBatch>,
-    heads: Inbox<HeadUpdate>,
+    heads: Inbox<InOrder<HeadUpdate>>,
     queries: Inbox<PoolQuery>,
     /// A large query that a caller left to the worker.
     deferred: Option<PoolQuery>,
@@ -469,7 +470,8 @@ impl Ante {
         let (pool, spec) = (&mut self.pool, &self.spec);
         let chosen = chosen.unwrap_or_else(|| candidates(pool, parent, spec, &BlockPart::WHOLE));
         let number = parent.header.number + 1;
-        out.send(Proposal { number, timestamp: slot.timestamp, txs: chosen.txs });
+        let (parent, timestamp) = (parent.state.id(), slot.timestamp);
+        out.send(Proposal { parent, number, timestamp, txs: chosen.txs });
         self.proposal_in_flight = true;
         true
     }
@@ -553,7 +555,12 @@ impl Ante {
             self.restore()?;
         }
         while let Some(update) = self.heads.take() {
-            self.follow(update)?;
+            match update {
+                InOrder::Block(update) => self.follow(update)?,
+                InOrder::Undo(undo) => self.undo(&undo)?,
+                // Fee sends the blocks that were chosen, and nothing about others.
+                InOrder::Choose(_) | InOrder::Drop(_) => {}
+            }
             worked = true;
         }
         self.follow_fork(Instant::now());

@@ -1,14 +1,19 @@
 //! Messages between stages.
 
 pub use super::caller::Submitted;
-use super::{caller::Caller, modules_block::ModulesOutcome};
+use super::{
+    branch::{Choice, RecoveredTxs, VerdictAnswer},
+    caller::Caller,
+    modules_block::ModulesOutcome,
+    undo::Undo,
+};
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use chain::{ChainSpec, Fork, block::Block};
 use evm::Executed;
 use mempool::Reject;
 use modules::{Modules, decorator::CheckContext};
-use state::{Head, Layer, StateView, View};
+use state::{Head, Layer, LayerId, StateView, View};
 use std::{sync::Arc, time::SystemTime};
 use storage::BlockRecord;
 use transactions::RecoveredTx;
@@ -41,6 +46,19 @@ pub struct RawTx {
 
 /// A transaction with its sender, or the reason of a refusal, and the destination of the result.
 pub(super) type Recovered = (Result<Arc<RecoveredTx>, Box<Reject>>, Reply);
+
+/// What stages from execute on send each other, in the order in which it takes effect.
+#[derive(Debug)]
+pub(super) enum InOrder<B> {
+    /// The next block.
+    Block(B),
+    /// The return to an earlier block.
+    Undo(Arc<Undo>),
+    /// Given blocks become part of the chain.
+    Choose(Arc<Choice>),
+    /// Unfinished blocks that are dropped.
+    Drop(Vec<B256>),
+}
 
 /// From ingest to recover.
 #[derive(Debug)]
@@ -80,13 +98,15 @@ pub(super) struct RecoveredBlock {
     pub seq: u64,
     /// The block.
     pub block: Block,
-    /// Its transactions, or the index of the first one that cannot be decoded or recovered, and the reason.
-    pub txs: Result<Vec<Arc<RecoveredTx>>, (usize, String)>,
+    /// Its transactions.
+    pub txs: RecoveredTxs,
 }
 
 /// From ante to execute: permission to produce the next block, and its candidates.
 #[derive(Debug)]
 pub(super) struct Proposal {
+    /// The state that the block extends.
+    pub parent: LayerId,
     /// Number of the block: the one after the newest head update that ante received.
     pub number: u64,
     /// Timestamp of the block, in seconds.
@@ -95,13 +115,24 @@ pub(super) struct Proposal {
     pub txs: Vec<Arc<RecoveredTx>>,
 }
 
+/// Where a block comes from.
+#[derive(Clone, Debug)]
+pub(super) enum Origin {
+    /// It was produced here.
+    Produced,
+    /// It was read from a file.
+    Imported,
+    /// It was given, and waits until it is chosen.
+    Given(Arc<VerdictAnswer>),
+}
+
 /// From execute through fee to seal: an executed block and the state after it.
 #[derive(Debug)]
 pub(super) struct ExecutedBlock {
     /// The imported block; or a produced one whose header lacks roots and bloom.
     pub block: Block,
-    /// Whether the block was produced here.
-    pub produced: bool,
+    /// Where the block comes from.
+    pub origin: Origin,
     /// Transactions in block order.
     pub txs: Arc<Vec<Arc<RecoveredTx>>>,
     /// Candidates left out of a produced block, with the reason.
@@ -131,7 +162,7 @@ pub(super) struct SealedBlock {
     pub layer: Arc<Layer>,
 }
 
-/// From fee to ante: the new execution head, which is not sealed yet.
+/// From fee to ante: an executed block, which is not sealed yet.
 #[derive(Debug)]
 pub(super) struct HeadUpdate {
     /// The parent of the next block.
@@ -184,9 +215,20 @@ impl NextBlockParent {
     }
 }
 
-/// From seal to execute: the hash and the complete header of a produced block.
+/// From seal to execute.
+#[derive(Debug)]
+pub(super) enum FromSeal {
+    /// A produced block.
+    Sealed(SealedHeader),
+    /// A given block whose header does not agree with its execution.
+    Refused(B256),
+}
+
+/// The hash and the complete header of a produced block.
 #[derive(Debug)]
 pub(super) struct SealedHeader {
+    /// The state after the block.
+    pub state: LayerId,
     /// The hash.
     pub hash: B256,
     /// The header.

@@ -4,14 +4,15 @@
 use super::{
     ante::{self, Ante, CombiningStage, CombiningWorker},
     batch::{
-        ExecutedBlock, ImportedBlock, RawBatch, Recovered, ReplyBatch, SealedBlock, SealedHeader,
+        ExecutedBlock, FromSeal, ImportedBlock, InOrder, RawBatch, Recovered, ReplyBatch,
+        SealedBlock,
     },
     commit::{self, Commit, CommittedTotals},
     disk::DiskWatch,
     execute::{self, Execute},
     fault::{Fault, StartError},
     fee::{self, Fee},
-    flush::{Flush, Layers},
+    flush::{self, Flush, ToFlush},
     ingest::{Ingest, Sockets},
     meter::Meter,
     options::Options,
@@ -21,6 +22,7 @@ use super::{
     source::{Source, SourceProgress},
     stage::Worker,
     submit::{Gate, Submissions},
+    undo::UndoFloor,
 };
 use consensus::{Clock, ClockStatus, Engine, Solo, SystemTimeSource};
 use home::{Home, HomeError, JOURNAL_FILE};
@@ -48,6 +50,8 @@ pub(super) struct PipelineBuilder<'a> {
     /// Newest block whose layers, and whose trie, are in the index.
     flushed: Arc<AtomicU64>,
     trie_written: Arc<AtomicU64>,
+    /// Separates blocks that are flushed from those that may be undone.
+    floor: UndoFloor,
     recovered: Arc<Meter>,
     /// Whether the disk responds.
     disk: DiskWatch,
@@ -62,14 +66,18 @@ impl<'a> PipelineBuilder<'a> {
         let view = home.view()?;
         home.chain.keep_readers_ready();
         home.index.keep_readers_ready();
-        let number = || Arc::new(AtomicU64::new(view.number()));
+        let index = home.index.reader()?;
+        let flushed = index.flushed()?.unwrap_or_default();
+        let trie_written = index.trie_block()?.map_or(0, |(number, _)| number);
+        let atomic = |number| Arc::new(AtomicU64::new(number));
         Ok(Self {
             home,
             options,
             published: Published::new(view.clone()),
             stop: Arc::default(),
-            flushed: number(),
-            trie_written: number(),
+            flushed: atomic(flushed),
+            trie_written: atomic(trie_written),
+            floor: UndoFloor::new(flushed),
             recovered: Arc::new(Meter::new("recover")),
             disk: DiskWatch::new(),
             clock: ClockStatus::default(),
@@ -215,6 +223,9 @@ impl<'a> PipelineBuilder<'a> {
             recent: self.recent()?,
             flushed: Arc::clone(&self.flushed),
             trie_cache_bytes: settings.trie_cache_bytes(),
+            published: self.published.clone(),
+            floor: self.floor.clone(),
+            stop: Arc::clone(&self.stop),
         };
         let stage = Execute::new(context, &self.view, ports, meter)?;
         let worker = worker.runs(stage);
@@ -226,12 +237,22 @@ impl<'a> PipelineBuilder<'a> {
     pub(super) fn seal(
         &mut self,
         worker: Worker,
-        priced: Inbox<ExecutedBlock>,
-        sealed: Outbox<SealedBlock>,
-        headers: Outbox<SealedHeader>,
+        priced: Inbox<InOrder<ExecutedBlock>>,
+        sealed: Outbox<InOrder<SealedBlock>>,
+        headers: Outbox<FromSeal>,
         checkpoints: Outbox<TrieCheckpoint>,
     ) -> Result<(), HomeError> {
-        let trie = StateTrie::open(&self.home.index, self.home.config.storage.trie_cache_bytes())?;
+        let limit = self.home.config.storage.trie_cache_bytes();
+        let mut trie = StateTrie::open(&self.home.index, limit)?;
+        // The index lacks the newest blocks if they may be undone.
+        let number = self.view.number();
+        trie.catch_up(&self.view.state, &self.view.blocks()?)
+            .map_err(|error| HomeError::Damaged { number, reason: error.to_string() })?;
+        let (found, expected) = (trie.state_root(), self.view.head.header.state_root);
+        if found != expected {
+            let reason = format!("state root {found}, header {expected}");
+            return Err(HomeError::Damaged { number, reason });
+        }
         let written = Arc::clone(&self.trie_written);
         let ports = seal::Ports { priced, sealed, headers, checkpoints, written };
         let meter = self.meter("seal");
@@ -243,8 +264,8 @@ impl<'a> PipelineBuilder<'a> {
     pub(super) fn commit(
         &mut self,
         worker: Worker,
-        sealed: Inbox<SealedBlock>,
-        layers: Outbox<Layers>,
+        sealed: Inbox<InOrder<SealedBlock>>,
+        layers: Outbox<ToFlush>,
     ) -> Arc<CommittedTotals> {
         let (chain, published) = (self.home.chain.clone(), self.published.clone());
         let totals = Arc::<CommittedTotals>::default();
@@ -258,12 +279,15 @@ impl<'a> PipelineBuilder<'a> {
     pub(super) fn flush(
         &mut self,
         worker: Worker,
-        layers: Inbox<Layers>,
+        layers: Inbox<ToFlush>,
         checkpoints: Inbox<TrieCheckpoint>,
     ) {
-        let (flushed, written) = (Arc::clone(&self.flushed), Arc::clone(&self.trie_written));
+        let (flushed, trie_written) = (Arc::clone(&self.flushed), Arc::clone(&self.trie_written));
+        let ports = flush::Ports { layers, flushed, checkpoints, trie_written };
         let (index, meter) = (self.home.index.clone(), self.meter("flush"));
-        let stage = Flush::new(index, layers, flushed, checkpoints, written, meter);
+        let undo_blocks = self.home.config.storage.undo_blocks;
+        let mut stage = Flush::new(index, ports, undo_blocks, self.floor.clone(), meter);
+        stage.keep_back(self.view.state.layers());
         self.workers.push(worker.runs(stage));
     }
 }

@@ -7,18 +7,24 @@
 //! Back-pressure: layers wait for flush up to the ring's depth, and then blocks wait here.
 
 use super::{
-    batch::SealedBlock,
+    batch::{InOrder, SealedBlock},
+    branch::Choice,
     disk::DiskWatch,
     fault::Fault,
-    flush::Layers,
+    flush::ToFlush,
     meter::Meter,
     ring::{Inbox, Outbox},
-    stage::{Progress, Stage},
+    stage::{HOUSEKEEPING, Progress, Stage},
+    undo::Undo,
 };
-use state::Published;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use home::stored_header;
+use state::{ChainView, Published, UndoneBlock, UndoneBranch, View};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 use storage::ChainDb;
 
@@ -26,6 +32,9 @@ use storage::ChainDb;
 const GROUP_BLOCKS: usize = 64;
 /// Approximate maximum bytes of bodies in one write transaction, in addition to receipts.
 const GROUP_BYTES: usize = 16 * 1024 * 1024;
+
+/// Time between two checks of whether the journal has the transactions of undone blocks.
+const JOURNAL_WAIT: Duration = Duration::from_millis(1);
 
 /// Totals of the blocks that this run made durable.
 #[derive(Debug, Default)]
@@ -58,6 +67,10 @@ pub(super) struct Commit {
     published: Published,
     ports: Ports,
     totals: Arc<CommittedTotals>,
+    /// An undo that follows the blocks taken so far.
+    undo: Option<Arc<Undo>>,
+    /// A choice whose blocks are among those taken so far.
+    choice: Option<Arc<Choice>>,
     /// Reports to other threads whether the disk responds.
     disk: DiskWatch,
     meter: Arc<Meter>,
@@ -66,8 +79,8 @@ pub(super) struct Commit {
 /// The ring ends of the stage.
 #[derive(Debug)]
 pub(super) struct Ports {
-    pub(super) sealed: Inbox<SealedBlock>,
-    pub(super) layers: Outbox<Layers>,
+    pub(super) sealed: Inbox<InOrder<SealedBlock>>,
+    pub(super) layers: Outbox<ToFlush>,
 }
 
 impl Commit {
@@ -80,40 +93,36 @@ impl Commit {
         disk: DiskWatch,
         meter: Arc<Meter>,
     ) -> Self {
-        Self { chain, published, ports, totals, disk, meter }
+        Self { chain, published, ports, totals, undo: None, choice: None, disk, meter }
     }
 
-    /// Takes the waiting blocks, up to one group.
-    fn group(&self) -> Vec<SealedBlock> {
+    /// Takes the waiting blocks, up to one group or the next undo.
+    fn group(&mut self) -> Vec<SealedBlock> {
         let mut group = Vec::new();
         let mut bytes = 0;
         while group.len() < GROUP_BLOCKS && bytes < GROUP_BYTES {
-            let Some(block) = self.ports.sealed.take() else { break };
-            bytes += block.record.body.len();
-            group.push(block);
+            match self.ports.sealed.take() {
+                Some(InOrder::Block(block)) => {
+                    bytes += block.record.body.len();
+                    group.push(block);
+                }
+                Some(InOrder::Undo(undo)) => {
+                    self.undo = Some(undo);
+                    break;
+                }
+                Some(InOrder::Choose(choice)) => {
+                    self.choice = Some(choice);
+                    break;
+                }
+                Some(InOrder::Drop(_)) => {}
+                None => break,
+            }
         }
         group
     }
-}
 
-impl Stage for Commit {
-    fn name(&self) -> &'static str {
-        "commit"
-    }
-
-    fn meter(&self) -> &Arc<Meter> {
-        &self.meter
-    }
-
-    fn step(&mut self) -> Result<Progress, Fault> {
-        if !self.ports.layers.ready() {
-            return Ok(Progress::Blocked);
-        }
-        let group = self.group();
-        if group.is_empty() {
-            let over = self.ports.sealed.is_finished();
-            return Ok(if over { Progress::Finished } else { Progress::Idle });
-        }
+    /// Makes blocks durable and publishes the newest.
+    fn append(&mut self, group: Vec<SealedBlock>) -> Result<(), Fault> {
         self.meter.take(group.len());
         let mut records = Vec::with_capacity(group.len());
         let mut layers = Vec::with_capacity(group.len());
@@ -133,7 +142,82 @@ impl Stage for Commit {
             self.published.publish(view);
         }
         self.meter.give(layers.len());
-        self.ports.layers.send(layers);
-        Ok(Progress::Worked)
+        self.ports.layers.send(InOrder::Block(layers));
+        Ok(())
+    }
+
+    /// Removes the blocks above the undo's block, in one transaction, and publishes that block.
+    fn undo(&mut self, undo: Arc<Undo>) -> Result<(), Fault> {
+        let branch = self.undone_branch(undo.number())?;
+        self.disk.write(|| self.chain.truncate_after(undo.number()))?;
+        let View { head, state, .. } = undo.view.clone();
+        // A new one, because blocks have been removed since the undo began.
+        let chain = ChainView::new(self.chain.clone(), undo.number(), head.hash);
+        self.published.publish_undo(View { head, state, chain, undone: 0 }, branch);
+        undo.report();
+        self.ports.layers.send(InOrder::Undo(undo));
+        Ok(())
+    }
+
+    /// Reads what subscribers are told about the blocks above `ancestor`.
+    fn undone_branch(&self, ancestor: u64) -> Result<UndoneBranch, Fault> {
+        let view = self.published.load();
+        let blocks = view.blocks()?;
+        let layers = view.state.layers().iter().filter(|layer| layer.number() > ancestor);
+        let mut undone = Vec::new();
+        for layer in layers {
+            let number = layer.number();
+            let (hash, header) =
+                stored_header(&blocks, number).map_err(|error| Fault::Home(Box::new(error)))?;
+            undone.push(UndoneBlock {
+                number,
+                hash,
+                timestamp: header.timestamp,
+                tx_hashes: layer.tx_hashes().to_vec(),
+                receipts: blocks.receipts(number)?.unwrap_or_default(),
+            });
+        }
+        Ok(UndoneBranch { ancestor, blocks: undone })
+    }
+}
+
+impl Stage for Commit {
+    fn name(&self) -> &'static str {
+        "commit"
+    }
+
+    fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    fn step(&mut self) -> Result<Progress, Fault> {
+        if !self.ports.layers.ready() {
+            return Ok(Progress::Blocked);
+        }
+        if let Some(undo) = self.undo.take() {
+            if !undo.is_journalled() {
+                self.undo = Some(undo);
+                return Ok(Progress::Idle);
+            }
+            self.undo(undo)?;
+            return Ok(Progress::Worked);
+        }
+        let group = self.group();
+        let worked = !group.is_empty() || self.undo.is_some() || self.choice.is_some();
+        if !group.is_empty() {
+            self.append(group)?;
+        }
+        if let Some(choice) = self.choice.take() {
+            choice.report();
+        }
+        if worked {
+            return Ok(Progress::Worked);
+        }
+        let over = self.ports.sealed.is_finished();
+        Ok(if over { Progress::Finished } else { Progress::Idle })
+    }
+
+    fn wake_after(&self) -> Duration {
+        if self.undo.is_some() { JOURNAL_WAIT } else { HOUSEKEEPING }
     }
 }

@@ -11,22 +11,27 @@
 //! A block is produced while its parent is being sealed. The parent's hash is set at the end, or the block is
 //! postponed until the hash is known (see [`evm::ParentUnknown`]).
 
+mod branches;
 mod head;
 mod roots;
+mod undo;
 
 use super::{
-    batch::{ExecutedBlock, Proposal, RecoveredBlock, SealedHeader},
+    batch::{ExecutedBlock, FromSeal, InOrder, Origin, Proposal, RecoveredBlock},
+    branch::BlockRequest,
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
     modules_block::{ModulesBlock, ModulesOutcome},
     next::{NextBlock, Tried, TryBounds, try_all},
     reorder::Reorder,
     ring::{Inbox, Outbox},
-    stage::{Progress, Stage},
+    stage::{HOUSEKEEPING, Progress, Stage},
+    undo::UndoFloor,
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{B256, Bytes};
+use branches::Unfinished;
 use chain::{
     ChainSpec, Fork, HeaderError, Violation, block::Block, validate_body, validate_header,
     validate_ommers,
@@ -38,13 +43,14 @@ use evm::{
 use head::ExecutionHead;
 use home::HomeError;
 use roots::ReceiptRoots;
-use state::{RecentReader, RecentState, View};
+use state::{Published, RecentReader, RecentState, View};
 use std::{
     mem,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 use storage::{ReadError, StateChanges};
 use transactions::{RecoveredTx, cosmos};
@@ -60,10 +66,19 @@ pub(super) struct Execute {
     reorder: Reorder<RecoveredBlock>,
     roots: ReceiptRoots,
     proposals: Inbox<Proposal>,
-    headers: Inbox<SealedHeader>,
+    headers: Inbox<FromSeal>,
+    requests: Inbox<BlockRequest>,
+    /// A request that waits until every executed block is durable.
+    request: Option<BlockRequest>,
+    /// Given blocks that were not chosen yet.
+    unfinished: Unfinished,
+    floor: UndoFloor,
+    published: Published,
+    /// Set when the pipeline is to end.
+    stop: Arc<AtomicBool>,
     /// A block that waits for the hash of the execution head.
     deferred: Option<Deferred>,
-    out: Outbox<ExecutedBlock>,
+    out: Outbox<InOrder<ExecutedBlock>>,
     meter: Arc<Meter>,
 }
 
@@ -88,6 +103,10 @@ pub(super) struct Context {
     pub(super) flushed: Arc<AtomicU64>,
     /// Limits the memory of the trie for state roots in receipts.
     pub(super) trie_cache_bytes: u64,
+    /// The newest durable block.
+    pub(super) published: Published,
+    pub(super) floor: UndoFloor,
+    pub(super) stop: Arc<AtomicBool>,
 }
 
 /// The ring ends of the stage.
@@ -95,8 +114,9 @@ pub(super) struct Context {
 pub(super) struct Ports {
     pub(super) blocks: Inbox<RecoveredBlock>,
     pub(super) proposals: Inbox<Proposal>,
-    pub(super) headers: Inbox<SealedHeader>,
-    pub(super) out: Outbox<ExecutedBlock>,
+    pub(super) headers: Inbox<FromSeal>,
+    pub(super) requests: Inbox<BlockRequest>,
+    pub(super) out: Outbox<InOrder<ExecutedBlock>>,
 }
 
 /// A produced block, without its parent's hash.
@@ -118,8 +138,9 @@ impl Execute {
         ports: Ports,
         meter: Arc<Meter>,
     ) -> Result<Self, HomeError> {
-        let Context { spec, caches, recent, flushed, trie_cache_bytes } = context;
-        let Ports { blocks, proposals, headers, out } = ports;
+        let Context { spec, caches, recent, flushed, trie_cache_bytes, published, floor, stop } =
+            context;
+        let Ports { blocks, proposals, headers, requests, out } = ports;
         let head = ExecutionHead::load(view, caches)?;
         Ok(Self {
             spec,
@@ -131,6 +152,12 @@ impl Execute {
             roots: ReceiptRoots::new(trie_cache_bytes),
             proposals,
             headers,
+            requests,
+            request: None,
+            unfinished: Unfinished::default(),
+            floor,
+            published,
+            stop,
             deferred: None,
             out,
             meter,
@@ -138,7 +165,11 @@ impl Execute {
     }
 
     /// Validates and executes an imported block.
-    fn execute_imported(&mut self, imported: RecoveredBlock) -> Result<ExecutedBlock, Fault> {
+    fn execute_imported(
+        &mut self,
+        imported: RecoveredBlock,
+        origin: Origin,
+    ) -> Result<ExecutedBlock, Fault> {
         let (number, hash) = (imported.block.header.number, imported.block.hash);
         let refused = |reason: BlockReason| BlockFault { number, hash, reason };
         let block = &imported.block;
@@ -173,7 +204,7 @@ impl Execute {
             modules_outcome.check(&block.header).map_err(broken)?;
         }
         let executed =
-            self.advance(imported.block, false, txs, Vec::new(), executed, modules_outcome);
+            self.advance(imported.block, origin, txs, Vec::new(), executed, modules_outcome);
         // Done now and not with the next block, because the index may be ahead of the trie by then, and may
         // have moved records that the trie has not loaded.
         self.roots.follow(carries_roots, &self.head).map_err(unreadable)?;
@@ -210,7 +241,7 @@ impl Execute {
     /// Executes a proposal, with the parent's hash or before it is known.
     ///
     /// # Panics
-    /// If the proposal does not build on the execution head.
+    /// If the proposal does not have the number of the next block.
     fn build(&mut self, proposal: &Proposal) -> Result<ProducedBlock, ExecutionError> {
         let (parent, modules) = (self.head.parent(), self.head.modules.as_deref());
         let next = NextBlock::after(&self.spec, &parent, modules, proposal.timestamp);
@@ -273,7 +304,7 @@ impl Execute {
             header: Header { parent_hash, ..header },
             ..Block::default()
         };
-        self.advance(block, true, txs, skipped, executed, modules_outcome)
+        self.advance(block, Origin::Produced, txs, skipped, executed, modules_outcome)
     }
 
     /// The next imported block in sequence, if it has arrived.
@@ -288,7 +319,7 @@ impl Execute {
     fn advance(
         &mut self,
         block: Block,
-        produced: bool,
+        origin: Origin,
         txs: Vec<Arc<RecoveredTx>>,
         skipped: Vec<(B256, String)>,
         mut executed: Executed,
@@ -298,13 +329,15 @@ impl Execute {
         let further = cosmos::further_hashes(txs.iter().map(|tx| &tx.raw));
         let hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
         let layer = Arc::new(self.head.state.next_layer(changes, hashes));
-        self.recent.apply(&layer);
+        if !matches!(origin, Origin::Given(_)) {
+            self.recent.apply(&layer);
+        }
         let flushed = self.flushed.load(Ordering::Acquire);
         let after = self.head.state.with_layer(Arc::clone(&layer), flushed);
         self.head.state = after.clone();
         self.head.modules =
             modules_outcome.as_ref().map(|modules_outcome| Arc::clone(&modules_outcome.modules));
-        if produced {
+        if matches!(origin, Origin::Produced) {
             self.head.build_on(Arc::new(block.header.clone()));
         } else {
             self.head.extend(&block);
@@ -312,7 +345,7 @@ impl Execute {
         self.meter.give(txs.len());
         ExecutedBlock {
             block,
-            produced,
+            origin,
             txs: Arc::new(txs),
             skipped,
             executed,
@@ -334,16 +367,31 @@ impl Stage for Execute {
         &self.meter
     }
 
+    fn wake_after(&self) -> Duration {
+        if self.request.is_some() { undo::DURABLE_WAIT } else { HOUSEKEEPING }
+    }
+
     fn step(&mut self) -> Result<Progress, Fault> {
         while let Some(sealed) = self.headers.take() {
-            self.head.seal(sealed);
+            match sealed {
+                FromSeal::Sealed(sealed) => self.head.seal(sealed),
+                FromSeal::Refused(hash) => drop(self.unfinished.remove_branch(hash)),
+            }
         }
         if !self.out.ready() {
             return Ok(Progress::Blocked);
         }
         if let Some(executed) = self.resume()? {
-            self.out.send(executed);
+            self.out.send(InOrder::Block(executed));
             return Ok(Progress::Worked);
+        }
+        if self.request.is_none() {
+            self.request = self.requests.take();
+        }
+        if self.deferred.is_none()
+            && let Some(request) = self.request.take()
+        {
+            return self.answer(request);
         }
         if self.deferred.is_some() {
             // Without seal no hash will arrive.
@@ -354,22 +402,28 @@ impl Stage for Execute {
             && let Some(block) = self.next_imported()
         {
             self.meter.take(block.block.transactions.len());
-            let executed = self.execute_imported(block)?;
-            self.out.send(executed);
+            let executed = self.execute_imported(block, Origin::Imported)?;
+            self.out.send(InOrder::Block(executed));
             return Ok(Progress::Worked);
         }
         if let Some(proposal) = self.proposals.take() {
+            if proposal.parent != self.head.state.id() {
+                // It was made for a block that was undone.
+                return Ok(Progress::Worked);
+            }
             self.meter.take(proposal.txs.len());
             if let Some(executed) = self.propose(proposal)? {
-                self.out.send(executed);
+                self.out.send(InOrder::Block(executed));
             }
             return Ok(Progress::Worked);
         }
         if self.head.hash.is_some() && self.blocks.depth() > 0 {
             return Ok(Progress::Worked);
         }
-        let over =
-            self.blocks.is_finished() && !self.reorder.has_next() && self.proposals.is_finished();
+        let over = self.blocks.is_finished()
+            && !self.reorder.has_next()
+            && self.proposals.is_finished()
+            && (self.requests.is_finished() || self.stop.load(Ordering::Relaxed));
         Ok(if over { Progress::Finished } else { Progress::Idle })
     }
 }

@@ -60,6 +60,9 @@ pub enum Fault {
         /// The reason, and the position.
         reason: String,
     },
+    /// The home folder could not be read.
+    #[error(transparent)]
+    Home(Box<HomeError>),
     /// A read from storage failed.
     #[error(transparent)]
     Read(#[from] storage::ReadError),

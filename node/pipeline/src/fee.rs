@@ -8,37 +8,46 @@
 //! Back-pressure: takes no block.
 
 use super::{
-    batch::{ExecutedBlock, HeadUpdate, NextBlockParent},
+    batch::{ExecutedBlock, HeadUpdate, InOrder, NextBlockParent, Origin},
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
 };
+use alloy_primitives::{B256, map::B256Map};
 use chain::ChainSpec;
 use feehistory::fee_row;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 /// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Fee {
     spec: Arc<ChainSpec>,
     ports: Ports,
+    /// The head updates of unfinished blocks.
+    given: B256Map<HeadUpdate>,
+    /// Those of chosen blocks, to be sent before anything else.
+    updates: VecDeque<HeadUpdate>,
     meter: Arc<Meter>,
 }
 
 /// The ring ends of the stage.
 #[derive(Debug)]
 pub(super) struct Ports {
-    pub(super) executed: Inbox<ExecutedBlock>,
-    pub(super) priced: Outbox<ExecutedBlock>,
+    pub(super) executed: Inbox<InOrder<ExecutedBlock>>,
+    pub(super) priced: Outbox<InOrder<ExecutedBlock>>,
     /// `None` if there is no mempool.
-    pub(super) heads: Option<Outbox<HeadUpdate>>,
+    pub(super) heads: Option<Outbox<InOrder<HeadUpdate>>>,
 }
 
 impl Fee {
     /// Creates the stage for a chain with these rules.
     pub(super) fn new(spec: Arc<ChainSpec>, ports: Ports, meter: Arc<Meter>) -> Self {
-        Self { spec, ports, meter }
+        Self { spec, ports, given: B256Map::default(), updates: VecDeque::new(), meter }
+    }
+
+    fn forget(&mut self, dropped: &[B256]) {
+        dropped.iter().for_each(|hash| drop(self.given.remove(hash)));
     }
 }
 
@@ -71,9 +80,40 @@ impl Stage for Fee {
         if !self.ports.priced.ready() || !heads_ready {
             return Ok(Progress::Blocked);
         }
-        let Some(mut block) = self.ports.executed.take() else {
-            let over = self.ports.executed.is_finished();
-            return Ok(if over { Progress::Finished } else { Progress::Idle });
+        if let Some(heads) = &mut self.ports.heads
+            && let Some(update) = self.updates.pop_front()
+        {
+            heads.send(InOrder::Block(update));
+            return Ok(Progress::Worked);
+        }
+        let mut block = match self.ports.executed.take() {
+            Some(InOrder::Block(block)) => block,
+            Some(InOrder::Undo(undo)) => {
+                self.forget(&undo.dropped);
+                match &mut self.ports.heads {
+                    Some(heads) => heads.send(InOrder::Undo(Arc::clone(&undo))),
+                    // Without a mempool there is no journal.
+                    None => undo.set_journalled(),
+                }
+                self.ports.priced.send(InOrder::Undo(undo));
+                return Ok(Progress::Worked);
+            }
+            Some(InOrder::Choose(choice)) => {
+                let chosen = choice.chosen.iter().filter_map(|hash| self.given.remove(hash));
+                self.updates.extend(chosen);
+                self.forget(&choice.dropped);
+                self.ports.priced.send(InOrder::Choose(choice));
+                return Ok(Progress::Worked);
+            }
+            Some(InOrder::Drop(dropped)) => {
+                self.forget(&dropped);
+                self.ports.priced.send(InOrder::Drop(dropped));
+                return Ok(Progress::Worked);
+            }
+            None => {
+                let over = self.ports.executed.is_finished();
+                return Ok(if over { Progress::Finished } else { Progress::Idle });
+            }
         };
         self.meter.take(1);
         let gas = block.executed.tx_gas.iter().copied();
@@ -83,10 +123,15 @@ impl Stage for Fee {
         let row = fee_row(&self.spec, &block.block.header, market, txs);
         block.next_base_fee = row.next_base_fee;
         block.fee_row = row.to_bytes().into();
-        if let Some(heads) = &mut self.ports.heads {
-            heads.send(head_update(&mut block));
+        match (&mut self.ports.heads, &block.origin) {
+            (Some(_), Origin::Given(_)) => {
+                let hash = block.block.hash;
+                self.given.insert(hash, head_update(&mut block));
+            }
+            (Some(heads), _) => heads.send(InOrder::Block(head_update(&mut block))),
+            (None, _) => {}
         }
-        self.ports.priced.send(block);
+        self.ports.priced.send(InOrder::Block(block));
         self.meter.give(1);
         Ok(Progress::Worked)
     }

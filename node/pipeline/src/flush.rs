@@ -1,21 +1,24 @@
 //! Flush: writes the layers of committed blocks into the index environment, in batches.
 //!
-//! Input: layers of committed blocks in order, and checkpoints of the trie.
+//! Input: layers of committed blocks in order, undos, and checkpoints of the trie.
 //! Output: the number of the last flushed block, up to which views drop their layers, and that of the last
 //! checkpoint written.
-//! State: the only writer of the index environment; collected layers; a checkpoint whose block is not flushed
-//! yet.
-//! Limits: changes and blocks collected before a write; one checkpoint.
+//! State: the only writer of the index environment; collected layers; the newest layers, which are kept back
+//! because their blocks may be undone; a checkpoint whose block is not flushed yet.
+//! Limits: changes and blocks collected before a write; blocks and bytes kept back; one checkpoint.
 //! Back-pressure: during a write, layers wait in the ring, and then blocks wait in commit.
 
 use super::{
+    batch::InOrder,
     fault::Fault,
     meter::Meter,
     ring::Inbox,
     stage::{Progress, Stage},
+    undo::{Undo, UndoFloor},
 };
 use state::{Layer, write_layers};
 use std::{
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -42,38 +45,63 @@ const FLUSH_BLOCKS: usize = 128;
 const MIN_FLUSH_DELAY: Duration = Duration::from_secs(5);
 const MAX_FLUSH_DELAY: Duration = Duration::from_secs(25);
 
+/// Bytes of a change in a layer, about.
+const CHANGE_BYTES: usize = 160;
+/// Maximum bytes of layers that are kept back, about. Above that, fewer blocks can be undone.
+const MAX_KEPT_BACK_BYTES: usize = 256 * 1024 * 1024;
+
 /// The layers of a group of committed blocks.
 pub(super) type Layers = Vec<Arc<Layer>>;
+/// What commit sends.
+pub(super) type ToFlush = InOrder<Layers>;
 
 /// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Flush {
     index: IndexDb,
-    layers: Inbox<Layers>,
+    layers: Inbox<ToFlush>,
     flushed: Arc<AtomicU64>,
     checkpoints: Inbox<TrieCheckpoint>,
     /// A checkpoint whose block may not be flushed or even durable yet.
     checkpoint: Option<TrieCheckpoint>,
     /// Block of the last checkpoint written.
     trie_written: Arc<AtomicU64>,
+    /// Layers to be written, oldest first, and their number of changes.
     collected: Vec<Arc<Layer>>,
     weight: usize,
+    /// Newer layers, which are kept back, and their number of changes.
+    kept_back: VecDeque<Arc<Layer>>,
+    weight_kept_back: usize,
+    /// Maximum number of blocks kept back.
+    undo_blocks: usize,
+    floor: UndoFloor,
     /// Number of changes and age from which a write is due.
     due: (usize, Duration),
     oldest: Instant,
     meter: Arc<Meter>,
 }
 
+/// The ring ends of the stage, and where it reports its progress.
+#[derive(Debug)]
+pub(super) struct Ports {
+    pub(super) layers: Inbox<ToFlush>,
+    /// The last flushed block.
+    pub(super) flushed: Arc<AtomicU64>,
+    pub(super) checkpoints: Inbox<TrieCheckpoint>,
+    /// The block of the last checkpoint written.
+    pub(super) trie_written: Arc<AtomicU64>,
+}
+
 impl Flush {
-    /// Creates the stage, which reports its progress in `flushed` and `trie_written`.
+    /// Creates the stage.
     pub(super) fn new(
         index: IndexDb,
-        layers: Inbox<Layers>,
-        flushed: Arc<AtomicU64>,
-        checkpoints: Inbox<TrieCheckpoint>,
-        trie_written: Arc<AtomicU64>,
+        ports: Ports,
+        undo_blocks: usize,
+        floor: UndoFloor,
         meter: Arc<Meter>,
     ) -> Self {
+        let Ports { layers, flushed, checkpoints, trie_written } = ports;
         Self {
             index,
             layers,
@@ -83,6 +111,10 @@ impl Flush {
             trie_written,
             collected: Vec::new(),
             weight: 0,
+            kept_back: VecDeque::new(),
+            weight_kept_back: 0,
+            undo_blocks,
+            floor,
             due: due(0),
             oldest: Instant::now(),
             meter,
@@ -91,6 +123,7 @@ impl Flush {
 
     /// Writes the next checkpoint if its block is flushed; returns whether it did.
     fn write_trie(&mut self) -> Result<bool, Fault> {
+        self.checkpoint.take_if(|next| next.is_withdrawn());
         if self.checkpoint.is_none() {
             self.checkpoint = self.checkpoints.take();
         }
@@ -98,6 +131,9 @@ impl Flush {
         let Some(checkpoint) = self.checkpoint.take_if(|next| next.number <= flushed) else {
             return Ok(false);
         };
+        if checkpoint.is_withdrawn() {
+            return Ok(true);
+        }
         self.index.write_trie(&checkpoint)?;
         self.trie_written.store(checkpoint.number, Ordering::Release);
         Ok(true)
@@ -126,14 +162,68 @@ impl Flush {
         if self.checkpoints.is_finished() { Progress::Finished } else { Progress::Idle }
     }
 
-    fn write(&mut self) -> Result<(), Fault> {
-        write_layers(&self.index, &self.collected)?;
+    /// Takes the layers that the last run kept back.
+    pub(super) fn keep_back(&mut self, layers: &[Arc<Layer>]) {
+        self.take(layers.to_vec());
+    }
+
+    /// Takes layers of committed blocks.
+    fn take(&mut self, layers: Layers) {
+        self.weight_kept_back += layers.iter().map(|layer| layer.weight()).sum::<usize>();
+        self.kept_back.extend(layers);
+        while self.kept_back.len() > self.undo_blocks
+            || self.weight_kept_back * CHANGE_BYTES > MAX_KEPT_BACK_BYTES
+        {
+            self.collect_oldest();
+        }
+    }
+
+    /// Permits the oldest layer that is kept back to be written.
+    fn collect_oldest(&mut self) {
+        let Some(layer) = self.kept_back.pop_front() else { return };
+        if self.collected.is_empty() {
+            self.oldest = Instant::now();
+        }
+        self.weight_kept_back -= layer.weight();
+        self.weight += layer.weight();
+        self.collected.push(layer);
+    }
+
+    /// If seal waits until a checkpoint is taken, no block arrives any more that would permit its layer to be
+    /// written. Then its block cannot be undone any more.
+    fn unblock_seal(&mut self) {
+        let Some(checkpoint) = self.checkpoint.as_ref().filter(|_| self.checkpoints.depth() > 0)
+        else {
+            return;
+        };
+        let number = checkpoint.number;
+        while self.kept_back.front().is_some_and(|layer| layer.number() <= number) {
+            self.collect_oldest();
+        }
+    }
+
+    /// Drops the layers of undone blocks, none of which is written.
+    fn undo(&mut self, undo: &Undo) {
+        let number = undo.number();
+        self.kept_back.retain(|layer| layer.number() <= number);
+        self.collected.retain(|layer| layer.number() <= number);
+        self.weight_kept_back = self.kept_back.iter().map(|layer| layer.weight()).sum();
+        self.weight = self.collected.iter().map(|layer| layer.weight()).sum();
+        self.floor.end_undo();
+    }
+
+    /// Writes the collected layers, unless one of their blocks is about to be undone.
+    fn write(&mut self) -> Result<Progress, Fault> {
         let newest = self.collected.last().expect("only called with layers collected");
+        if !self.floor.may_write(newest.number()) {
+            return Ok(Progress::Idle);
+        }
+        write_layers(&self.index, &self.collected)?;
         self.flushed.store(newest.number(), Ordering::Release);
         self.meter.give(self.collected.len());
         self.collected.clear();
         self.weight = 0;
-        Ok(())
+        Ok(Progress::Worked)
     }
 }
 
@@ -158,15 +248,21 @@ impl Stage for Flush {
         if self.write_trie()? {
             return Ok(Progress::Worked);
         }
-        if let Some(layers) = self.layers.take() {
-            self.meter.take(layers.len());
-            if self.collected.is_empty() {
-                self.oldest = Instant::now();
-                self.due = due(self.index.reader()?.state_entries()?);
+        self.unblock_seal();
+        if let Some(next) = self.layers.take() {
+            match next {
+                InOrder::Block(layers) => {
+                    self.meter.take(layers.len());
+                    if self.collected.is_empty() {
+                        self.due = due(self.index.reader()?.state_entries()?);
+                    }
+                    self.take(layers);
+                }
+                InOrder::Undo(undo) => self.undo(&undo),
+                // Commit sends chosen blocks like others, and nothing about unfinished ones.
+                InOrder::Choose(_) | InOrder::Drop(_) => {}
             }
-            self.weight += layers.iter().map(|layer| layer.weight()).sum::<usize>();
-            self.collected.extend(layers);
-            if self.is_due() {
+            if !self.collected.is_empty() && self.is_due() {
                 self.write()?;
             }
             return Ok(Progress::Worked);
@@ -177,8 +273,7 @@ impl Stage for Flush {
         if !self.is_due() {
             return Ok(Progress::Idle);
         }
-        self.write()?;
-        Ok(Progress::Worked)
+        self.write()
     }
 }
 
@@ -204,7 +299,13 @@ mod tests {
         let (mut checkpoints, checkpoints_in) = ring("checkpoints", 1, &[], &[]);
         let meter = Arc::new(Meter::new("flush"));
         let [flushed, written] = [0, 0].map(|number| Arc::new(AtomicU64::new(number)));
-        let mut flush = Flush::new(index, layers_in, flushed, checkpoints_in, written, meter);
+        let ports = Ports {
+            layers: layers_in,
+            flushed,
+            checkpoints: checkpoints_in,
+            trie_written: written,
+        };
+        let mut flush = Flush::new(index, ports, 0, UndoFloor::new(0), meter);
         // Commit has failed, and seal still processes the blocks before it.
         drop(layers);
         let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, u64::MAX);

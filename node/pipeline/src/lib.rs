@@ -7,6 +7,7 @@
 mod ante;
 mod arrival;
 mod batch;
+mod branch;
 mod builder;
 mod caller;
 mod client;
@@ -31,11 +32,13 @@ mod stage;
 mod submit;
 mod sync;
 mod topology;
+mod undo;
 mod worker_waker;
 
 pub use ante::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 pub use arrival::Arrival;
 pub use batch::{MAX_TX_BYTES, RawTx, Reply, Submitted};
+pub use branch::{BlockClient, GiveError};
 pub use client::PoolClient;
 pub use commit::CommittedTotals;
 pub use fault::{BlockFault, BlockReason, Fault, StartError};
@@ -46,3 +49,4 @@ pub use next::{NextBlock, Tried, TryBounds, try_all};
 pub use options::Options;
 pub use source::SourceProgress;
 pub use topology::Pipeline;
+pub use undo::{UndoError, UndoneTransactions};

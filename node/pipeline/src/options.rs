@@ -12,6 +12,9 @@ pub struct Options {
     pub block_time: Option<Duration>,
     /// Import the blocks of these files.
     pub files: Vec<PathBuf>,
+    /// Accept blocks and the choice of the head through [`BlockClient`](super::BlockClient), until the pipeline is
+    /// stopped. Without it, a pipeline that imports files ends after them.
+    pub given_blocks: bool,
     /// Number of recovery threads.
     pub recover_workers: usize,
     /// Recovery backend.

@@ -10,12 +10,14 @@
 
 use super::{
     batch::{CheckBatch, ImportedBlock, RawBatch, RawTx, Recovered, RecoveredBlock},
+    branch::RecoveredTxs,
     fault::Fault,
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
 };
 use alloy_primitives::Bytes;
+use chain::block::Block;
 use mempool::Reject;
 use std::sync::Arc;
 use transactions::{DecodeError, RecoverError, Senders};
@@ -53,12 +55,16 @@ impl Recover {
 
     fn recover_block(&mut self, ImportedBlock { seq, block }: ImportedBlock) -> RecoveredBlock {
         self.meter.take(block.transactions.len());
-        let senders = self.senders.recover(&block.transactions).enumerate();
-        let txs =
-            senders.map(|(index, tx)| tx.map_err(|reason| (index, reason.to_string()))).collect();
+        let txs = recover_body(&mut self.senders, &block);
         self.meter.give(block.transactions.len());
         RecoveredBlock { seq, block, txs }
     }
+}
+
+/// Decodes and recovers the transactions of a block.
+pub(super) fn recover_body(senders: &mut Senders, block: &Block) -> RecoveredTxs {
+    let found = senders.recover(&block.transactions).enumerate();
+    found.map(|(index, tx)| tx.map_err(|reason| (index, reason.to_string()))).collect()
 }
 
 /// Decodes and recovers raw transactions, in order. Transactions that were refused before are unchanged.

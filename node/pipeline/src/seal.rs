@@ -4,31 +4,34 @@
 //! Input: executed blocks with their fees, in order.
 //! Output: finished blocks for commit, hashes of produced blocks for execute, and checkpoints of the trie for
 //! flush.
-//! State: the trie of the newest executed state.
-//! Limits: one block; the trie's memory (`storage.trie-cache-bytes`) and what flush has not written of it, at
+//! State: the trie of the newest executed state; given blocks that were not chosen yet.
+//! Limits: one block; [`MAX_UNFINISHED_BLOCKS`](super::branch::MAX_UNFINISHED_BLOCKS); the trie's memory (`storage.trie-cache-bytes`) and what flush has not written of it, at
 //! most two checkpoints and the changes since.
 //! Back-pressure: takes no block.
 
 use super::{
-    batch::{ExecutedBlock, SealedBlock, SealedHeader},
+    batch::{ExecutedBlock, FromSeal, InOrder, Origin, SealedBlock, SealedHeader},
+    branch::{Choice, GiveError, MAX_UNFINISHED_BLOCKS, VerdictAnswer},
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
+    undo::Undo,
 };
 use alloy_consensus::Header;
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, map::B256Map};
 use chain::block::Block;
 use evm::{Executed, ExecutionError, StateError, complete_header, validate_executed};
-use state::{Head, StateTrie, View, called};
+use state::{ChainView, Head, LayerId, StateTrie, StateView, View, called};
 use std::{
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
-use storage::{BlockRecord, ChainDb, PostingKey, TrieCheckpoint};
+use storage::{BlockRecord, ChainDb, PostingKey, ReadError, TrieCheckpoint, trie::TrieError};
 
 /// Time until a checkpoint of changes if it is cheap or the stage is idle.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
@@ -39,6 +42,16 @@ const CHECKPOINT_CHEAP: usize = 1 << 14;
 #[derive(Debug)]
 pub(super) struct Seal {
     trie: StateTrie,
+    /// The state that the trie has.
+    state: StateView,
+    /// The state after the last block of the chain.
+    finished: StateView,
+    /// Given blocks that were not chosen yet.
+    unfinished: B256Map<SealedBlock>,
+    /// The states after given blocks that were refused, the newest last. Their children may be on the way.
+    refused: VecDeque<LayerId>,
+    /// Chosen blocks that are not sent yet.
+    chosen: VecDeque<InOrder<SealedBlock>>,
     chain: ChainDb,
     ports: Ports,
     /// When the trie first changed after its last checkpoint.
@@ -51,9 +64,9 @@ pub(super) struct Seal {
 /// The ring ends of the stage.
 #[derive(Debug)]
 pub(super) struct Ports {
-    pub(super) priced: Inbox<ExecutedBlock>,
-    pub(super) sealed: Outbox<SealedBlock>,
-    pub(super) headers: Outbox<SealedHeader>,
+    pub(super) priced: Inbox<InOrder<ExecutedBlock>>,
+    pub(super) sealed: Outbox<InOrder<SealedBlock>>,
+    pub(super) headers: Outbox<FromSeal>,
     pub(super) checkpoints: Outbox<TrieCheckpoint>,
     /// The block of the last checkpoint in the index.
     pub(super) written: Arc<AtomicU64>,
@@ -63,30 +76,47 @@ impl Seal {
     /// Creates the stage at the head of `view`, which must be the state of the trie.
     pub(super) fn new(view: &View, trie: StateTrie, ports: Ports, meter: Arc<Meter>) -> Self {
         let now = Instant::now();
-        Self { trie, chain: view.chain.clone(), ports, changed: None, busy: now, meter }
+        let (state, chain) = (view.state.clone(), view.chain.db().clone());
+        Self {
+            trie,
+            finished: state.clone(),
+            state,
+            unfinished: B256Map::default(),
+            refused: VecDeque::new(),
+            chosen: VecDeque::new(),
+            chain,
+            ports,
+            changed: None,
+            busy: now,
+            meter,
+        }
     }
 
-    fn seal(&mut self, mut block: ExecutedBlock) -> Result<SealedBlock, Fault> {
-        let number = block.block.header.number;
-        let state_root = self.trie.update(block.layer.changes()).map_err(|error| {
-            let source = StateError::new(error);
-            let reason = ExecutionError::State { number, source }.into();
-            BlockFault { number, hash: block.block.hash, reason }
-        })?;
-        if block.produced {
+    /// Computes the roots of a block, and compares them with the header of a given or imported one.
+    ///
+    /// # Errors
+    /// [`SealError::Invalid`] if they differ. The trie then still has the state after the block.
+    fn seal(&mut self, mut block: ExecutedBlock) -> Result<SealedBlock, SealError> {
+        self.follow(&block)?;
+        let (number, hash) = (block.block.header.number, block.block.hash);
+        let state_root = self.trie.update(block.layer.changes());
+        let state_root = state_root.map_err(|error| unreadable(number, hash, error))?;
+        self.state = block.after.clone();
+        let is_produced = matches!(block.origin, Origin::Produced);
+        if is_produced {
             complete(&mut block.block, &block.executed, state_root);
         } else {
             let checked = validate_executed(&block.block.header, &block.executed, state_root);
-            checked.map_err(|error| BlockFault {
-                number,
-                hash: block.block.hash,
-                reason: BlockReason::Header(error),
+            checked.map_err(|error| {
+                let reason = BlockReason::Header(error);
+                SealError::Invalid(BlockFault { number, hash, reason })
             })?;
         }
         let header = Arc::new(block.block.header.clone());
-        if block.produced {
+        if is_produced {
             let header = Arc::clone(&header);
-            self.ports.headers.send(SealedHeader { hash: block.block.hash, header });
+            let (state, hash) = (block.layer.id(), block.block.hash);
+            self.ports.headers.send(FromSeal::Sealed(SealedHeader { state, hash, header }));
         }
         let receipts = &block.executed.receipts;
         let called =
@@ -96,10 +126,89 @@ impl Seal {
         Ok(self.finish(block, header))
     }
 
+    /// Seals a given block, and keeps it until it is chosen.
+    fn seal_given(&mut self, block: ExecutedBlock, answer: &VerdictAnswer) -> Result<(), Fault> {
+        let (number, hash, state) = (block.block.header.number, block.block.hash, block.layer.id());
+        let parent = block.block.header.parent_hash;
+        if self.refused.contains(&block.layer.parent()) {
+            answer.give(Err(GiveError::UnknownParent(parent)));
+            return Ok(());
+        }
+        let before = before(&block);
+        match self.seal(block) {
+            Ok(sealed) => {
+                self.unfinished.insert(hash, sealed);
+                answer.give(Ok(()));
+                Ok(())
+            }
+            Err(SealError::Invalid(fault)) => {
+                self.move_to(before, number, hash)?;
+                self.refused.push_back(state);
+                if self.refused.len() > MAX_UNFINISHED_BLOCKS {
+                    self.refused.pop_front();
+                }
+                self.ports.headers.send(FromSeal::Refused(hash));
+                answer.give(Err(GiveError::Invalid(fault)));
+                Ok(())
+            }
+            Err(SealError::Fault(fault)) => Err(fault),
+        }
+    }
+
+    /// Moves the trie to the parent of a block.
+    fn follow(&mut self, block: &ExecutedBlock) -> Result<(), Fault> {
+        if block.layer.parent() == self.state.id() {
+            return Ok(());
+        }
+        self.move_to(before(block), block.block.header.number, block.block.hash)
+    }
+
+    /// Moves the trie to another state; `number` and `hash` are of the block that needs it.
+    fn move_to(&mut self, state: StateView, number: u64, hash: B256) -> Result<(), Fault> {
+        let moved = self.trie.move_to(&self.state, &state);
+        moved.map_err(|error| unreadable(number, hash, error))?;
+        self.state = state;
+        Ok(())
+    }
+
+    /// Sends chosen blocks to commit, and drops those that do not descend from them.
+    fn choose(&mut self, choice: Arc<Choice>) {
+        for hash in &choice.chosen {
+            let block = self.unfinished.remove(hash).expect("execute chooses known blocks");
+            self.finished = block.view.state.clone();
+            self.chosen.push_back(InOrder::Block(block));
+        }
+        self.forget(&choice.dropped);
+        self.chosen.push_back(InOrder::Choose(choice));
+    }
+
+    fn forget(&mut self, dropped: &[B256]) {
+        dropped.iter().for_each(|hash| drop(self.unfinished.remove(hash)));
+    }
+
+    /// Returns the trie to the state of an earlier block.
+    ///
+    /// # Panics
+    /// If the state root is not that of the block.
+    fn undo(&mut self, undo: &Undo) -> Result<(), Fault> {
+        let Head { hash, header, .. } = &undo.view.head;
+        self.move_to(undo.view.state.clone(), header.number, *hash)?;
+        let root = self.trie.state_root();
+        assert_eq!(root, header.state_root, "the state root after an undo to block {hash}");
+        self.finished = self.state.clone();
+        self.forget(&undo.dropped);
+        self.changed = None;
+        Ok(())
+    }
+
     /// A checkpoint is due when much has changed; after some time, if it is cheap or the stage is idle; and
     /// at the end.
     fn is_checkpoint_due(&self) -> bool {
         let Some(since) = self.changed else { return false };
+        if self.finished_number() <= self.ports.written.load(Ordering::Acquire) {
+            // After an undo to the block of the last checkpoint, records count as changed that are not.
+            return false;
+        }
         if self.trie.is_checkpoint_due() || self.ports.priced.is_finished() {
             return true;
         }
@@ -108,11 +217,31 @@ impl Seal {
         self.trie.is_written() && since.elapsed() >= CHECKPOINT_PATIENCE && (cheap || idle())
     }
 
-    fn checkpoint(&mut self) {
+    /// The number of the last block of the chain.
+    const fn finished_number(&self) -> u64 {
+        self.finished.next().saturating_sub(1)
+    }
+
+    /// Notes that something arrived, and since when the trie differs from its last checkpoint.
+    fn note_changes(&mut self) {
+        self.busy = Instant::now();
+        if self.trie.dirty() > 0 {
+            self.changed.get_or_insert(self.busy);
+        }
+    }
+
+    /// Sends a checkpoint of the last block of the chain.
+    fn checkpoint(&mut self) -> Result<(), Fault> {
+        let finished = self.finished.clone();
+        let number = self.finished_number();
+        if self.state.id() != finished.id() {
+            self.move_to(finished, number, B256::ZERO)?;
+        }
         self.changed = None;
         if let Some(checkpoint) = self.trie.checkpoint() {
             self.ports.checkpoints.send(checkpoint);
         }
+        Ok(())
     }
 
     fn finish(&self, block: ExecutedBlock, header: Arc<Header>) -> SealedBlock {
@@ -136,9 +265,44 @@ impl Seal {
         };
         let head =
             Head { hash: block.block.hash, header, next_base_fee: block.next_base_fee, modules };
-        let view = View { head, state: block.after, chain: self.chain.clone() };
+        let chain = ChainView::new(self.chain.clone(), record.number, record.hash);
+        let view = View { head, state: block.after, chain, undone: 0 };
         SealedBlock { record, view, layer: block.layer }
     }
+}
+
+/// Why a block was not sealed.
+enum SealError {
+    /// The block is invalid.
+    Invalid(BlockFault),
+    /// This node failed.
+    Fault(Fault),
+}
+
+impl From<Fault> for SealError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl SealError {
+    /// An invalid block that was imported ends the pipeline.
+    fn into_fault(self) -> Fault {
+        match self {
+            Self::Invalid(fault) => fault.into(),
+            Self::Fault(fault) => fault,
+        }
+    }
+}
+
+/// The state before a block.
+fn before(block: &ExecutedBlock) -> StateView {
+    block.after.as_of(block.layer.number()).expect("the layer of a block names its parent")
+}
+
+fn unreadable(number: u64, hash: B256, error: TrieError<ReadError>) -> Fault {
+    let reason = ExecutionError::State { number, source: StateError::new(error) }.into();
+    BlockFault { number, hash, reason }.into()
 }
 
 /// Completes the header with the results of execution, and sets the hash.
@@ -167,20 +331,44 @@ impl Stage for Seal {
             if !self.ports.checkpoints.ready() {
                 return Ok(Progress::Blocked);
             }
-            self.checkpoint();
+            self.checkpoint()?;
             return Ok(Progress::Worked);
         }
-        let Some(block) = self.ports.priced.take() else {
-            let over = self.ports.priced.is_finished() && self.ports.checkpoints.ready();
-            return Ok(if over { Progress::Finished } else { Progress::Idle });
+        if let Some(chosen) = self.chosen.pop_front() {
+            self.ports.sealed.send(chosen);
+            return Ok(Progress::Worked);
+        }
+        let block = match self.ports.priced.take() {
+            Some(InOrder::Block(block)) => block,
+            Some(InOrder::Undo(undo)) => {
+                self.undo(&undo)?;
+                self.ports.sealed.send(InOrder::Undo(undo));
+                self.note_changes();
+                return Ok(Progress::Worked);
+            }
+            Some(InOrder::Choose(choice)) => {
+                self.choose(choice);
+                return Ok(Progress::Worked);
+            }
+            Some(InOrder::Drop(dropped)) => {
+                self.forget(&dropped);
+                return Ok(Progress::Worked);
+            }
+            None => {
+                let over = self.ports.priced.is_finished() && self.ports.checkpoints.ready();
+                return Ok(if over { Progress::Finished } else { Progress::Idle });
+            }
         };
         self.meter.take(1);
-        let sealed = self.seal(block)?;
-        self.ports.sealed.send(sealed);
-        self.busy = Instant::now();
-        if self.trie.dirty() > 0 {
-            self.changed.get_or_insert(self.busy);
+        if let Origin::Given(answer) = &block.origin {
+            let answer = Arc::clone(answer);
+            self.seal_given(block, &answer)?;
+        } else {
+            let sealed = self.seal(block).map_err(SealError::into_fault)?;
+            self.finished = self.state.clone();
+            self.ports.sealed.send(InOrder::Block(sealed));
         }
+        self.note_changes();
         self.meter.give(1);
         Ok(Progress::Worked)
     }

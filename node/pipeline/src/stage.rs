@@ -52,7 +52,7 @@ pub(super) trait Stage: Send {
 }
 
 /// Maximum sleep of a worker. Limits how late a lost wake-up, a timer or a counter can be noticed.
-const HOUSEKEEPING: Duration = Duration::from_millis(100);
+pub(super) const HOUSEKEEPING: Duration = Duration::from_millis(100);
 
 /// A thread that runs one or more stages in turn.
 pub(super) struct Worker {

@@ -16,6 +16,7 @@
 
 use super::{
     ante,
+    branch::BlockClient,
     builder::PipelineBuilder,
     client::PoolClient,
     commit::CommittedTotals,
@@ -54,6 +55,8 @@ mod depth {
     pub(super) const SUBMIT: usize = 4096;
     /// Batches of 256 raw transactions: 16,384 in flight to recovery.
     pub(super) const RAW: usize = 64;
+    /// Requests about blocks from outside.
+    pub(super) const REQUESTS: usize = 128;
     /// Recovered batches.
     pub(super) const CHECKS: usize = 64;
     /// Results for sockets.
@@ -109,6 +112,7 @@ pub struct Pipeline {
     pub source: Arc<SourceProgress>,
     monitor: Monitor,
     client: PoolClient,
+    blocks: Option<BlockClient>,
 }
 
 impl Pipeline {
@@ -151,10 +155,12 @@ impl Pipeline {
         let (sealed, sealed_in) = rings.add("sealed", depth::sealed(), se, co);
         let (heads, heads_in) = rings.add("heads", depth::HEADS, ex, an);
         let (headers, headers_in) = rings.add("headers", depth::HEADERS, se, ex);
+        let (requests, requests_in) = rings.add("requests", depth::REQUESTS, &[], ex);
         let (layers, layers_in) = rings.add("layers", depth::layers(), co, fl);
         let (checkpoints, checkpoints_in) = rings.add("checkpoints", depth::CHECKPOINTS, se, fl);
 
         // The stages, in pipeline order.
+        let (backend, given_blocks) = (options.backend, options.given_blocks);
         let mut builder = PipelineBuilder::new(home, options)?;
         let combining = ante::CombiningStage::new(ante.waker());
         let submissions = builder.submissions(submit, combining.clone());
@@ -188,6 +194,7 @@ impl Pipeline {
             blocks: recovered_in,
             proposals: proposals_in,
             headers: headers_in,
+            requests: requests_in,
             out: executed,
         };
         builder.execute(execute, ports, fee::Ports { executed: executed_in, priced, heads })?;
@@ -197,6 +204,9 @@ impl Pipeline {
 
         let PipelineBuilder { stop, published, clock, meters, workers, .. } = builder;
         let faults = FaultCell::new(Arc::clone(&stop));
+        let (stopping, chain_id) = (Arc::clone(&stop), home.spec.chain_id);
+        // Without the client, execute does not wait for blocks.
+        let blocks = given_blocks.then(|| BlockClient::new(requests, backend, chain_id, stopping));
         let (gauges, faults_seen) = (rings.gauges.into(), faults.clone());
         let monitor = Monitor { meters, gauges, faults: faults_seen, clock };
         let mut pipeline = Self {
@@ -211,6 +221,7 @@ impl Pipeline {
             source,
             monitor,
             client,
+            blocks,
         };
         if let Err(source) = pipeline.spawn(workers) {
             let what = "starting a thread".to_owned();
@@ -232,6 +243,11 @@ impl Pipeline {
     /// Submits transactions and queries the mempool.
     pub fn client(&self) -> PoolClient {
         self.client.clone()
+    }
+
+    /// Gives blocks, and chooses the head; `None` without [`Options::given_blocks`].
+    pub fn blocks(&self) -> Option<BlockClient> {
+        self.blocks.clone()
     }
 
     /// Reads the counters.

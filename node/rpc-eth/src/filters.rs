@@ -9,6 +9,7 @@ use budget::{Budget, Evictable, Held, Resource};
 use config::JsonRpc;
 use pipeline::Arrival;
 use rpc_types::error::Error;
+use state::View;
 use std::{
     hash::{BuildHasher, RandomState},
     net::IpAddr,
@@ -42,11 +43,27 @@ impl Kind {
     }
 }
 
+/// How far the client of a filter has been notified. A later position is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Delivered {
+    /// The number of undone branches, see [`View::undone`].
+    pub(crate) undone: u64,
+    /// The last block that the client knows.
+    pub(crate) last: u64,
+}
+
+impl Delivered {
+    /// Everything up to the head of a view.
+    pub(crate) fn all(view: &View) -> Self {
+        Self { undone: view.undone, last: view.number() }
+    }
+}
+
 /// A filter of a client.
 pub(crate) struct InstalledFilter {
     pub(crate) kind: Kind,
-    /// The last block that the client knows.
-    pub(crate) last_delivered: u64,
+    /// What the client knows of the chain.
+    pub(crate) delivered: Delivered,
     polled: Instant,
     /// Set when another client needs the permit or memory of the filter.
     evictable: Arc<Evictable>,
@@ -95,11 +112,11 @@ impl Filters {
         self.installed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a filter of a client that knows the blocks up to `last_delivered`, and returns its id.
+    /// Adds a filter of a client that knows the chain up to `delivered`, and returns its id.
     pub(crate) fn install(
         &self,
         kind: Kind,
-        last_delivered: u64,
+        delivered: Delivered,
         client: IpAddr,
     ) -> Result<U128, Error> {
         let mut installed = self.lock();
@@ -127,7 +144,7 @@ impl Filters {
             id,
             InstalledFilter {
                 kind,
-                last_delivered,
+                delivered,
                 polled,
                 evictable,
                 _permit: permit,
@@ -137,12 +154,11 @@ impl Filters {
         Ok(U128::from(id))
     }
 
-    /// Records that the client has received the blocks up to `last`. Concurrent polls of one filter may finish in
-    /// another order than that of their views. The position never moves back, because blocks would be delivered
-    /// twice.
-    pub(crate) fn set_last_delivered(&self, id: u128, last: u64) {
+    /// Records what the client has received. Concurrent polls of one filter may finish in another order than that of
+    /// their views. The position never moves back, because blocks would be delivered twice.
+    pub(crate) fn set_delivered(&self, id: u128, delivered: Delivered) {
         if let Some(filter) = self.lock().get_mut(&id) {
-            filter.last_delivered = filter.last_delivered.max(last);
+            filter.delivered = filter.delivered.max(delivered);
         }
     }
 
@@ -188,7 +204,7 @@ mod tests {
     #[test]
     fn outdated_filter_does_not_come_back() {
         let filters = filters(1);
-        let id = filters.install(Kind::Blocks, 0, IpAddr::from([10, 0, 0, 1])).unwrap();
+        let id = filters.install(Kind::Blocks, at(0, 0), IpAddr::from([10, 0, 0, 1])).unwrap();
         let filter = filters.lock().remove(&u128::try_from(id).unwrap()).unwrap();
         let mut installed = HashMap::from_iter([(1, filter)]);
         assert!(alive(&mut installed, 1, Duration::MAX).is_ok());
@@ -197,6 +213,10 @@ mod tests {
         for _ in 0..2 {
             assert!(alive(&mut installed, 1, Duration::ZERO).is_err());
         }
+    }
+
+    fn at(undone: u64, last: u64) -> Delivered {
+        Delivered { undone, last }
     }
 
     fn filters(cap: usize) -> Filters {
@@ -209,7 +229,8 @@ mod tests {
     #[test]
     fn another_clients_filter_takes_the_place_of_the_least_recently_polled() {
         let filters = filters(10);
-        let install = |last| filters.install(Kind::Blocks, 0, IpAddr::from([10, 0, 0, last]));
+        let install =
+            |last| filters.install(Kind::Blocks, at(0, 0), IpAddr::from([10, 0, 0, last]));
         let first: Vec<_> = (0..10).map(|_| install(1).unwrap()).collect();
         assert_eq!(install(1).unwrap_err().code(), -32005);
         let second = install(2).unwrap();
@@ -229,16 +250,26 @@ mod tests {
     fn late_poll_on_an_older_view_does_not_move_a_filter_back() {
         let filters = filters(10);
         let id = filters
-            .install(Kind::Blocks, 7, IpAddr::from([10, 0, 0, 1]))
+            .install(Kind::Blocks, at(0, 7), IpAddr::from([10, 0, 0, 1]))
             .expect("installed")
             .to::<u128>();
-        let last_delivered = || filters.lock()[&id].last_delivered;
-        for (last, expected) in [(7, 7), (9, 9), (8, 9), (9, 9), (10, 10), (0, 10)] {
-            filters.set_last_delivered(id, last);
-            assert_eq!(last_delivered(), expected, "after a poll up to block {last}");
+        let delivered = || filters.lock()[&id].delivered;
+        for (polled, expected) in [
+            ((0, 7), (0, 7)),
+            ((0, 9), (0, 9)),
+            ((0, 8), (0, 9)),
+            ((0, 10), (0, 10)),
+            ((0, 0), (0, 10)),
+            // Blocks 6 to 10 were undone.
+            ((1, 5), (1, 5)),
+            ((0, 11), (1, 5)),
+            ((1, 6), (1, 6)),
+        ] {
+            filters.set_delivered(id, at(polled.0, polled.1));
+            assert_eq!(delivered(), at(expected.0, expected.1), "after a poll up to {polled:?}");
         }
         // A filter that was removed during the poll stays removed.
-        filters.set_last_delivered(id ^ 1, 11);
-        assert_eq!((last_delivered(), filters.lock().len()), (10, 1));
+        filters.set_delivered(id ^ 1, at(2, 11));
+        assert_eq!((delivered(), filters.lock().len()), (at(1, 6), 1));
     }
 }

@@ -109,9 +109,24 @@ pub struct Prices {
     pub median: u128,
 }
 
-/// The key of a cached response. Blocks are final, so the response never changes.
+/// The key of a cached response. On one branch, blocks are final, so the response never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ResponseKey {
+pub struct ResponseKey {
+    /// [`View::undone`]: after an undo, another block may have the same number.
+    branch: u64,
+    subject: ResponseSubject,
+}
+
+impl ResponseKey {
+    /// The key of a response from this view.
+    pub fn new(view: &View, subject: ResponseSubject) -> Self {
+        Self { branch: view.undone, subject }
+    }
+}
+
+/// What a cached response is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ResponseSubject {
     /// A block, and whether its transactions are objects.
     Block(u64, bool),
     /// The receipts of a block.
@@ -141,8 +156,8 @@ struct Weight;
 
 impl Weighter<ResponseKey, Json> for Weight {
     fn weight(&self, key: &ResponseKey, answer: &Json) -> u64 {
-        let list = match key {
-            ResponseKey::Fees { percentiles, .. } => 8 * percentiles.len() as u64,
+        let list = match &key.subject {
+            ResponseSubject::Fees { percentiles, .. } => 8 * percentiles.len() as u64,
             _ => 0,
         };
         ENTRY_BYTES + list + answer.bytes().len() as u64
@@ -183,22 +198,22 @@ pub struct RecentFees {
 impl RecentFees {
     /// Returns the number of rows that the columns lack up to the head of a view.
     pub fn missing_rows(&self, view: &View) -> u64 {
-        let next = self.columns.next().unwrap_or_default();
+        let next = self.columns.next(view.undone).unwrap_or_default();
         (view.number() + 1).saturating_sub(next).min(RECENT_BLOCKS as u64)
     }
 
     /// Fills the columns up to the head of a view, unless another thread is filling them.
     pub fn update(&self, view: &View) -> Result<(), Error> {
         let head = view.number();
-        if self.columns.next().is_some_and(|next| next > head) {
+        if self.columns.next(view.undone).is_some_and(|next| next > head) {
             return Ok(());
         }
         let Ok(_filling) = self.filling.try_lock() else { return Ok(()) };
         let first = head.saturating_sub(RECENT_BLOCKS as u64 - 1);
-        let first = self.columns.next().map_or(first, |next| next.max(first));
+        let first = self.columns.next(view.undone).map_or(first, |next| next.max(first));
         view.blocks()?.each_fee_row(first..=head, |number, bytes| {
             let row = RowReader::new(bytes).map_err(Error::internal)?;
-            self.columns.push(number, FeeEntry::new(&row).map_err(Error::internal)?);
+            self.columns.push(view.undone, number, FeeEntry::new(&row).map_err(Error::internal)?);
             Ok(())
         })
     }

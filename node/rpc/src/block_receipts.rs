@@ -25,7 +25,8 @@ pub(crate) struct BlockReceipts {
 /// The serialised receipts of a block.
 #[derive(Debug)]
 struct SerialisedReceipts {
-    number: u64,
+    /// [`View::undone`] and the number of the block.
+    block: (u64, u64),
     /// The result of `eth_getBlockReceipts`.
     all: Json,
     /// The range of each receipt in that text, by the hash of its transaction.
@@ -49,7 +50,7 @@ impl BlockReceipts {
         hashes: &HashSet<B256>,
     ) -> Result<Vec<Json>, Error> {
         let mut last = Arc::clone(&self.last).lock_owned().await;
-        if last.as_ref().is_none_or(|receipts| receipts.number != number) {
+        if last.as_ref().is_none_or(|receipts| receipts.block != (view.undone, number)) {
             let spec = Arc::clone(&self.spec);
             // The task holds the lock, so that subscribers that disconnect do not start more of this work.
             let task = tokio::task::spawn_blocking(move || {
@@ -67,12 +68,16 @@ impl SerialisedReceipts {
     fn read(view: &View, spec: &ChainSpec, number: u64) -> Result<Self, Error> {
         with_receipts(view, spec, number, |receipts| {
             let items = receipts.iter().map(|receipt| (receipt.transaction_hash, receipt));
-            Self::new(number, receipts.size_hint(), items)
+            Self::new((view.undone, number), receipts.size_hint(), items)
         })
     }
 
     /// Serialises the receipts of a block with the hashes of their transactions. `bytes` is their approximate length.
-    fn new(number: u64, bytes: usize, items: impl Iterator<Item = (B256, impl WriteJson)>) -> Self {
+    fn new(
+        block: (u64, u64),
+        bytes: usize,
+        items: impl Iterator<Item = (B256, impl WriteJson)>,
+    ) -> Self {
         let mut text = Vec::with_capacity(bytes);
         text.push(b'[');
         let mut ranges = Vec::new();
@@ -85,7 +90,7 @@ impl SerialisedReceipts {
             ranges.push((hash, start..text.len()));
         }
         text.push(b']');
-        Self { number, all: Json::from_text(text), ranges }
+        Self { block, all: Json::from_text(text), ranges }
     }
 
     fn requested(&self, hashes: &HashSet<B256>) -> Option<Json> {
@@ -109,7 +114,7 @@ mod tests {
     fn requested_receipts_are_extracted() {
         let hash = B256::with_last_byte;
         let items = (1..=3).map(|n: u8| (hash(n), U64::from(n)));
-        let receipts = SerialisedReceipts::new(7, 0, items);
+        let receipts = SerialisedReceipts::new((0, 7), 0, items);
         let requested = |hashes: &[u8]| {
             let hashes = hashes.iter().map(|n| hash(*n)).collect();
             receipts
@@ -120,7 +125,7 @@ mod tests {
         assert_eq!(requested(&[2]).unwrap(), r#"["0x2"]"#);
         assert_eq!(requested(&[3, 9, 1]).unwrap(), r#"["0x1","0x3"]"#);
         assert_eq!(requested(&[9]), None);
-        let none = SerialisedReceipts::new(7, 0, std::iter::empty::<(B256, U64)>());
+        let none = SerialisedReceipts::new((0, 7), 0, std::iter::empty::<(B256, U64)>());
         assert_eq!(none.requested(&HashSet::default()), None);
     }
 }

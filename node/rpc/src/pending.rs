@@ -38,7 +38,7 @@ fn is_old(pending: &PendingBlock) -> bool {
 /// took long. Otherwise requests on a fast chain would start one build after another.
 fn answers(pending: &PendingBlock, request: &RequestStart) -> bool {
     let is_new = pending.started >= request.time || !is_old(pending);
-    is_new && pending.parent.number() >= request.head
+    is_new && pending.parent.undone == request.undone && pending.parent.number() >= request.head
 }
 
 /// The start of a request.
@@ -47,11 +47,14 @@ struct RequestStart {
     time: Instant,
     /// Number of the head when the request arrived.
     head: u64,
+    /// [`View::undone`] when the request arrived.
+    undone: u64,
 }
 
 impl RequestStart {
     fn now(published: &Published) -> Self {
-        Self { time: Instant::now(), head: published.load().number() }
+        let view = published.load();
+        Self { time: Instant::now(), head: view.number(), undone: view.undone }
     }
 }
 

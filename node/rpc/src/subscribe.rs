@@ -20,7 +20,7 @@ use jsonrpsee::{
 };
 use pipeline::Arrival;
 use rpc_eth::{
-    eth::block_logs,
+    eth::{block_logs, removed_logs},
     method::{Answer, write_json},
 };
 use rpc_types::{
@@ -29,8 +29,7 @@ use rpc_types::{
     text::Json,
 };
 use serde_json::{json as value, value::RawValue};
-use state::View;
-use state::stored;
+use state::{UndoneBlock, View, stored};
 use std::{
     future::{Future, ready},
     sync::Arc,
@@ -75,7 +74,8 @@ async fn open(
     let mut heads = dispatcher.context.published.heads();
     let arrivals = matches!(kind, SubscriptionKind::Pending { .. })
         .then(|| dispatcher.context.pool.arrivals());
-    let last = *heads.borrow_and_update();
+    heads.borrow_and_update();
+    let position = Position::at(&dispatcher.context.published.load());
     let Ok(sink) = pending.accept().await else { return Ok(()) };
     let started = tokio::select! {
         () = sink.closed() => false,
@@ -85,7 +85,7 @@ async fn open(
         return Ok(());
     }
     let notifier = Notifier { sink, flow };
-    match serve(kind, &notifier, dispatcher, heads, arrivals, last).await {
+    match serve(kind, &notifier, dispatcher, heads, arrivals, position).await {
         Ok(()) | Err(End::Disconnected) => Ok(()),
         Err(End::Failed(error)) => Err(SubscriptionError::from(error.to_string())),
     }
@@ -127,7 +127,7 @@ async fn serve(
     dispatcher: &Dispatcher,
     heads: watch::Receiver<u64>,
     arrivals: Option<broadcast::Receiver<Arrival>>,
-    last: u64,
+    position: Position,
 ) -> Result<(), End> {
     match kind {
         SubscriptionKind::Syncing => {
@@ -140,19 +140,21 @@ async fn serve(
             push_pending(notifier, arrivals.expect("opened for this kind"), *full).await
         }
         SubscriptionKind::Heads => {
-            follow(notifier, dispatcher, heads, last, |view, n| ready(head(&view, n))).await
+            let heads_of = |view: Arc<View>, n| ready(head(&view, n));
+            follow(notifier, dispatcher, heads, position, heads_of, no_messages).await
         }
         SubscriptionKind::Logs(filter) => {
             let logs = |view: Arc<View>, n| ready(block_logs(&view, filter, n));
-            follow(notifier, dispatcher, heads, last, logs).await
+            let removed = |block: &UndoneBlock| removed_logs(block, filter);
+            follow(notifier, dispatcher, heads, position, logs, removed).await
         }
         SubscriptionKind::Receipts(hashes) => {
             let receipts = |view, n| dispatcher.receipts.requested(view, n, hashes);
-            follow(notifier, dispatcher, heads, last, receipts).await
+            follow(notifier, dispatcher, heads, position, receipts, no_messages).await
         }
         SubscriptionKind::Fees(percentiles) => {
             let fees = |view: Arc<View>, n| ready(fees(&view, percentiles, n));
-            follow(notifier, dispatcher, heads, last, fees).await
+            follow(notifier, dispatcher, heads, position, fees, no_messages).await
         }
     }
 }
@@ -165,34 +167,79 @@ enum End {
     Failed(Error),
 }
 
-/// Sends the notifications that `messages` returns for each new block, until the client or the node stops.
+/// What a subscription has been notified of.
+#[derive(Clone, Copy)]
+struct Position {
+    /// The last block.
+    last: u64,
+    /// The number of undone branches, see [`View::undone`].
+    undone: u64,
+}
+
+impl Position {
+    fn at(view: &View) -> Self {
+        Self { last: view.number(), undone: view.undone }
+    }
+}
+
+/// Undone blocks cause no notification.
+const fn no_messages(_: &UndoneBlock) -> Vec<Json> {
+    Vec::new()
+}
+
+/// Sends the notifications that `messages` returns for each new block and `removed` for each undone one that the client
+/// knows, until the client or the node stops.
 async fn follow<M>(
     notifier: &Notifier<'_>,
     dispatcher: &Dispatcher,
     mut heads: watch::Receiver<u64>,
-    mut last: u64,
+    position: Position,
     messages: impl Fn(Arc<View>, u64) -> M,
+    removed: impl Fn(&UndoneBlock) -> Vec<Json>,
 ) -> Result<(), End>
 where
     M: Future<Output = Result<Vec<Json>, Error>>,
 {
+    let published = &dispatcher.context.published;
+    let Position { mut last, mut undone } = position;
     loop {
         tokio::select! {
             () = notifier.sink.closed() => return Err(End::Disconnected),
             changed = heads.changed() => changed.map_err(|_| End::Disconnected)?,
         }
         heads.borrow_and_update();
-        let newest = dispatcher.context.published.load().number();
-        while last < newest {
-            last += 1;
+        loop {
             // The view is loaded again for each block and not kept while waiting for the client, because a view keeps
             // the layers in memory that it was created from.
-            let of_block = || messages(dispatcher.context.published.load(), last);
-            push(notifier, of_block).await?;
-            if last < newest {
-                // Many blocks may be processed without waiting, so other tasks must get a turn.
-                tokio::task::yield_now().await;
+            let view = published.load();
+            let branches = published.undone(undone, &view);
+            undone = view.undone;
+            let newest = view.number();
+            drop(view);
+            for branch in branches {
+                for block in branch.blocks.iter().filter(|block| block.number <= last) {
+                    push(notifier, || ready(Ok(removed(block)))).await?;
+                }
+                last = last.min(branch.ancestor);
             }
+            if last >= newest {
+                break;
+            }
+            let of_block = || async {
+                let view = published.load();
+                if view.undone != undone {
+                    return Err(Error::server("the block was undone"));
+                }
+                messages(view, last + 1).await
+            };
+            match push(notifier, of_block).await {
+                Ok(()) => last += 1,
+                // The block was undone in between.
+                Err(_) if published.load().undone != undone => {}
+                Err(end) => return Err(end),
+            }
+            // Many blocks may be processed without waiting, so other tasks must get a turn.
+            tokio::task::yield_now().await;
         }
     }
 }

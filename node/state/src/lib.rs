@@ -4,6 +4,8 @@
 //! This crate does not write, except for [`write_layers`], and never waits for a stage.
 
 mod appearances;
+mod chain_view;
+mod fork;
 mod layer;
 mod live;
 pub mod parties;
@@ -11,13 +13,19 @@ mod recent;
 mod state;
 pub mod stored;
 mod trie;
+mod undone;
 
 pub use appearances::{Appearances, called};
+pub use chain_view::ChainView;
+pub use fork::Fork;
 pub use layer::{Layer, LayerId, write_layers};
 pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
 pub use recent::{RecentReader, RecentState};
 pub use state::{StateReader, StateView};
 pub use trie::{MAX_UNDONE_RECORDS, TrieReader, TrieViewError};
+pub use undone::{UndoneBlock, UndoneBranch};
+
+use undone::UndoneBranches;
 
 use alloy_consensus::Header;
 use alloy_primitives::B256;
@@ -32,7 +40,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use storage::{ChainDb, ChainReader, ReadError};
+use storage::{ChainReader, ReadError};
 use tokio::sync::watch;
 
 /// The newest block of a view.
@@ -82,7 +90,9 @@ pub struct View {
     pub state: StateView,
     /// Blocks, receipts and fee rows. It may contain newer blocks than `head`, which are not part of this
     /// view.
-    pub chain: ChainDb,
+    pub chain: ChainView,
+    /// How many branches had been undone when the view was published, see [`Published::undone`].
+    pub undone: u64,
 }
 
 impl View {
@@ -164,6 +174,7 @@ pub struct Published(Arc<Place>);
 #[derive(Debug)]
 struct Place {
     view: ArcSwap<View>,
+    undone: UndoneBranches,
     /// When it was published.
     since: ArcSwap<Instant>,
     head: watch::Sender<u64>,
@@ -174,11 +185,31 @@ impl Published {
     pub fn new(view: View) -> Self {
         let head = watch::Sender::new(view.number());
         let since = ArcSwap::from_pointee(Instant::now());
-        Self(Arc::new(Place { view: ArcSwap::from_pointee(view), since, head }))
+        let (view, undone) = (ArcSwap::from_pointee(view), UndoneBranches::default());
+        Self(Arc::new(Place { view, undone, since, head }))
     }
 
-    /// Replaces the view. Only the commit stage calls this.
+    /// Replaces the view by one of a later block. Only the commit stage calls this.
     pub fn publish(&self, view: View) {
+        let undone = self.0.view.load().undone;
+        self.replace(View { undone, ..view });
+    }
+
+    /// Replaces the view by that of an ancestor, after the blocks of the branch were removed from the chain. Only
+    /// the commit stage calls this.
+    pub fn publish_undo(&self, view: View, branch: UndoneBranch) {
+        // Before the view, so that a reader of the view finds the branch.
+        let undone = self.0.undone.add(branch);
+        self.replace(View { undone, ..view });
+    }
+
+    /// The branches that were undone after the first `seen` ones and before `view` was published, oldest first,
+    /// as far as they are kept.
+    pub fn undone(&self, seen: u64, view: &View) -> Vec<Arc<UndoneBranch>> {
+        if seen == view.undone { Vec::new() } else { self.0.undone.between(seen, view.undone) }
+    }
+
+    fn replace(&self, view: View) {
         let number = view.number();
         self.0.view.store(Arc::new(view));
         self.0.since.store(Arc::new(Instant::now()));

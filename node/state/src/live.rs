@@ -1,7 +1,7 @@
 //! The trie of the newest state, on top of the index. Seal computes state roots with it, and it replays
 //! blocks that the trie records of the index do not include.
 
-use crate::StateView;
+use crate::{Fork, StateView};
 use alloy_primitives::B256;
 use storage::{
     ChainReader, IndexDb, LiveTrie, ReadError, StateChanges, TrieCheckpoint,
@@ -76,6 +76,33 @@ impl StateTrie {
         self.number = Some(self.next());
         self.changed += weight(changes);
         Ok(root)
+    }
+
+    /// Moves from the state of `from`, which it has, to that of `to`, and returns the state root. Checkpoints of
+    /// undone blocks are withdrawn.
+    ///
+    /// # Errors
+    /// If something cannot be read. The trie must not be used any more then.
+    ///
+    /// # Panics
+    /// If the layers since the last common block are not in memory.
+    pub fn move_to(
+        &mut self,
+        from: &StateView,
+        to: &StateView,
+    ) -> Result<B256, TrieError<ReadError>> {
+        let fork = Fork::between(from, to).expect("undoable blocks have layers");
+        if !fork.undone.is_empty() {
+            let number = fork.ancestor.next().checked_sub(1);
+            self.live.withdraw_above(number.expect("block 0 cannot be undone"));
+            let changes = fork.undo_changes().map_err(TrieError::Read)?;
+            self.update(&changes)?;
+            self.number = number;
+        }
+        for layer in &fork.applied {
+            self.update(layer.changes())?;
+        }
+        Ok(self.state_root())
     }
 
     /// The state root after `changes` to the newest state, which is not changed.

@@ -191,6 +191,14 @@ impl RecentState {
         Self { accounts, outsize: AddressMap::default(), slots, state: None }
     }
 
+    /// Forgets everything, because the blocks above `number` were undone. Keeps the memory.
+    pub fn forget(&mut self, number: u64) {
+        self.accounts.clear(number);
+        self.outsize.clear();
+        self.slots.clear(number);
+        self.state = None;
+    }
+
     /// Reserves memory for this many accounts with the first one, within the limit of the cache: growing
     /// later would take tenths of a second at once.
     pub const fn expect(&mut self, accounts: usize) {

@@ -61,6 +61,25 @@ impl StateView {
         Self { canonical_next: self.next, ..self.with_layer(layer, 0) }
     }
 
+    /// The state before block `next`, if its layers are in memory or it is the state without layers. The caller
+    /// knows that the index has no block from `next` on.
+    #[must_use]
+    pub fn as_of(&self, next: u64) -> Option<Self> {
+        let id = self.id_before(next)?;
+        let layers = self.layers.iter().filter(|layer| layer.number() < next).cloned().collect();
+        let (ids, index) = (Arc::clone(&self.ids), self.index.clone());
+        Some(Self { next, id, ids, canonical_next: next, layers, index })
+    }
+
+    /// The id of the state before block `next`, if a layer names it.
+    pub(crate) fn id_before(&self, next: u64) -> Option<LayerId> {
+        if next == self.next {
+            return Some(self.id);
+        }
+        let layer = self.layers.iter().find(|layer| layer.number() == next);
+        layer.map(|layer| layer.parent())
+    }
+
     /// The id of this state: that of its newest layer, if it has one.
     pub const fn id(&self) -> LayerId {
         self.id

@@ -14,6 +14,7 @@ use std::borrow::Borrow;
 use std::ops::{Bound, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::{Address, B256, Bytes};
 use heed::RwTxn;
@@ -170,6 +171,8 @@ impl Tables {
 pub struct ChainDb {
     env: Environment,
     tables: Tables,
+    /// The number of removals of blocks so far, see [`Self::removals`].
+    removals: Arc<AtomicU64>,
 }
 
 impl ChainDb {
@@ -212,7 +215,8 @@ impl ChainDb {
         check_versions(&env, versioned)?;
         let governance = versioned[0];
         let tables = tables.try_into().expect("as many as have names");
-        let chain = Self { env, tables: Tables::new(meta, tables, governance) };
+        let tables = Tables::new(meta, tables, governance);
+        let chain = Self { env, tables, removals: Arc::default() };
         if !is_old {
             chain.check_meta_keys()?;
         }
@@ -292,8 +296,16 @@ impl ChainDb {
         }
         governance::truncate_after(self.tables.governance, &mut txn, number)
             .map_err(|error| self.env.write_error(error))?;
+        // Before the commit: a reader that sees the shorter chain also sees the new number.
+        self.removals.fetch_add(1, Ordering::SeqCst);
         self.env.commit(txn)?;
         Ok(removed as u64)
+    }
+
+    /// Returns how often this process has removed blocks so far. While the number stays the same, every block
+    /// that was stored is still stored.
+    pub fn removals(&self) -> u64 {
+        self.removals.load(Ordering::SeqCst)
     }
 
     /// Returns a snapshot of the last commit.

@@ -81,6 +81,8 @@ struct Client {
     subscriptions: Vec<Subscription>,
     /// The number of the last block whose events were sent.
     last_sent: u64,
+    /// The number of undone branches that were taken into account.
+    undone: u64,
     /// Whether the client has sent anything since the last ping.
     is_alive: bool,
     account: Arc<Account>,
@@ -98,6 +100,7 @@ impl Client {
             socket,
             subscriptions,
             last_sent: 0,
+            undone: 0,
             is_alive: true,
             account,
             written,
@@ -216,7 +219,8 @@ impl Client {
             return Err(Error::Subscriptions(MAX_SUBSCRIPTIONS));
         }
         if self.subscriptions.is_empty() {
-            self.last_sent = self.node.queries.published.load().number();
+            let view = self.node.queries.published.load();
+            (self.last_sent, self.undone) = (view.number(), view.undone);
         }
         self.subscriptions.push(Subscription { id, query, watch });
         Ok(())
@@ -237,9 +241,16 @@ impl Client {
         Ok(())
     }
 
-    /// Sends the events of all blocks since the last one.
+    /// Sends the events of all blocks since the last one. CometBFT has no event for undone blocks; those of the new
+    /// branch follow.
     async fn send_events(&mut self) -> Result<(), ConnectionEnd> {
-        let newest = self.node.queries.published.load().number();
+        let view = self.node.queries.published.load();
+        for branch in self.node.queries.published.undone(self.undone, &view) {
+            self.last_sent = self.last_sent.min(branch.ancestor);
+        }
+        self.undone = view.undone;
+        let newest = view.number();
+        drop(view);
         if self.subscriptions.is_empty() {
             return Ok(());
         }

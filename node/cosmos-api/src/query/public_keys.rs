@@ -52,6 +52,8 @@ pub(super) struct PublicKeys(Mutex<Generations>);
 
 #[derive(Debug, Default)]
 struct Generations {
+    /// [`View::undone`] of the views in which the accounts were searched.
+    branch: u64,
     recent: HashMap<Address, Cached>,
     older: HashMap<Address, Cached>,
 }
@@ -88,8 +90,13 @@ pub(super) struct SearchWork {
 }
 
 impl PublicKeys {
-    fn entries(&self) -> MutexGuard<'_, Generations> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The entries of a branch. After an undo, an account may not have signed anything yet.
+    fn entries(&self, branch: u64) -> MutexGuard<'_, Generations> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.branch != branch {
+            *entries = Generations { branch, ..Generations::default() };
+        }
+        entries
     }
 
     /// The public key of `address`, whose account at the queried height is `account`, if it has signed
@@ -118,7 +125,7 @@ impl PublicKeys {
         if account.nonce == 0 {
             return Ok(None);
         }
-        let cached = self.entries().get(address);
+        let cached = self.entries(view.undone).get(address);
         if let Some(Cached { genesis_nonce, outcome }) = cached {
             match outcome {
                 _ if account.nonce <= genesis_nonce => return Ok(None),
@@ -147,7 +154,7 @@ impl PublicKeys {
             Some(key) => Outcome::Key(*key.as_bytes()),
             None => Outcome::NoneUpTo { nonce: newest.nonce.max(account.nonce) },
         };
-        self.entries().put(address, Cached { genesis_nonce, outcome });
+        self.entries(view.undone).put(address, Cached { genesis_nonce, outcome });
         Ok(found)
     }
 }

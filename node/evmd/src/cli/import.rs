@@ -40,6 +40,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         transactions: None,
         block_time: None,
         files: args.files,
+        given_blocks: false,
         recover_workers: home.config.pipeline.recover_workers(),
         backend,
     };

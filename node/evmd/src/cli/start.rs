@@ -143,6 +143,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         transactions: Some(home.config.ingest.address),
         block_time,
         files: Vec::new(),
+        given_blocks: false,
         recover_workers: home.config.pipeline.recover_workers(),
         backend,
     };

@@ -78,7 +78,7 @@ pub(super) struct Snapshot {
 impl Snapshot {
     pub(super) async fn take(context: &Context) -> Self {
         let view = context.published.load();
-        let (chain, index) = (view.chain.clone(), context.index.clone());
+        let (chain, index) = (view.chain.db().clone(), context.index.clone());
         // This reads files, which can block the thread if the disk does not respond.
         let environments =
             spawn_blocking(move || [("chain", chain.stats()), ("index", index.stats())]);

@@ -98,14 +98,14 @@ proptest! {
             let reader = RowReader::new(&stored).unwrap();
             let read: Vec<_> = percentiles.iter().map(|p| reader.reward(*p)).collect();
             prop_assert_eq!(&read, &rewards);
-            columns.push(number as u64, FeeEntry::new(&reader).unwrap());
+            columns.push(0, number as u64, FeeEntry::new(&reader).unwrap());
             expected.push(rewards);
         }
         let (a, b) = (range.0.index(blocks.len()), range.1.index(blocks.len()));
         let (first, last) = (a.min(b), a.max(b));
         // Twice, because the second response is computed from cached data of the first.
         for _ in 0..2 {
-            let text = columns.answer(first as u64, last as u64, &percentiles).unwrap();
+            let text = columns.answer(0, first as u64, last as u64, &percentiles).unwrap();
             let answer: serde_json::Value = serde_json::from_slice(&text).unwrap();
             let held = answer.get("reward").cloned().unwrap_or_default();
             let hex = |rewards: &Vec<u128>| -> Vec<_> {

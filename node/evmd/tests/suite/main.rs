@@ -49,4 +49,5 @@ mod settings;
 mod settings_docs;
 mod start_safety;
 mod stored_data;
+mod undo;
 mod websocket;

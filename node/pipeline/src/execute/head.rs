@@ -18,7 +18,7 @@ use storage::{ChainDb, ChainReader};
 const HASHES: u64 = 256;
 
 /// The execution head; see the module documentation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ExecutionHead {
     /// Lacks roots and bloom while the hash is not known.
     pub(super) header: Arc<Header>,
@@ -64,7 +64,7 @@ impl ExecutionHead {
             total_difficulty,
             ancestors,
             header,
-            chain: view.chain.clone(),
+            chain: view.chain.db().clone(),
             caches,
         })
     }
@@ -97,12 +97,17 @@ impl ExecutionHead {
         self.hash = None;
     }
 
+    /// The caches that executions share, for another head.
+    pub(super) fn caches(&self) -> Option<Arc<ExecutionCaches>> {
+        self.caches.clone()
+    }
+
     /// Stores the sealed header of the head.
     ///
     /// # Panics
     /// If the header is of another block than the head, or the head was sealed before.
     pub(super) fn seal(&mut self, sealed: SealedHeader) {
-        let waited_for = self.hash.is_none() && sealed.header.number == self.header.number;
+        let waited_for = self.hash.is_none() && sealed.state == self.state.id();
         assert!(waited_for, "block {} is not the one being sealed", sealed.header.number);
         self.header = sealed.header;
         self.learn(sealed.hash);

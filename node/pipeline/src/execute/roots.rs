@@ -19,6 +19,10 @@ impl ReceiptRoots {
         Self { trie: None, bytes }
     }
 
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Updates the trie to the execution head if the next block needs it, and drops it otherwise.
     pub(super) fn follow(&mut self, needed: bool, head: &ExecutionHead) -> Result<(), StateError> {
         if !needed {

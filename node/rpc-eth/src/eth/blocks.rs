@@ -2,7 +2,7 @@
 
 use crate::{
     method::{Answer, Call, write_json},
-    services::ResponseKey,
+    services::{ResponseKey, ResponseSubject},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, U64};
@@ -39,11 +39,12 @@ enum BlockRequest {
 }
 
 impl BlockRequest {
-    fn key(&self, number: u64) -> ResponseKey {
-        match self {
-            Self::Block { full } => ResponseKey::Block(number, *full),
-            Self::Receipts => ResponseKey::Receipts(number),
-        }
+    fn key(&self, view: &View, number: u64) -> ResponseKey {
+        let subject = match self {
+            Self::Block { full } => ResponseSubject::Block(number, *full),
+            Self::Receipts => ResponseSubject::Receipts(number),
+        };
+        ResponseKey::new(view, subject)
     }
 }
 
@@ -97,7 +98,7 @@ fn whole_block_inline(
         return call.pending(PendingDetail::Roots).map(|_| None);
     }
     let Some(number) = call.find(id)? else { return null().map(Some) };
-    if let Some(answer) = call.services.responses.get(&what.key(number)) {
+    if let Some(answer) = call.services.responses.get(&what.key(&call.view, number)) {
         return Ok(Some(answer));
     }
     let blocks = call.view.blocks()?;
@@ -128,7 +129,7 @@ fn serialise(call: &Call, blocks: &ChainReader, number: u64, what: &BlockRequest
         }
         BlockRequest::Receipts => receipts(call, blocks, &stored)?,
     };
-    Ok(call.services.responses.insert(what.key(number), answer))
+    Ok(call.services.responses.insert(what.key(&call.view, number), answer))
 }
 
 /// Like [`serialise`], for the pending block.

@@ -3,7 +3,7 @@
 
 use crate::{
     method::{Answer, Call, json},
-    services::ResponseKey,
+    services::{ResponseKey, ResponseSubject},
 };
 use alloy_primitives::{U64, U128};
 use chain::ChainSpec;
@@ -99,7 +99,8 @@ fn fee_history(call: &Call, max_rewards: u64) -> Result<Option<Json>, Error> {
         return whole.then(text).transpose().map(|text| text.map(Json::from_text));
     }
     let bits = percentiles.iter().map(|percentile| percentile.to_bits()).collect();
-    let key = ResponseKey::Fees { newest, count, percentiles: bits };
+    let subject = ResponseSubject::Fees { newest, count, percentiles: bits };
+    let key = ResponseKey::new(&call.view, subject);
     let services = &call.services;
     if let Some(answer) = services.responses.get(&key) {
         return Ok(Some(answer));
@@ -111,7 +112,8 @@ fn fee_history(call: &Call, max_rewards: u64) -> Result<Option<Json>, Error> {
     }
     services.fees.update(&call.view)?;
     let oldest = newest + 1 - count;
-    let text = match services.fees.columns.answer(oldest, newest, &percentiles) {
+    let branch = call.view.undone;
+    let text = match services.fees.columns.answer(branch, oldest, newest, &percentiles) {
         Some(text) => text,
         None => stored(call, oldest, newest, &percentiles)?,
     };

@@ -1,9 +1,9 @@
 //! The methods that create and poll filters.
 
-use super::logs;
+use super::logs::{self, removed_logs};
 use crate::{
-    filters::{Kind, not_found},
-    log_query::LogQuery,
+    filters::{Delivered, Kind, not_found},
+    log_query::{Filter, LogQuery},
     method::{Answer, Call, json},
 };
 use alloy_primitives::B256;
@@ -21,14 +21,18 @@ const MAX_BLOCKS: u64 = 10_000;
 /// Implements `eth_newBlockFilter`.
 pub(super) fn new_block_filter(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&call.services.filters.install(Kind::Blocks, call.view.number(), call.caller.address)?)
+    json(&call.services.filters.install(
+        Kind::Blocks,
+        Delivered::all(&call.view),
+        call.caller.address,
+    )?)
 }
 
 /// Implements `eth_newPendingTransactionFilter`.
 pub(super) fn new_pending_filter(call: &Call) -> Answer {
     let full = call.arguments()?.optional()?.unwrap_or(false);
     let kind = Kind::Pending { arrivals: call.context.pool.arrivals(), full };
-    json(&call.services.filters.install(kind, call.view.number(), call.caller.address)?)
+    json(&call.services.filters.install(kind, Delivered::all(&call.view), call.caller.address)?)
 }
 
 /// Implements `eth_newFilter`.
@@ -36,7 +40,7 @@ pub(super) fn new_filter(call: &Call) -> Answer {
     let query: LogQuery = call.arguments()?.nullable()?;
     query.check()?;
     let kind = Kind::Logs(Box::new(query));
-    json(&call.services.filters.install(kind, call.view.number(), call.caller.address)?)
+    json(&call.services.filters.install(kind, Delivered::all(&call.view), call.caller.address)?)
 }
 
 /// Implements `eth_uninstallFilter`.
@@ -54,13 +58,58 @@ fn id(call: &Call) -> Result<u128, Error> {
     id_parameter(call)?.ok_or_else(not_found)
 }
 
-/// The search that starts when the filters are unlocked, and the last block that was delivered.
+/// The search that starts when the filters are unlocked, and what was delivered before.
 enum Poll {
     Hashes(Vec<B256>),
     /// Transactions, which are still in the filter.
     Transactions,
-    Blocks(u64),
-    Logs(Box<LogQuery>, u64),
+    Blocks(Delivered),
+    Logs(Box<LogQuery>, Delivered),
+}
+
+/// What was undone since the last poll.
+#[derive(Default)]
+struct Undone {
+    /// The matching logs of undone blocks that the client knows, oldest first, each as JSON text.
+    removed: Vec<Json>,
+    /// The last block that the client still knows.
+    last: u64,
+}
+
+/// Returns what was undone after `delivered`, or `None` if the view is older.
+fn undone(call: &Call, delivered: Delivered, filter: Option<&Filter>) -> Option<Undone> {
+    let view = &call.view;
+    if view.undone < delivered.undone {
+        return None;
+    }
+    let mut undone = Undone { removed: Vec::new(), last: delivered.last };
+    for branch in call.context.published.undone(delivered.undone, view) {
+        let known = branch.blocks.iter().filter(|block| block.number <= undone.last);
+        let logs = |block| filter.map_or_else(Vec::new, |filter| removed_logs(block, filter));
+        undone.removed.extend(known.flat_map(logs));
+        undone.last = undone.last.min(branch.ancestor);
+    }
+    Some(undone)
+}
+
+/// Returns the removed logs followed by the new ones, which are a JSON array.
+fn with_removed(removed: &[Json], new: &Json) -> Json {
+    if removed.is_empty() {
+        return new.clone();
+    }
+    let mut text = b"[".to_vec();
+    for log in removed {
+        text.extend_from_slice(log.bytes());
+        text.push(b',');
+    }
+    match new.bytes().strip_prefix(b"[").filter(|rest| *rest != b"]") {
+        Some(rest) => text.extend_from_slice(rest),
+        None => {
+            text.pop();
+            text.push(b']');
+        }
+    }
+    Json::from_text(text)
 }
 
 /// Returns the changes since the last poll, or `None` if the search takes long.
@@ -69,19 +118,20 @@ pub(super) fn changes_inline(call: &Call) -> Result<Option<Json>, Error> {
     match poll(call, id)? {
         Poll::Hashes(hashes) => json(&hashes).map(Some),
         Poll::Transactions => Ok(None),
-        Poll::Blocks(last_delivered) | Poll::Logs(_, last_delivered)
-            if call.view.number().saturating_sub(last_delivered) > MAX_INLINE_BLOCKS =>
+        Poll::Blocks(delivered) | Poll::Logs(_, delivered)
+            if call.view.undone > delivered.undone
+                || call.view.number().saturating_sub(delivered.last) > MAX_INLINE_BLOCKS =>
         {
             Ok(None)
         }
-        Poll::Blocks(last_delivered) => new_blocks(call, id, last_delivered).map(Some),
-        Poll::Logs(query, last_delivered) => {
-            let Some((first, last)) = new_range(call, &query, last_delivered) else {
+        Poll::Blocks(delivered) => new_blocks(call, id, delivered).map(Some),
+        Poll::Logs(query, delivered) => {
+            let Some((first, last)) = new_range(call, &query, delivered.last) else {
                 return Ok(Some(Json::fixed("[]")));
             };
             let answer = logs::find_inline(call, &query.filter, first, last)?;
             if answer.is_some() {
-                set_last_delivered(call, id, last);
+                set_delivered(call, id, last);
             }
             Ok(answer)
         }
@@ -94,14 +144,17 @@ pub(super) fn changes(call: &Call) -> Answer {
     match poll(call, id)? {
         Poll::Hashes(hashes) => json(&hashes),
         Poll::Transactions => new_transactions(call, id),
-        Poll::Blocks(last_delivered) => new_blocks(call, id, last_delivered),
-        Poll::Logs(query, last_delivered) => {
-            let Some((first, last)) = new_range(call, &query, last_delivered) else {
+        Poll::Blocks(delivered) => new_blocks(call, id, delivered),
+        Poll::Logs(query, delivered) => {
+            let Some(undone) = undone(call, delivered, Some(&query.filter)) else {
                 return Ok(Json::fixed("[]"));
             };
-            let (answer, last) = logs::find_first(call, &query.filter, first, last)?;
-            set_last_delivered(call, id, last);
-            Ok(answer)
+            let (new, last) = match new_range(call, &query, undone.last) {
+                Some((first, last)) => logs::find_first(call, &query.filter, first, last)?,
+                None => (Json::fixed("[]"), undone.last),
+            };
+            set_delivered(call, id, last);
+            Ok(with_removed(&undone.removed, &new))
         }
     }
 }
@@ -110,23 +163,24 @@ fn poll(call: &Call, id: u128) -> Result<Poll, Error> {
     call.services.filters.poll(id, |filter| match &mut filter.kind {
         Kind::Pending { full: true, .. } => Poll::Transactions,
         Kind::Pending { arrivals, .. } => Poll::Hashes(drain(arrivals)),
-        Kind::Blocks => Poll::Blocks(filter.last_delivered),
-        Kind::Logs(query) => Poll::Logs(query.clone(), filter.last_delivered),
+        Kind::Blocks => Poll::Blocks(filter.delivered),
+        Kind::Logs(query) => Poll::Logs(query.clone(), filter.delivered),
     })
 }
 
-/// Records the blocks that a successful poll delivered.
-fn set_last_delivered(call: &Call, id: u128, last: u64) {
-    call.services.filters.set_last_delivered(id, last);
+/// Records the blocks of the view that a successful poll delivered.
+fn set_delivered(call: &Call, id: u128, last: u64) {
+    call.services.filters.set_delivered(id, Delivered { undone: call.view.undone, last });
 }
 
-fn new_blocks(call: &Call, id: u128, last_delivered: u64) -> Answer {
-    let new = first_new_blocks(last_delivered, call.view.number());
+fn new_blocks(call: &Call, id: u128, delivered: Delivered) -> Answer {
+    let Some(undone) = undone(call, delivered, None) else { return Ok(Json::fixed("[]")) };
+    let new = first_new_blocks(undone.last, call.view.number());
     let last = *new.end();
     let blocks = call.view.blocks()?;
     let hashes = new.map(|number| Ok(stored::header(&blocks, number)?.0));
     let answer = json(&hashes.collect::<Result<Vec<B256>, Error>>()?)?;
-    set_last_delivered(call, id, last);
+    set_delivered(call, id, last);
     Ok(answer)
 }
 

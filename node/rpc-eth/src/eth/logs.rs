@@ -12,8 +12,7 @@ use rpc_types::{
     text::{Json, WriteJson},
 };
 use server::interrupt::Deadline;
-use state::View;
-use state::stored;
+use state::{UndoneBlock, View, stored};
 use std::time::Duration;
 use storage::ChainReader;
 
@@ -135,6 +134,31 @@ pub fn block_logs(view: &View, filter: &Filter, number: u64) -> Result<Vec<Json>
     }
     each_log(&view.blocks()?, filter, number, |log| logs.push(Json::write(log)))?;
     Ok(logs)
+}
+
+/// Returns the matching logs of an undone block, each as JSON text with `removed`.
+pub fn removed_logs(block: &UndoneBlock, filter: &Filter) -> Vec<Json> {
+    let mut removed = Vec::new();
+    let mut log_index = 0;
+    for (transaction_index, (receipt, hash)) in
+        block.receipts.iter().zip(&block.tx_hashes).enumerate()
+    {
+        for log in &receipt.logs {
+            if filter.matches(log) {
+                let position = LogPosition {
+                    block_number: block.number,
+                    block_hash: block.hash,
+                    block_timestamp: block.timestamp,
+                    transaction_hash: *hash,
+                    transaction_index,
+                    log_index,
+                };
+                removed.push(Json::write(&LogObject::new(log, position).into_removed()));
+            }
+            log_index += 1;
+        }
+    }
+    removed
 }
 
 /// The result of a search.

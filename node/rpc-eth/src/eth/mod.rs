@@ -20,8 +20,8 @@ pub use blocks::{ReceiptContexts, header, receipts_of, with_receipts};
 pub use call::{CallHost, call_error, gas_bound, gas_cap, on_block_with, on_state};
 pub use call_many::MAX_CALLS;
 pub use fee_history::{check_percentiles, fee_quantiles};
-pub use logs::block_logs;
 use logs::suggested_range;
+pub use logs::{block_logs, removed_logs};
 pub use request::{CallOverrides, Request, WithdrawalObject, read_block_overrides};
 pub use transactions::raw_by_hash;
 

@@ -3,7 +3,7 @@
 use super::{blocks::receipt_of, wide_raw};
 use crate::{
     method::{Answer, Call, write_json},
-    services::ResponseKey,
+    services::{ResponseKey, ResponseSubject},
 };
 use alloy_primitives::{Address, B256, Bytes};
 use modules::decorator::Reject;
@@ -53,7 +53,8 @@ async fn later(call: Call, built: u64) -> Call {
 
 fn mined(call: &Call, hash: B256) -> Result<Option<Json>, Error> {
     let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(None) };
-    let (answers, key) = (&call.services.responses, ResponseKey::Transaction(number, index));
+    let subject = ResponseSubject::Transaction(number, index);
+    let (answers, key) = (&call.services.responses, ResponseKey::new(&call.view, subject));
     if let Some(answer) = answers.get(&key) {
         return Ok(Some(answer));
     }
@@ -111,7 +112,8 @@ impl Receipt {
     /// Finds the receipt of a transaction in a block whose receipts have at most `max_bytes`.
     fn within(max_bytes: usize, call: &Call, hash: B256) -> Result<Self, Error> {
         let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(Self::NotMined) };
-        let (answers, key) = (&call.services.responses, ResponseKey::Receipt(number, index));
+        let subject = ResponseSubject::Receipt(number, index);
+        let (answers, key) = (&call.services.responses, ResponseKey::new(&call.view, subject));
         if let Some(answer) = answers.get(&key) {
             return Ok(Self::Found(answer));
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use state::stored::MinedTx;
 use storage::{ReceiptOutcome, StoredReceipt};
 
-/// A log. `removed` is always false, because the chain has no reorganisations.
+/// A log. `removed` is set if its block was undone after a client had been notified of it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogObject<'a> {
@@ -55,6 +55,12 @@ impl<'a> LogObject<'a> {
             log_index: U64::from(place.log_index),
             removed: false,
         }
+    }
+
+    /// Marks a log of a block that was undone.
+    #[must_use]
+    pub const fn into_removed(self) -> Self {
+        Self { removed: true, ..self }
     }
 }
 

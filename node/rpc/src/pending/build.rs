@@ -140,7 +140,7 @@ fn build_on(
     let (header, next_base_fee) = (Arc::new(header), row.next_base_fee);
     let head = Head { hash: B256::ZERO, header, next_base_fee, modules };
     Ok(PendingBlock {
-        view: Arc::new(View { head, state, chain: view.chain.clone() }),
+        view: Arc::new(View { head, state, ..View::clone(&view) }),
         parent: view,
         stored,
         executed,

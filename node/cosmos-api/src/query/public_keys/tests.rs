@@ -3,7 +3,7 @@ use alloy_consensus::{Header, SignableTransaction, TxEip1559, TxEip7702};
 use alloy_eips::{eip2718::Encodable2718, eip7702::Authorization};
 use alloy_primitives::{KECCAK256_EMPTY, TxKind, U256};
 use keys::PrivateKey;
-use state::{Head, StateView};
+use state::{ChainView, Head, StateView};
 use std::sync::Arc;
 use storage::{
     AccountChange, BlockRecord, ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions,
@@ -104,7 +104,8 @@ impl Chain {
             next_base_fee: 0,
             modules: None,
         };
-        let view = View { head, state: StateView::before(next, index), chain };
+        let chain = ChainView::new(chain, head.header.number, head.hash);
+        let view = View { head, state: StateView::before(next, index), chain, undone: 0 };
         Self { _folder: folder, view, keys: PublicKeys::default() }
     }
 
@@ -209,9 +210,9 @@ fn search_is_repeated_after_the_nonce_has_increased() {
         (Vec::new(), Vec::new()),
         (vec![transfer(1, 0)], vec![(asked, with_nonce(1))]),
     ]);
-    chain.keys.entries().put(asked, cached(1));
+    chain.keys.entries(0).put(asked, cached(1));
     assert_eq!(chain.ask(asked).0, None);
-    chain.keys.entries().put(asked, cached(0));
+    chain.keys.entries(0).put(asked, cached(0));
     assert_eq!(chain.ask(asked).0, Some(key(1).public_key()));
 }
 

@@ -97,6 +97,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
         transactions: None,
         block_time: None,
         files,
+        given_blocks: false,
         recover_workers: 2,
         backend: Backend::detect().unwrap(),
     }
@@ -108,6 +109,7 @@ pub fn producing(block_time: Option<Duration>) -> Options {
         transactions: Some("127.0.0.1:0".parse().unwrap()),
         block_time,
         files: Vec::new(),
+        given_blocks: true,
         recover_workers: 2,
         backend: Backend::detect().unwrap(),
     }

@@ -129,6 +129,6 @@ impl World {
     /// Size of the chain and of the pool's journal on disk, in bytes.
     pub(super) fn stored_bytes(&self) -> u64 {
         let journal = fs::metadata(self.node.home().join("mempool.journal"));
-        self.view().chain.stats().used_bytes + journal.map_or(0, |journal| journal.len())
+        self.view().chain.db().stats().used_bytes + journal.map_or(0, |journal| journal.len())
     }
 }

@@ -1,0 +1,183 @@
+//! The head is undone while the node runs: afterwards, the node has what a node has that only ever saw the current
+//! chain.
+
+mod notifications;
+mod random;
+
+use crate::common::{CHAIN_ID, FEE_CAP, importing, native_home, producing, sign};
+use alloy_consensus::{Header, TxEip1559};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
+use chain::block::Block;
+use home::Home;
+use pipeline::{GiveError, Options, Pipeline, UndoError, UndoneTransactions};
+use state::stored;
+use std::{path::Path, time::Duration};
+use storage::StateRead;
+
+/// A contract that stores the second word of its call data at the first one, and emits a log with the first word as
+/// its topic.
+const STORE: [u8; 27] = hex!("601080600b6000396000f36020356000355560003560006000a100");
+
+/// A home of a native chain that produces blocks when there are transactions, of which `undo_blocks` can be undone.
+fn undoable_home(folder: &Path, undo_blocks: usize) -> Home {
+    let mut home = native_home(folder);
+    home.config.storage.undo_blocks = undo_blocks;
+    home.config.engine.empty_blocks = false;
+    home
+}
+
+/// A transaction of development account `from`.
+fn transaction(from: usize, nonce: u64, to: TxKind, value: u64, input: Vec<u8>) -> Bytes {
+    sign(
+        from,
+        TxEip1559 {
+            chain_id: CHAIN_ID,
+            nonce,
+            gas_limit: 200_000,
+            max_fee_per_gas: FEE_CAP,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to,
+            value: U256::from(value),
+            input: input.into(),
+            ..TxEip1559::default()
+        },
+    )
+}
+
+/// The call data that stores `value` at `slot`.
+fn store(slot: u64, value: u64) -> Vec<u8> {
+    [slot, value].iter().flat_map(|word| U256::from(*word).to_be_bytes::<32>()).collect()
+}
+
+#[tokio::test]
+async fn blocks_that_cannot_be_undone_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = undoable_home(folder.path(), 2);
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
+    let (client, undos) = (pipeline.client(), pipeline.blocks().unwrap());
+    let mut heads = pipeline.published.heads();
+    for nonce in 0..4 {
+        let to = TxKind::Call(Address::repeat_byte(7));
+        client.submit(transaction(0, nonce, to, 1, Vec::new())).await.unwrap();
+        heads.wait_for(|head| *head > nonce).await.unwrap();
+    }
+    let undo = |to| undos.undo(to, UndoneTransactions::Drop);
+    assert_eq!(undo(4).await, Err(UndoError::NotBelow { to: 4, head: 4 }));
+    assert_eq!(undo(9).await, Err(UndoError::NotBelow { to: 9, head: 4 }));
+    let block_2 = pipeline.published.load().blocks().unwrap().hash(2).unwrap().unwrap();
+    assert_eq!(undo(2).await, Ok(block_2));
+    assert_eq!(pipeline.published.load().head.hash, block_2);
+    // What is older than the limit may be in the index.
+    let written = undo(0).await;
+    assert!(matches!(written, Ok(_) | Err(UndoError::TooDeep { to: 0, .. })), "{written:?}");
+    pipeline.stop();
+    pipeline.join().unwrap();
+    assert_eq!(undos.undo(0, UndoneTransactions::Drop).await, Err(UndoError::Stopping));
+}
+
+/// A request that began before an undo is answered from the old branch or fails; it never mixes branches.
+#[tokio::test]
+async fn views_of_an_undone_block_fail_or_are_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = undoable_home(folder.path(), 16);
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
+    let (client, blocks) = (pipeline.client(), pipeline.blocks().unwrap());
+    let mut heads = pipeline.published.heads();
+    let to = TxKind::Call(Address::repeat_byte(7));
+    for nonce in 0..3 {
+        client.submit(transaction(0, nonce, to, 1, Vec::new())).await.unwrap();
+        heads.wait_for(|head| *head > nonce).await.unwrap();
+    }
+    let old = pipeline.published.load();
+    let (reader, state) = (old.blocks().unwrap(), old.state.reader().unwrap());
+    let balance = || state.account(Address::repeat_byte(7)).unwrap().unwrap().balance;
+    let header = reader.header(3).unwrap();
+    blocks.undo(1, UndoneTransactions::Drop).await.unwrap();
+    // The same numbers with other transactions.
+    for nonce in 1..4 {
+        client.submit(transaction(0, nonce, to, 100, Vec::new())).await.unwrap();
+        heads.wait_for(|head| *head > nonce).await.unwrap();
+    }
+    let new = pipeline.published.load();
+    assert_eq!((old.undone, new.undone), (0, 1));
+    // What was opened before has the old branch.
+    assert_eq!((reader.header(3).unwrap(), balance()), (header, U256::from(3)));
+    // What is opened later fails, and names the block.
+    let error = old.blocks().map(drop).unwrap_err().to_string();
+    assert!(error.contains(&old.head.hash.to_string()) && error.contains("repeat"), "{error}");
+    assert_eq!(
+        old.state.reader().unwrap().account(Address::repeat_byte(7)).unwrap().unwrap().balance,
+        U256::from(3)
+    );
+    assert_ne!(new.blocks().unwrap().hash(3).unwrap(), Some(old.head.hash));
+    drop((reader, state));
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
+
+/// Two given blocks on one parent exist at once, and choosing one drops the other.
+#[tokio::test]
+async fn given_blocks_wait_until_one_is_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    // Blocks on block 1, made by two other nodes.
+    let made = |folder: &Path, value: u64| {
+        let home = undoable_home(folder, 0);
+        let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
+        (home, pipeline, value)
+    };
+    let to = TxKind::Call(Address::repeat_byte(7));
+    let mut branches = Vec::new();
+    for value in [1, 2] {
+        let (home, pipeline, value) = made(&folder.path().join(value.to_string()), value);
+        let mut heads = pipeline.published.heads();
+        for nonce in 0..2 {
+            let tx = transaction(0, nonce, to, value + nonce, Vec::new());
+            pipeline.client().submit(tx).await.unwrap();
+            heads.wait_for(|head| *head > nonce).await.unwrap();
+        }
+        let reader = pipeline.published.load().blocks().unwrap();
+        branches.push([1, 2].map(|number| stored::block(&reader, number).unwrap()));
+        drop(reader);
+        pipeline.stop();
+        pipeline.join().unwrap();
+        drop(home);
+    }
+    let [[one, one_child], [other, other_child]] = <[_; 2]>::try_from(branches).unwrap();
+    let home = undoable_home(&folder.path().join("follower"), 16);
+    let options = Options { given_blocks: true, ..importing(Vec::new()) };
+    let pipeline = Pipeline::start(&home, options).unwrap();
+    let blocks = pipeline.blocks().unwrap();
+    let head = || pipeline.published.load().head.hash;
+    let genesis = head();
+    let orphan = blocks.give(one_child.clone()).await;
+    assert!(
+        matches!(orphan, Err(GiveError::UnknownParent(hash)) if hash == one.hash),
+        "{orphan:?}"
+    );
+    for block in [&one, &other, &one_child, &other_child, &one] {
+        blocks.give(block.clone()).await.unwrap();
+        assert_eq!(head(), genesis, "nothing was chosen");
+    }
+    let mut invalid = other_child.clone();
+    invalid.header.state_root = B256::repeat_byte(1);
+    invalid.hash = invalid.header.hash_slow();
+    let refused = blocks.give(invalid.clone()).await.unwrap_err();
+    assert!(refused.to_string().contains("stateRoot"), "{refused}");
+    let child = Block { header: Header { parent_hash: invalid.hash, ..invalid.header }, ..invalid };
+    let child = Block { hash: child.header.hash_slow(), ..child };
+    assert!(matches!(blocks.give(child).await, Err(GiveError::UnknownParent(_))));
+
+    let choose = |hash| blocks.choose(hash, UndoneTransactions::Drop);
+    assert_eq!(choose(one_child.hash).await, Ok(one_child.hash));
+    assert_eq!(head(), one_child.hash);
+    assert_eq!(choose(other_child.hash).await, Err(UndoError::Unknown(other_child.hash)));
+    // The other branch is given again, on a block below the head, and the head is undone for it.
+    blocks.give(other.clone()).await.unwrap();
+    blocks.give(other_child.clone()).await.unwrap();
+    assert_eq!(choose(other_child.hash).await, Ok(other_child.hash));
+    assert_eq!(head(), other_child.hash);
+    assert_eq!(pipeline.published.load().undone, 1);
+    blocks.abandon(B256::ZERO).unwrap();
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
