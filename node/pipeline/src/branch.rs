@@ -7,21 +7,16 @@
 
 use super::{
     fault::BlockFault,
-    ring::Outbox,
-    undo::{HeadAnswer, UndoError, UndoRequest, UndoneTransactions},
+    undo::{HeadAnswer, UndoRequest, UndoneTransactions},
 };
 use alloy_primitives::B256;
 use chain::block::Block;
 use std::{
     fmt,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 use tokio::sync::oneshot;
-use transactions::{RecoveredTx, Senders};
-use verify::{Backend, Recoverer};
+use transactions::RecoveredTx;
 
 /// Maximum number of unfinished blocks. Each has its changes in memory.
 pub(super) const MAX_UNFINISHED_BLOCKS: usize = 64;
@@ -52,6 +47,10 @@ pub(super) type Verdict = Result<(), GiveError>;
 pub(super) struct VerdictAnswer(Mutex<Option<oneshot::Sender<Verdict>>>);
 
 impl VerdictAnswer {
+    pub(super) fn new(answer: oneshot::Sender<Verdict>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(answer))))
+    }
+
     pub(super) fn give(&self, verdict: Verdict) {
         let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(answer) = answer {
@@ -117,105 +116,5 @@ impl Choice {
             // The client may have disconnected.
             let _ = answer.send(Ok(*head));
         }
-    }
-}
-
-/// Gives blocks, and chooses the head, from any thread.
-#[derive(Clone)]
-pub struct BlockClient {
-    requests: Outbox<BlockRequest>,
-    backend: Backend,
-    chain_id: u64,
-    stop: Arc<AtomicBool>,
-}
-
-impl BlockClient {
-    pub(super) const fn new(
-        requests: Outbox<BlockRequest>,
-        backend: Backend,
-        chain_id: u64,
-        stop: Arc<AtomicBool>,
-    ) -> Self {
-        Self { requests, backend, chain_id, stop }
-    }
-
-    /// Executes and seals a block on its parent. A valid block waits until it is chosen or dropped.
-    ///
-    /// # Errors
-    /// [`GiveError`]; the chain is unchanged in any case.
-    pub async fn give(&self, block: Block) -> Result<(), GiveError> {
-        let (backend, chain_id) = (self.backend, self.chain_id);
-        let recover = move || {
-            let mut senders = Senders::of_chain(Recoverer::new(backend), chain_id);
-            let txs = super::recover::recover_body(&mut senders, &block);
-            (block, txs)
-        };
-        let recovered = tokio::task::spawn_blocking(recover).await;
-        let (block, txs) = recovered.map_err(|_| GiveError::Stopping)?;
-        let (answer, answered) = oneshot::channel();
-        let answer = Arc::new(VerdictAnswer(Mutex::new(Some(answer))));
-        let given = BlockRequest::Give(Box::new(GivenBlock { block, txs, answer }));
-        match self.send(given) {
-            Ok(()) => answered.await.unwrap_or(Err(GiveError::Stopping)),
-            Err(UndoError::Busy) => {
-                Err(GiveError::Busy("too many requests for blocks are waiting"))
-            }
-            Err(_) => Err(GiveError::Stopping),
-        }
-    }
-
-    /// Makes an unfinished block the head, and waits until it is published. `transactions` is what happens to the
-    /// transactions of blocks that are undone for it. Returns its hash.
-    ///
-    /// # Errors
-    /// [`UndoError`]; the chain is unchanged then.
-    pub async fn choose(
-        &self,
-        hash: B256,
-        transactions: UndoneTransactions,
-    ) -> Result<B256, UndoError> {
-        self.ask(|answer| BlockRequest::Choose { hash, transactions, answer }).await
-    }
-
-    /// Drops an unfinished block and its descendants.
-    ///
-    /// # Errors
-    /// If too many requests are waiting, or the pipeline is ending.
-    pub fn abandon(&self, hash: B256) -> Result<(), UndoError> {
-        self.send(BlockRequest::Abandon(hash))
-    }
-
-    /// Makes block `to` the head again, and waits until it is published. Returns its hash.
-    ///
-    /// # Errors
-    /// [`UndoError`]; the chain is unchanged then.
-    pub async fn undo(&self, to: u64, transactions: UndoneTransactions) -> Result<B256, UndoError> {
-        self.ask(|answer| BlockRequest::Undo(UndoRequest { to, transactions, answer })).await
-    }
-
-    async fn ask(
-        &self,
-        request: impl FnOnce(HeadAnswer) -> BlockRequest,
-    ) -> Result<B256, UndoError> {
-        let (answer, answered) = oneshot::channel();
-        self.send(request(answer))?;
-        answered.await.unwrap_or(Err(UndoError::Stopping))
-    }
-
-    fn send(&self, request: BlockRequest) -> Result<(), UndoError> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(UndoError::Stopping);
-        }
-        match self.requests.offer(request) {
-            Ok(()) => Ok(()),
-            Err(_) if self.requests.is_abandoned() => Err(UndoError::Stopping),
-            Err(_) => Err(UndoError::Busy),
-        }
-    }
-}
-
-impl fmt::Debug for BlockClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockClient").finish_non_exhaustive()
     }
 }

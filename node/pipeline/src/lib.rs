@@ -7,6 +7,7 @@
 mod ante;
 mod arrival;
 mod batch;
+mod block_client;
 mod branch;
 mod builder;
 mod caller;
@@ -38,7 +39,8 @@ mod worker_waker;
 pub use ante::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 pub use arrival::Arrival;
 pub use batch::{MAX_TX_BYTES, RawTx, Reply, Submitted};
-pub use branch::{BlockClient, GiveError};
+pub use block_client::BlockClient;
+pub use branch::GiveError;
 pub use client::PoolClient;
 pub use commit::CommittedTotals;
 pub use fault::{BlockFault, BlockReason, Fault, StartError};

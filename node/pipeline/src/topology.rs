@@ -16,7 +16,7 @@
 
 use super::{
     ante,
-    branch::BlockClient,
+    block_client::BlockClient,
     builder::PipelineBuilder,
     client::PoolClient,
     commit::CommittedTotals,
