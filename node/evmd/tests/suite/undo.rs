@@ -1,13 +1,14 @@
 //! The head is undone while the node runs: afterwards, the node has what a node has that only ever saw the current
 //! chain.
 
+mod branches;
 mod notifications;
 mod random;
 
-use crate::common::{CHAIN_ID, FEE_CAP, importing, native_home, producing, sign};
+use crate::common::{CHAIN_ID, FEE_CAP, export, import, importing, native_home, producing, sign};
 use alloy_consensus::{Header, TxEip1559};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
-use chain::block::Block;
+use chain::{DEV_ACCOUNTS, block::Block};
 use home::Home;
 use pipeline::{GiveError, Options, Pipeline, UndoError, UndoneTransactions};
 use state::stored;
@@ -47,6 +48,40 @@ fn transaction(from: usize, nonce: u64, to: TxKind, value: u64, input: Vec<u8>) 
 /// The call data that stores `value` at `slot`.
 fn store(slot: u64, value: u64) -> Vec<u8> {
     [slot, value].iter().flat_map(|word| U256::from(*word).to_be_bytes::<32>()).collect()
+}
+
+/// A fresh node replays the current chain, and must have the same blocks, receipts, fee history and state.
+fn compare_with_replay(
+    pipeline: &Pipeline,
+    home: &Home,
+    contracts: &[Address],
+    fresh: impl FnOnce(&Path) -> Home,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chain.rlp");
+    let head = export(home, &file);
+    let replayed = fresh(&folder.path().join("home"));
+    import(&replayed, vec![file]).unwrap();
+    let (ours, theirs) = (pipeline.published.load(), replayed.view().unwrap());
+    assert_eq!((ours.head.hash, theirs.head.hash), (head, head));
+    let [our_blocks, their_blocks] = [&ours, &theirs].map(|view| view.blocks().unwrap());
+    for number in 0..=ours.number() {
+        assert_eq!(our_blocks.header(number).unwrap(), their_blocks.header(number).unwrap());
+        assert_eq!(our_blocks.fees(number).unwrap(), their_blocks.fees(number).unwrap());
+        assert_eq!(our_blocks.receipts(number).unwrap(), their_blocks.receipts(number).unwrap());
+        assert_eq!(our_blocks.module(number).unwrap(), their_blocks.module(number).unwrap());
+    }
+    let [our_state, their_state] = [&ours, &theirs].map(|view| view.state.reader().unwrap());
+    let accounts = DEV_ACCOUNTS.iter().map(|account| account.address);
+    let others = (0..=255).map(Address::with_last_byte);
+    for address in accounts.chain(others).chain(contracts.iter().copied()) {
+        assert_eq!(our_state.account(address).unwrap(), their_state.account(address).unwrap());
+        for slot in (0..5).map(U256::from) {
+            let [one, other] =
+                [&our_state, &their_state].map(|state| state.storage(address, slot).unwrap());
+            assert_eq!(one, other, "{address} {slot}");
+        }
+    }
 }
 
 #[tokio::test]

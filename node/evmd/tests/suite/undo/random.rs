@@ -1,18 +1,15 @@
 //! Random sequences of blocks and undos, compared with a node that replays the current chain.
 
-use super::{STORE, store, transaction, undoable_home};
+use super::{STORE, compare_with_replay, store, transaction, undoable_home};
 use crate::{
-    common::{delegate, export, import, native_home, producing, reopened, wait_until},
+    common::{delegate, native_home, producing, reopened, wait_until},
     random::Random,
 };
 use alloy_primitives::{Address, B256, TxKind};
 use chain::DEV_ACCOUNTS;
-use home::{
-    Home,
-    doctor::{self, Outcome},
-};
+use home::doctor::{self, Outcome};
 use pipeline::{Pipeline, UndoError, UndoneTransactions};
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 use storage::StateRead;
 use tokio::runtime::Runtime;
 
@@ -126,39 +123,6 @@ impl Walk {
         let layers = view.state.layers().iter().filter(|layer| layer.number() > number);
         layers.flat_map(|layer| layer.tx_hashes().to_vec()).collect()
     }
-
-    /// A fresh node replays the current chain.
-    fn compare_with_replay(&self, home: &Home, folder: &Path) {
-        let file = folder.join(format!("chain-{}.rlp", self.accepted.len()));
-        let head = export(home, &file);
-        let folder = tempfile::tempdir().unwrap();
-        let replayed = native_home(folder.path());
-        import(&replayed, vec![file]).unwrap();
-        let (ours, theirs) = (self.pipeline.published.load(), replayed.view().unwrap());
-        assert_eq!(theirs.head.hash, head);
-        let [our_blocks, their_blocks] = [&ours, &theirs].map(|view| view.blocks().unwrap());
-        for number in 0..=ours.number() {
-            assert_eq!(our_blocks.header(number).unwrap(), their_blocks.header(number).unwrap());
-            assert_eq!(our_blocks.fees(number).unwrap(), their_blocks.fees(number).unwrap());
-            assert_eq!(
-                our_blocks.receipts(number).unwrap(),
-                their_blocks.receipts(number).unwrap()
-            );
-            assert_eq!(our_blocks.module(number).unwrap(), their_blocks.module(number).unwrap());
-        }
-        let [our_state, their_state] = [&ours, &theirs].map(|view| view.state.reader().unwrap());
-        let accounts = DEV_ACCOUNTS.iter().map(|account| account.address);
-        let others = (0..=255).map(Address::with_last_byte);
-        for address in accounts.chain(others).chain(self.contracts.iter().copied()) {
-            assert_eq!(our_state.account(address).unwrap(), their_state.account(address).unwrap());
-            for slot in 0..5 {
-                let slot = alloy_primitives::U256::from(slot);
-                let [one, other] =
-                    [&our_state, &their_state].map(|state| state.storage(address, slot).unwrap());
-                assert_eq!(one, other, "{address} {slot}");
-            }
-        }
-    }
 }
 
 #[test]
@@ -179,14 +143,15 @@ fn undone_blocks_leave_no_trace() {
         delegated: 0,
         highest: 0,
     };
-    let exports = tempfile::tempdir().unwrap();
     for step in 0..steps {
         match walk.random.below(4) {
             0 => walk.undo(),
             _ => walk.submit(),
         }
         if step % (steps / 4) == steps / 4 - 1 {
-            walk.compare_with_replay(&home, exports.path());
+            compare_with_replay(&walk.pipeline, &home, &walk.contracts, |folder| {
+                native_home(folder)
+            });
         }
     }
     let head = walk.pipeline.published.load().head.hash;
