@@ -25,7 +25,7 @@ const SEARCHED: [&str; 13] = [
 ];
 
 /// Maxima that a client cannot reach, with the reason.
-const NOT_LIMITS: [(&str, &str, &str); 18] = [
+const NOT_LIMITS: [(&str, &str, &str); 19] = [
     ("server/connection/write_turns.rs", "MAX_PIECES", "pieces of a response in one system call"),
     ("rpc/front/websocket/output.rs", "MAX_SLICES", "pieces of a message in one system call"),
     ("rpc/fuzzing.rs", "MAX_BATCH", "the limit that a fuzz target passes"),
@@ -42,6 +42,7 @@ const NOT_LIMITS: [(&str, &str, &str); 18] = [
     ("server/listen/tests.rs", "MAX_BODY", "of a test"),
     ("budget/resource.rs", "MAX_LEAVING_SHARE", "precision of the limits of this module"),
     ("pipeline/submit.rs", "MAX_YIELDS_WITHOUT_TX", "rounds in which submissions are gathered"),
+    ("pipeline/submit.rs", "MAX_YIELDS_PER_BATCH", "rounds in which submissions are gathered"),
     ("cosmos-api/rest/gateway.rs", "MAX_CONVERTED_AT_ONCE_BYTES", "which thread converts"),
     ("cosmos-api/query/public_keys.rs", "MAX_CACHED_ACCOUNTS", "size of a cache"),
 ];
