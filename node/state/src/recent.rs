@@ -191,7 +191,8 @@ impl RecentState {
         Self { accounts, outsize: AddressMap::default(), slots, state: None }
     }
 
-    /// Forgets everything, because the blocks above `number` were undone. Keeps the memory.
+    /// Forgets everything, because the state after block `number` follows, and its layers were not applied. Keeps
+    /// the memory.
     pub fn forget(&mut self, number: u64) {
         self.accounts.clear(number);
         self.outsize.clear();

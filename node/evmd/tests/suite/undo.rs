@@ -2,6 +2,7 @@
 //! chain.
 
 mod branches;
+mod kill;
 mod notifications;
 mod random;
 

@@ -6,10 +6,10 @@ use crate::{
     branch::{BlockRequest, Choice, GiveError, GivenBlock, MAX_UNFINISHED_BLOCKS},
     fault::{BlockFault, BlockReason, Fault},
     stage::Progress,
-    undo::{HeadAnswer, UndoError, UndoneTransactions},
+    undo::{HeadAnswer, UndoError, UndoRequest, UndoneTransactions},
 };
 use alloy_primitives::{B256, map::B256Map};
-use evm::ExecutionError;
+use evm::{ExecutionError, ExecutionHost, StateError};
 use state::Layer;
 use std::{mem, sync::Arc};
 
@@ -80,7 +80,7 @@ impl Execute {
         }
         match request {
             BlockRequest::Undo(request) => return self.undo_when_durable(request),
-            BlockRequest::Give(given) => self.execute_given(*given)?,
+            BlockRequest::Give(given) => return self.execute_given(*given),
             BlockRequest::Choose { hash, transactions, answer } => {
                 return self.choose(hash, transactions, answer);
             }
@@ -92,22 +92,46 @@ impl Execute {
         Ok(Progress::Worked)
     }
 
-    /// Executes a given block on the state of its parent.
-    fn execute_given(&mut self, given: GivenBlock) -> Result<(), Fault> {
-        let GivenBlock { block, txs, answer } = given;
-        let (hash, parent) = (block.hash, block.header.parent_hash);
-        if self.unfinished.0.contains_key(&hash) || self.head.hash == Some(hash) {
-            answer.give(Ok(()));
-            return Ok(());
+    /// Decides on what a given block is executed, and executes it. A block that is known already, or part of the
+    /// chain, is valid: executed again, it would be another state with the same hash.
+    fn execute_given(&mut self, given: GivenBlock) -> Result<Progress, Fault> {
+        let (hash, header) = (given.block.hash, &given.block.header);
+        let (number, parent) = (header.number, header.parent_hash);
+        if self.unfinished.0.contains_key(&hash) || self.is_on_chain(number, hash)? {
+            given.answer.give(Ok(()));
+            return Ok(Progress::Worked);
         }
         if self.unfinished.0.len() >= MAX_UNFINISHED_BLOCKS {
-            answer.give(Err(GiveError::Busy("too many blocks are unfinished")));
-            return Ok(());
+            given.answer.give(Err(GiveError::Busy("too many blocks are unfinished")));
+            return Ok(Progress::Worked);
         }
-        let Some(on) = self.head_of(parent, block.header.number)? else {
-            answer.give(Err(GiveError::UnknownParent(parent)));
-            return Ok(());
-        };
+        if !self.is_durable() && self.head.hash != Some(parent) && !self.is_unfinished(parent) {
+            // The parent may be a block that is not stored yet.
+            return Ok(self.wait_with(BlockRequest::Give(Box::new(given))));
+        }
+        match self.head_of(parent, number)? {
+            Some(on) => self.execute_on(on, given)?,
+            None => given.answer.give(Err(GiveError::UnknownParent(parent))),
+        }
+        Ok(Progress::Worked)
+    }
+
+    fn is_unfinished(&self, hash: B256) -> bool {
+        self.unfinished.0.contains_key(&hash)
+    }
+
+    /// Whether the block is the head or one of its ancestors.
+    fn is_on_chain(&self, number: u64, hash: B256) -> Result<bool, Fault> {
+        let known = number <= self.head.header.number;
+        let found = known.then(|| self.head.block_hash(number)).transpose();
+        let found = found.map_err(|error| unreadable_hash(number, hash, error))?;
+        Ok(found.flatten() == Some(hash))
+    }
+
+    /// Executes a given block on the state of its parent, whose execution head is `on`.
+    fn execute_on(&mut self, on: ExecutionHead, given: GivenBlock) -> Result<(), Fault> {
+        let GivenBlock { block, txs, answer } = given;
+        let (hash, parent) = (block.hash, block.header.parent_hash);
         self.meter.take(block.transactions.len());
         let on_head = self.head.hash == Some(parent);
         let head = mem::replace(&mut self.head, on);
@@ -147,15 +171,26 @@ impl Execute {
             return Ok(Some(block.head.clone()));
         }
         let Some(number) = child.checked_sub(1) else { return Ok(None) };
-        let is_stored = self.head.chain.reader()?.hash(number)? == Some(hash);
-        let Some(state) = self.head.state.as_of(child).filter(|_| is_stored) else {
+        let on_chain = self.is_on_chain(number, hash)?;
+        let Some(state) = self.head.state.as_of(child).filter(|_| on_chain) else {
             return Ok(None);
         };
         let view = self.stored_view(number, state)?;
         Ok(Some(ExecutionHead::load(&view, self.head.caches()).map_err(super::undo::unreadable)?))
     }
 
-    /// Makes an unfinished block the head. If the oldest unfinished block before it does not follow the head, the
+    /// The number of an ancestor of the head, if its successor is not in the index.
+    fn undoable_ancestor(&self, hash: B256) -> Result<Option<u64>, Fault> {
+        for layer in self.head.state.layers().iter().rev() {
+            let Some(number) = layer.number().checked_sub(1) else { break };
+            if self.is_on_chain(number, hash)? {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes an unfinished block the head, or an ancestor of the head. If the oldest unfinished block before it does not follow the head, the
     /// head is undone first.
     fn choose(
         &mut self,
@@ -169,8 +204,13 @@ impl Execute {
         }
         let chosen = self.unfinished.path_to(hash);
         let Some(base) = self.unfinished.base(&chosen) else {
-            drop(answer.send(Err(UndoError::Unknown(hash))));
-            return Ok(Progress::Worked);
+            return match self.undoable_ancestor(hash)? {
+                Some(to) => self.undo_when_durable(UndoRequest { to, transactions, answer }),
+                None => {
+                    drop(answer.send(Err(UndoError::Unknown(hash))));
+                    Ok(Progress::Worked)
+                }
+            };
         };
         if self.head.hash != Some(base) {
             let to = self.unfinished.0[&chosen[0]].head.header.number - 1;
@@ -188,6 +228,11 @@ impl Execute {
         self.out.send(InOrder::Choose(Arc::new(choice)));
         Ok(Progress::Worked)
     }
+}
+
+fn unreadable_hash(number: u64, hash: B256, source: StateError) -> Fault {
+    let reason = ExecutionError::State { number, source }.into();
+    BlockFault { number, hash, reason }.into()
 }
 
 /// Whether the block is at fault, and not this node.

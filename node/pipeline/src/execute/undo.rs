@@ -54,12 +54,12 @@ impl Execute {
         Ok(Progress::Worked)
     }
 
-    fn is_durable(&self) -> bool {
+    pub(super) fn is_durable(&self) -> bool {
         self.published.load().state.id() == self.head.state.id()
     }
 
     /// Keeps a request until every executed block is durable.
-    fn wait_with(&mut self, request: BlockRequest) -> Progress {
+    pub(super) fn wait_with(&mut self, request: BlockRequest) -> Progress {
         self.request = Some(request);
         // Without seal no block becomes durable.
         if self.headers.is_finished() { Progress::Finished } else { Progress::Idle }

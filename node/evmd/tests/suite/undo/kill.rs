@@ -1,0 +1,127 @@
+//! SIGKILL at any moment of an undo leaves one of the two heads, and loses no accepted transaction.
+
+use super::transaction;
+use crate::common::{native_home, producing, reopened, wait_until};
+use alloy_primitives::{Address, B256, TxKind};
+use chain::DEV_ACCOUNTS;
+use home::{
+    Home,
+    doctor::{self, Outcome},
+};
+use pipeline::{Pipeline, UndoneTransactions};
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// Set for the child process: its home folder.
+const CHILD_FOLDER: &str = "EVMD_TEST_UNDO_FOLDER";
+/// Kills of the short form and of the long one.
+const KILLS: [u64; 2] = [12, 160];
+const SETTINGS: &str = "[storage]\nundo-blocks = 16\n[engine]\nempty-blocks = false\n";
+
+/// The home of the child; a restart reads the blocks that can be undone again.
+fn opened(folder: &Path) -> Home {
+    if !Home::exists(folder) {
+        drop(native_home(folder));
+        std::fs::write(folder.join("config.toml"), SETTINGS).unwrap();
+    }
+    reopened(folder)
+}
+
+fn announce(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{line}").unwrap();
+    out.flush().unwrap();
+}
+
+/// Not a test by itself: mines transactions and undoes blocks until killed.
+#[test]
+fn child_undoes() {
+    let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
+    let home = opened(folder.as_ref());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(1)))).unwrap();
+    let (client, blocks) = (pipeline.client(), pipeline.blocks().unwrap());
+    let sender = DEV_ACCOUNTS[0].address;
+    loop {
+        for _ in 0..4 {
+            let nonce = runtime.block_on(client.nonce(sender)).unwrap().unwrap();
+            let to = TxKind::Call(Address::with_last_byte(nonce as u8));
+            let raw = transaction(0, nonce, to, 1, Vec::new());
+            let hash = runtime.block_on(client.submit(raw)).unwrap();
+            announce(&format!("accepted {hash}"));
+        }
+        wait_until("they are mined", || {
+            let level = runtime.block_on(client.level()).unwrap();
+            level.pending + level.queued == 0
+        });
+        let view = pipeline.published.load();
+        let Some(to) = view.number().checked_sub(3) else { continue };
+        let kept = view.blocks().unwrap().hash(to).unwrap().unwrap();
+        announce(&format!("undo {to} {kept}"));
+        runtime.block_on(blocks.undo(to, UndoneTransactions::Return)).unwrap();
+        announce("undone");
+    }
+}
+
+/// Runs the child until it has announced `lines` undos or their ends. Returns the accepted transactions, and the last
+/// block to which it returned or was about to return.
+fn kill_after(folder: &Path, lines: u64) -> (Vec<B256>, Option<(u64, B256)>) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "undo::kill::child_undoes", "--nocapture"]);
+    let mut child = child.env(CHILD_FOLDER, folder).stdout(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let (mut accepted, mut kept, mut seen) = (Vec::new(), None, 0);
+    for line in out.lines() {
+        let line = line.unwrap();
+        let words: Vec<_> = line.split(' ').collect();
+        match words.as_slice() {
+            ["accepted", hash] => accepted.push(hash.parse().unwrap()),
+            ["undo", to, hash] => {
+                kept = Some((to.parse().unwrap(), hash.parse().unwrap()));
+                seen += 1;
+            }
+            ["undone"] => seen += 1,
+            _ => continue,
+        }
+        if seen == lines {
+            // The child goes on while its lines are read, so this is at any moment after the announcement.
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    (accepted, kept)
+}
+
+#[test]
+fn killed_undo_leaves_a_complete_chain_and_every_accepted_transaction() {
+    let kills = KILLS[usize::from(std::env::var_os("EVMD_LONG_TESTS").is_some())];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("home");
+    let mut all = BTreeSet::new();
+    for round in 0..kills {
+        let (accepted, kept) = kill_after(&path, 1 + round * 7 % 6);
+        all.extend(accepted);
+        let report = doctor::run(&path, true).unwrap();
+        let failed: Vec<_> =
+            report.checks.iter().filter(|check| check.outcome == Outcome::Failed).collect();
+        assert!(failed.is_empty(), "{failed:?}");
+        let home = opened(&path);
+        if let Some((number, hash)) = kept {
+            let blocks = home.chain.reader().unwrap();
+            assert_eq!(blocks.hash(number).unwrap(), Some(hash), "block {number} was kept");
+        }
+        let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(1)))).unwrap();
+        wait_until("every accepted transaction is in the chain", || {
+            assert!(!pipeline.is_over(), "the pipeline ended");
+            let view = pipeline.published.load();
+            all.iter().all(|hash| view.tx_location(*hash).unwrap().is_some())
+        });
+        pipeline.stop();
+        pipeline.join().unwrap();
+    }
+}
