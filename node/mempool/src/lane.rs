@@ -360,8 +360,7 @@ impl Lane {
     ) -> usize {
         let used = account.nonce.saturating_sub(self.account.nonce);
         if account.nonce < self.account.nonce {
-            // This is impossible on this chain, whose blocks are final. On another chain, no transaction of the
-            // lane would be executable.
+            // The block was undone. No transaction of the lane is executable until those before it return.
             self.demote(0, now);
         }
         self.account = account;
