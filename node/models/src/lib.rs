@@ -24,6 +24,9 @@ mod ring;
 #[path = "../../pipeline/src/stage.rs"]
 #[allow(dead_code, reason = "the models do not use all of the pipeline's code")]
 mod stage;
+#[path = "../../pipeline/src/undo_floor.rs"]
+#[allow(dead_code, reason = "the models do not use all of the pipeline's code")]
+mod undo_floor;
 #[path = "../../pipeline/src/worker_waker.rs"]
 #[allow(dead_code, reason = "the models do not use all of the pipeline's code")]
 mod worker_waker;
@@ -38,4 +41,5 @@ pub mod journal_model;
 pub mod ring_model;
 pub mod submit;
 mod sync;
+pub mod undo_model;
 pub mod waker_model;

@@ -2,7 +2,7 @@
 
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicUsize, fence},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, fence},
 };
 
 use loom::sync::Condvar;

@@ -22,7 +22,7 @@ use super::{
     source::{Source, SourceProgress},
     stage::Worker,
     submit::{Gate, Submissions},
-    undo::UndoFloor,
+    undo_floor::UndoFloor,
 };
 use consensus::{Clock, ClockStatus, Engine, Solo, SystemTimeSource};
 use home::{Home, HomeError, JOURNAL_FILE};

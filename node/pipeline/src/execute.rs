@@ -26,7 +26,7 @@ use super::{
     reorder::Reorder,
     ring::{Inbox, Outbox},
     stage::{HOUSEKEEPING, Progress, Stage},
-    undo::UndoFloor,
+    undo_floor::UndoFloor,
 };
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;

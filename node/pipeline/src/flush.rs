@@ -14,7 +14,8 @@ use super::{
     meter::Meter,
     ring::Inbox,
     stage::{Progress, Stage},
-    undo::{Undo, UndoFloor},
+    undo::Undo,
+    undo_floor::UndoFloor,
 };
 use state::{Layer, write_layers};
 use std::{

@@ -34,6 +34,7 @@ mod submit;
 mod sync;
 mod topology;
 mod undo;
+mod undo_floor;
 mod worker_waker;
 
 pub use ante::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};

@@ -1,5 +1,5 @@
 //! The types that the concurrent modules use: [`super::ring`], [`super::worker_waker`], [`super::stage`],
-//! `ante/combining.rs`, `submit/queue.rs` and `submit/ordered_output.rs`.
+//! [`super::undo_floor`], `ante/combining.rs`, `submit/queue.rs` and `submit/ordered_output.rs`.
 //!
 //! They are named here so that the crate `models` can compile the same files with the types of a model
 //! checker, which runs them in every order of execution. A type that these files use without this module is
@@ -12,7 +12,7 @@ pub(super) use crossbeam::{
 pub(super) use std::{
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicUsize, fence},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, fence},
     },
     thread,
 };

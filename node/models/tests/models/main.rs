@@ -1,6 +1,6 @@
 //! Runs the models of concurrent code; see the documentation of the crate.
 
-use models::{combining_model, journal_model, ring_model, submit, waker_model};
+use models::{combining_model, journal_model, ring_model, submit, undo_model, waker_model};
 
 macro_rules! models {
     ($($module:ident: $($name:ident),+;)+) => {
@@ -21,4 +21,5 @@ models! {
     submit: callers_are_answered_through_one_queue, calls_during_shutdown_end,
         batches_reach_ante_in_the_order_of_the_queue;
     journal_model: answered_transactions_survive_the_process;
+    undo_model: block_is_not_both_written_and_undone;
 }
