@@ -143,7 +143,7 @@ impl Follower {
             0..=5 => match self.runtime.block_on(client.give(block.clone())) {
                 Ok(()) => drop(self.accepted.insert(block.hash, ())),
                 Err(GiveError::UnknownParent(parent)) => {
-                    assert_eq!(parent, block.header.parent_hash)
+                    assert_eq!(parent, block.header.parent_hash);
                 }
                 // Until some are dropped.
                 Err(GiveError::Busy(_)) => client.abandon(block.header.parent_hash).unwrap(),
