@@ -15,7 +15,10 @@ fn document() -> String {
          -32000 for work that timed out, -32002 for a call whose batch timed out, -32006 for too many \
          subscriptions, and -38026 for too many slots of eth_getStorageValues or calls of eth_simulateV1.\n\
          All parts of a call, and all calls of a batch, see the same block. A block parameter is a tag, a number, a \
-         hash or an object of EIP-1898. `safe` and `finalized` are the newest block, because blocks are final.\n\n\
+         hash or an object of EIP-1898. `safe` and `finalized` are the newest block. Blocks of a producer are final. \
+         If a node undoes blocks (`storage.undo-blocks`), subscriptions and filters report their logs again with \
+         `removed: true`, and a request that began before is answered from the old branch or fails with an error that \
+         asks to repeat it.\n\n\
          ## The pending block\n\n\
          `pending` is the next block as this node would produce it now. It has the number, timestamp, base fee and \
          fork of the next block, and contains the best transactions of the pool, including Cosmos transactions, \
