@@ -7,6 +7,8 @@ use home::HomeError;
 use mempool::journal::JournalError;
 use std::{
     any::Any,
+    io,
+    net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -75,8 +77,11 @@ pub enum Fault {
         /// The operation.
         what: String,
         /// The reason.
-        source: std::io::Error,
+        source: io::Error,
     },
+    /// Addresses cannot be listened on.
+    #[error("{}", listen_errors(.0))]
+    Listen(Vec<ListenError>),
     /// The recovery backend returns wrong results on this machine.
     #[error(transparent)]
     SelfTest(#[from] verify::SelfTestError),
@@ -91,6 +96,39 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
+}
+
+/// Why a server cannot listen on its address.
+#[derive(Debug, thiserror::Error)]
+#[error("{server} on {address} ({flag}): {source}")]
+pub struct ListenError {
+    /// The name of the server.
+    pub server: &'static str,
+    /// The address.
+    pub address: SocketAddr,
+    /// The flag of `evmd start` that sets the address.
+    pub flag: &'static str,
+    /// The reason.
+    pub source: io::Error,
+}
+
+/// The reasons for all addresses, and the remedy.
+fn listen_errors(errors: &[ListenError]) -> String {
+    let reasons = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let remedy = match errors {
+        [error] => format!("set another address with {}", error.flag),
+        _ => "set other addresses with these flags".to_owned(),
+    };
+    // An error without a number is not from the system: the node itself uses the address.
+    let is_in_use = |error: &ListenError| {
+        error.source.kind() == io::ErrorKind::AddrInUse && error.source.raw_os_error().is_some()
+    };
+    let stop = match (errors.iter().any(is_in_use), errors.len()) {
+        (false, _) => "",
+        (true, 1) => ", or stop the process that uses it",
+        (true, _) => ", or stop the processes that use them",
+    };
+    format!("{reasons}: {remedy}{stop}")
 }
 
 /// Why a pipeline could not be started.

@@ -15,7 +15,7 @@ mod connection;
 
 use super::{
     batch::{BATCH_TXS, RawBatch, RawTx, ReplyBatch},
-    fault::Fault,
+    fault::{Fault, ListenError},
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
@@ -45,6 +45,11 @@ const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// How long replies are still written at shutdown to clients that read slowly.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// The name of this server in errors, and the flag of its address.
+pub const INGEST_NAME: &str = "ingest";
+/// See [`INGEST_NAME`].
+pub const INGEST_FLAG: &str = "--ingest.address";
+
 const LISTENER: Token = Token(0);
 const WAKE: Token = Token(1);
 const FIRST_CONNECTION: u64 = 2;
@@ -73,12 +78,15 @@ impl Sockets {
         let mut listener = None;
         let mut bound = None;
         if let Some(address) = address {
-            let what = format!("ingest: listening on {address} (--ingest.address)");
-            let mut socket_at = TcpListener::bind(address).map_err(socket(&what))?;
-            bound = Some(socket_at.local_addr().map_err(socket(&what))?);
+            let error = |source| {
+                let (server, flag) = (INGEST_NAME, INGEST_FLAG);
+                Fault::Listen(vec![ListenError { server, address, flag, source }])
+            };
+            let mut socket_at = TcpListener::bind(address).map_err(error)?;
+            bound = Some(socket_at.local_addr().map_err(error)?);
             let registry = poll.registry();
             let listening = registry.register(&mut socket_at, LISTENER, Interest::READABLE);
-            listening.map_err(socket(&what))?;
+            listening.map_err(error)?;
             listener = Some(socket_at);
         }
         let budget = Arc::clone(budget);

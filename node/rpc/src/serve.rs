@@ -9,9 +9,9 @@ use crate::{
 use config::JsonRpc;
 use pipeline::Fault;
 use rpc_eth::Context;
-use server::{accept::accept, stop::Stop};
+use server::{accept::accept, listener::Listener, stop::Stop};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 /// Maximum wait for calls in flight when the servers stop.
 const STOP_WAIT: Duration = Duration::from_secs(3);
@@ -34,28 +34,36 @@ pub struct Servers {
     sweeping: JoinHandle<()>,
 }
 
-/// Serves JSON-RPC on the configured addresses until [`Servers::stop`].
+/// Serves JSON-RPC until [`Servers::stop`]: at `http` over HTTP and WebSocket, at `web_socket` over WebSocket only.
 ///
 /// # Errors
-/// Returns an error if an address cannot be bound.
-pub async fn serve(config: &JsonRpc, context: Context) -> Result<Servers, Fault> {
+/// Returns an error if a thread cannot be started.
+///
+/// # Panics
+/// Outside a Tokio runtime.
+pub fn serve(
+    config: &JsonRpc,
+    http: Listener,
+    web_socket: Listener,
+    context: Context,
+) -> Result<Servers, Fault> {
     let dispatcher = Arc::new(Dispatcher::new(context, config));
     let calls = dispatcher.meter();
     let (stop, stopping) = Stop::new();
-    let (http, address) = bind(config.address).await?;
-    let (ws, ws_address) = bind(config.ws_address).await?;
     let threads = Threads::start(config.threads());
-    let threads =
-        threads.map_err(|source| Fault::Socket { what: "JSON-RPC".to_owned(), source })?;
+    let what = || "the threads of JSON-RPC".to_owned();
+    let threads = threads.map_err(|source| Fault::Socket { what: what(), source })?;
     let threads = Arc::new(threads);
     let sweeping = tokio::spawn(sweep(Arc::clone(&dispatcher)));
     let front = Arc::new(Front::new(dispatcher, &threads, config));
-    let listen = |listener, api, http| {
+    let listen = |socket, api, http| {
         let endpoint = Endpoint::new(api, http);
         let listening = Listening::new(&front, endpoint, &threads, stopping.clone());
-        tokio::spawn(accept(listener, Arc::new(listening), stopping.clone()))
+        tokio::spawn(accept(socket, Arc::new(listening), stopping.clone()))
     };
-    let listening = [listen(http, &config.api, true), listen(ws, &config.ws_api, false)];
+    let (address, ws_address) = (http.address, web_socket.address);
+    let listening =
+        [listen(http.socket, &config.api, true), listen(web_socket.socket, &config.ws_api, false)];
     Ok(Servers { listening, stop, address, ws_address, calls, threads, sweeping })
 }
 
@@ -65,13 +73,6 @@ async fn sweep(dispatcher: Arc<Dispatcher>) {
         ticks.tick().await;
         dispatcher.sweep();
     }
-}
-
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Fault> {
-    let fault = |source| Fault::Socket { what: format!("JSON-RPC on {address}"), source };
-    let listener = TcpListener::bind(address).await.map_err(fault)?;
-    let bound = listener.local_addr().map_err(fault)?;
-    Ok((listener, bound))
 }
 
 impl Servers {

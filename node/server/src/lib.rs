@@ -1,6 +1,7 @@
 //! HTTP servers with limits on connections, memory, idle time and concurrent requests.
 //!
 //! - [`listen`]: the servers of REST, gRPC, CometBFT's RPC and metrics.
+//! - [`listener`]: listening sockets.
 //! - [`stop`]: the signal to stop.
 //! - [`accept`]: accepts connections until the server stops.
 //! - [`access`]: which hosts and origins a server accepts.
@@ -18,4 +19,5 @@ pub mod connection;
 pub mod costs;
 pub mod interrupt;
 pub mod listen;
+pub mod listener;
 pub mod stop;

@@ -16,6 +16,7 @@ use crate::{
     access::Access,
     compression::accepts_gzip,
     connection::{self, Hold, Open, Requests, Socket, Timeouts},
+    listener::Listener,
     stop::{Stop, Stopping},
 };
 use axum::{
@@ -37,7 +38,6 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use pipeline::Fault;
 use reserve::Reserve;
 use std::{
     convert::Infallible,
@@ -51,7 +51,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     sync::Semaphore,
     task::JoinHandle,
 };
@@ -84,11 +84,9 @@ const STREAM_BYTES: usize = 4 * 1024;
 /// Accounted for each streaming request: a second task, and an incomplete message.
 const STREAMING_BYTES: usize = 2 * STREAM_BYTES + MAX_NAME_MESSAGE_BYTES;
 
-/// The address and the limits of a server.
+/// The limits and the protocol of a server.
 #[derive(Debug)]
 pub struct Bounds {
-    /// The address to listen on.
-    pub address: SocketAddr,
     /// The resource that counts connections.
     pub connections: Arc<Resource>,
     /// Maximum number of concurrent requests; further requests wait.
@@ -155,16 +153,12 @@ pub struct Peer {
     _connection: Option<Held>,
 }
 
-/// Serves a router until [`Server::stop`]. The error names `what` if the address is in use.
-pub async fn serve(
-    what: &str,
-    bounds: Bounds,
-    budget: &Arc<Budget>,
-    router: Router,
-) -> Result<Server, Fault> {
-    let fault = |source| Fault::Socket { what: format!("{what} on {}", bounds.address), source };
-    let listener = TcpListener::bind(bounds.address).await.map_err(fault)?;
-    let address = listener.local_addr().map_err(fault)?;
+/// Serves a router until [`Server::stop`].
+///
+/// # Panics
+/// Outside a Tokio runtime.
+pub fn serve(listener: Listener, bounds: Bounds, budget: &Arc<Budget>, router: Router) -> Server {
+    let Listener { socket, address } = listener;
     let (stop, stopping) = Stop::new();
     let shared = Arc::new(Shared {
         budget: Arc::clone(budget),
@@ -177,7 +171,7 @@ pub async fn serve(
         router,
         stopping: stopping.clone(),
     });
-    Ok(Server { address, stop, task: tokio::spawn(accept(listener, shared, stopping)) })
+    Server { address, stop, task: tokio::spawn(accept(socket, shared, stopping)) }
 }
 
 impl Server {

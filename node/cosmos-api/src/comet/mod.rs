@@ -37,11 +37,11 @@ use budget::Budget;
 use bytes::Bytes;
 use config::Comet;
 use error::Error;
-use pipeline::Fault;
 use serde_json::Value;
 use server::{
     access::{Access, PageRules},
     listen::{self, Bounds, Protocol, Server},
+    listener::Listener,
 };
 use socket::MAX_CONCURRENT_MATCHES;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -77,36 +77,32 @@ impl Node {
     }
 }
 
-/// Serves the configured address until [`Server::stop`].
+/// Serves the address of `listener` until [`Server::stop`].
 ///
-/// # Errors
-/// If the address cannot be listened on.
-pub async fn serve(
-    config: &Comet,
-    budget: &Arc<Budget>,
-    queries: Queries,
-) -> Result<Server, Fault> {
+/// # Panics
+/// Outside a Tokio runtime.
+pub fn serve(config: &Comet, listener: Listener, budget: &Arc<Budget>, queries: Queries) -> Server {
     let access = Access::new(
         PageRules::QUERIES,
         ("comet.allowed-hosts", &config.allowed_hosts),
         ("comet.cors-origins", &config.cors_origins),
     );
     let bounds = Bounds {
-        address: config.address,
         connections: Arc::clone(&budget.comet),
         concurrent: config.max_concurrent,
         body: config.max_request_bytes as usize,
         protocol: Protocol::Http { access, health: Some("/health") },
     };
-    listen::serve("CometBFT RPC", bounds, budget, router(config, queries)).await
+    let router = router(config, listener.address, queries);
+    listen::serve(listener, bounds, budget, router)
 }
 
-fn router(config: &Comet, queries: Queries) -> Router {
+fn router(config: &Comet, address: SocketAddr, queries: Queries) -> Router {
     let most_bytes = config.max_request_bytes as usize;
     let node = Node {
         services: Direct::new(grpc::routes(&queries, most_bytes)),
         queries,
-        address: config.address,
+        address,
         commits: Semaphore::new(MAX_WAITING_COMMITS),
         message_bytes: most_bytes,
         calls: Semaphore::new(config.max_concurrent as usize),

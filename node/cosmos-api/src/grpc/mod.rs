@@ -36,9 +36,9 @@ use crate::query::{
 use budget::Budget;
 use config::Grpc;
 pub use direct::Direct;
-use pipeline::Fault;
 use server::listen::MAX_NAME_MESSAGE_BYTES;
 use server::listen::{Bounds, Protocol, Server, serve as serve_router};
+use server::listener::Listener;
 use services::Service;
 use std::sync::Arc;
 use tonic::service::Routes;
@@ -65,11 +65,11 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(pool::QueryServer::new(service()).max_decoding_message_size(limit))
 }
 
-/// Serves the configured address until [`Server::stop`].
+/// Serves the address of `listener` until [`Server::stop`].
 ///
-/// # Errors
-/// If the address cannot be listened on.
-pub async fn serve(config: &Grpc, budget: &Arc<Budget>, queries: Queries) -> Result<Server, Fault> {
+/// # Panics
+/// Outside a Tokio runtime.
+pub fn serve(config: &Grpc, listener: Listener, budget: &Arc<Budget>, queries: Queries) -> Server {
     // Each version of the reflection service describes both versions, because both are listed.
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -89,11 +89,10 @@ pub async fn serve(config: &Grpc, budget: &Arc<Budget>, queries: Queries) -> Res
         .add_service(v1alpha.max_decoding_message_size(MAX_NAME_MESSAGE_BYTES))
         .add_service(health.max_decoding_message_size(MAX_NAME_MESSAGE_BYTES));
     let bounds = Bounds {
-        address: config.address,
         connections: Arc::clone(&budget.grpc),
         concurrent: config.max_concurrent,
         body: config.max_request_bytes as usize,
         protocol: Protocol::Grpc,
     };
-    serve_router("gRPC", bounds, budget, routes.into_axum_router()).await
+    serve_router(listener, bounds, budget, routes.into_axum_router())
 }

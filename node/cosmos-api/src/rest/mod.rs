@@ -32,11 +32,11 @@ use config::Rest;
 use error::Error;
 use gateway::Gateway;
 use json::Style;
-use pipeline::Fault;
 use route::{ROUTES, Route, Verb, style_of};
 use server::{
     access::{Access, PageRules},
     listen::{self, Bounds, Protocol, Server},
+    listener::Listener,
 };
 use std::sync::Arc;
 
@@ -45,24 +45,23 @@ const GATEWAY_HEIGHT_HEADER: &str = "grpc-metadata-x-cosmos-block-height";
 /// The path of the OpenAPI document.
 const OPENAPI_PATH: &str = "/openapi.json";
 
-/// Serves the configured address until [`Server::stop`].
+/// Serves the address of `listener` until [`Server::stop`].
 ///
-/// # Errors
-/// If the address cannot be listened on.
-pub async fn serve(config: &Rest, budget: &Arc<Budget>, queries: Queries) -> Result<Server, Fault> {
+/// # Panics
+/// Outside a Tokio runtime.
+pub fn serve(config: &Rest, listener: Listener, budget: &Arc<Budget>, queries: Queries) -> Server {
     let access = Access::new(
         PageRules::QUERIES,
         ("rest.allowed-hosts", &config.allowed_hosts),
         ("rest.cors-origins", &config.cors_origins),
     );
     let bounds = Bounds {
-        address: config.address,
         connections: Arc::clone(&budget.rest),
         concurrent: config.max_concurrent,
         body: config.max_request_bytes as usize,
         protocol: Protocol::Http { access, health: None },
     };
-    listen::serve("REST", bounds, budget, router(config, queries)).await
+    listen::serve(listener, bounds, budget, router(config, queries))
 }
 
 fn router(config: &Rest, queries: Queries) -> Router {

@@ -1,5 +1,6 @@
 //! `evmd start`
 
+mod listeners;
 mod minimum_gas_prices;
 mod system_contracts;
 
@@ -8,18 +9,18 @@ use crate::eth_calls::JsonRpcCalls;
 use crate::{descriptors, observe};
 use ::keys::Signers;
 use alloy_primitives::U256;
-use anyhow::{Context, bail};
-use budget::Budget;
+use anyhow::bail;
 use chain::{DEV_ACCOUNTS, DevAccount, Rules};
-use config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices};
+use config::{Config, JsonRpc, KeyringChoice, MinimumGasPrices};
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
-use pipeline::{Fault, Options, Pipeline};
+use listeners::Listeners;
+use pipeline::{Options, Pipeline};
 use platform::slice;
 use server::listen;
 use state::View;
 use std::{
-    io::{ErrorKind, Write},
+    io::Write,
     net::{SocketAddr, ToSocketAddrs},
     path::Path,
     sync::Arc,
@@ -139,15 +140,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let signers = signers(&home)?;
     let block_time = block_time(args, &home)?;
     system_contracts::check(&home, block_time.is_some())?;
-    let options = Options {
-        transactions: Some(home.config.ingest.address),
-        block_time,
-        files: Vec::new(),
-        given_blocks: false,
-        recover_workers: home.config.pipeline.recover_workers(),
-        backend,
-    };
-    let pipeline = Pipeline::start(&home, options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("serve")
@@ -160,10 +152,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .thread_name("observe")
         .on_thread_start(|| slice::ask(slice::SOCKETS))
         .build()?;
-    // This comes before the servers are started: a client may stop the node as soon as a server responds, and
-    // the node must then shut down cleanly.
+    // This comes before the sockets are opened: a client may stop the node as soon as it can connect, and the node must
+    // then shut down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
-    let servers = serve(&home, &pipeline, block_time, backend, signers, observing.handle());
+    let listeners = runtime.block_on(Listeners::open(&mut home.config, observing.handle()))?;
+    let options = Options {
+        transactions: Some(home.config.ingest.address),
+        block_time,
+        files: Vec::new(),
+        given_blocks: false,
+        recover_workers: home.config.pipeline.recover_workers(),
+        backend,
+    };
+    let pipeline = Pipeline::start(&home, options)?;
+    if let Some(address) = pipeline.ingest_address {
+        home.config.ingest.address = address;
+    }
+    let observing = observing.handle();
+    let servers = serve(&home, &pipeline, listeners, block_time, backend, signers, observing);
     let servers = runtime.block_on(servers)?;
     if let Err(error) = banner(&home, &pipeline, &servers, block_time, backend, args.quiet) {
         // A full disk or a closed pipe behind standard output must not stop a node.
@@ -347,6 +353,7 @@ fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
 async fn serve(
     home: &Home,
     pipeline: &Pipeline,
+    listeners: Listeners,
     block_time: Option<Duration>,
     backend: Backend,
     signers: Option<Arc<Signers>>,
@@ -366,7 +373,7 @@ async fn serve(
         signers,
         budget: Arc::clone(budget),
     };
-    let rpc = rpc::serve(&config.json_rpc, context).await?;
+    let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;
     let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc, home.caches.clone()));
     let queries = Queries::new(
         home.spec.clone(),
@@ -375,9 +382,10 @@ async fn serve(
         config,
         calls,
     );
-    let rest = rest::serve(&config.rest, budget, queries.clone()).await?;
-    let grpc = grpc::serve(&config.grpc, budget, queries.clone()).await?;
-    let comet = serve_comet(&config.comet, budget, queries).await?;
+    let rest = rest::serve(&config.rest, listeners.rest, budget, queries.clone());
+    let grpc = grpc::serve(&config.grpc, listeners.grpc, budget, queries.clone());
+    let comet = listeners.comet;
+    let comet = comet.map(|listener| comet::serve(&config.comet, listener, budget, queries));
     let context = observe::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -392,29 +400,9 @@ async fn serve(
         // If empty blocks are disabled, an old head may only mean that there are no transactions.
         block_time: block_time.filter(|_| config.engine.empty_blocks),
     };
-    let observe = observing.spawn(observe::serve(config.metrics.address, context)).await??;
+    let metrics = listeners.metrics;
+    let observe = observing.spawn(async { observe::serve(metrics, context) }).await??;
     Ok(Servers { rpc, rest, grpc, comet, observe })
-}
-
-/// Serves CometBFT's RPC. If its address is the default one and another process uses it, such as a chain of
-/// CometBFT, the node runs without this server.
-async fn serve_comet(
-    config: &Comet,
-    budget: &Arc<Budget>,
-    queries: Queries,
-) -> anyhow::Result<Option<listen::Server>> {
-    match comet::serve(config, budget, queries).await {
-        Err(Fault::Socket { what, source })
-            if source.kind() == ErrorKind::AddrInUse
-                && config.address == Comet::default().address =>
-        {
-            tracing::warn!(
-                "{what} is not served: {source}; set another address with --comet.address"
-            );
-            Ok(None)
-        }
-        served => Ok(Some(served?)),
-    }
 }
 
 /// The signals that shut down the node.
@@ -518,7 +506,6 @@ fn banner(
         || "none (this node does not produce blocks)".to_owned(),
         |time| format!("{time:?} (earlier when a block is full)"),
     );
-    let ingest = pipeline.ingest_address.context("the ingest socket is listening")?;
     let comet = match servers.comet {
         Some(_) => format!("http://{}", config.comet.address),
         None => format!("not served: {} is in use (--comet.address)", config.comet.address),
@@ -545,7 +532,7 @@ JSON-RPC         http://{} ws://{}
 REST             http://{} /swagger
 gRPC             {}
 CometBFT RPC     {comet}
-transactions     tcp://{ingest}
+transactions     tcp://{}
 metrics          http://{}/metrics /health /status
 memory           {}",
         home.spec.chain_id,
@@ -557,6 +544,7 @@ memory           {}",
         config.json_rpc.ws_address,
         config.rest.address,
         config.grpc.address,
+        config.ingest.address,
         config.metrics.address,
         derived(config),
     )?;

@@ -26,9 +26,10 @@ use rpc::{CallMeter, Seats};
 use server::{
     access::{Access, PageRules},
     listen::{self, Bounds, Protocol, Server},
+    listener::Listener,
 };
 use state::Published;
-use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 use storage::IndexDb;
 use verify::Backend;
 
@@ -79,11 +80,14 @@ impl Deref for Observed {
     }
 }
 
-/// Serves `address` until [`Server::stop`].
+/// Serves the address of `listener` until [`Server::stop`].
 ///
 /// # Errors
-/// If the address cannot be listened on.
-pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Fault> {
+/// If the thread of health checks cannot be started.
+///
+/// # Panics
+/// Outside a Tokio runtime.
+pub fn serve(listener: Listener, context: Context) -> Result<Server, Fault> {
     let budget = Arc::clone(&context.budget);
     let config = &context.config.metrics;
     let access = Access::new(
@@ -99,14 +103,13 @@ pub async fn serve(address: SocketAddr, context: Context) -> Result<Server, Faul
         .route("/status", get(status))
         .with_state(Arc::new(Observed { context, head }));
     let bounds = Bounds {
-        address,
         connections: Arc::clone(&budget.metrics),
         concurrent: MAX_CONCURRENT_REQUESTS,
         // Requests have no body.
         body: 0,
         protocol: Protocol::Http { access, health: Some("/health") },
     };
-    listen::serve("metrics", bounds, &budget, router).await
+    Ok(listen::serve(listener, bounds, &budget, router))
 }
 
 type Shared = State<Arc<Observed>>;

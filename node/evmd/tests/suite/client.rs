@@ -4,7 +4,7 @@
 
 use crate::common::{native_home, producing};
 use budget::Budget;
-use config::{Config, Endpoints};
+use config::Config;
 use cosmos_api::{query::Queries, rest};
 use evmd::eth_calls::JsonRpcCalls;
 use evmd::observe;
@@ -14,7 +14,7 @@ use keys::{
     keyring::{Access, Keyring},
 };
 use pipeline::{Options, Pipeline};
-use server::listen;
+use server::{listen, listener::Listener};
 use std::{net::SocketAddr, ops::Deref, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 pub(crate) use testkit::{MAX_WAIT, Socket, exchange, exchange_with_head};
@@ -38,6 +38,18 @@ impl Deref for Node {
     fn deref(&self) -> &Self::Target {
         &self.endpoints
     }
+}
+
+/// A socket for a server. `address` becomes that of the socket.
+async fn opened(address: &mut SocketAddr) -> Listener {
+    let listener = Listener::bind("test", "--test.address", *address).await.unwrap();
+    *address = listener.address;
+    listener
+}
+
+/// A socket for a server on a free port.
+pub(crate) async fn any_port() -> Listener {
+    opened(&mut "127.0.0.1:0".parse().unwrap()).await
 }
 
 /// Settings with free ports and low limits.
@@ -83,15 +95,20 @@ impl Node {
         folder: TempDir,
         home: Home,
         options: Options,
-        config: Config,
+        mut config: Config,
     ) -> Self {
         let (backend, block_time) = (options.backend, options.block_time);
+        // As in the program: every server knows the addresses of the others.
+        let http = opened(&mut config.json_rpc.address).await;
+        let web_socket = opened(&mut config.json_rpc.ws_address).await;
+        let rest = opened(&mut config.rest.address).await;
+        let metrics = opened(&mut config.metrics.address).await;
         let pipeline = Pipeline::start(&home, options).unwrap();
         let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc, home.caches.clone()));
         let (published, client) = (pipeline.published.clone(), pipeline.client());
         let queries = Queries::new(home.spec.clone(), published, client, &config, calls);
         let budget = Budget::new(&config);
-        let rest = rest::serve(&config.rest, &budget, queries.clone()).await.unwrap();
+        let rest = rest::serve(&config.rest, rest, &budget, queries.clone());
         let context = rpc_eth::Context {
             spec: home.spec.clone(),
             published: pipeline.published.clone(),
@@ -100,7 +117,7 @@ impl Node {
             pool_limits: config.mempool.limits(),
             gas_cap: config.json_rpc.gas_cap,
             feehistory_cap: config.json_rpc.feehistory_cap,
-            endpoints: Endpoints { rest: rest.address, ..config.endpoints() },
+            endpoints: config.endpoints(),
             signers: config.json_rpc.keyring.backend().map(|backend| {
                 let keyring = Keyring::open(backend, folder.path(), Access::Read, None).unwrap();
                 Arc::new(Signers::new(backend, folder.path().to_owned(), &keyring))
@@ -108,7 +125,7 @@ impl Node {
             budget: Arc::clone(&budget),
             caches: home.caches.clone(),
         };
-        let rpc = rpc::serve(&config.json_rpc, context).await.unwrap();
+        let rpc = rpc::serve(&config.json_rpc, http, web_socket, context).unwrap();
         let context = observe::Context {
             spec: home.spec.clone(),
             published: pipeline.published.clone(),
@@ -122,7 +139,7 @@ impl Node {
             backend,
             block_time,
         };
-        let observe = observe::serve(config.metrics.address, context).await.unwrap();
+        let observe = observe::serve(metrics, context).unwrap();
         let endpoints = testkit::Endpoints {
             json_rpc: rpc.address,
             web_socket: rpc.ws_address,

@@ -1,7 +1,7 @@
 //! The rules of all servers: hosts, origins, and the sharing of resources between clients.
 
 use crate::{
-    client::{MAX_WAIT, Node, exchange},
+    client::{MAX_WAIT, Node, any_port, exchange},
     common::{native_home, producing},
 };
 use config::Comet;
@@ -51,8 +51,8 @@ async fn metric(node: &Node, name: &str, resource: &str) -> u64 {
 #[tokio::test]
 async fn every_server_checks_hosts_and_origins() {
     let node = Node::native().await;
-    let comet = Comet { address: "127.0.0.1:0".parse().unwrap(), ..Comet::default() };
-    let comet = comet::serve(&comet, &node.budget, node.queries.clone()).await.unwrap();
+    let queries = node.queries.clone();
+    let comet = comet::serve(&Comet::default(), any_port().await, &node.budget, queries);
     for (server, address, path) in [
         ("json-rpc", node.json_rpc, "/"),
         ("rest", node.rest, "/cosmos/base/tendermint/v1beta1/syncing"),

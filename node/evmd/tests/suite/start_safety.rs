@@ -1,6 +1,7 @@
 //! `evmd start` and other commands if something is missing or wrong: the chain of a home folder, the clock,
 //! file descriptors, and space for output.
 
+mod addresses;
 mod home_files;
 mod system_contracts;
 

@@ -42,15 +42,18 @@ fn router() -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
+async fn listener() -> Listener {
+    Listener::bind("test", "--test.address", "127.0.0.1:0".parse().unwrap()).await.unwrap()
+}
+
 async fn served_with(budget: &Arc<Budget>, body: usize) -> Server {
     let bounds = Bounds {
-        address: "127.0.0.1:0".parse().unwrap(),
         connections: Arc::clone(&budget.rest),
         concurrent: 2,
         body,
         protocol: Protocol::Http { access: access(), health: Some("/health") },
     };
-    serve("test", bounds, budget, router()).await.unwrap()
+    serve(listener().await, bounds, budget, router())
 }
 
 async fn served() -> Server {
@@ -284,13 +287,12 @@ async fn responses_are_accounted_until_they_are_read() {
     let budget = budget(|_| {});
     let router = Router::new().route("/", get(|| async { vec![b'7'; 16 << 20] }));
     let bounds = Bounds {
-        address: "127.0.0.1:0".parse().unwrap(),
         connections: Arc::clone(&budget.rest),
         concurrent: 1,
         body: 0,
         protocol: Protocol::Http { access: access(), health: None },
     };
-    let server = serve("test", bounds, &budget, router).await.unwrap();
+    let server = serve(listener().await, bounds, &budget, router);
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(got("/").as_bytes()).await.unwrap();
     let mut part = [0; 1024];
@@ -333,13 +335,12 @@ async fn grpc_server(budget: &Arc<Budget>, answered: &Arc<AtomicUsize>) -> Serve
         )
         .route("/grpc.health.v1.Health/Check", post(|| async { "well" }));
     let bounds = Bounds {
-        address: "127.0.0.1:0".parse().unwrap(),
         connections: Arc::clone(&budget.grpc),
         concurrent: 2,
         body: 1000,
         protocol: Protocol::Grpc,
     };
-    serve("test", bounds, budget, router).await.unwrap()
+    serve(listener().await, bounds, budget, router)
 }
 
 /// A minimal HTTP/2 client, which sends requests and never opens a window.
@@ -445,14 +446,13 @@ async fn streaming_requests_are_accounted_until_they_end() {
         .build_v1()
         .unwrap();
     let bounds = Bounds {
-        address: "127.0.0.1:0".parse().unwrap(),
         connections: Arc::clone(&budget.grpc),
         concurrent: 2,
         body: 1000,
         protocol: Protocol::Grpc,
     };
     let routes = tonic::service::Routes::new(reflection).into_axum_router();
-    let server = serve("test", bounds, &budget, routes).await.unwrap();
+    let server = serve(listener().await, bounds, &budget, routes);
     let mut client = connect(&server).await;
     let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
     let streams = limit as usize / STREAMING_BYTES;

@@ -263,5 +263,5 @@ fn comet_address_in_use_is_only_ignored_if_it_is_the_default() {
     let named = [&args[..], &["--comet.address", &taken]].concat();
     let (code, out, err) = evmd(folder.path(), &named);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
-    assert!(err.contains(&format!("error: CometBFT RPC on {taken}: ")), "{err}");
+    assert!(err.contains(&format!("error: CometBFT RPC on {taken} (--comet.address): ")), "{err}");
 }

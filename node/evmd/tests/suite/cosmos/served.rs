@@ -1,7 +1,7 @@
 //! A node with REST, gRPC and CometBFT's RPC.
 
 use crate::{
-    client::{MAX_WAIT, Node, exchange},
+    client::{MAX_WAIT, Node, any_port, exchange},
     common::producing,
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -59,14 +59,10 @@ impl Served {
 
     /// Starts the other servers of a node.
     pub(crate) async fn with(mut node: Node) -> Self {
-        let grpc = Grpc { address: "127.0.0.1:0".parse().unwrap(), ..Grpc::default() };
-        let grpc = grpc::serve(&grpc, &node.budget, node.queries.clone()).await.unwrap();
-        let comet = Comet {
-            address: "127.0.0.1:0".parse().unwrap(),
-            max_request_bytes: 100_000,
-            ..Comet::default()
-        };
-        let comet = comet::serve(&comet, &node.budget, node.queries.clone()).await.unwrap();
+        let queries = node.queries.clone();
+        let grpc = grpc::serve(&Grpc::default(), any_port().await, &node.budget, queries.clone());
+        let comet = Comet { max_request_bytes: 100_000, ..Comet::default() };
+        let comet = comet::serve(&comet, any_port().await, &node.budget, queries);
         (node.endpoints.grpc, node.endpoints.comet) = (grpc.address, comet.address);
         Self { node, grpc, comet }
     }

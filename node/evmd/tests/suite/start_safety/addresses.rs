@@ -1,0 +1,104 @@
+//! The addresses of the servers: free ports that the kernel chooses, and addresses that are in use.
+
+use super::{call, evmd, run, turn};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::Stdio,
+};
+
+const FLAGS: [&str; 7] = [
+    "--json-rpc.address",
+    "--json-rpc.ws-address",
+    "--rest.address",
+    "--grpc.address",
+    "--comet.address",
+    "--ingest.address",
+    "--metrics.address",
+];
+
+#[test]
+fn ports_that_the_kernel_chooses_are_shown_everywhere() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = evmd();
+    command.args(["start", "--quiet", "--home"]).arg(folder.path());
+    command.args(FLAGS.iter().flat_map(|flag| [*flag, "127.0.0.1:0"]));
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut node = super::Running::start(&mut command);
+    let mut lines = BufReader::new(node.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut banner = Vec::new();
+    while banner.last().is_none_or(|line: &String| !line.starts_with("metrics")) {
+        banner.push(lines.next().expect("the banner names metrics"));
+    }
+    let banner = banner.join("\n");
+    assert!(!banner.contains(":0\n") && !banner.contains(":0 "), "{banner}");
+    let start = banner.find("JSON-RPC         http://").unwrap() + "JSON-RPC         http://".len();
+    let json_rpc: SocketAddr = banner[start..].split(' ').next().unwrap().parse().unwrap();
+    let endpoints = call(json_rpc, "evmd_endpoints", &json!([]))["result"].clone();
+    let endpoints = endpoints.as_object().unwrap();
+    assert_eq!(endpoints.len(), FLAGS.len());
+    for (name, address) in endpoints {
+        let address = address.as_str().unwrap();
+        assert!(banner.contains(address), "{name} is {address}: {banner}");
+        TcpStream::connect(address).unwrap();
+    }
+    // Any of the addresses leads to the others.
+    for name in ["jsonRpc", "rest", "metrics"] {
+        let url = format!("http://{}", endpoints[name].as_str().unwrap());
+        let output = evmd().args(["status", "-o", "json", "--node", &url]).output().unwrap();
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(status["endpoints"].as_object(), Some(endpoints), "{name}");
+    }
+    assert!(node.terminate().success());
+}
+
+#[test]
+fn all_addresses_in_use_are_named_with_their_flags() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [one, other] = taken.each_ref().map(|socket| socket.local_addr().unwrap().to_string());
+    let start = |changed: &[(&str, &str)]| {
+        let mut args = vec!["start", "--quiet"];
+        for flag in FLAGS {
+            let own = changed.iter().find(|(name, _)| *name == flag);
+            args.extend([flag, own.map_or("127.0.0.1:0", |(_, address)| *address)]);
+        }
+        let (code, out, err) = run(folder.path(), &args);
+        assert_eq!((code, out.as_str()), (1, ""), "{err}");
+        err.lines().last().unwrap().to_owned()
+    };
+    let in_use = "Address already in use (os error 98)";
+    for (flag, name) in [
+        ("--json-rpc.address", "JSON-RPC"),
+        ("--json-rpc.ws-address", "WebSocket"),
+        ("--rest.address", "REST"),
+        ("--grpc.address", "gRPC"),
+        ("--comet.address", "CometBFT RPC"),
+        ("--ingest.address", "ingest"),
+        ("--metrics.address", "metrics"),
+    ] {
+        let expected = format!(
+            "error: {name} on {one} ({flag}): {in_use}: set another address with {flag}, or stop the process that \
+             uses it"
+        );
+        assert_eq!(start(&[(flag, &one)]), expected);
+    }
+    assert_eq!(
+        start(&[("--rest.address", &one), ("--ingest.address", &other)]),
+        format!(
+            "error: REST on {one} (--rest.address): {in_use}; ingest on {other} (--ingest.address): {in_use}: set \
+             other addresses with these flags, or stop the processes that use them"
+        )
+    );
+    drop(taken);
+    assert_eq!(
+        start(&[("--json-rpc.address", &one), ("--json-rpc.ws-address", &one)]),
+        format!(
+            "error: WebSocket on {one} (--json-rpc.ws-address): JSON-RPC of this node has the same address \
+             (--json-rpc.address): set another address with --json-rpc.ws-address"
+        )
+    );
+}
