@@ -204,14 +204,21 @@ impl Seal {
     /// A checkpoint is due when much has changed; after some time, if it is cheap or the stage is idle; and
     /// at the end.
     fn is_checkpoint_due(&self) -> bool {
-        let Some(since) = self.changed else { return false };
-        if self.finished_number() <= self.ports.written.load(Ordering::Acquire) {
+        let is_last = self.ports.priced.is_finished();
+        if self.changed.is_none() && !is_last {
+            return false;
+        }
+        let written = self.ports.written.load(Ordering::Acquire);
+        if self.finished_number() <= self.trie.pending_checkpoint().unwrap_or(written) {
             // After an undo to the block of the last checkpoint, records count as changed that are not.
             return false;
         }
-        if self.trie.is_checkpoint_due() || self.ports.priced.is_finished() {
+        // The last checkpoint is also due if the blocks since the one before changed no record. Otherwise the next
+        // start would replay these blocks.
+        if is_last || self.trie.is_checkpoint_due() {
             return true;
         }
+        let Some(since) = self.changed else { return false };
         let cheap = self.trie.dirty() <= CHECKPOINT_CHEAP;
         let idle = || self.busy.elapsed() >= CHECKPOINT_PATIENCE;
         self.trie.is_written() && since.elapsed() >= CHECKPOINT_PATIENCE && (cheap || idle())

@@ -167,6 +167,11 @@ impl StateTrie {
         self.live.written(number);
     }
 
+    /// The block of the newest checkpoint that is not in the index yet.
+    pub fn pending_checkpoint(&self) -> Option<u64> {
+        self.live.pending_checkpoint()
+    }
+
     /// Whether every checkpoint is in the index.
     pub fn is_written(&self) -> bool {
         self.live.is_written()

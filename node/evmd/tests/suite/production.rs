@@ -421,3 +421,18 @@ fn produced_ethereum_blocks_follow_their_fork() {
     import(&home, vec![samples.join("chain.rlp")]).unwrap();
     make_and_import(&home, &genesis, None, 3);
 }
+
+/// A block without transactions changes no account on a chain without system contracts.
+#[test]
+fn blocks_without_changes_are_not_replayed_after_a_clean_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::init(folder.path(), &ethereum_genesis("shanghai")).unwrap();
+    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(5)))).unwrap();
+    wait_until("blocks are made", || pipeline.published.load().number() >= 2);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    drop(home);
+    let home = Home::open(folder.path()).unwrap();
+    assert!(home.view().unwrap().number() >= 2);
+    assert_eq!(home.replayed.blocks, 0);
+}

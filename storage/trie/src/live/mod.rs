@@ -394,6 +394,11 @@ impl LiveTrie {
         }
     }
 
+    /// Returns the block of the newest checkpoint that is not in the index yet.
+    pub fn pending_checkpoint(&self) -> Option<u64> {
+        self.handed_over.back().map(|checkpoint| checkpoint.block)
+    }
+
     /// Returns whether every checkpoint is in the index.
     pub fn is_written(&self) -> bool {
         self.handed_over.is_empty()
