@@ -7,7 +7,7 @@ pub(super) mod client;
 mod evm;
 mod feemarket;
 mod gov;
-mod node;
+pub(super) mod node;
 pub(super) mod rest;
 mod tx;
 mod txs;

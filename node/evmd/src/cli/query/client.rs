@@ -79,6 +79,11 @@ impl Client {
             .with_context(|| format!("no node responds at {} (--node)", self.authority))
     }
 
+    /// The host and the port.
+    pub(in crate::cli) fn authority(&self) -> &str {
+        &self.authority
+    }
+
     /// The host, without its port.
     pub(in crate::cli) fn host(&self) -> &str {
         self.authority.rsplit_once(':').map_or(&self.authority, |(host, _)| host)

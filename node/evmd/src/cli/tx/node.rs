@@ -3,7 +3,12 @@
 use super::flags::BroadcastMode;
 use crate::cli::{
     Output,
-    query::{client::Client, rest::escape, yaml},
+    query::{
+        client::Client,
+        node::{DEFAULT_PORT, is_rest, not_the_address},
+        rest::escape,
+        yaml,
+    },
 };
 use alloy_primitives::Address;
 use anyhow::{Context, bail};
@@ -13,9 +18,6 @@ use feemarket::TokenDecimals;
 use serde_json::{Value, json};
 use std::io::Write;
 use transactions::cosmos::GasPrice;
-
-/// The port of REST, if the URL has no port.
-const DEFAULT_PORT: u16 = 1317;
 
 /// The status of fee market queries on a chain that follows Ethereum's rules: a failed precondition.
 const NO_FEE_MARKET: u16 = 400;
@@ -57,20 +59,35 @@ impl NodeToken {
 
 /// The node that a command queries.
 pub(super) struct Node {
+    /// The value of `--node`.
+    url: String,
     client: Client,
 }
 
 impl Node {
     pub(super) fn new(url: &str) -> anyhow::Result<Self> {
-        Ok(Self { client: Client::new(url, DEFAULT_PORT)? })
+        Ok(Self { url: url.to_owned(), client: Client::new(url, DEFAULT_PORT)? })
     }
 
     fn get(&self, path: &str) -> anyhow::Result<Value> {
-        read(self.client.get(path, "")?)
+        self.read(self.client.get(path, "")?)
     }
 
     fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        read(self.client.post(path, &body.to_string())?)
+        self.read(self.client.post(path, &body.to_string())?)
+    }
+
+    fn read(&self, answer: (u16, String)) -> anyhow::Result<Value> {
+        if !is_rest(&answer) {
+            let reason = not_the_address(&self.url, "REST", DEFAULT_PORT);
+            bail!("{reason}; the response has status {}", answer.0);
+        }
+        let (status, body) = answer;
+        let answer: Value = serde_json::from_str(&body).context("the response is not JSON")?;
+        if status != 200 {
+            bail!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"));
+        }
+        Ok(answer)
     }
 
     /// The chain's EIP-155 id, which is its Cosmos id too.
@@ -124,7 +141,7 @@ impl Node {
         if status == NO_FEE_MARKET {
             return Ok(1);
         }
-        let answer = read((status, body))?;
+        let answer = self.read((status, body))?;
         let price = answer["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
         Ok(price.context("the node returned no minimum price")?.saturating_add(1))
     }
@@ -174,15 +191,6 @@ impl Node {
         }
         Ok(())
     }
-}
-
-fn read((status, body): (u16, String)) -> anyhow::Result<Value> {
-    let answer: Value = serde_json::from_str(&body)
-        .with_context(|| format!("this is not REST: the response has status {status}"))?;
-    if status != 200 {
-        bail!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"));
-    }
-    Ok(answer)
 }
 
 /// Prints JSON on one line, or YAML.

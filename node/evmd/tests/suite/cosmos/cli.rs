@@ -1,6 +1,7 @@
 //! Recorded output of `evmd query` over REST.
 
 use super::served::{FORKING, Served};
+use crate::client::Node;
 use crate::common::transfer;
 use alloy_primitives::{Address, hex};
 use serde_json::{Value, json};
@@ -110,6 +111,70 @@ async fn transaction_query_and_missing_items() {
         assert_eq!(err.lines().count(), 1, "{err}");
     }
     served.stop().await;
+}
+
+/// Standard error of a command, which must fail.
+async fn refused(args: String) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    command.args(args.split(' ')).env_remove("EVMD_HOME");
+    let run = move || {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let starting = FORKING.blocking_lock();
+        let child = command.spawn().unwrap();
+        drop(starting);
+        child.wait_with_output().unwrap()
+    };
+    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn url_of_another_server_is_named_with_the_address_that_is_needed() {
+    let served = Served::start().await;
+    let (json_rpc, comet) = (served.node.json_rpc, served.node.comet);
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().display();
+    let key = format!("--home {home} --keyring-backend test");
+    let mut add = Command::new(env!("CARGO_BIN_EXE_evmd"));
+    add.args(format!("keys add val {key}").split(' ')).stdout(Stdio::null());
+    let added = tokio::task::spawn_blocking(move || {
+        let _starting = FORKING.blocking_lock();
+        add.status().unwrap()
+    });
+    assert!(added.await.unwrap().success());
+    for url in [format!("http://{json_rpc}"), format!("tcp://{comet}")] {
+        let reason = format!(
+            "error: --node {url} is not the address of a node's REST server, which has port 1317 by default: give \
+             that address, such as --node http://127.0.0.1:1317"
+        );
+        let error = refused(format!("tx bank send val {ALICE} 1atest -y {key} --node {url}")).await;
+        assert!(error.starts_with(&reason), "{error}");
+        if url.starts_with("tcp") {
+            let error = refused(format!("query block --node {url}")).await;
+            assert!(error.starts_with(&reason), "{error}");
+        }
+    }
+    // The scheme of Cosmos tools is another name of http.
+    let node = format!("tcp://{}", served.node.rest);
+    let (code, _, err) = query(&served, "block 1").await;
+    assert_eq!(code, 0, "{err}");
+    let error = refused(format!("query block latest-1 --node {node}")).await;
+    assert!(error.contains("latest, safe or finalized"), "{error}");
+    served.stop().await;
+}
+
+/// The address of metrics is found through JSON-RPC, if it serves `evmd_endpoints`.
+#[tokio::test(flavor = "multi_thread")]
+async fn status_without_the_namespace_evmd_names_the_remedies() {
+    let node = Node::native_with(|config| config.json_rpc.api = vec!["eth".to_owned()]).await;
+    for named in [node.rest, node.json_rpc] {
+        let error = refused(format!("status --node http://{named}")).await;
+        let reason = "does not serve the namespace evmd, which names the address of metrics: give that address, such as \
+                      --node http://127.0.0.1:26660, or start the node with evmd in json-rpc.api (--json-rpc.api)";
+        assert!(error.contains(reason), "{named}: {error}");
+    }
+    node.stop().await;
 }
 
 #[test]
