@@ -17,7 +17,11 @@ mod unsafe_export_eth_key;
 mod unsafe_import_eth_key;
 
 use super::{HomeArg, Output, prefix};
-use clap::{Subcommand, error::ErrorKind};
+use clap::{
+    Subcommand,
+    builder::{PossibleValue, PossibleValuesParser},
+    error::ErrorKind,
+};
 use keys::{
     PrivateKey,
     keyring::{Access, Backend, Keyring, KeyringError, PassphraseNeed, passphrase_need},
@@ -58,12 +62,19 @@ struct Common {
         value_name = "BACKEND",
         env = "EVMD_KEYRING_BACKEND",
         default_value = "file",
-        value_parser = ["file", "test", "memory", "os", "kwallet", "pass"]
+        value_parser = backend_names()
     )]
     keyring_backend: String,
     /// Output format
     #[arg(long, short, global = true, value_enum, default_value_t)]
     output: Output,
+}
+
+/// The names of the keyring backends. The help does not show those of the SDK that are refused.
+pub(super) fn backend_names() -> PossibleValuesParser {
+    let served = ["file", "test", "memory", "os"].map(PossibleValue::new);
+    let refused = ["kwallet", "pass"].map(|name| PossibleValue::new(name).hide(true));
+    PossibleValuesParser::new(served.into_iter().chain(refused))
 }
 
 /// Manage keys. If standard input is not a terminal, answers to prompts, including passphrases, are read from

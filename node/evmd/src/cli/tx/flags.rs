@@ -57,7 +57,7 @@ pub(super) struct KeyFlags {
         value_name = "BACKEND",
         env = "EVMD_KEYRING_BACKEND",
         default_value = "file",
-        value_parser = ["file", "test", "memory", "os", "kwallet", "pass"]
+        value_parser = keys::backend_names()
     )]
     pub(super) keyring_backend: String,
 }

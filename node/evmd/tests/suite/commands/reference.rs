@@ -63,8 +63,12 @@ fn spelling(arg: &Arg) -> String {
 fn meaning(arg: &Arg) -> String {
     let mut text = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
     let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
-    let values: Vec<_> =
-        arg.get_possible_values().iter().map(|v| v.get_name().to_owned()).collect();
+    let values: Vec<_> = arg
+        .get_possible_values()
+        .iter()
+        .filter(|v| !v.is_hide_set())
+        .map(|v| v.get_name().to_owned())
+        .collect();
     if takes_value && !values.is_empty() {
         write!(text, "; one of `{}`", values.join("`, `")).unwrap();
     }
