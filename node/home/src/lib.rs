@@ -222,6 +222,13 @@ pub enum HomeError {
         .0.display()
     )]
     RolledBack(PathBuf),
+    /// The folder is not a snapshot.
+    #[error(
+        "{} is not a snapshot: it holds no chain; create a snapshot with `evmd snapshot create`, or name the \
+         folder of one",
+        .0.display()
+    )]
+    NoSnapshot(PathBuf),
     /// The folder holds no chain.
     #[error("{} holds no chain; make one with `evmd init`, or choose another with --home", .0.display())]
     Empty(PathBuf),

@@ -98,18 +98,19 @@ fn remove_leftovers(folder: &Path) -> io::Result<()> {
 /// If the home folder is in use, or has a chain, the genesis file of another chain, or a journal of an unknown
 /// chain; if `from` is not a snapshot; and if reading or writing fails.
 pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
-    // Prevents another process from creating a chain there.
-    let lock = HomeLock::acquire(home)?;
-    if Home::exists(home) {
-        return Err(HomeError::Exists(home.to_owned()));
-    }
+    // The snapshot is checked before the lock creates the home folder.
     if !Home::exists(from) {
-        return Err(HomeError::Empty(from.to_owned()));
+        return Err(HomeError::NoSnapshot(from.to_owned()));
     }
     let origin = from.join(GENESIS_FILE);
     let text = fs::read_to_string(&origin).map_err(at(&origin))?;
     let genesis = Genesis::from_json(&text)
         .map_err(|source| HomeError::Genesis { origin: origin.display().to_string(), source })?;
+    // Prevents another process from creating a chain there.
+    let lock = HomeLock::acquire(home)?;
+    if Home::exists(home) {
+        return Err(HomeError::Exists(home.to_owned()));
+    }
     let file = check_for_restore(home, &genesis)?;
     for folder in FOLDERS {
         let (from, to) = (from.join(folder).join(DATA_FILE), home.join(folder));

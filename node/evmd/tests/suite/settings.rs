@@ -86,6 +86,16 @@ fn settings_are_shown_and_changed() {
 }
 
 #[test]
+fn folder_that_is_not_a_snapshot_is_refused_without_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, home) = (folder.path().join("nothing"), folder.path().join("home"));
+    let error = bad(&["snapshot", "restore", text(&from), "--home", text(&home)]);
+    let reason = format!("{} is not a snapshot: it holds no chain; ", from.display());
+    assert!(error.starts_with(&reason) && error.contains("evmd snapshot create"), "{error}");
+    assert!(!home.exists());
+}
+
+#[test]
 fn genesis_files_are_created_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("genesis.json");
