@@ -1,6 +1,7 @@
 //! `evmd import`
 
 use super::{HomeArg, Output, start_logs, tested_backend};
+use anyhow::Context;
 use home::Home;
 use indicatif::{ProgressBar, ProgressStyle};
 use pipeline::{CommittedTotals, Options, Pipeline, Reading};
@@ -9,7 +10,7 @@ use state::View;
 use std::{
     collections::BTreeMap,
     io::{IsTerminal, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -32,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     start_logs("warn");
+    args.files.iter().try_for_each(|file| check(file))?;
     let backend = tested_backend()?;
     let home = Home::open(&args.home.path()?)?;
     let before = home.view()?.number();
@@ -59,9 +61,25 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let seconds = begun.elapsed().as_secs_f64();
     let view = published.load();
     let (imported, known) = (view.number() - before, source.known.load(Ordering::Relaxed));
-    let report = Report { imported, known, committed: &committed, seconds, view: &view };
-    report.print(args.output, &monitor.readings())?;
+    // If nothing was done, the reason says more than a summary with zeros.
+    if ended.is_ok() || imported > 0 || known > 0 {
+        let report = Report { imported, known, committed: &committed, seconds, view: &view };
+        report.print(args.output, &monitor.readings())?;
+    }
     Ok(ended?)
+}
+
+/// Checks that a file can be opened, before anything is imported. Standard input and pipes can only be opened once.
+fn check(file: &Path) -> anyhow::Result<()> {
+    if file.as_os_str() == "-" {
+        return Ok(());
+    }
+    let open = || match std::fs::metadata(file)? {
+        metadata if metadata.is_file() => std::fs::File::open(file).map(drop),
+        metadata if metadata.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
+        _ => Ok(()),
+    };
+    open().with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// A progress bar on a terminal, otherwise nothing.
@@ -136,7 +154,9 @@ impl Report<'_> {
                     head.hash,
                     head.header.state_root
                 )?;
-                super::stage_table(&mut out, stages)?;
+                if self.imported > 0 {
+                    super::stage_table(&mut out, stages)?;
+                }
             }
         }
         Ok(())

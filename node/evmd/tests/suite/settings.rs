@@ -96,6 +96,19 @@ fn folder_that_is_not_a_snapshot_is_refused_without_a_trace() {
 }
 
 #[test]
+fn import_of_a_missing_file_prints_no_summary() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = text(folder.path());
+    good(&["init", "--home", home]);
+    let file = folder.path().join("chain.rlp");
+    let import = || bad(&["import", text(&file), "--home", home]);
+    let reason = format!("cannot read {}: No such file or directory (os error 2)", file.display());
+    assert_eq!(import(), reason);
+    fs::write(&file, "no RLP").unwrap();
+    assert!(import().contains("expected an RLP list"), "{}", import());
+}
+
+#[test]
 fn genesis_files_are_created_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("genesis.json");
