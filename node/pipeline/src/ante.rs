@@ -223,9 +223,10 @@ impl Ante {
         let txs = saved.into_iter().filter_map(|entry| entry.recovered(self.spec.chain_id).ok());
         let txs = txs.map(Arc::new);
         self.retry_until = self.parent.header.number + RETRY_BLOCKS;
-        self.readmit(txs.collect())?;
+        let in_blocks = self.readmit(txs.collect())?;
         if count > 0 {
-            tracing::info!(saved = count, pooled = self.pool.len(), "read the mempool's journal");
+            let pooled = self.pool.len();
+            tracing::info!(saved = count, in_blocks, pooled, "read the mempool's journal");
         }
         Ok(())
     }
@@ -233,13 +234,14 @@ impl Ante {
     /// Pools transactions that were accepted before the start. Some were accepted on a state whose blocks
     /// were lost when the process ended. What these blocks paid to the senders, or the space they freed in
     /// the pool, is missing until equivalent blocks are produced. Such transactions are retried after each
-    /// block.
-    fn readmit(&mut self, txs: Vec<Arc<RecoveredTx>>) -> Result<(), Fault> {
+    /// block. Returns the number of transactions that are in a block already, or replaced by one that is.
+    fn readmit(&mut self, txs: Vec<Arc<RecoveredTx>>) -> Result<usize, Fault> {
         let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
         let state = self.parent.state.reader()?;
         let now = Instant::now();
         let mut late = Vec::new();
+        let mut in_blocks = 0;
         for tx in txs {
             let tx = tx.in_unit(context.token_unit);
             let sender = match self.known_sender(tx.sender) {
@@ -249,6 +251,7 @@ impl Ante {
             if tx.tx.nonce() < sender.account.nonce {
                 // This transaction, or one with the same nonce, is in a block, whatever its sender can pay
                 // now.
+                in_blocks += 1;
                 continue;
             }
             let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
@@ -263,7 +266,7 @@ impl Ante {
             }
         }
         self.journal.store_for_retry(late);
-        Ok(())
+        Ok(in_blocks)
     }
 
     /// Admits one batch, makes it durable, and sends the results.
@@ -410,7 +413,7 @@ impl Ante {
         self.journal.record_block(self.parent.header.number, update.included, durable);
         match self.journal.take_for_retry() {
             late if late.is_empty() => Ok(()),
-            late => self.readmit(late),
+            late => self.readmit(late).map(drop),
         }
     }
 

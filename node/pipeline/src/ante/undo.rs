@@ -54,6 +54,6 @@ impl Ante {
             self.journal.push(tx);
         }
         self.journal.write()?;
-        self.readmit(undo.returned.iter().map(Arc::clone).collect())
+        self.readmit(undo.returned.iter().map(Arc::clone).collect()).map(drop)
     }
 }
