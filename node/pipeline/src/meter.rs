@@ -36,8 +36,10 @@ pub struct Reading {
     /// The stage.
     pub name: &'static str,
     /// Items received.
+    #[serde(rename = "in")]
     pub taken: u64,
     /// Items sent to the next stage.
+    #[serde(rename = "out")]
     pub given: u64,
     /// Batches received.
     pub batches: u64,

@@ -25,7 +25,7 @@ async fn evmd_pipeline_returns_the_stages() {
     let mined = number(&receipt["blockNumber"]);
     let executed = |shown: &Value| {
         let stages = shown["stages"].as_array().unwrap().iter();
-        stages.filter(|stage| stage["name"] == "execute").any(|stage| stage["given"] == 1)
+        stages.filter(|stage| stage["name"] == "execute").any(|stage| stage["out"] == 1)
     };
     // Stages publish their counters a few times per second.
     let looking = async {

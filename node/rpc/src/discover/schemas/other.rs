@@ -94,8 +94,8 @@ pub(super) const OBJECTS: &[(&str, Fields)] = &[
         "Stage",
         &[
             ("name", "String"),
-            ("taken", "Integer"),
-            ("given", "Integer"),
+            ("in", "Integer"),
+            ("out", "Integer"),
             ("batches", "Integer"),
             ("busy_seconds", "Number"),
             ("idle_seconds", "Number"),
