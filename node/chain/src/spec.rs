@@ -1,6 +1,6 @@
 //! The rules of a chain: its kind, its forks, and their constants.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use alloy_consensus::Header;
 use alloy_eips::{eip6110::MAINNET_DEPOSIT_CONTRACT_ADDRESS, eip7840::BlobParams};
@@ -23,6 +23,15 @@ pub enum Rules {
     Native,
     /// An imported Ethereum chain.
     Ethereum,
+}
+
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Ethereum => "Ethereum",
+        })
+    }
 }
 
 impl Rules {

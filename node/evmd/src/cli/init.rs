@@ -50,11 +50,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     match args.output {
         Output::Text => writeln!(
             out,
-            "{}: chain {} ({:?} rules), genesis {}, in {}",
+            "{}: chain {} ({} rules), genesis {}, in {}\nStart it with: evmd start --home {}",
             args.moniker,
             home.spec.chain_id,
             home.spec.rules,
             view.head.hash,
+            path.display(),
             path.display()
         )?,
         Output::Json => {

@@ -34,7 +34,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     match args.output {
         Output::Text => {
             let (number, hash) = (view.number(), view.head.hash);
-            writeln!(out, "Rolled back to block {number} {hash}: {removed} blocks removed")?;
+            let blocks = if removed == 1 { "block" } else { "blocks" };
+            writeln!(out, "Rolled back to block {number} {hash}: {removed} {blocks} removed")?;
         }
         Output::Json => {
             let value = serde_json::json!({

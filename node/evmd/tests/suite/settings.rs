@@ -135,7 +135,7 @@ fn genesis_files_are_created_and_checked() {
     let valid = good(&["genesis", "validate", file]);
     assert!(
         valid.starts_with(&format!(
-            "{file} is a valid genesis: chain 262144, Native rules, 18 accounts, hash 0x"
+            "{file} is a valid genesis: chain 262144, native rules, 18 accounts, hash 0x"
         )),
         "{valid}"
     );

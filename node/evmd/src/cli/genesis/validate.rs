@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     writeln!(
         out,
-        "{} is a valid genesis: chain {}, {:?} rules, {} accounts, hash {}",
+        "{} is a valid genesis: chain {}, {} rules, {} accounts, hash {}",
         path.display(),
         genesis.spec.chain_id,
         genesis.spec.rules,

@@ -62,7 +62,7 @@ fn rolled_back_blocks_are_removed_and_can_be_imported_again() {
     let at = |number: u64| format!("Rolled back to block {number} ");
     assert!(!journal.exists(), "what it held would be mined again");
     assert!(code == 0 && out.starts_with(&at(head - 1)), "{err}");
-    assert!(out.ends_with(": 1 blocks removed\n"), "{out}");
+    assert!(out.ends_with(": 1 block removed\n"), "{out}");
     let (code, out, err) = evmd(&path, &["rollback", "--height", "10", "-o", "json"]);
     assert_eq!(code, 0, "{err}");
     let said: Value = serde_json::from_str(&out).unwrap();
