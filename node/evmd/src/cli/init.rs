@@ -3,7 +3,6 @@
 use super::{HomeArg, Output};
 use anyhow::Context;
 use chain::Genesis;
-use clap::value_parser;
 use home::Home;
 use std::{
     io::Write,
@@ -23,11 +22,17 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
     /// Chain id of the development genesis, for EIP-155 and for Cosmos transactions
-    #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = chain_id)]
     chain_id: Option<u64>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+}
+
+fn chain_id(text: &str) -> Result<u64, String> {
+    let reason =
+        "expected a number from 1, such as 9001, which is also the ID for Cosmos transactions";
+    text.parse().ok().filter(|id| *id > 0).ok_or_else(|| reason.to_owned())
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

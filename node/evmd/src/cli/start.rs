@@ -97,8 +97,14 @@ pub(super) struct Args {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let found = text.to_socket_addrs().map_err(|error| error.to_string())?;
-    listen_address(found).ok_or_else(|| "no such address".to_owned())
+    const FORM: &str = "expected HOST:PORT, such as 127.0.0.1:8545";
+    let (host, port) = text.rsplit_once(':').unwrap_or_default();
+    if host.is_empty() || port.parse::<u16>().is_err() {
+        return Err(FORM.to_owned());
+    }
+    let found = text.to_socket_addrs();
+    let found = found.map_err(|error| format!("{FORM}; {host} has no address: {error}"))?;
+    listen_address(found).ok_or_else(|| format!("{FORM}; {host} has no address"))
 }
 
 /// The address for a host name to listen on. If it has several, as `localhost` often has, the first IPv4
@@ -555,6 +561,15 @@ memory           {}",
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_without_host_or_port_are_refused_with_an_example() {
+        assert_eq!(address("[::1]:0"), Ok("[::1]:0".parse().unwrap()));
+        for text in ["", "off", "8545", ":18545", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536"] {
+            let error = address(text).unwrap_err();
+            assert_eq!(error, "expected HOST:PORT, such as 127.0.0.1:8545", "{text}");
+        }
+    }
 
     #[test]
     fn ipv4_address_of_a_host_name_is_preferred() {

@@ -4,9 +4,9 @@ use super::rest::RestArgs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Number of the block; by default the newest
-    #[arg(value_name = "NUMBER", conflicts_with = "height")]
-    number: Option<u64>,
+    /// Number of the block, or latest, safe or finalized for the newest, which is the default
+    #[arg(value_name = "NUMBER", conflicts_with = "height", value_parser = which)]
+    number: Option<String>,
     /// Meaning of NUMBER, as in the SDK's commands
     #[arg(long = "type", value_name = "TYPE", hide = true, value_parser = ["height"])]
     kind: Option<String>,
@@ -14,7 +14,19 @@ pub(super) struct Args {
     rest: RestArgs,
 }
 
+const NEWEST: &str = "latest";
+
+/// The name of a block in a path of REST.
+fn which(text: &str) -> Result<String, String> {
+    // Blocks are final immediately.
+    if [NEWEST, "safe", "finalized"].contains(&text) {
+        return Ok(NEWEST.to_owned());
+    }
+    let reason = "expected the number of a block, such as 12, or latest, safe or finalized";
+    text.parse::<u64>().map(|number| number.to_string()).map_err(|_| reason.to_owned())
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let which = args.number.map_or_else(|| "latest".to_owned(), |number| number.to_string());
+    let which = args.number.as_deref().unwrap_or(NEWEST);
     args.rest.show(&format!("/cosmos/base/tendermint/v1beta1/blocks/{which}"))
 }
