@@ -1,17 +1,43 @@
 //! Limits of settings. Invalid values are refused when the file is parsed, so that the error names the line.
 
+use crate::Config;
 use serde::{Deserialize, Deserializer, de::Error as _};
+use std::net::SocketAddr;
 use storage::MIN_MAP_BYTES;
+use toml::{Table, Value};
 
 /// The beginning of the error texts in this module. They follow the name of the setting.
 const MUST_BE: &str = "must be";
 
+/// The reason of [`with_setting`] for a value that is not TOML.
+pub const NOT_TOML: &str = "invalid value";
+/// The beginnings of error texts for values of another type, which do not say what is expected.
+const WRONG_TYPE: [&str; 3] = ["invalid type", NOT_TOML, "invalid socket address"];
+
 /// An error text with the name of the setting.
 pub fn with_setting(setting: &str, value: &str, reason: &str) -> String {
     if reason.starts_with(MUST_BE) {
-        format!("{setting} {reason}")
-    } else {
-        format!("{setting} cannot be {value:?}: {reason}")
+        return format!("{setting} {reason}");
+    }
+    let is_wrong_type = WRONG_TYPE.iter().any(|start| reason.starts_with(start));
+    match expected(setting).filter(|_| is_wrong_type) {
+        Some(expected) => format!("{setting} {MUST_BE} {expected}, got {value:?}"),
+        None => format!("{setting} cannot be {value:?}: {reason}"),
+    }
+}
+
+/// What the value of a setting must be, with its default as an example; `None` for a text with a syntax of its own.
+fn expected(setting: &str) -> Option<String> {
+    let (section, name) = setting.split_once('.')?;
+    let defaults = Table::try_from(Config::default()).ok()?;
+    match defaults.get(section)?.get(name)? {
+        Value::Integer(example) => Some(format!("a whole number, such as {example}")),
+        Value::Boolean(_) => Some("true or false".to_owned()),
+        Value::Array(_) => Some("a list, such as [\"a\", \"b\"]".to_owned()),
+        Value::String(text) if text.parse::<SocketAddr>().is_ok() => {
+            Some(format!("an IP address and a port, such as {text}"))
+        }
+        _ => None,
     }
 }
 
@@ -87,8 +113,18 @@ pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::
 pub(super) fn with_setting_at(text: &str, offset: usize, reason: String) -> String {
     let start = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
     let line = text.get(start..).unwrap_or_default();
-    match line.split_once('=') {
-        Some((setting, _)) if reason.starts_with(MUST_BE) => format!("{} {reason}", setting.trim()),
+    let Some((name, value)) = line.split_once('=') else { return reason };
+    let (name, value) = (name.trim(), value.trim().trim_matches('"'));
+    if reason.starts_with(MUST_BE) {
+        return format!("{name} {reason}");
+    }
+    let headings = text[..start].lines().rev().map(str::trim);
+    let section = headings.filter_map(|line| line.strip_prefix('[')?.strip_suffix(']')).next();
+    let is_wrong_type = WRONG_TYPE.iter().any(|start| reason.starts_with(start));
+    match section {
+        Some(section) if is_wrong_type => {
+            with_setting(&format!("{section}.{name}"), value, &reason)
+        }
         _ => reason,
     }
 }

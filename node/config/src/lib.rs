@@ -9,7 +9,7 @@ mod minimum_gas_prices;
 mod network;
 mod server;
 
-pub use bounds::with_setting;
+pub use bounds::{NOT_TOML, with_setting};
 pub use cosmos::{Comet, Grpc, Rest};
 pub use engine::Engine;
 pub use minimum_gas_prices::{ForeignToken, MinimumGasPrices, MinimumGasPricesError};

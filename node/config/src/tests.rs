@@ -78,3 +78,21 @@ fn invalid_block_time_is_refused() {
     let error = refused("[rest]\nmax-concurrent = 0\n");
     assert!(error.ends_with("line 2: max-concurrent must be at least 1, got 0"), "{error}");
 }
+
+#[test]
+fn value_of_another_type_is_refused_with_an_example() {
+    for (text, reason) in [
+        (
+            "[engine]\nblock-time-ms = \"1s\"\n",
+            "line 2: engine.block-time-ms must be a whole number, such as 1000, got \"1s\"",
+        ),
+        ("[engine]\nproduce = 1\n", "line 2: engine.produce must be true or false, got \"1\""),
+        (
+            "[rest]\n\naddress = \"off\"\n",
+            "line 3: rest.address must be an IP address and a port, such as 127.0.0.1:1317, got \"off\"",
+        ),
+    ] {
+        let error = refused(text);
+        assert!(error.ends_with(reason), "{error}");
+    }
+}

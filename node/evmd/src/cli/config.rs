@@ -1,11 +1,10 @@
 //! `evmd config`: the settings of a home folder.
 
-use super::{HomeArg, Output};
+use super::{HomeArg, Output, start::known_namespaces};
 use anyhow::{Context, anyhow, ensure};
-use config::{CONFIG_FILE, Config, with_setting};
+use config::{CONFIG_FILE, Config, NOT_TOML, with_setting};
 use platform::whole_file;
 use std::{io::Write, path::Path};
-use storage::{OPEN_FOLDER_MODE, make_folder};
 use toml::{Table, Value};
 
 #[derive(Debug, clap::Subcommand)]
@@ -76,21 +75,52 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
 }
 
 fn find<'a>(settings: &'a Table, key: &str) -> anyhow::Result<&'a Value> {
-    let unknown = || anyhow!("unknown setting {key:?}: see `evmd config show`");
+    let unknown =
+        || anyhow!("unknown setting {key:?}{}: see `evmd config show`", similar(settings, key));
     let mut parts = key.split('.');
     let first = parts.next().and_then(|part| settings.get(part)).ok_or_else(unknown)?;
     parts.try_fold(first, |value, part| value.as_table()?.get(part)).ok_or_else(unknown)
+}
+
+/// Minimum similarity of the settings that an error suggests, and their maximum number.
+const MIN_SIMILARITY: f64 = 0.8;
+const MAX_SUGGESTIONS: usize = 3;
+
+/// A question that names the settings with similar names, the most similar first.
+fn similar(settings: &Table, key: &str) -> String {
+    let sections =
+        settings.iter().filter_map(|(section, value)| Some((section, value.as_table()?)));
+    let names = sections
+        .flat_map(|(section, table)| table.keys().map(move |name| format!("{section}.{name}")));
+    let similarity = |name: &String| {
+        let part = name.split_once('.').map_or("", |(_, part)| part);
+        strsim::jaro_winkler(name, key).max(strsim::jaro_winkler(part, key))
+    };
+    let mut names: Vec<_> = names.map(|name| (similarity(&name), name)).collect();
+    names.retain(|(similarity, _)| *similarity >= MIN_SIMILARITY);
+    names.sort_by(|one, other| other.0.total_cmp(&one.0));
+    // A name that is much less similar than the first would only distract.
+    let best = names.first().map_or(0.0, |(similarity, _)| *similarity);
+    let names = names.into_iter().filter(|(similarity, _)| best - similarity < 0.05);
+    let names: Vec<_> = names.take(MAX_SUGGESTIONS).map(|(_, name)| name).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (did you mean {}?)", names.join(" or "))
+    }
 }
 
 /// Writes the file with one setting changed, if the file is still valid. Settings that are not in the file keep
 /// their defaults.
 fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
     let folder = home.path()?;
-    // An invalid setting must not create a folder.
-    changed(&folder, key, value)?;
+    ensure!(
+        folder.is_dir(),
+        "the home folder {0} does not exist: create it with `evmd init --home {0}`, or name another one with --home",
+        folder.display()
+    );
     let path = folder.join(CONFIG_FILE);
     let writing = || format!("cannot write {}", path.display());
-    make_folder(&folder, OPEN_FOLDER_MODE).with_context(writing)?;
     let lock = whole_file::lock_for_change(&path).with_context(writing)?;
     let text = changed(&folder, key, value)?;
     whole_file::write(&path, text.as_bytes()).with_context(writing)?;
@@ -119,11 +149,14 @@ fn changed(folder: &Path, key: &str, value: &str) -> anyhow::Result<String> {
             let items = value.split(',').map(str::trim).filter(|item| !item.is_empty());
             Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
         }
-        _ => value.parse().map_err(|_| anyhow!("{key} cannot be {value:?}"))?,
+        _ => value.parse().map_err(|_| anyhow!(with_setting(key, value, NOT_TOML)))?,
     };
     section.insert(name.to_owned(), new);
     let text = toml::to_string_pretty(&table)?;
-    toml::from_str::<Config>(&text)
+    let config = toml::from_str::<Config>(&text)
         .map_err(|error| anyhow!(with_setting(key, value, error.message())))?;
+    if ["json-rpc.api", "json-rpc.ws-api"].contains(&key) {
+        known_namespaces(&config.json_rpc).context(key.to_owned())?;
+    }
     Ok(text)
 }

@@ -293,7 +293,7 @@ fn apply(args: &Args, home: &mut Home) {
 }
 
 /// An unknown namespace is an error, because a misspelt one would have no effect.
-fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
+pub(super) fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     let known = rpc::namespaces();
     let mut named = config.api.iter().chain(&config.ws_api);
     match named.find(|name| !known.contains(name.as_str())) {

@@ -82,7 +82,57 @@ fn settings_are_shown_and_changed() {
     );
     assert_eq!(set("mempool.minimum-gas-prices", ".50atest").0, 0);
     assert_eq!(get("mempool.minimum-gas-prices"), "0.5atest\n");
-    assert!(bad(&["config", "get", "rest.adress", "--home", home]).starts_with("unknown setting"));
+}
+
+#[test]
+fn refused_settings_are_named_with_the_expected_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = text(folder.path());
+    let set = |key: &str, value: &str| bad(&["config", "set", key, value, "--home", home]);
+    for (key, value, error) in [
+        (
+            "engine.block-time-ms",
+            "abc",
+            "engine.block-time-ms must be a whole number, such as 1000, got \"abc\"",
+        ),
+        ("engine.produce", "7", "engine.produce must be true or false, got \"7\""),
+        (
+            "rest.address",
+            "off",
+            "rest.address must be an IP address and a port, such as 127.0.0.1:1317, got \"off\"",
+        ),
+    ] {
+        assert_eq!(set(key, value), error);
+    }
+    for key in ["json-rpc.api", "json-rpc.ws-api"] {
+        let error = set(key, "eth,foo");
+        let start = format!("{key}: unknown JSON-RPC namespace \"foo\": the namespaces are ");
+        assert!(error.starts_with(&start), "{error}");
+    }
+    assert!(!folder.path().join("config.toml").exists());
+    let get = |key: &str| bad(&["config", "get", key, "--home", home]);
+    for (key, suggestion) in [
+        ("engine.block-time", " (did you mean engine.block-time-ms?)"),
+        ("rest.adress", " (did you mean rest.address?)"),
+        ("gas-cap", " (did you mean json-rpc.gas-cap?)"),
+        ("nothing", ""),
+    ] {
+        let error = format!("unknown setting \"{key}\"{suggestion}: see `evmd config show`");
+        assert_eq!(get(key), error);
+    }
+}
+
+#[test]
+fn settings_of_a_missing_home_folder_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let error = bad(&["config", "set", "engine.produce", "false", "--home", text(&home)]);
+    let reason = format!(
+        "the home folder {0} does not exist: create it with `evmd init --home {0}`, or name another one with --home",
+        home.display()
+    );
+    assert_eq!(error, reason);
+    assert!(!home.exists());
 }
 
 #[test]
