@@ -26,21 +26,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             "hex": hex::encode_upper(address),
             "bech32_acc": Bech32Kind::Account.address(&prefix, address),
             "bech32_val": Bech32Kind::Validator.address(&prefix, address),
-            "bech32_con": Bech32Kind::Consensus.address(&prefix, address),
-            "eip55": address.to_string(),
         });
         return Ok(writeln!(out, "{value}")?);
     }
     let bytes: Vec<_> = address.iter().map(u8::to_string).collect();
     writeln!(
         out,
-        "Address: [{}]\nAddress (hex): {}\nBech32 Acc: {}\nBech32 Val: {}\nBech32 Con: {}\n\
-         Address (EIP-55): {address}",
+        "Address: [{}]\nAddress (hex): {}\nBech32 Acc: {}\nBech32 Val: {}",
         bytes.join(" "),
         hex::encode_upper(address),
         Bech32Kind::Account.address(&prefix, address),
         Bech32Kind::Validator.address(&prefix, address),
-        Bech32Kind::Consensus.address(&prefix, address),
     )?;
     Ok(())
 }
