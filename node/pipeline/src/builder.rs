@@ -256,7 +256,8 @@ impl<'a> PipelineBuilder<'a> {
             return Err(HomeError::Damaged { number, reason });
         }
         let written = Arc::clone(&self.trie_written);
-        let ports = seal::Ports { priced, sealed, headers, checkpoints, written };
+        let keeps_back = self.home.config.storage.undo_blocks > 0;
+        let ports = seal::Ports { priced, sealed, headers, checkpoints, written, keeps_back };
         let meter = self.meter("seal");
         let stage = Seal::new(&self.view, trie, ports, meter);
         self.workers.push(worker.runs(stage));

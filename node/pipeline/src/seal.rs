@@ -70,6 +70,8 @@ pub(super) struct Ports {
     pub(super) checkpoints: Outbox<TrieCheckpoint>,
     /// The block of the last checkpoint in the index.
     pub(super) written: Arc<AtomicU64>,
+    /// Whether flush keeps the newest blocks out of the index.
+    pub(super) keeps_back: bool,
 }
 
 impl Seal {
@@ -204,7 +206,8 @@ impl Seal {
     /// A checkpoint is due when much has changed; after some time, if it is cheap or the stage is idle; and
     /// at the end.
     fn is_checkpoint_due(&self) -> bool {
-        let is_last = self.ports.priced.is_finished();
+        // A checkpoint of a block that flush keeps back would not be written.
+        let is_last = self.ports.priced.is_finished() && !self.ports.keeps_back;
         if self.changed.is_none() && !is_last {
             return false;
         }

@@ -125,3 +125,39 @@ fn killed_undo_leaves_a_complete_chain_and_every_accepted_transaction() {
         pipeline.join().unwrap();
     }
 }
+
+/// The index stays behind at shutdown too, and a restart can undo as many blocks as before.
+#[tokio::test]
+async fn blocks_can_be_undone_after_a_clean_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("home");
+    let mine = |home: Home, count: u64| async move {
+        let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(1)))).unwrap();
+        let mut heads = pipeline.published.heads();
+        for _ in 0..count {
+            let sender = DEV_ACCOUNTS[0].address;
+            let nonce = pipeline.client().nonce(sender).await.unwrap().unwrap();
+            let to = TxKind::Call(Address::repeat_byte(7));
+            let head = *heads.borrow();
+            pipeline.client().submit(transaction(0, nonce, to, 1, Vec::new())).await.unwrap();
+            heads.wait_for(|number| *number > head).await.unwrap();
+        }
+        (home, pipeline)
+    };
+    let (home, pipeline) = mine(opened(&path), 40).await;
+    let head = pipeline.published.load().number();
+    pipeline.stop();
+    pipeline.join().unwrap();
+    let flushed = home.index.reader().unwrap().flushed().unwrap().unwrap();
+    assert!(flushed + 16 <= head, "{flushed} of {head} blocks are in the index");
+    drop(home);
+    let (home, pipeline) = mine(opened(&path), 1).await;
+    let blocks = pipeline.blocks().unwrap();
+    assert!(blocks.undo(head - 14, UndoneTransactions::Drop).await.is_ok());
+    assert_eq!(pipeline.published.load().number(), head - 14);
+    pipeline.stop();
+    pipeline.join().unwrap();
+    drop(home);
+    let report = doctor::run(&path, true).unwrap();
+    assert!(report.checks.iter().all(|check| check.outcome == Outcome::Passed), "{report:?}");
+}
