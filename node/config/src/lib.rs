@@ -76,9 +76,9 @@ pub struct JsonRpc {
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may read responses and open WebSockets. `:*` matches any port, `*` any origin.
     pub cors_origins: Vec<String>,
-    /// Maximum calls per second of one connection. An expensive call counts for several. 0 is unlimited.
+    /// Maximum calls per second of one connection. An expensive call counts as several calls. 0 means no limit.
     pub rate_per_connection: u32,
-    /// Maximum calls per second of one address (for IPv6, of one /64). 0 is unlimited.
+    /// Maximum calls per second of one address (for IPv6, of one /64). 0 means no limit.
     pub rate_per_ip: u32,
     /// Maximum number of filters of all clients.
     pub filter_cap: usize,
@@ -93,7 +93,7 @@ pub struct JsonRpc {
     /// Maximum number of connections, of both addresses together.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
-    /// Maximum number of connections of one client address. 0 is unlimited.
+    /// Maximum number of connections of one client address. 0 means that only `max_connections` applies.
     pub max_connections_per_ip: u32,
     /// Seconds after which a connection without a complete request is closed.
     #[serde(deserialize_with = "bounds::wait_s")]

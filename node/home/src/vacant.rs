@@ -16,7 +16,7 @@ use storage::{IndexDb, IndexOptions};
 /// How the genesis file in a folder without a chain compares with the requested genesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenesisFile {
-    /// There is no file.
+    /// The folder has no genesis file.
     Missing,
     /// It is the genesis of the requested chain.
     Same,

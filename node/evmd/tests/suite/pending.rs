@@ -4,7 +4,7 @@ use crate::{
     client::{MAX_WAIT, Node},
     common::{
         CHAIN_ID, FEE_CAP, exported_chain, importing, native_home, producing, sign, signed,
-        transfer,
+        transfer, unsigned,
     },
     json_rpc::CONTRACT,
 };
@@ -52,19 +52,7 @@ fn quantity(value: &Value) -> U256 {
 
 /// A call of development account `from` with this tip.
 fn tipped(from: usize, nonce: u64, tip: u128, to: TxKind, input: &[u8]) -> Bytes {
-    sign(
-        from,
-        TxEip1559 {
-            chain_id: CHAIN_ID,
-            nonce,
-            gas_limit: 200_000,
-            max_fee_per_gas: FEE_CAP,
-            max_priority_fee_per_gas: tip,
-            to,
-            input: input.to_vec().into(),
-            ..TxEip1559::default()
-        },
-    )
+    sign(from, TxEip1559 { max_priority_fee_per_gas: tip, ..unsigned(nonce, to, input.to_vec()) })
 }
 
 #[tokio::test(flavor = "multi_thread")]

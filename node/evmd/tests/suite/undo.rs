@@ -6,11 +6,16 @@ mod kill;
 mod notifications;
 mod random;
 
-use crate::common::{CHAIN_ID, FEE_CAP, export, import, importing, native_home, producing, sign};
+use crate::common::{
+    CHAIN_ID, FEE_CAP, export, import, importing, native_home, producing, sign, unsigned,
+};
 use alloy_consensus::{Header, TxEip1559};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
 use chain::{DEV_ACCOUNTS, block::Block};
-use home::Home;
+use home::{
+    Home,
+    doctor::{self, Outcome},
+};
 use pipeline::{GiveError, Options, Pipeline, UndoError, UndoneTransactions};
 use state::stored;
 use std::{path::Path, time::Duration};
@@ -30,20 +35,16 @@ fn undoable_home(folder: &Path, undo_blocks: usize) -> Home {
 
 /// A transaction of development account `from`.
 fn transaction(from: usize, nonce: u64, to: TxKind, value: u64, input: Vec<u8>) -> Bytes {
-    sign(
-        from,
-        TxEip1559 {
-            chain_id: CHAIN_ID,
-            nonce,
-            gas_limit: 200_000,
-            max_fee_per_gas: FEE_CAP,
-            max_priority_fee_per_gas: 1_000_000_000,
-            to,
-            value: U256::from(value),
-            input: input.into(),
-            ..TxEip1559::default()
-        },
-    )
+    let (value, max_priority_fee_per_gas) = (U256::from(value), 1_000_000_000);
+    sign(from, TxEip1559 { value, max_priority_fee_per_gas, ..unsigned(nonce, to, input) })
+}
+
+/// `evmd doctor --verify` must accept the chain and its index.
+fn verify(folder: &Path) {
+    let report = doctor::run(folder, true).unwrap();
+    let failed: Vec<_> =
+        report.checks.iter().filter(|check| check.outcome != Outcome::Passed).collect();
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 /// The call data that stores `value` at `slot`.

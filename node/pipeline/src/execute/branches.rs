@@ -1,6 +1,6 @@
 //! Given blocks: executes them on their parents, and makes chosen ones the head.
 
-use super::{Execute, head::ExecutionHead, roots::ReceiptRoots};
+use super::{Execute, head::ExecutionHead, roots::ReceiptRoots, undo::unreadable};
 use crate::{
     batch::{InOrder, Origin, RecoveredBlock},
     branch::{BlockRequest, Choice, GiveError, GivenBlock, MAX_UNFINISHED_BLOCKS},
@@ -53,8 +53,7 @@ impl Unfinished {
     /// Removes the blocks whose path, from the oldest unfinished ancestor to the block, is not to be kept. Returns
     /// their hashes.
     fn remove_unless(&mut self, keeps: impl Fn(&[B256]) -> bool) -> Vec<B256> {
-        let hashes: Vec<B256> = self.0.keys().copied().collect();
-        let mut removed = hashes;
+        let mut removed: Vec<B256> = self.0.keys().copied().collect();
         removed.retain(|hash| !keeps(&self.path_to(*hash)));
         removed.iter().for_each(|hash| drop(self.0.remove(hash)));
         removed
@@ -62,9 +61,8 @@ impl Unfinished {
 
     /// Removes the blocks that do not descend from the finished block `base`. Returns their hashes.
     pub(super) fn remove_others(&mut self, base: B256) -> Vec<B256> {
-        let kept: Vec<B256> = self.0.keys().copied().collect();
-        let kept: Vec<B256> =
-            kept.into_iter().filter(|hash| self.base(&self.path_to(*hash)) == Some(base)).collect();
+        let mut kept: Vec<B256> = self.0.keys().copied().collect();
+        kept.retain(|hash| self.base(&self.path_to(*hash)) == Some(base));
         self.remove_unless(|path| path.last().is_some_and(|hash| kept.contains(hash)))
     }
 }
@@ -176,7 +174,7 @@ impl Execute {
             return Ok(None);
         };
         let view = self.stored_view(number, state)?;
-        Ok(Some(ExecutionHead::load(&view, self.head.caches()).map_err(super::undo::unreadable)?))
+        Ok(Some(ExecutionHead::load(&view, self.head.caches()).map_err(unreadable)?))
     }
 
     /// The number of an ancestor of the head, if its successor is not in the index.
@@ -190,8 +188,8 @@ impl Execute {
         Ok(None)
     }
 
-    /// Makes an unfinished block the head, or an ancestor of the head. If the oldest unfinished block before it does not follow the head, the
-    /// head is undone first.
+    /// Makes an unfinished block, or an ancestor of the head, the head. If the unfinished branch does not begin at
+    /// the head, the head is undone first.
     fn choose(
         &mut self,
         hash: B256,

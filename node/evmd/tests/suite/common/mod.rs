@@ -47,6 +47,19 @@ pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
     )
 }
 
+/// An unsigned transaction that may use 200,000 gas.
+pub fn unsigned(nonce: u64, to: TxKind, input: impl Into<Bytes>) -> TxEip1559 {
+    TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit: 200_000,
+        max_fee_per_gas: FEE_CAP,
+        to,
+        input: input.into(),
+        ..TxEip1559::default()
+    }
+}
+
 /// Signs with the key of development account `from`; EIP-2718 bytes.
 pub fn sign<T>(from: usize, tx: T) -> Bytes
 where

@@ -5,7 +5,7 @@ use crate::client::Node;
 use crate::common::transfer;
 use alloy_primitives::{Address, hex};
 use serde_json::{Value, json};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 const ALICE: &str = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
 const ALICE_HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -13,8 +13,15 @@ const ALICE_HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 /// Runs `evmd query`; exit code, standard output and error.
 async fn query(served: &Served, args: &str) -> (i32, String, String) {
     let node = format!("http://{}", served.node.rest);
+    let output = evmd(&format!("query {args} --node {node}")).await;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs the program to its end.
+async fn evmd(args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
-    command.arg("query").args(args.split(' ')).args(["--node", &node]).env_remove("EVMD_HOME");
+    command.args(args.split(' ')).env_remove("EVMD_HOME");
     let run = move || {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let starting = FORKING.blocking_lock();
@@ -22,9 +29,7 @@ async fn query(served: &Served, args: &str) -> (i32, String, String) {
         drop(starting);
         child.wait_with_output().unwrap()
     };
-    let output = tokio::task::spawn_blocking(run).await.unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    tokio::task::spawn_blocking(run).await.unwrap()
 }
 
 /// Output of a query, which must succeed.
@@ -115,16 +120,7 @@ async fn transaction_query_and_missing_items() {
 
 /// Standard error of a command, which must fail.
 async fn refused(args: String) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
-    command.args(args.split(' ')).env_remove("EVMD_HOME");
-    let run = move || {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let starting = FORKING.blocking_lock();
-        let child = command.spawn().unwrap();
-        drop(starting);
-        child.wait_with_output().unwrap()
-    };
-    let output = tokio::task::spawn_blocking(run).await.unwrap();
+    let output = evmd(&args).await;
     assert!(!output.status.success());
     String::from_utf8(output.stderr).unwrap()
 }

@@ -4,9 +4,8 @@
 use super::native::CONTRACT;
 use crate::{
     client::Node,
-    common::{CHAIN_ID, FEE_CAP, sign, transfer},
+    common::{sign, transfer, unsigned},
 };
-use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
@@ -17,18 +16,7 @@ const TRIES: u64 = 200;
 const RECEIVER: Address = DEV_ACCOUNTS[9].address;
 
 fn call_of(from: usize, nonce: u64, to: TxKind, input: impl Into<Bytes>) -> Bytes {
-    sign(
-        from,
-        TxEip1559 {
-            chain_id: CHAIN_ID,
-            nonce,
-            gas_limit: 200_000,
-            max_fee_per_gas: FEE_CAP,
-            to,
-            input: input.into(),
-            ..TxEip1559::default()
-        },
-    )
+    sign(from, unsigned(nonce, to, input))
 }
 
 /// Emits a log without content, and reverts.

@@ -1,13 +1,10 @@
 //! SIGKILL at any moment of an undo leaves one of the two heads, and loses no accepted transaction.
 
-use super::transaction;
+use super::{transaction, verify};
 use crate::common::{native_home, producing, reopened, wait_until};
 use alloy_primitives::{Address, B256, TxKind};
 use chain::DEV_ACCOUNTS;
-use home::{
-    Home,
-    doctor::{self, Outcome},
-};
+use home::Home;
 use pipeline::{Pipeline, UndoneTransactions};
 use std::{
     collections::BTreeSet,
@@ -106,10 +103,7 @@ fn killed_undo_leaves_a_complete_chain_and_every_accepted_transaction() {
     for round in 0..kills {
         let (accepted, kept) = kill_after(&path, 1 + round * 7 % 6);
         all.extend(accepted);
-        let report = doctor::run(&path, true).unwrap();
-        let failed: Vec<_> =
-            report.checks.iter().filter(|check| check.outcome == Outcome::Failed).collect();
-        assert!(failed.is_empty(), "{failed:?}");
+        verify(&path);
         let home = opened(&path);
         if let Some((number, hash)) = kept {
             let blocks = home.chain.reader().unwrap();
@@ -158,6 +152,5 @@ async fn blocks_can_be_undone_after_a_clean_restart() {
     pipeline.stop();
     pipeline.join().unwrap();
     drop(home);
-    let report = doctor::run(&path, true).unwrap();
-    assert!(report.checks.iter().all(|check| check.outcome == Outcome::Passed), "{report:?}");
+    verify(&path);
 }

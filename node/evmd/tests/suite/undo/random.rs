@@ -1,13 +1,12 @@
 //! Random sequences of blocks and undos, compared with a node that replays the current chain.
 
-use super::{STORE, compare_with_replay, store, transaction, undoable_home};
+use super::{STORE, compare_with_replay, store, transaction, undoable_home, verify};
 use crate::{
     common::{delegate, native_home, producing, reopened, wait_until},
     random::Random,
 };
 use alloy_primitives::{Address, B256, TxKind};
 use chain::DEV_ACCOUNTS;
-use home::doctor::{self, Outcome};
 use pipeline::{Pipeline, UndoError, UndoneTransactions};
 use std::{collections::BTreeMap, time::Duration};
 use storage::StateRead;
@@ -166,8 +165,5 @@ fn undone_blocks_leave_no_trace() {
     let home = reopened(folder.path());
     assert_eq!(home.view().unwrap().head.hash, head);
     drop(home);
-    let report = doctor::run(folder.path(), true).unwrap();
-    let failed: Vec<_> =
-        report.checks.iter().filter(|check| check.outcome != Outcome::Passed).collect();
-    assert!(failed.is_empty(), "{failed:?}");
+    verify(folder.path());
 }
