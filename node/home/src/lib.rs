@@ -8,12 +8,14 @@ mod future_head;
 mod genesis_file;
 mod init;
 mod plain;
+mod replay;
 mod rules;
 pub mod snapshot;
 mod vacant;
 
 pub use environments::{ProgressLog, open_chain, open_environments, open_index};
 pub use genesis_file::GENESIS_FILE;
+pub use replay::{replay, replay_block, state_at};
 pub use rules::stored_spec;
 pub use rules::{AdoptError, RulesReport};
 pub use vacant::{GenesisFile, check_for_restore};
@@ -32,17 +34,15 @@ use feehistory::fee_row;
 use feemarket::store::Record;
 use modules::{Modules, gov};
 use platform::whole_file;
-use state::{ChainView, Head, Layer, StateTrie, StateView, View, called, write_layers};
+use state::{ChainView, Head, StateView, View};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use storage::{
-    BlockRecord, ChainDb, ChainReader, HomeLock, IndexDb, OpenError, PostingKey, ReadError,
-    StateChanges, WriteError,
+    BlockRecord, ChainDb, ChainReader, HomeLock, IndexDb, OpenError, ReadError, WriteError,
 };
-use transactions::{DecodedTx, cosmos, participants};
 use verify::Backend;
 
 /// Key of the genesis file's text in the chain environment.
@@ -53,8 +53,6 @@ pub const INDEX_FOLDER: &str = "index";
 pub const CHAIN_FOLDER: &str = "chain";
 /// File of the mempool's journal in the home folder.
 pub const JOURNAL_FILE: &str = "mempool.journal";
-/// Maximum number of blocks replayed into the index in one transaction.
-const REPLAY_BLOCKS: usize = 128;
 
 /// Why a home folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -357,7 +355,10 @@ impl Home {
             caches: plain::caches(),
             _lock: None,
         };
-        home.replayed = home.replay()?;
+        let newest = home.chain.reader()?.head_number()?.unwrap_or_default();
+        let newest = newest.saturating_sub(home.config.storage.undo_blocks as u64);
+        let trie_bytes = home.config.storage.trie_cache_bytes();
+        home.replayed = replay(&home.chain, &home.index, newest, trie_bytes)?;
         Ok(home)
     }
 
@@ -429,107 +430,12 @@ impl Home {
         let (number, hash) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
         let head = head_at(&blocks, &self.spec, number)?;
         let flushed = self.index.reader()?.flushed()?.unwrap_or(number);
-        let mut state = StateView::before(flushed + 1, self.index.clone());
+        let state = StateView::before(flushed + 1, self.index.clone());
         // The blocks that may be undone.
-        for number in flushed + 1..=number {
-            let new = |changes, tx_hashes| state.next_layer(changes, tx_hashes);
-            let layer = stored_layer(&blocks, number, new)?;
-            state = state.with_layer(layer, flushed);
-        }
+        let state = state_at(&blocks, state, number)?;
         let chain = ChainView::new(self.chain.clone(), number, hash);
         Ok(View { head, state, chain, undone: 0 })
     }
-
-    /// Writes what the index lacks: first the state changes of the blocks, then the trie. Blocks that may be undone
-    /// are left out.
-    fn replay(&self) -> Result<Replayed, HomeError> {
-        let begun = Instant::now();
-        let blocks = self.chain.reader()?;
-        let (head, _) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
-        let head = head.saturating_sub(self.config.storage.undo_blocks as u64);
-        let first = self.index.reader()?.flushed()?.map_or(0, |flushed| flushed + 1);
-        if first < head {
-            tracing::info!(first, head, "replaying blocks into the index");
-        }
-        let mut layers = Vec::new();
-        let mut progress = ProgressLog::new("building the index");
-        for number in first..=head {
-            progress.at(number, head);
-            layers.push(replay_block(&blocks, number)?);
-            if layers.len() == REPLAY_BLOCKS || number == head {
-                write_layers(&self.index, &layers)?;
-                layers.clear();
-            }
-        }
-        // The genesis block of a new chain does not count as replayed.
-        let first = first.min(self.replay_trie(&blocks, head)?).max(1);
-        let mut transactions = 0;
-        for number in first..=head {
-            transactions += blocks.tx_count(number)? as u64;
-        }
-        let blocks = (head + 1).saturating_sub(first);
-        Ok(Replayed { blocks, transactions, elapsed: begun.elapsed() })
-    }
-
-    /// Brings the trie records up to the head of the chain and checks the state root of every block. Returns the
-    /// first block that it replayed.
-    fn replay_trie(&self, blocks: &ChainReader, head: u64) -> Result<u64, HomeError> {
-        let mut trie = StateTrie::open(&self.index, self.config.storage.trie_cache_bytes())?;
-        let first = trie.next();
-        let mut progress = ProgressLog::new("building the state trie");
-        for number in first..=head {
-            progress.at(number, head);
-            let damaged = |reason: String| HomeError::Damaged { number, reason };
-            let missing = || damaged("a row of it is missing".to_owned());
-            let changes = blocks.changes(number)?.ok_or_else(missing)?;
-            let root = trie.update(&changes).map_err(|error| damaged(error.to_string()))?;
-            let (_, header) = stored_header(blocks, number)?;
-            if root != header.state_root {
-                return Err(damaged(format!("state root {root}, header {}", header.state_root)));
-            }
-            if (number == head || trie.is_checkpoint_due())
-                && let Some(checkpoint) = trie.checkpoint()
-            {
-                self.index.write_trie(&checkpoint)?;
-                trie.written(number);
-            }
-        }
-        Ok(first)
-    }
-}
-
-/// Returns the changes of a stored block, to be flushed again.
-pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
-    let new = |changes, tx_hashes| Layer::detached(number, changes, tx_hashes);
-    stored_layer(blocks, number, new)
-}
-
-/// Returns the sealed layer of a stored block, which `new` makes of its changes and transaction hashes.
-fn stored_layer(
-    blocks: &ChainReader,
-    number: u64,
-    new: impl FnOnce(StateChanges, Vec<B256>) -> Layer,
-) -> Result<Arc<Layer>, HomeError> {
-    let damaged = |reason: String| HomeError::Damaged { number, reason };
-    let missing = || damaged("a row of it is missing".to_owned());
-    let (hash, header) = stored_header(blocks, number)?;
-    let changes = blocks.changes(number)?.ok_or_else(missing)?;
-    let body = blocks.body(number)?.ok_or_else(missing)?;
-    let block = Block::from_parts(hash, &alloy_rlp::encode(&header), &body)
-        .map_err(|error| damaged(error.to_string()))?;
-    let further = cosmos::further_hashes(&block.transactions);
-    let txs = block.transactions.iter().cloned().map(DecodedTx::decode);
-    let txs = txs.collect::<Result<Vec<_>, _>>().map_err(|error| damaged(error.to_string()))?;
-    let tx_hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
-    let layer = new(changes, tx_hashes);
-    let receipts = blocks.receipts(number)?.ok_or_else(missing)?;
-    let senders = blocks.senders(number)?.ok_or_else(missing)?;
-    let senders = txs.iter().zip(senders);
-    let parties =
-        senders.flat_map(|(tx, sender)| participants(&tx.tx, sender, tx.cosmos.as_deref()));
-    let called = called(parties, layer.changes());
-    layer.seal(hash, PostingKey::of_block(&receipts, called));
-    Ok(Arc::new(layer))
 }
 
 /// Returns a stored block as the head of a view.
