@@ -205,6 +205,9 @@ pub enum ReadError {
         /// Remedy.
         remedy: &'static str,
     },
+    /// The index was emptied, because the chain returns to a block that is older than the index.
+    #[error("the node has returned to an earlier block or is doing so; repeat the request")]
+    Renewed,
     /// The block was undone after the view of the reader had been published.
     #[error(
         "block {number} ({hash}) was removed from the chain while the request ran; repeat the request"

@@ -145,6 +145,8 @@ pub(super) struct Ante {
     clock: Clock,
     /// Whether new transactions are accepted.
     accepts: bool,
+    /// The index is being made again. Until the undo that follows, no state is read, and submissions wait.
+    is_paused: bool,
     /// A proposal is being executed; the next one waits for its head update.
     proposal_in_flight: bool,
     /// Pending gas from which a selection of candidates may fill a block.
@@ -188,6 +190,7 @@ impl Ante {
             accepts: context.engine.is_some() || context.accepts_without_engine,
             engine: context.engine,
             clock: context.clock,
+            is_paused: false,
             proposal_in_flight: false,
             reselect_at_gas: 0,
             expiry_due: Instant::now() + EXPIRY_PERIOD,
@@ -561,10 +564,17 @@ impl Ante {
             match update {
                 InOrder::Block(update) => self.follow(update)?,
                 InOrder::Undo(undo) => self.undo(&undo)?,
+                InOrder::Rebuild(rebuild) => {
+                    self.is_paused = true;
+                    rebuild.set_paused();
+                }
                 // Fee sends the blocks that were chosen, and nothing about others.
                 InOrder::Choose(_) | InOrder::Drop(_) => {}
             }
             worked = true;
+        }
+        if self.is_paused && !self.heads.is_finished() {
+            return Ok(if worked { Progress::Worked } else { Progress::Idle });
         }
         self.follow_fork(Instant::now());
         for _ in 0..MAX_BATCHES_PER_STEP {
@@ -627,7 +637,10 @@ impl Ante {
     /// do the rest.
     fn run_for_caller(&mut self) -> bool {
         // A thread that serves sockets must not walk the whole pool or wait for the disk.
-        if self.deferred.is_some() || self.journal.syncs() || self.disk.is_late() {
+        if self.is_paused || self.deferred.is_some() {
+            return false;
+        }
+        if self.journal.syncs() || self.disk.is_late() {
             return false;
         }
         if self.fault.is_some() || !self.saved.is_empty() {

@@ -5,7 +5,7 @@ use super::{
     branch::{Choice, RecoveredTxs, VerdictAnswer},
     caller::Caller,
     modules_block::ModulesOutcome,
-    undo::Undo,
+    undo::{Rebuild, Undo},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
@@ -54,6 +54,8 @@ pub(super) enum InOrder<B> {
     Block(B),
     /// The return to an earlier block.
     Undo(Arc<Undo>),
+    /// The index is made again, before the return to a block that is older than the index.
+    Rebuild(Arc<Rebuild>),
     /// Given blocks become part of the chain.
     Choose(Arc<Choice>),
     /// Unfinished blocks that are dropped.

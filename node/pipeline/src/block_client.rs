@@ -89,7 +89,22 @@ impl BlockClient {
     /// # Errors
     /// [`UndoError`]; the chain is unchanged then.
     pub async fn undo(&self, to: u64, transactions: UndoneTransactions) -> Result<B256, UndoError> {
-        self.ask(|answer| BlockRequest::Undo(UndoRequest { to, transactions, answer })).await
+        let rebuilds = false;
+        let request = |answer| UndoRequest { to, rebuilds, transactions, answer };
+        self.ask(|answer| BlockRequest::Undo(request(answer))).await
+    }
+
+    /// The same for any block, whose later transactions are dropped. If the index already has the block after it, the
+    /// index is made again from the chain. Meanwhile, requests that read the state fail with
+    /// [`ReadError::Renewed`](storage::ReadError::Renewed), and new transactions wait. This takes about as long as
+    /// `evmd reindex`.
+    ///
+    /// # Errors
+    /// [`UndoError`], but not [`UndoError::TooDeep`]; the chain is unchanged then.
+    pub async fn undo_to_any(&self, to: u64) -> Result<B256, UndoError> {
+        let (rebuilds, transactions) = (true, UndoneTransactions::Drop);
+        let request = |answer| UndoRequest { to, rebuilds, transactions, answer };
+        self.ask(|answer| BlockRequest::Undo(request(answer))).await
     }
 
     async fn ask(

@@ -7,7 +7,7 @@
 
 use super::{
     fault::BlockFault,
-    undo::{HeadAnswer, UndoRequest, UndoneTransactions},
+    undo::{HeadAnswer, Rebuild, UndoRequest, UndoneTransactions},
 };
 use alloy_primitives::B256;
 use chain::block::Block;
@@ -75,6 +75,8 @@ pub(super) struct GivenBlock {
 pub(super) enum BlockRequest {
     /// Return to an earlier block.
     Undo(UndoRequest),
+    /// Return to an earlier block when the index has been made again.
+    UndoAfter(UndoRequest, Arc<Rebuild>),
     /// Execute and seal a block.
     Give(Box<GivenBlock>),
     /// Make an unfinished block the head.
@@ -86,7 +88,7 @@ pub(super) enum BlockRequest {
 impl fmt::Debug for BlockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Undo(request) => request.fmt(f),
+            Self::Undo(request) | Self::UndoAfter(request, _) => request.fmt(f),
             Self::Give(given) => given.fmt(f),
             Self::Choose { hash, .. } => f.debug_tuple("Choose").field(hash).finish(),
             Self::Abandon(hash) => f.debug_tuple("Abandon").field(hash).finish(),

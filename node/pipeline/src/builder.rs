@@ -245,10 +245,8 @@ impl<'a> PipelineBuilder<'a> {
         checkpoints: Outbox<TrieCheckpoint>,
     ) -> Result<(), HomeError> {
         let limit = self.home.config.storage.trie_cache_bytes();
-        let mut trie = StateTrie::open(&self.home.index, limit)?;
-        // The index lacks the newest blocks if they may be undone.
         let number = self.view.number();
-        trie.catch_up(&self.view.state, &self.view.blocks()?)
+        let trie = StateTrie::open_at(&self.view.state, &self.view.blocks()?, limit)
             .map_err(|error| HomeError::Damaged { number, reason: error.to_string() })?;
         let (found, expected) = (trie.state_root(), self.view.head.header.state_root);
         if found != expected {
@@ -259,7 +257,7 @@ impl<'a> PipelineBuilder<'a> {
         let keeps_back = self.home.config.storage.undo_blocks > 0;
         let ports = seal::Ports { priced, sealed, headers, checkpoints, written, keeps_back };
         let meter = self.meter("seal");
-        let stage = Seal::new(&self.view, trie, ports, meter);
+        let stage = Seal::new(&self.view, trie, limit, ports, meter);
         self.workers.push(worker.runs(stage));
         Ok(())
     }
@@ -287,9 +285,11 @@ impl<'a> PipelineBuilder<'a> {
     ) {
         let (flushed, trie_written) = (Arc::clone(&self.flushed), Arc::clone(&self.trie_written));
         let ports = flush::Ports { layers, flushed, checkpoints, trie_written };
-        let (index, meter) = (self.home.index.clone(), self.meter("flush"));
-        let undo_blocks = self.home.config.storage.undo_blocks;
-        let mut stage = Flush::new(index, ports, undo_blocks, self.floor.clone(), meter);
+        let (chain, index) = (self.home.chain.clone(), self.home.index.clone());
+        let (storage, floor) = (&self.home.config.storage, self.floor.clone());
+        let (undo_blocks, trie_bytes) = (storage.undo_blocks, storage.trie_cache_bytes());
+        let meter = self.meter("flush");
+        let mut stage = Flush::new(chain, index, trie_bytes, ports, undo_blocks, floor, meter);
         stage.keep_back(self.view.state.layers());
         self.workers.push(worker.runs(stage));
     }

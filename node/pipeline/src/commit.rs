@@ -15,9 +15,9 @@ use super::{
     meter::Meter,
     ring::{Inbox, Outbox},
     stage::{HOUSEKEEPING, Progress, Stage},
-    undo::Undo,
+    undo::{Rebuild, Undo},
 };
-use home::stored_header;
+use home::{replay_block, stored_header};
 use state::{ChainView, Published, UndoneBlock, UndoneBranch, View};
 use std::{
     sync::{
@@ -33,8 +33,11 @@ const GROUP_BLOCKS: usize = 64;
 /// Approximate maximum bytes of bodies in one write transaction, in addition to receipts.
 const GROUP_BYTES: usize = 16 * 1024 * 1024;
 
-/// Time between two checks of whether the journal has the transactions of undone blocks.
-const JOURNAL_WAIT: Duration = Duration::from_millis(1);
+/// Maximum number of undone blocks whose logs are reported as removed, the newest ones: as many as
+/// `storage.undo-blocks` can be.
+const MAX_REPORTED_BLOCKS: u64 = 1024;
+/// Time between two checks of whether the journal has the transactions of undone blocks, or the mempool has paused.
+const ANTE_WAIT: Duration = Duration::from_millis(1);
 
 /// Totals of the blocks that this run made durable.
 #[derive(Debug, Default)]
@@ -69,6 +72,8 @@ pub(super) struct Commit {
     totals: Arc<CommittedTotals>,
     /// An undo that follows the blocks taken so far.
     undo: Option<Arc<Undo>>,
+    /// A rebuild of the index that follows the blocks taken so far.
+    rebuild: Option<Arc<Rebuild>>,
     /// A choice whose blocks are among those taken so far.
     choice: Option<Arc<Choice>>,
     /// Reports to other threads whether the disk responds.
@@ -93,7 +98,8 @@ impl Commit {
         disk: DiskWatch,
         meter: Arc<Meter>,
     ) -> Self {
-        Self { chain, published, ports, totals, undo: None, choice: None, disk, meter }
+        let (undo, rebuild, choice) = (None, None, None);
+        Self { chain, published, ports, totals, undo, rebuild, choice, disk, meter }
     }
 
     /// Takes the waiting blocks, up to one group or the next undo.
@@ -108,6 +114,10 @@ impl Commit {
                 }
                 Some(InOrder::Undo(undo)) => {
                     self.undo = Some(undo);
+                    break;
+                }
+                Some(InOrder::Rebuild(rebuild)) => {
+                    self.rebuild = Some(rebuild);
                     break;
                 }
                 Some(InOrder::Choose(choice)) => {
@@ -159,16 +169,20 @@ impl Commit {
         Ok(())
     }
 
-    /// Reads what subscribers are told about the blocks above `ancestor`.
+    /// Reads what subscribers receive about the blocks above `ancestor`.
     fn undone_branch(&self, ancestor: u64) -> Result<UndoneBranch, Fault> {
         let view = self.published.load();
         let blocks = view.blocks()?;
-        let layers = view.state.layers().iter().filter(|layer| layer.number() > ancestor);
+        let unreadable = |error| Fault::Home(Box::new(error));
+        let first = (ancestor + 1).max(view.number().saturating_sub(MAX_REPORTED_BLOCKS - 1));
         let mut undone = Vec::new();
-        for layer in layers {
-            let number = layer.number();
-            let (hash, header) =
-                stored_header(&blocks, number).map_err(|error| Fault::Home(Box::new(error)))?;
+        for number in first..=view.number() {
+            let (hash, header) = stored_header(&blocks, number).map_err(unreadable)?;
+            let layer = view.state.layers().iter().find(|layer| layer.number() == number);
+            let layer = match layer {
+                Some(layer) => Arc::clone(layer),
+                None => replay_block(&blocks, number).map_err(unreadable)?,
+            };
             undone.push(UndoneBlock {
                 number,
                 hash,
@@ -202,8 +216,17 @@ impl Stage for Commit {
             self.undo(undo)?;
             return Ok(Progress::Worked);
         }
+        if let Some(rebuild) = self.rebuild.take() {
+            if !rebuild.is_paused() {
+                self.rebuild = Some(rebuild);
+                return Ok(Progress::Idle);
+            }
+            self.ports.layers.send(InOrder::Rebuild(rebuild));
+            return Ok(Progress::Worked);
+        }
         let group = self.group();
-        let worked = !group.is_empty() || self.undo.is_some() || self.choice.is_some();
+        let follows = self.undo.is_some() || self.rebuild.is_some() || self.choice.is_some();
+        let worked = !group.is_empty() || follows;
         if !group.is_empty() {
             self.append(group)?;
         }
@@ -218,6 +241,9 @@ impl Stage for Commit {
     }
 
     fn wake_after(&self) -> Duration {
-        if self.undo.is_some() { JOURNAL_WAIT } else { HOUSEKEEPING }
+        match self.undo.is_some() || self.rebuild.is_some() {
+            true => ANTE_WAIT,
+            false => HOUSEKEEPING,
+        }
     }
 }

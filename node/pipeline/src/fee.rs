@@ -98,6 +98,15 @@ impl Stage for Fee {
                 self.ports.priced.send(InOrder::Undo(undo));
                 return Ok(Progress::Worked);
             }
+            Some(InOrder::Rebuild(rebuild)) => {
+                match &mut self.ports.heads {
+                    Some(heads) => heads.send(InOrder::Rebuild(Arc::clone(&rebuild))),
+                    // Without a mempool nothing has to pause.
+                    None => rebuild.set_paused(),
+                }
+                self.ports.priced.send(InOrder::Rebuild(rebuild));
+                return Ok(Progress::Worked);
+            }
             Some(InOrder::Choose(choice)) => {
                 let chosen = choice.chosen.iter().filter_map(|hash| self.given.remove(hash));
                 self.updates.extend(chosen);

@@ -14,9 +14,10 @@ use super::{
     meter::Meter,
     ring::Inbox,
     stage::{Progress, Stage},
-    undo::Undo,
+    undo::{Rebuild, Rebuilt, Undo},
     undo_floor::UndoFloor,
 };
+use home::replay;
 use state::{Layer, write_layers};
 use std::{
     collections::VecDeque,
@@ -26,7 +27,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use storage::{IndexDb, TrieCheckpoint};
+use storage::{ChainDb, IndexDb, TrieCheckpoint};
 
 /// Part of the state's accounts and slots that is collected before a write, so that sorted writes share pages
 /// and repeated changes are written once. A page holds some 50 entries and is written as a whole, so with a
@@ -59,7 +60,12 @@ pub(super) type ToFlush = InOrder<Layers>;
 /// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Flush {
+    chain: ChainDb,
     index: IndexDb,
+    /// Limits the memory of the trie when the index is made again.
+    trie_bytes: u64,
+    /// The index was made again, and the undo to a block after its end has not arrived yet.
+    is_rebuilt: bool,
     layers: Inbox<ToFlush>,
     flushed: Arc<AtomicU64>,
     checkpoints: Inbox<TrieCheckpoint>,
@@ -96,7 +102,9 @@ pub(super) struct Ports {
 impl Flush {
     /// Creates the stage.
     pub(super) fn new(
+        chain: ChainDb,
         index: IndexDb,
+        trie_bytes: u64,
         ports: Ports,
         undo_blocks: usize,
         floor: UndoFloor,
@@ -104,7 +112,10 @@ impl Flush {
     ) -> Self {
         let Ports { layers, flushed, checkpoints, trie_written } = ports;
         Self {
+            chain,
             index,
+            trie_bytes,
+            is_rebuilt: false,
             layers,
             flushed,
             checkpoints,
@@ -163,7 +174,7 @@ impl Flush {
         if self.checkpoints.is_finished() { Progress::Finished } else { Progress::Idle }
     }
 
-    /// Takes the layers that the last run kept back.
+    /// Takes the layers that the last run, or the new index, lacks.
     pub(super) fn keep_back(&mut self, layers: &[Arc<Layer>]) {
         self.take(layers.to_vec());
     }
@@ -203,8 +214,33 @@ impl Flush {
         }
     }
 
+    /// Makes the index again from the chain, up to a block that is far enough below the block `to` of a rebuild. It
+    /// has the state of blocks that are about to be undone, and execute waits.
+    fn rebuild(&mut self, rebuild: &Rebuild) -> Result<(), Fault> {
+        self.collected.clear();
+        self.kept_back.clear();
+        (self.weight, self.weight_kept_back) = (0, 0);
+        // The trie of seal is not used any more.
+        self.checkpoint = None;
+        while self.checkpoints.take().is_some() {}
+        let number = rebuild.to.saturating_sub(self.undo_blocks as u64);
+        tracing::info!(rebuild.to, "making the index again, to return to an earlier block");
+        self.index = self.index.renew()?;
+        replay(&self.chain, &self.index, number, self.trie_bytes)
+            .map_err(|error| Fault::Home(Box::new(error)))?;
+        self.flushed.store(number, Ordering::Release);
+        self.trie_written.store(number, Ordering::Release);
+        self.floor.restart(number);
+        self.is_rebuilt = true;
+        rebuild.finish(Rebuilt { index: self.index.clone(), number });
+        Ok(())
+    }
+
     /// Drops the layers of undone blocks, none of which is written.
     fn undo(&mut self, undo: &Undo) {
+        if std::mem::take(&mut self.is_rebuilt) {
+            self.keep_back(undo.view.state.layers());
+        }
         let number = undo.number();
         self.kept_back.retain(|layer| layer.number() <= number);
         self.collected.retain(|layer| layer.number() <= number);
@@ -260,6 +296,7 @@ impl Stage for Flush {
                     self.take(layers);
                 }
                 InOrder::Undo(undo) => self.undo(&undo),
+                InOrder::Rebuild(rebuild) => self.rebuild(&rebuild)?,
                 // Commit sends chosen blocks like others, and nothing about unfinished ones.
                 InOrder::Choose(_) | InOrder::Drop(_) => {}
             }
@@ -283,7 +320,7 @@ mod tests {
     use super::*;
     use crate::ring::ring;
     use alloy_consensus::constants::EMPTY_ROOT_HASH;
-    use storage::{IndexOptions, trie::LiveTrie};
+    use storage::{ChainOptions, IndexOptions, trie::LiveTrie};
 
     #[test]
     fn larger_states_collect_more_changes() {
@@ -295,7 +332,10 @@ mod tests {
     #[test]
     fn checkpoints_of_blocks_that_never_became_durable_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
-        let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 20 }).unwrap();
+        let path = |name| folder.path().join(name);
+        let index = IndexDb::open(path("index"), IndexOptions { map_bytes: 1 << 20 }).unwrap();
+        let chain = ChainOptions { map_bytes: 1 << 20 };
+        let chain = ChainDb::open(path("chain"), chain).unwrap();
         let (layers, layers_in) = ring("layers", 1, &[], &[]);
         let (mut checkpoints, checkpoints_in) = ring("checkpoints", 1, &[], &[]);
         let meter = Arc::new(Meter::new("flush"));
@@ -306,7 +346,7 @@ mod tests {
             checkpoints: checkpoints_in,
             trie_written: written,
         };
-        let mut flush = Flush::new(index, ports, 0, UndoFloor::new(0), meter);
+        let mut flush = Flush::new(chain, index, 0, ports, 0, UndoFloor::new(0), meter);
         // Commit has failed, and seal still processes the blocks before it.
         drop(layers);
         let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, u64::MAX);

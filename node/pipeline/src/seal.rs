@@ -42,6 +42,10 @@ const CHECKPOINT_CHEAP: usize = 1 << 14;
 #[derive(Debug)]
 pub(super) struct Seal {
     trie: StateTrie,
+    /// Maximum bytes of memory of the trie.
+    trie_bytes: u64,
+    /// The index is being made again, and the trie must not be used until the undo that follows.
+    is_paused: bool,
     /// The state that the trie has.
     state: StateView,
     /// The state after the last block of the chain.
@@ -76,11 +80,19 @@ pub(super) struct Ports {
 
 impl Seal {
     /// Creates the stage at the head of `view`, which must be the state of the trie.
-    pub(super) fn new(view: &View, trie: StateTrie, ports: Ports, meter: Arc<Meter>) -> Self {
+    pub(super) fn new(
+        view: &View,
+        trie: StateTrie,
+        trie_bytes: u64,
+        ports: Ports,
+        meter: Arc<Meter>,
+    ) -> Self {
         let now = Instant::now();
         let (state, chain) = (view.state.clone(), view.chain.db().clone());
         Self {
             trie,
+            trie_bytes,
+            is_paused: false,
             finished: state.clone(),
             state,
             unfinished: B256Map::default(),
@@ -194,7 +206,11 @@ impl Seal {
     /// If the state root is not that of the block.
     fn undo(&mut self, undo: &Undo) -> Result<(), Fault> {
         let Head { hash, header, .. } = &undo.view.head;
-        self.move_to(undo.view.state.clone(), header.number, *hash)?;
+        if std::mem::take(&mut self.is_paused) {
+            self.open_trie(&undo.view)?;
+        } else {
+            self.move_to(undo.view.state.clone(), header.number, *hash)?;
+        }
         let root = self.trie.state_root();
         assert_eq!(root, header.state_root, "the state root after an undo to block {hash}");
         self.finished = self.state.clone();
@@ -203,12 +219,20 @@ impl Seal {
         Ok(())
     }
 
+    /// Opens the trie of a view whose index was made again.
+    fn open_trie(&mut self, view: &View) -> Result<(), Fault> {
+        let opened = StateTrie::open_at(&view.state, &view.blocks()?, self.trie_bytes);
+        self.trie = opened.map_err(|error| unreadable(view.number(), view.head.hash, error))?;
+        self.state = view.state.clone();
+        Ok(())
+    }
+
     /// A checkpoint is due when much has changed; after some time, if it is cheap or the stage is idle; and
     /// at the end.
     fn is_checkpoint_due(&self) -> bool {
         // A checkpoint of a block that flush keeps back would not be written.
         let is_last = self.ports.priced.is_finished() && !self.ports.keeps_back;
-        if self.changed.is_none() && !is_last {
+        if self.is_paused || self.changed.is_none() && !is_last {
             return false;
         }
         let written = self.ports.written.load(Ordering::Acquire);
@@ -354,6 +378,11 @@ impl Stage for Seal {
                 self.undo(&undo)?;
                 self.ports.sealed.send(InOrder::Undo(undo));
                 self.note_changes();
+                return Ok(Progress::Worked);
+            }
+            Some(InOrder::Rebuild(rebuild)) => {
+                self.is_paused = true;
+                self.ports.sealed.send(InOrder::Rebuild(rebuild));
                 return Ok(Progress::Worked);
             }
             Some(InOrder::Choose(choice)) => {

@@ -4,18 +4,20 @@
 //! the order of blocks. Each stage returns its own state to that of the earlier block. So what a stage receives
 //! after an undo belongs to the new branch, and nothing of the undone blocks is on the way any more.
 //!
-//! The index only has blocks that cannot be undone: flush keeps the newest `storage.undo-blocks` blocks back, see
-//! `undo_floor`.
+//! Blocks in the index cannot be undone, because it has no history of removed blocks: flush keeps the newest
+//! `storage.undo-blocks` blocks back, see `undo_floor`. To return to an older block, execute first sends a
+//! [`Rebuild`]: the stages stop using the index, and flush makes it again from the chain.
 
 use alloy_primitives::B256;
 use state::View;
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
+use storage::IndexDb;
 use tokio::sync::oneshot;
 use transactions::RecoveredTx;
 
@@ -65,8 +67,51 @@ pub enum UndoError {
 /// A request to return to block `to`.
 pub(super) struct UndoRequest {
     pub(super) to: u64,
+    /// Whether the index may be made again for it.
+    pub(super) rebuilds: bool,
     pub(super) transactions: UndoneTransactions,
     pub(super) answer: HeadAnswer,
+}
+
+/// A rebuild of the index on its way through the stages.
+#[derive(Debug)]
+pub(super) struct Rebuild {
+    /// The block that becomes the head afterwards.
+    pub(super) to: u64,
+    /// Whether the mempool has stopped reading the state. The index is emptied only then.
+    is_paused: AtomicBool,
+    rebuilt: OnceLock<Rebuilt>,
+}
+
+/// The new index.
+#[derive(Debug)]
+pub(super) struct Rebuilt {
+    pub(super) index: IndexDb,
+    /// Its newest block.
+    pub(super) number: u64,
+}
+
+impl Rebuild {
+    pub(super) const fn new(to: u64) -> Self {
+        Self { to, is_paused: AtomicBool::new(false), rebuilt: OnceLock::new() }
+    }
+
+    pub(super) fn set_paused(&self) {
+        self.is_paused.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Acquire)
+    }
+
+    pub(super) fn finish(&self, rebuilt: Rebuilt) {
+        self.rebuilt.set(rebuilt).expect("flush finishes a rebuild once");
+    }
+
+    /// The new index, when it is complete.
+    pub(super) fn rebuilt(&self) -> Option<&Rebuilt> {
+        self.rebuilt.get()
+    }
 }
 
 /// Receives the hash of the new head.

@@ -49,6 +49,11 @@ impl UndoFloor {
         Err(written)
     }
 
+    /// The index was made again, up to block `flushed`.
+    pub(super) fn restart(&self, flushed: u64) {
+        self.0.writes.store(flushed, Ordering::Release);
+    }
+
     /// The undo has reached flush, or was given up.
     pub(super) fn end_undo(&self) {
         self.0.undo.store(u64::MAX, Ordering::Release);

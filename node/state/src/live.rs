@@ -51,6 +51,20 @@ impl StateTrie {
         Ok(Self { live, index: index.clone(), number, changed: 0, max_records })
     }
 
+    /// Opens the trie as of a state. `limit` is the maximum of its memory, in bytes.
+    ///
+    /// # Errors
+    /// If records cannot be read, are missing or are damaged.
+    pub fn open_at(
+        state: &StateView,
+        blocks: &ChainReader,
+        limit: u64,
+    ) -> Result<Self, TrieError<ReadError>> {
+        let mut trie = Self::open(state.index(), limit).map_err(TrieError::Read)?;
+        trie.catch_up(state, blocks)?;
+        Ok(trie)
+    }
+
     /// Number of the next block.
     pub fn next(&self) -> u64 {
         self.number.map_or(0, |number| number + 1)

@@ -32,6 +32,15 @@ impl StateView {
         Self { next, id, ids, canonical_next: next, layers: Arc::new([]), index }
     }
 
+    /// The state before block `next`, which is in `index` completely. It has another id than every state that
+    /// extends the same state as this one.
+    #[must_use]
+    pub fn rebased(&self, next: u64, index: IndexDb) -> Self {
+        let id = LayerId(self.ids.fetch_add(1, Ordering::Relaxed));
+        let ids = Arc::clone(&self.ids);
+        Self { next, id, ids, canonical_next: next, layers: Arc::new([]), index }
+    }
+
     /// The layer of the next block: its changes, and the hashes of its transactions in block order.
     pub fn next_layer(&self, changes: StateChanges, tx_hashes: Vec<B256>) -> Layer {
         let id = LayerId(self.ids.fetch_add(1, Ordering::Relaxed));

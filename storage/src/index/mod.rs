@@ -19,6 +19,8 @@ mod tests;
 mod trie_records;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::B256;
 
@@ -131,6 +133,9 @@ const NAMES: [&str; 10] = [
 pub struct IndexDb {
     env: Environment,
     tables: Tables,
+    /// How often the index was emptied before this value was made, and until now.
+    renewal: u64,
+    renewals: Arc<AtomicU64>,
 }
 
 impl IndexDb {
@@ -188,7 +193,7 @@ impl IndexDb {
             ),
             postings: runs(postings, "postings", id::POSTINGS, POSTING_KEY_BYTES, false),
         };
-        Ok(Self { env, tables })
+        Ok(Self { env, tables, renewal: 0, renewals: Arc::default() })
     }
 
     /// Writes blocks in one transaction. When this returns, they are on disk. The first flushed block may have
@@ -229,12 +234,29 @@ impl IndexDb {
         self.env.commit(txn)
     }
 
+    /// Empties every table durably while readers may use it. Later readers of this value and its clones fail;
+    /// readers that exist already keep their snapshot. The returned value is for those that read what is written
+    /// from now on.
+    ///
+    /// # Errors
+    /// If the map or disk is full. The index can still be written then, but not be read through this value.
+    pub fn renew(&self) -> Result<Self, WriteError> {
+        // Counted before the tables are empty, so that a reader that finds them empty also finds the new count.
+        let renewal = self.renewals.fetch_add(1, Ordering::SeqCst) + 1;
+        self.wipe()?;
+        Ok(Self { renewal, ..self.clone() })
+    }
+
     /// Returns a snapshot of the last commit.
     ///
     /// # Errors
-    /// If all reader slots are in use.
+    /// If all reader slots are in use, or the index has been emptied since this value was made.
     pub fn reader(&self) -> Result<IndexReader, ReadError> {
-        Ok(IndexReader::new(self.env.read()?, self.tables))
+        let snapshot = self.env.read()?;
+        if self.renewals.load(Ordering::SeqCst) != self.renewal {
+            return Err(ReadError::Renewed);
+        }
+        Ok(IndexReader::new(snapshot, self.tables))
     }
 
     /// Copies the last commit into the folder `to`, compacted and synced. Writers can continue.

@@ -2,13 +2,12 @@
 //! chain.
 
 mod branches;
+mod deep;
 mod kill;
 mod notifications;
 mod random;
 
-use crate::common::{
-    CHAIN_ID, FEE_CAP, export, import, importing, native_home, producing, sign, unsigned,
-};
+use crate::common::{export_view, import, importing, native_home, producing, sign, unsigned};
 use alloy_consensus::{Header, TxEip1559};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
 use chain::{DEV_ACCOUNTS, block::Block};
@@ -55,16 +54,16 @@ fn store(slot: u64, value: u64) -> Vec<u8> {
 /// A fresh node replays the current chain, and must have the same blocks, receipts, fee history and state.
 fn compare_with_replay(
     pipeline: &Pipeline,
-    home: &Home,
     contracts: &[Address],
     fresh: impl FnOnce(&Path) -> Home,
 ) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
-    let head = export(home, &file);
+    let ours = pipeline.published.load();
+    let head = export_view(&ours, &file);
     let replayed = fresh(&folder.path().join("home"));
     import(&replayed, vec![file]).unwrap();
-    let (ours, theirs) = (pipeline.published.load(), replayed.view().unwrap());
+    let theirs = replayed.view().unwrap();
     assert_eq!((ours.head.hash, theirs.head.hash), (head, head));
     let [our_blocks, their_blocks] = [&ours, &theirs].map(|view| view.blocks().unwrap());
     for number in 0..=ours.number() {

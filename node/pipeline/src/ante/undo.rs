@@ -16,6 +16,7 @@ impl Ante {
     pub(super) fn undo(&mut self, undo: &Undo) -> Result<(), Fault> {
         self.parent = NextBlockParent::of_head(&undo.view.head, undo.view.state.clone());
         self.recent.forget(undo.number());
+        self.is_paused = false;
         // A proposal on an undone block is dropped by execute.
         self.proposal_in_flight = false;
         self.reselect_at_gas = 0;

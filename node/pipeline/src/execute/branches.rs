@@ -59,6 +59,11 @@ impl Unfinished {
         removed
     }
 
+    /// Removes all blocks. Returns their hashes.
+    pub(super) fn remove_all(&mut self) -> Vec<B256> {
+        self.remove_unless(|_| false)
+    }
+
     /// Removes the blocks that do not descend from the finished block `base`. Returns their hashes.
     pub(super) fn remove_others(&mut self, base: B256) -> Vec<B256> {
         let mut kept: Vec<B256> = self.0.keys().copied().collect();
@@ -78,6 +83,7 @@ impl Execute {
         }
         match request {
             BlockRequest::Undo(request) => return self.undo_when_durable(request),
+            BlockRequest::UndoAfter(request, rebuild) => return self.undo_after(request, rebuild),
             BlockRequest::Give(given) => return self.execute_given(*given),
             BlockRequest::Choose { hash, transactions, answer } => {
                 return self.choose(hash, transactions, answer);
@@ -203,7 +209,10 @@ impl Execute {
         let chosen = self.unfinished.path_to(hash);
         let Some(base) = self.unfinished.base(&chosen) else {
             return match self.undoable_ancestor(hash)? {
-                Some(to) => self.undo_when_durable(UndoRequest { to, transactions, answer }),
+                Some(to) => {
+                    let rebuilds = false;
+                    self.undo_when_durable(UndoRequest { to, rebuilds, transactions, answer })
+                }
                 None => {
                     drop(answer.send(Err(UndoError::Unknown(hash))));
                     Ok(Progress::Worked)

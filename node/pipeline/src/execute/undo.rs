@@ -6,10 +6,10 @@ use crate::{
     branch::BlockRequest,
     fault::Fault,
     stage::Progress,
-    undo::{HeadAnswer, Undo, UndoError, UndoRequest, UndoneTransactions},
+    undo::{HeadAnswer, Rebuild, Rebuilt, Undo, UndoError, UndoRequest, UndoneTransactions},
 };
 use alloy_primitives::B256;
-use home::{HomeError, head_at};
+use home::{HomeError, head_at, state_at};
 use state::{ChainView, StateView, View, stored::StoredBlock};
 use std::{sync::Arc, time::Duration};
 use storage::ChainReader;
@@ -24,11 +24,40 @@ impl Execute {
         if !self.is_durable() {
             return Ok(self.wait_with(BlockRequest::Undo(request)));
         }
-        let UndoRequest { to, transactions, answer } = request;
+        let UndoRequest { to, rebuilds, transactions, answer } = request;
         match self.undo_target(to)? {
-            Ok(view) => self.undo_to(view, transactions, Some(answer))?,
+            Ok(view) => {
+                let dropped = self.unfinished.remove_others(view.head.hash);
+                self.undo_to(view, transactions, dropped, Some(answer))?;
+            }
+            Err(UndoError::TooDeep { .. }) if rebuilds => {
+                let rebuild = Arc::new(Rebuild::new(to));
+                let request = UndoRequest { to, rebuilds, transactions, answer };
+                self.request = Some(BlockRequest::UndoAfter(request, Arc::clone(&rebuild)));
+                self.out.send(InOrder::Rebuild(rebuild));
+            }
             Err(error) => drop(answer.send(Err(error))),
         }
+        Ok(Progress::Worked)
+    }
+
+    /// Begins the requested undo once the index has been made again. Until then no block is executed.
+    pub(super) fn undo_after(
+        &mut self,
+        request: UndoRequest,
+        rebuild: Arc<Rebuild>,
+    ) -> Result<Progress, Fault> {
+        let Some(Rebuilt { index, number }) = rebuild.rebuilt() else {
+            return Ok(self.wait_with(BlockRequest::UndoAfter(request, rebuild)));
+        };
+        let UndoRequest { to, transactions, answer, .. } = request;
+        self.floor.begin_undo(to).expect("the new index ends at or before the block");
+        let base = self.head.state.rebased(number + 1, index.clone());
+        let state = state_at(&self.head.chain.reader()?, base, to).map_err(unreadable)?;
+        let view = self.stored_view(to, state)?;
+        // Unfinished blocks have states of the former index.
+        let dropped = self.unfinished.remove_all();
+        self.undo_to(view, transactions, dropped, Some(answer))?;
         Ok(Progress::Worked)
     }
 
@@ -46,7 +75,8 @@ impl Execute {
         }
         match self.undo_target(to)? {
             Ok(view) => {
-                self.undo_to(view, transactions, None)?;
+                let dropped = self.unfinished.remove_others(view.head.hash);
+                self.undo_to(view, transactions, dropped, None)?;
                 self.request = Some(request(answer));
             }
             Err(error) => drop(answer.send(Err(error))),
@@ -90,6 +120,7 @@ impl Execute {
         &mut self,
         view: View,
         transactions: UndoneTransactions,
+        dropped: Vec<B256>,
         answer: Option<HeadAnswer>,
     ) -> Result<(), Fault> {
         let blocks = self.head.chain.reader()?;
@@ -101,7 +132,6 @@ impl Execute {
         self.recent.forget(self.head.header.number);
         // It is opened again when a block needs it.
         self.roots = ReceiptRoots::new(self.roots.bytes());
-        let dropped = self.unfinished.remove_others(view.head.hash);
         let undo = Undo::new(view, transactions, returned, dropped, answer);
         self.out.send(InOrder::Undo(Arc::new(undo)));
         Ok(())

@@ -16,6 +16,7 @@ use secp256k1::{
     Message, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
 };
+use state::View;
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -151,7 +152,11 @@ pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
 
 /// Writes all blocks of a home to a file in the format of an import; returns the hash of the head.
 pub fn export(home: &Home, file: &Path) -> B256 {
-    let view = home.view().unwrap();
+    export_view(&home.view().unwrap(), file)
+}
+
+/// Writes all blocks of a view to a file in the format of an import; returns the hash of the head.
+pub fn export_view(view: &View, file: &Path) -> B256 {
     let blocks = view.blocks().unwrap();
     let mut bytes = Vec::new();
     for number in 1..=view.number() {

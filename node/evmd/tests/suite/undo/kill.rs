@@ -29,7 +29,7 @@ fn opened(folder: &Path) -> Home {
     reopened(folder)
 }
 
-fn announce(line: &str) {
+pub(super) fn announce(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{line}").unwrap();
     out.flush().unwrap();
@@ -65,12 +65,17 @@ fn child_undoes() {
     }
 }
 
-/// Runs the child until it has announced `lines` undos or their ends. Returns the accepted transactions, and the last
-/// block to which it returned or was about to return.
-fn kill_after(folder: &Path, lines: u64) -> (Vec<B256>, Option<(u64, B256)>) {
+/// Runs the child, the test `name`, until it has announced `lines` undos or their ends. Returns the accepted
+/// transactions, and the last block to which it returned or was about to return. `folder` is the variable that names
+/// the child's home, and the home.
+pub(super) fn kill_after(
+    name: &str,
+    (variable, folder): (&str, &Path),
+    lines: u64,
+) -> (Vec<B256>, Option<(u64, B256)>) {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "undo::kill::child_undoes", "--nocapture"]);
-    let mut child = child.env(CHILD_FOLDER, folder).stdout(Stdio::piped()).spawn().unwrap();
+    child.args(["--exact", name, "--nocapture"]);
+    let mut child = child.env(variable, folder).stdout(Stdio::piped()).spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
     let (mut accepted, mut kept, mut seen) = (Vec::new(), None, 0);
     for line in out.lines() {
@@ -101,7 +106,8 @@ fn killed_undo_leaves_a_complete_chain_and_every_accepted_transaction() {
     let path = folder.path().join("home");
     let mut all = BTreeSet::new();
     for round in 0..kills {
-        let (accepted, kept) = kill_after(&path, 1 + round * 7 % 6);
+        let (accepted, kept) =
+            kill_after("undo::kill::child_undoes", (CHILD_FOLDER, &path), 1 + round * 7 % 6);
         all.extend(accepted);
         verify(&path);
         let home = opened(&path);

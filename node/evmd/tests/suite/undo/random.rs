@@ -152,9 +152,7 @@ fn undone_blocks_leave_no_trace() {
         }
         if step % (steps / 4) == steps / 4 - 1 {
             walk.settle(&walk.accepted.keys().copied().collect::<Vec<_>>());
-            compare_with_replay(&walk.pipeline, &home, &walk.contracts, |folder| {
-                native_home(folder)
-            });
+            compare_with_replay(&walk.pipeline, &walk.contracts, native_home);
         }
     }
     let head = walk.pipeline.published.load().head.hash;
