@@ -8,7 +8,7 @@ use benches::transfer;
 use chain::{Genesis, block::join};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use home::Home;
-use pipeline::{Options, Pipeline};
+use pipeline::{Mining, MiningControl, Options, Pipeline};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -53,7 +53,7 @@ fn make_chain(folder: &Path, file: &Path) -> u64 {
 fn options(files: Vec<PathBuf>, block_time: Option<Duration>) -> Options {
     Options {
         transactions: block_time.map(|_| "127.0.0.1:0".parse().expect("an address")),
-        block_time,
+        mining: block_time.map(|time| MiningControl::new(Mining::Every(time))),
         files,
         given_blocks: false,
         recover_workers: 1,

@@ -235,7 +235,7 @@ fn chain_file(settings: &Settings, accounts: &[Address], file: &Path, folder: &P
 fn import(settings: &Settings, home: &Home, chain: &Path) -> Run {
     let options = Options {
         transactions: None,
-        block_time: None,
+        mining: None,
         files: vec![chain.to_owned()],
         ..settings.options()
     };

@@ -3,7 +3,7 @@
 use alloy_primitives::Address;
 use benches::{workload::Kind, world};
 use home::Home;
-use pipeline::Options;
+use pipeline::{Mining, MiningControl, Options};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -87,7 +87,7 @@ impl Settings {
     pub(crate) fn options(&self) -> Options {
         Options {
             transactions: Some("127.0.0.1:0".parse().expect("an address")),
-            block_time: Some(Duration::from_millis(200)),
+            mining: Some(MiningControl::new(Mining::Every(Duration::from_millis(200)))),
             files: Vec::new(),
             given_blocks: false,
             recover_workers: self.recover,

@@ -92,12 +92,21 @@ fn blobs(forks: &ForkSchedule) -> Value {
 /// Returns the native section with the effective values.
 fn section(native: &Native) -> Value {
     // A new field must be listed here, so that each is either included or left out on purpose.
-    let Native { bech32_prefix, max_gas, gas_limit, evm, market, gov, rules, config_hash: _ } =
-        native;
+    let Native {
+        bech32_prefix,
+        max_gas,
+        gas_limit,
+        evm,
+        market,
+        gov,
+        development,
+        rules,
+        config_hash: _,
+    } = native;
     let market_genesis =
         feemarket::Genesis { params: market.params().clone(), block_gas: market.block_gas() };
     let rules: Vec<_> = rules.genesis().iter().copied().map(ActivationJson::from).collect();
-    json!({
+    let mut fields = json!({
         "bech32Prefix": bech32_prefix,
         "tokenDecimals": market.decimals().get(),
         "maxGas": max_gas.to_string(),
@@ -106,7 +115,11 @@ fn section(native: &Native) -> Value {
         "evm": { "params": evm },
         "gov": governance(gov),
         "rules": rules,
-    })
+    });
+    if *development {
+        fields["development"] = true.into();
+    }
+    fields
 }
 
 fn governance(gov: &GovParams) -> Value {

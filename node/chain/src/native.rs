@@ -12,7 +12,7 @@ use super::{
     rules::ActivationJson,
 };
 use crate::{GovParams, GovSection};
-use feemarket::{self, Market, Params, TokenDecimals};
+use feemarket::{self, LegacyDec, Market, Params, TokenDecimals};
 
 /// Receives all fees of a native chain: the account of the module `fee_collector`.
 pub const FEE_COLLECTOR: Address = address!("f1829676DB577682E944fc3493d451B67Ff3E29F");
@@ -44,6 +44,9 @@ const DEV_BALANCE: U256 = U256::from_limbs([0x19e0_c9ba_b240_0000, 0x021e, 0, 0]
 /// The mnemonic of [`DEV_ACCOUNTS`], with derivation path `m/44'/60'/0'/0/i`. It is public: never use it for
 /// value.
 pub const DEV_MNEMONIC: &str = "test test test test test test test test test test test junk";
+
+/// Minimum gas price of a development chain in wei: far below the prices that clients use by default.
+const DEV_MIN_GAS_PRICE: u64 = 1_000_000;
 
 /// One funded development account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +122,8 @@ struct Section {
     evm: EvmSection,
     /// Governance parameters and validators.
     gov: GovSection,
+    /// Whether it is a development chain. Default: false.
+    development: bool,
     /// Rules versions. Default: version 0 from block 0 on.
     rules: Option<Vec<ActivationJson>>,
 }
@@ -139,6 +144,7 @@ impl Default for Section {
             feemarket: None,
             evm: EvmSection::default(),
             gov: GovSection::default(),
+            development: false,
             rules: None,
         }
     }
@@ -159,6 +165,8 @@ pub struct Native {
     pub market: Market,
     /// Governance parameters and validators.
     pub gov: GovParams,
+    /// Whether it is a development chain: its keys are public, and clients may change its state (ADR 0033).
+    pub development: bool,
     /// The rules version in force at each height.
     pub rules: RulesSchedule,
     /// Keccak-256 of the genesis configuration in canonical form, to which the first block of every
@@ -199,10 +207,20 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         .gov
         .read(prefix, &evm.evm_denom, rules.version(0))
         .map_err(|reason| refuse("gov", reason))?;
-    let bech32_prefix = section.bech32_prefix;
+    let (bech32_prefix, development) = (section.bech32_prefix, section.development);
     // Set after the forks have been read.
     let config_hash = B256::ZERO;
-    Ok(Some(Native { bech32_prefix, max_gas, gas_limit, evm, market, gov, rules, config_hash }))
+    Ok(Some(Native {
+        bech32_prefix,
+        max_gas,
+        gas_limit,
+        evm,
+        market,
+        gov,
+        development,
+        rules,
+        config_hash,
+    }))
 }
 
 /// Returns the gas limit of a block for the fee market, and the one in headers.
@@ -247,10 +265,22 @@ fn start_market(
 }
 
 impl Genesis {
-    /// Returns the development genesis: chain id 262144, every fork through Prague and the newest rules version
+    /// Returns the genesis of a native chain with default parameters: chain id 262144, every fork through Prague and the newest rules version
     /// from the start, the system contracts of EIP-2935, 4788, 7002 and 7251 and the contracts that tools
     /// expect, and [`DEV_ACCOUNTS`] with 10,000 ether each.
     pub fn native_dev(timestamp: u64) -> Self {
+        Self::native_with(timestamp, feemarket::Genesis::default(), false)
+    }
+
+    /// Returns the genesis of a development chain. It differs from [`Self::native_dev`] in a minimum gas price, so that
+    /// the base fee of an idle chain does not fall to 0, at which clients stop using EIP-1559 transactions.
+    pub fn development(timestamp: u64) -> Self {
+        let mut market = feemarket::Genesis::default();
+        market.params.min_gas_price = LegacyDec::from(DEV_MIN_GAS_PRICE);
+        Self::native_with(timestamp, market, true)
+    }
+
+    fn native_with(timestamp: u64, market: feemarket::Genesis, development: bool) -> Self {
         let mut config = ChainConfig {
             chain_id: CHAIN_ID,
             homestead_block: Some(0),
@@ -270,22 +300,23 @@ impl Genesis {
             terminal_total_difficulty_passed: true,
             ..Default::default()
         };
-        config.extra_fields.insert(
-            SECTION.to_owned(),
-            serde_json::json!({
-                "bech32Prefix": DEFAULT_BECH32_PREFIX,
-                "tokenDecimals": EVM_DECIMALS,
-                "maxGas": GAS_LIMIT.to_string(),
-                "feemarket": feemarket::Genesis::default(),
-                "evm": { "params": EvmParams::default() },
-                "gov": GovSection::development(
-                    DEV_ACCOUNTS[0].address,
-                    DEV_PERIOD,
-                    DEV_EXPEDITED_PERIOD,
-                ),
-                "rules": [{ "version": RulesVersion::NEWEST.number(), "height": 0 }],
-            }),
-        );
+        let mut section = serde_json::json!({
+            "bech32Prefix": DEFAULT_BECH32_PREFIX,
+            "tokenDecimals": EVM_DECIMALS,
+            "maxGas": GAS_LIMIT.to_string(),
+            "feemarket": market,
+            "evm": { "params": EvmParams::default() },
+            "gov": GovSection::development(
+                DEV_ACCOUNTS[0].address,
+                DEV_PERIOD,
+                DEV_EXPEDITED_PERIOD,
+            ),
+            "rules": [{ "version": RulesVersion::NEWEST.number(), "height": 0 }],
+        });
+        if development {
+            section["development"] = true.into();
+        }
+        config.extra_fields.insert(SECTION.to_owned(), section);
         let funded = DEV_ACCOUNTS
             .iter()
             .map(|dev| (dev.address, GenesisAccount::default().with_balance(DEV_BALANCE)));

@@ -265,6 +265,11 @@ impl ChainSpec {
         self.native.as_deref()
     }
 
+    /// Whether it is a development chain (ADR 0033).
+    pub fn is_development(&self) -> bool {
+        self.native().is_some_and(|native| native.development)
+    }
+
     /// The genesis file without its accounts.
     pub(super) const fn file(&self) -> &GenesisFile {
         &self.file

@@ -1,9 +1,11 @@
 //! Decides when a block is produced. The engine decides the slot, and the ante stage fills the block.
 
 mod clock;
+mod mining;
 mod solo;
 
 pub use clock::{Clock, ClockStatus, SystemTimeSource, TimeSource};
+pub use mining::{Mining, MiningControl};
 pub use solo::{MAX_SECONDS_AHEAD, Solo};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -38,6 +40,12 @@ pub enum Demand {
 pub trait Engine: Send {
     /// Requests permission to produce the block after one with timestamp `parent_timestamp`.
     fn slot(&mut self, now: SystemTime, parent_timestamp: u64, demand: Demand) -> Option<Slot>;
+
+    /// Whether blocks are produced as soon as they have transactions. Each waits until its parent is durable, so that
+    /// transactions that arrive meanwhile share a block.
+    fn mines_at_once(&self) -> bool {
+        false
+    }
 
     /// Time after which the result may change without new demand.
     fn patience(&self, now: SystemTime) -> Duration;

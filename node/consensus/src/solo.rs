@@ -1,6 +1,7 @@
-//! A single node that produces every block: at each block time, and at once when a block is full.
+//! A single node that produces every block: at each block time, and at once when a block is full; or, on a development
+//! chain, as soon as there is a transaction.
 
-use super::{Demand, Engine, Slot, next_timestamp};
+use super::{Demand, Engine, Mining, MiningControl, Slot, next_timestamp};
 use chain::Rules;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The default engine.
 #[derive(Debug)]
 pub struct Solo {
-    block_time: Duration,
+    mining: MiningControl,
     empty_blocks: bool,
     /// Minimum seconds between two blocks: 0 on a native chain, 1 by Ethereum's rules.
     step: u64,
@@ -21,10 +22,14 @@ pub struct Solo {
 }
 
 impl Solo {
-    /// Produces a block every `block_time`, starting at `now`. Without `empty_blocks`, a block waits for a
-    /// transaction and is then produced at once.
-    pub fn new(block_time: Duration, empty_blocks: bool, rules: Rules, now: SystemTime) -> Self {
-        Self { block_time, empty_blocks, step: rules.timestamp_step(), due: now + block_time }
+    /// Produces blocks as `mining` says, starting at `now`. Without `empty_blocks`, a block waits for a transaction
+    /// and is then produced at once.
+    pub fn new(mining: MiningControl, empty_blocks: bool, rules: Rules, now: SystemTime) -> Self {
+        let due = match mining.get() {
+            Mining::Instant => now,
+            Mining::Every(time) => now + time,
+        };
+        Self { mining, empty_blocks, step: rules.timestamp_step(), due }
     }
 }
 
@@ -35,7 +40,13 @@ impl Engine for Solo {
         // Each block advances the timestamps of such a chain, so clients that fill blocks could advance them
         // at will.
         let ahead = self.step > 0 && timestamp > seconds.saturating_add(MAX_SECONDS_AHEAD);
-        let period = if ahead { self.block_time.max(SECOND) } else { self.block_time };
+        let block_time = match self.mining.get() {
+            Mining::Instant if demand == Demand::Nothing => return None,
+            Mining::Instant if !ahead => return Some(Slot { timestamp }),
+            Mining::Instant => Duration::ZERO,
+            Mining::Every(time) => time,
+        };
+        let period = if ahead { block_time.max(SECOND) } else { block_time };
         // If the clock is set back by more than a block time, the chain must not stop until it catches up.
         if self.due.duration_since(now).is_ok_and(|wait| wait > period) {
             self.due = now + period;
@@ -55,11 +66,16 @@ impl Engine for Solo {
         Some(Slot { timestamp })
     }
 
+    fn mines_at_once(&self) -> bool {
+        self.mining.get() == Mining::Instant
+    }
+
     fn patience(&self, now: SystemTime) -> Duration {
+        let Mining::Every(block_time) = self.mining.get() else { return Duration::MAX };
         match self.due.duration_since(now) {
             Ok(wait) => wait,
             // A block is due, so only a transaction can change the result, and its arrival wakes the stage.
-            Err(_) if !self.empty_blocks => self.block_time,
+            Err(_) if !self.empty_blocks => block_time,
             Err(_) => Duration::ZERO,
         }
     }
@@ -76,13 +92,17 @@ mod tests {
         START + Duration::from_millis(100_000 + ms)
     }
 
+    fn every(block_time: Duration) -> MiningControl {
+        MiningControl::new(Mining::Every(block_time))
+    }
+
     fn slot(timestamp: u64) -> Option<Slot> {
         Some(Slot { timestamp })
     }
 
     #[test]
     fn a_block_each_block_time_and_at_once_when_full() {
-        let mut solo = Solo::new(BLOCK_TIME, true, Rules::Ethereum, at(0));
+        let mut solo = Solo::new(every(BLOCK_TIME), true, Rules::Ethereum, at(0));
         assert_eq!(solo.slot(at(0), 90, Demand::Nothing), None);
         assert_eq!(solo.slot(at(0), 90, Demand::Some), None);
         assert_eq!(solo.patience(at(0)), BLOCK_TIME);
@@ -94,7 +114,7 @@ mod tests {
 
     #[test]
     fn blocks_of_one_second_have_its_timestamp_on_a_native_chain() {
-        let mut solo = Solo::new(BLOCK_TIME, true, Rules::Native, at(0));
+        let mut solo = Solo::new(every(BLOCK_TIME), true, Rules::Native, at(0));
         for _ in 0..1000 {
             assert_eq!(solo.slot(at(500), 100, Demand::Full), slot(100));
         }
@@ -104,7 +124,7 @@ mod tests {
     #[test]
     fn full_blocks_do_not_outrun_the_clock_by_more_than_a_bound() {
         for block_time in [BLOCK_TIME, Duration::from_millis(50)] {
-            let mut solo = Solo::new(block_time, true, Rules::Ethereum, at(0));
+            let mut solo = Solo::new(every(block_time), true, Rules::Ethereum, at(0));
             let (mut parent, mut blocks) = (100, 0);
             for ms in 0..60_000 {
                 while let Some(slot) = solo.slot(at(ms), parent, Demand::Full) {
@@ -124,7 +144,7 @@ mod tests {
 
     #[test]
     fn delays_do_not_add_up() {
-        let mut solo = Solo::new(BLOCK_TIME, true, Rules::Ethereum, at(0));
+        let mut solo = Solo::new(every(BLOCK_TIME), true, Rules::Ethereum, at(0));
         assert_eq!(solo.slot(at(2300), 90, Demand::Some), slot(102));
         assert_eq!(solo.patience(at(2300)), Duration::from_millis(1700));
         assert_eq!(solo.slot(at(9000), 102, Demand::Some), slot(109));
@@ -133,7 +153,7 @@ mod tests {
 
     #[test]
     fn without_empty_blocks_the_first_transaction_gets_one_at_once() {
-        let mut solo = Solo::new(BLOCK_TIME, false, Rules::Ethereum, at(0));
+        let mut solo = Solo::new(every(BLOCK_TIME), false, Rules::Ethereum, at(0));
         assert_eq!(solo.slot(at(2000), 90, Demand::Nothing), None);
         assert_eq!(solo.slot(at(60_000), 90, Demand::Nothing), None);
         assert!(solo.patience(at(60_000)) > Duration::ZERO, "no spinning meanwhile");
@@ -143,8 +163,26 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_does_not_stop_the_chain() {
-        let mut solo = Solo::new(BLOCK_TIME, true, Rules::Ethereum, at(1_000_000));
+        let mut solo = Solo::new(every(BLOCK_TIME), true, Rules::Ethereum, at(1_000_000));
         assert_eq!(solo.slot(at(0), 1100, Demand::Nothing), None);
         assert_eq!(solo.slot(at(2000), 1100, Demand::Nothing), slot(1101));
+    }
+
+    #[test]
+    fn instant_mining_waits_for_a_transaction_only() {
+        let control = MiningControl::new(Mining::Instant);
+        let mut solo = Solo::new(control.clone(), true, Rules::Native, at(0));
+        assert!(solo.mines_at_once());
+        assert_eq!(solo.slot(at(0), 90, Demand::Nothing), None);
+        assert_eq!(solo.patience(at(0)), Duration::MAX);
+        for _ in 0..2 {
+            assert_eq!(solo.slot(at(0), 90, Demand::Some), slot(100));
+        }
+        control.set(Mining::Every(BLOCK_TIME));
+        assert_eq!(solo.slot(at(1), 100, Demand::Nothing), slot(100), "the first block is due");
+        assert_eq!(solo.slot(at(2), 100, Demand::Some), None);
+        assert_eq!(solo.slot(at(2001), 100, Demand::Some), slot(102));
+        control.set(Mining::Instant);
+        assert_eq!(solo.slot(at(2002), 102, Demand::Some), slot(102));
     }
 }

@@ -45,6 +45,8 @@ use storage::{
 };
 use verify::Backend;
 
+/// Default of `storage.undo-blocks` on a development chain, whose clients return to snapshots.
+const DEV_UNDO_BLOCKS: usize = 64;
 /// Key of the genesis file's text in the chain environment.
 const GENESIS_KEY: &str = "genesis";
 /// Folder of the index environment in the home folder.
@@ -355,6 +357,9 @@ impl Home {
             caches: plain::caches(),
             _lock: None,
         };
+        if home.spec.is_development() && home.config.storage.undo_blocks == 0 {
+            home.config.storage.undo_blocks = DEV_UNDO_BLOCKS;
+        }
         let newest = home.chain.reader()?.head_number()?.unwrap_or_default();
         let newest = newest.saturating_sub(home.config.storage.undo_blocks as u64);
         let trie_bytes = home.config.storage.trie_cache_bytes();

@@ -1,5 +1,6 @@
-//! The keys with which a node signs for its clients, if its operator has enabled that: those of a keyring, which
-//! is read at startup. Each key can be locked, and unlocked with the keyring's passphrase.
+//! The keys with which a node signs for its clients: those of a keyring, which is read at startup, if the operator has
+//! enabled that, and those of the development accounts on a development chain. Each key can be locked, and unlocked
+//! with the keyring's passphrase. Without a keyring, any passphrase is accepted, because the keys are public.
 //!
 //! Only signatures are returned, never keys. Passphrases are checked by opening the keyring, one check at a
 //! time: each takes some tenths of a second and 128 MiB, which also slows down guessing.
@@ -50,8 +51,8 @@ enum Open {
 /// The keys with which the node signs for its clients.
 #[derive(Debug)]
 pub struct Signers {
-    backend: Backend,
-    folder: PathBuf,
+    /// The keyring, and its folder.
+    keyring: Option<(Backend, PathBuf)>,
     held: Mutex<Vec<Held>>,
     checking: Mutex<()>,
 }
@@ -65,7 +66,25 @@ impl Signers {
     /// Takes the private keys of an opened keyring of `backend` in `folder`. All of them are unlocked.
     pub fn new(backend: Backend, folder: PathBuf, keyring: &Keyring) -> Self {
         let held = keyring.records().iter().filter_map(Held::of).collect();
-        Self { backend, folder, held: Mutex::new(held), checking: Mutex::new(()) }
+        Self { keyring: Some((backend, folder)), held: Mutex::new(held), checking: Mutex::new(()) }
+    }
+
+    /// Takes the public keys of a development chain; new keys are forgotten when the node stops.
+    pub fn of_development(keys: impl Iterator<Item = PrivateKey>) -> Self {
+        let held = keys.map(Held::unlocked).collect();
+        Self { keyring: None, held: Mutex::new(held), checking: Mutex::new(()) }
+    }
+
+    /// Adds the keys of a development chain behind those of the keyring, unless it has them already.
+    #[must_use]
+    pub fn with_development(self, keys: impl Iterator<Item = PrivateKey>) -> Self {
+        for key in keys {
+            let mut held = lock(&self.held);
+            if !held.iter().any(|held| held.address == key.address()) {
+                held.push(Held::unlocked(key));
+            }
+        }
+        self
     }
 
     /// Returns the addresses of the keys, in the order of their names. New keys are at the end.
@@ -104,7 +123,7 @@ impl Signers {
         hash: &B256,
         passphrase: &str,
     ) -> Result<[u8; SIGNATURE_BYTES], SignerError> {
-        self.keyring(Access::Read, passphrase)?;
+        self.check(passphrase)?;
         let held = lock(&self.held);
         let held = held.iter().find(|held| held.address == by).ok_or(SignerError::Unknown)?;
         Ok(held.key.sign(hash))
@@ -125,7 +144,7 @@ impl Signers {
         passphrase: &str,
         time: Option<Duration>,
     ) -> Result<(), SignerError> {
-        self.keyring(Access::Read, passphrase)?;
+        self.check(passphrase)?;
         let until = time.and_then(|time| Instant::now().checked_add(time));
         let open = until.map_or(Open::Always, Open::Until);
         if self.set(address, open) { Ok(()) } else { Err(SignerError::Unknown) }
@@ -136,8 +155,14 @@ impl Signers {
     /// # Errors
     /// If the passphrase is wrong, if the key exists already, or if the keyring cannot be written.
     pub fn add(&self, key: PrivateKey, passphrase: &str) -> Result<Address, SignerError> {
-        let mut keyring = self.keyring(Access::Write, passphrase)?;
         let address = key.address();
+        let Some(mut keyring) = self.open(Access::Write, passphrase)? else {
+            let mut held = lock(&self.held);
+            if !held.iter().any(|held| held.address == address) {
+                held.push(Held { open: Open::No, ..Held::unlocked(key) });
+            }
+            return Ok(address);
+        };
         let name = format!("rpc-{}", alloy_primitives::hex::encode(&address[..6]));
         let record = Record::local(name, key);
         let held = Held::of(&record);
@@ -152,10 +177,16 @@ impl Signers {
         found.map(|held| held.open = open).is_some()
     }
 
-    fn keyring(&self, access: Access, passphrase: &str) -> Result<Keyring, KeyringError> {
+    fn check(&self, passphrase: &str) -> Result<(), KeyringError> {
+        self.open(Access::Read, passphrase).map(drop)
+    }
+
+    /// Opens the keyring, if there is one.
+    fn open(&self, access: Access, passphrase: &str) -> Result<Option<Keyring>, KeyringError> {
+        let Some((backend, folder)) = &self.keyring else { return Ok(None) };
         let _checking = lock(&self.checking);
         let passphrase = Zeroizing::new(passphrase.to_owned());
-        Keyring::open(self.backend, &self.folder, access, Some(&passphrase))
+        Keyring::open(*backend, folder, access, Some(&passphrase)).map(Some)
     }
 }
 
@@ -164,6 +195,10 @@ impl Held {
     fn of(record: &Record) -> Option<Self> {
         let key = record.private_key().ok()?.clone();
         Some(Self { address: record.address(), key, open: Open::Always })
+    }
+
+    fn unlocked(key: PrivateKey) -> Self {
+        Self { address: key.address(), key, open: Open::Always }
     }
 
     fn is_open(&self) -> bool {

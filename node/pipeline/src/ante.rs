@@ -75,6 +75,8 @@ const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
 /// depend on a block that was executed but not durable when the process ended: one in the group being
 /// committed, in the next group, or in the rings before it.
 const RETRY_BLOCKS: u64 = 256;
+/// Time between two checks of whether the parent of a block that is mined at once is durable.
+const DURABLE_WAIT: Duration = Duration::from_millis(1);
 /// Maximum number of batches per step.
 const MAX_BATCHES_PER_STEP: usize = 16;
 /// Maximum number of queries per step, which take a microsecond or two each. A query that walks the whole
@@ -465,6 +467,9 @@ impl Ante {
         if self.proposal_in_flight || !ready || self.engine.is_none() {
             return false;
         }
+        if self.mines_at_once() && !self.is_parent_durable() {
+            return false;
+        }
         let (demand, chosen) = self.demand();
         let parent = &self.parent;
         let (Some(engine), Some(out)) = (&mut self.engine, &mut self.proposals) else {
@@ -482,6 +487,14 @@ impl Ante {
         true
     }
 
+    fn mines_at_once(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.mines_at_once())
+    }
+
+    fn is_parent_durable(&self) -> bool {
+        self.published.load().state.id() == self.parent.state.id()
+    }
+
     /// How much is waiting for a block. Also returns the candidates if they had to be selected.
     fn demand(&mut self) -> (Demand, Option<Selection>) {
         let (gas_limit, full) = (self.parent.header.gas_limit, self.full_gas());
@@ -489,6 +502,12 @@ impl Ante {
         // demand too, because only blocks lower the base fee.
         let gas = self.pool.pending_gas();
         let some = if gas > 0 { Demand::Some } else { Demand::Nothing };
+        if self.mines_at_once() {
+            // Otherwise transactions below the base fee would cause empty blocks without end.
+            let chosen = candidates(&mut self.pool, &self.parent, &self.spec, &BlockPart::WHOLE);
+            let is_empty = chosen.txs.is_empty();
+            return (if is_empty { Demand::Nothing } else { Demand::Some }, Some(chosen));
+        }
         if gas < full || gas < self.reselect_at_gas {
             return (some, None);
         }
@@ -546,6 +565,10 @@ impl Ante {
     /// See [`super::stage::Stage::wake_after`].
     fn wake_after(&mut self) -> Duration {
         match &self.engine {
+            Some(engine) if engine.mines_at_once() => {
+                let waits = self.pool.pending_gas() > 0 && !self.is_parent_durable();
+                if waits { DURABLE_WAIT } else { Duration::MAX }
+            }
             Some(engine) if !self.proposal_in_flight => engine.patience(self.clock.now()),
             _ => Duration::MAX,
         }

@@ -206,7 +206,7 @@ impl<'a> PipelineBuilder<'a> {
     /// The engine that decides when blocks are produced, if any are.
     fn engine(&self, now: SystemTime) -> Option<Box<dyn Engine>> {
         let (empty, rules) = (self.home.config.engine.empty_blocks, self.home.spec.rules);
-        let solo = Solo::new(self.options.block_time?, empty, rules, now);
+        let solo = Solo::new(self.options.mining.clone()?, empty, rules, now);
         Some(Box::new(solo))
     }
 

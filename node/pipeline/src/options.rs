@@ -1,6 +1,7 @@
 //! The options of a pipeline.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use consensus::MiningControl;
+use std::{net::SocketAddr, path::PathBuf};
 use verify::Backend;
 
 /// Options of a pipeline.
@@ -8,8 +9,8 @@ use verify::Backend;
 pub struct Options {
     /// Accept transactions: over RPC, and over TCP on this address.
     pub transactions: Option<SocketAddr>,
-    /// Produce blocks at this interval; `None` produces none.
-    pub block_time: Option<Duration>,
+    /// Produce blocks; `None` produces none.
+    pub mining: Option<MiningControl>,
     /// Import the blocks of these files.
     pub files: Vec<PathBuf>,
     /// Accept blocks and the choice of the head through [`BlockClient`](super::BlockClient), until the pipeline is

@@ -28,6 +28,7 @@ pub use pending_block::PendingBlock;
 use budget::Budget;
 use chain::ChainSpec;
 use config::Endpoints;
+use consensus::MiningControl;
 use evm::ExecutionCaches;
 use keys::Signers;
 use pipeline::{Monitor, PoolClient};
@@ -57,6 +58,8 @@ pub struct Context {
     pub caches: Option<Arc<ExecutionCaches>>,
     /// The keys that sign for clients, if the operator has enabled them.
     pub signers: Option<Arc<Signers>>,
+    /// When this node produces blocks; `None` if it does not.
+    pub mining: Option<MiningControl>,
     /// The resources that the clients of all servers share.
     pub budget: Arc<Budget>,
 }

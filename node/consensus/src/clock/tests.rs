@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Demand, Engine, Solo};
+use crate::{Demand, Engine, Mining, MiningControl, Solo};
 use chain::Rules;
 use std::{sync::Mutex, time::UNIX_EPOCH};
 
@@ -110,7 +110,8 @@ fn a_suspended_machine_is_no_step() {
 fn blocks_have_no_timestamps_of_a_wall_clock_that_was_set_wrong_for_a_minute() {
     for rules in [Rules::Native, Rules::Ethereum] {
         let (fake, mut clock, _) = clock();
-        let mut solo = Solo::new(SECOND, true, rules, clock.now());
+        let mut solo =
+            Solo::new(MiningControl::new(Mining::Every(SECOND)), true, rules, clock.now());
         let mut parent = 99_999;
         for second in 1..=180 {
             match second {

@@ -40,7 +40,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let begun = Instant::now();
     let options = Options {
         transactions: None,
-        block_time: None,
+        mining: None,
         files: args.files,
         given_blocks: false,
         recover_workers: home.config.pipeline.recover_workers(),

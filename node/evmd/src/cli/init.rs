@@ -18,10 +18,13 @@ pub(super) struct Args {
     #[command(flatten)]
     home: HomeArg,
     /// A genesis.json: geth's (Ethereum's rules), or one with a section `config.evmd` (native rules); by
-    /// default the genesis.json in the home folder, or else the native development genesis
+    /// default the genesis.json in the home folder, or else a native chain with default parameters
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
-    /// Chain id of the development genesis, for EIP-155 and for Cosmos transactions
+    /// Create a development chain, as `evmd start` does in an empty home folder
+    #[arg(long, conflicts_with = "genesis")]
+    dev: bool,
+    /// Chain id of a chain without --genesis, for EIP-155 and for Cosmos transactions
     #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = chain_id)]
     chain_id: Option<u64>,
     /// Output format
@@ -43,10 +46,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                 .with_context(|| format!("cannot read {}", file.display()))?;
             Genesis::from_json(&text).with_context(|| file.display().to_string())?
         }
-        None => match args.chain_id {
-            Some(id) => with_chain_id(&dev_genesis(), id).context("--chain-id")?,
-            None => Home::genesis_file(&path)?.unwrap_or_else(dev_genesis),
-        },
+        None => {
+            let new = || if args.dev { dev_genesis() } else { Genesis::native_dev(now()) };
+            match args.chain_id {
+                Some(id) => with_chain_id(&new(), id).context("--chain-id")?,
+                None if args.dev => new(),
+                None => Home::genesis_file(&path)?.unwrap_or_else(new),
+            }
+        }
     };
     let home = Home::init(&path, &genesis)?;
     warn_of_missing_contracts(&genesis);
@@ -94,8 +101,12 @@ fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
     Ok(Genesis::from_json(&file.to_string())?)
 }
 
-/// The native development genesis with the current time.
+/// The genesis of a development chain with the current time.
 pub(super) fn dev_genesis() -> Genesis {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Genesis::native_dev(now)
+    Genesis::development(now())
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

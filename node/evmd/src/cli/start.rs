@@ -1,5 +1,6 @@
 //! `evmd start`
 
+mod development;
 mod listeners;
 mod minimum_gas_prices;
 mod system_contracts;
@@ -15,7 +16,7 @@ use config::{Config, JsonRpc, KeyringChoice, MinimumGasPrices};
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use listeners::Listeners;
-use pipeline::{Options, Pipeline};
+use pipeline::{Mining, MiningControl, Options, Pipeline};
 use platform::slice;
 use server::listen;
 use state::View;
@@ -38,7 +39,7 @@ pub(super) struct Args {
     #[arg(long)]
     no_produce: bool,
     /// Time between blocks, such as 1s or 500ms; required to produce blocks on a chain that follows Ethereum's
-    /// rules
+    /// rules. Without it, a development chain produces a block as soon as there is a transaction
     #[arg(long, value_name = "TIME", value_parser = duration)]
     block_time: Option<Duration>,
     /// Address of JSON-RPC over HTTP and WebSocket
@@ -135,6 +136,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let backend = tested_backend()?;
     let mut home = open_home(&path)?;
     home.check_genesis_file()?;
+    let is_development = home.spec.is_development();
+    if is_development {
+        development::adjust(&mut home.config);
+    }
     apply(args, &mut home);
     if !args.accept_future_head {
         home.check_head_time(SystemTime::now(), home.config.engine.max_clock_step())?;
@@ -142,10 +147,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     lower_connections(&mut home.config, open_files);
     known_namespaces(&home.config.json_rpc)?;
     minimum_gas_prices::warn(&home)?;
+    if is_development {
+        development::is_local(&home.config.json_rpc)?;
+    }
     no_remote_signing(&home.config.json_rpc)?;
     let signers = signers(&home)?;
-    let block_time = block_time(args, &home)?;
-    system_contracts::check(&home, block_time.is_some())?;
+    let mining = mining(args, &home)?;
+    system_contracts::check(&home, mining.is_some())?;
+    let mining = mining.map(MiningControl::new);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("serve")
@@ -164,7 +173,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let listeners = runtime.block_on(Listeners::open(&mut home.config, observing.handle()))?;
     let options = Options {
         transactions: Some(home.config.ingest.address),
-        block_time,
+        mining: mining.clone(),
         files: Vec::new(),
         given_blocks: false,
         recover_workers: home.config.pipeline.recover_workers(),
@@ -175,9 +184,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         home.config.ingest.address = address;
     }
     let observing = observing.handle();
-    let servers = serve(&home, &pipeline, listeners, block_time, backend, signers, observing);
+    let served = Served { mining: mining.clone(), backend, signers };
+    let servers = serve(&home, &pipeline, listeners, served, observing);
     let servers = runtime.block_on(servers)?;
-    if let Err(error) = banner(&home, &pipeline, &servers, block_time, backend, args.quiet) {
+    if let Err(error) = banner(&home, &pipeline, &servers, mining.as_ref(), backend, args.quiet) {
         // A full disk or a closed pipe behind standard output must not stop a node.
         tracing::warn!(%error, "cannot write the summary to standard output");
     }
@@ -232,9 +242,9 @@ fn lower_connections(config: &mut Config, open_files: u64) {
     }
 }
 
-/// The time between blocks, if this node produces them. A chain that follows Ethereum's rules gets its blocks
-/// from elsewhere, unless the option is set.
-fn block_time(args: &Args, home: &Home) -> anyhow::Result<Option<Duration>> {
+/// When this node produces blocks, if it does. A chain that follows Ethereum's rules gets its blocks from elsewhere,
+/// unless the option is set.
+fn mining(args: &Args, home: &Home) -> anyhow::Result<Option<Mining>> {
     let engine = &home.config.engine;
     let native = home.spec.rules == Rules::Native;
     if !engine.produce || !native && args.block_time.is_none() {
@@ -246,7 +256,10 @@ fn block_time(args: &Args, home: &Home) -> anyhow::Result<Option<Duration>> {
              not do; leave the option out to serve the blocks that are there"
         );
     }
-    Ok(Some(engine.block_time()))
+    if home.spec.is_development() {
+        return Ok(Some(development::mining(args.block_time, engine)));
+    }
+    Ok(Some(Mining::Every(engine.block_time())))
 }
 
 /// Whether the block after the head has no proof of work (EIP-3675).
@@ -346,9 +359,16 @@ impl Servers {
 
 /// The keys that sign for clients, if the settings enable them.
 fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
-    let Some(backend) = home.config.json_rpc.keyring.backend() else { return Ok(None) };
+    let is_development = home.spec.is_development();
+    let Some(backend) = home.config.json_rpc.keyring.backend() else {
+        let signers = || Arc::new(Signers::of_development(development::keys()));
+        return Ok(is_development.then(signers));
+    };
     let keyring = keys::unlock(backend, &home.path)?;
-    let signers = Signers::new(backend, home.path.clone(), &keyring);
+    let mut signers = Signers::new(backend, home.path.clone(), &keyring);
+    if is_development {
+        signers = signers.with_development(development::keys());
+    }
     tracing::warn!(
         keys = signers.accounts().len(),
         "every client of JSON-RPC can sign with the keys of the {backend} keyring"
@@ -356,15 +376,21 @@ fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
     Ok(Some(Arc::new(signers)))
 }
 
+/// What the servers serve in addition to the home and the pipeline.
+struct Served {
+    mining: Option<MiningControl>,
+    backend: Backend,
+    signers: Option<Arc<Signers>>,
+}
+
 async fn serve(
     home: &Home,
     pipeline: &Pipeline,
     listeners: Listeners,
-    block_time: Option<Duration>,
-    backend: Backend,
-    signers: Option<Arc<Signers>>,
+    served: Served,
     observing: &tokio::runtime::Handle,
 ) -> anyhow::Result<Servers> {
+    let Served { mining, backend, signers } = served;
     let (config, budget) = (&home.config, &pipeline.budget);
     let context = rpc_eth::Context {
         spec: home.spec.clone(),
@@ -377,6 +403,7 @@ async fn serve(
         endpoints: config.endpoints(),
         caches: home.caches.clone(),
         signers,
+        mining: mining.clone(),
         budget: Arc::clone(budget),
     };
     let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;
@@ -404,7 +431,7 @@ async fn serve(
         config: config.clone(),
         backend,
         // If empty blocks are disabled, an old head may only mean that there are no transactions.
-        block_time: block_time.filter(|_| config.engine.empty_blocks),
+        mining: mining.filter(|_| config.engine.empty_blocks),
     };
     let metrics = listeners.metrics;
     let observe = observing.spawn(async { observe::serve(metrics, context) }).await??;
@@ -497,7 +524,7 @@ fn banner(
     home: &Home,
     pipeline: &Pipeline,
     servers: &Servers,
-    block_time: Option<Duration>,
+    mining: Option<&MiningControl>,
     backend: Backend,
     quiet: bool,
 ) -> anyhow::Result<()> {
@@ -508,10 +535,11 @@ fn banner(
     if home.spec.rules == Rules::Native && !quiet {
         development_accounts(&mut out, &view, &home.spec.bech32_prefix)?;
     }
-    let block_time = block_time.map_or_else(
-        || "none (this node does not produce blocks)".to_owned(),
-        |time| format!("{time:?} (earlier when a block is full)"),
-    );
+    let block_time = match mining.map(MiningControl::get) {
+        None => "none (this node does not produce blocks)".to_owned(),
+        Some(Mining::Instant) => "none (a block as soon as there is a transaction)".to_owned(),
+        Some(Mining::Every(time)) => format!("{time:?} (earlier when a block is full)"),
+    };
     let comet = match servers.comet {
         Some(_) => format!("http://{}", config.comet.address),
         None => format!("not served: {} is in use (--comet.address)", config.comet.address),

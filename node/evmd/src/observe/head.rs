@@ -1,6 +1,7 @@
 //! Checks whether the head can be read, and whether it advances. A separate thread reads the disk periodically:
 //! a disk that does not respond only blocks that thread, and `/health` reports the age of the last check.
 
+use pipeline::{Mining, MiningControl};
 use state::{Published, View};
 use std::{
     sync::{
@@ -69,8 +70,16 @@ fn check(view: &View) -> Check {
     Check { at, is_readable: matches!(stored, Ok(Some(hash)) if hash == view.head.hash) }
 }
 
+/// Whether a node that produces blocks so should have produced one since the head, which has this age.
+pub(super) fn is_late(mining: Option<&MiningControl>, age: Duration) -> bool {
+    match mining.map(MiningControl::get) {
+        Some(Mining::Every(time)) => is_stalled(time, age),
+        Some(Mining::Instant) | None => false,
+    }
+}
+
 /// Whether a node with this `block_time` should have produced a block since the head, which has this age.
-pub(super) fn is_stalled(block_time: Duration, age: Duration) -> bool {
+fn is_stalled(block_time: Duration, age: Duration) -> bool {
     age > block_time.saturating_mul(MAX_HEAD_AGE_BLOCKS).max(MAX_HEAD_AGE)
 }
 

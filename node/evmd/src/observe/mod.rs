@@ -21,7 +21,7 @@ use budget::Budget;
 use chain::ChainSpec;
 use config::Config;
 use head::HeadCheck;
-use pipeline::{Fault, Monitor, PoolClient};
+use pipeline::{Fault, MiningControl, Monitor, PoolClient};
 use rpc::{CallMeter, Seats};
 use server::{
     access::{Access, PageRules},
@@ -29,7 +29,7 @@ use server::{
     listener::Listener,
 };
 use state::Published;
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc};
 use storage::IndexDb;
 use verify::Backend;
 
@@ -61,8 +61,8 @@ pub struct Context {
     pub config: Config,
     /// The recovery backend in use.
     pub backend: Backend,
-    /// The time between blocks, if the node produces empty blocks.
-    pub block_time: Option<Duration>,
+    /// When blocks are produced, if the node produces empty blocks.
+    pub mining: Option<MiningControl>,
 }
 
 /// The state that all requests share.

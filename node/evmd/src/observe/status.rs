@@ -28,7 +28,7 @@ impl Health {
     pub(super) fn take(context: &Observed) -> Self {
         let (view, age) = (context.published.load(), context.published.age());
         let head_readable = context.head.is_readable();
-        let head_stalled = context.block_time.is_some_and(|time| head::is_stalled(time, age));
+        let head_stalled = head::is_late(context.mining.as_ref(), age);
         let fault = context.monitor.fault();
         let degraded = clock_reason(context.monitor.clock_step_seconds()).into_iter().collect();
         let healthy = head_readable && !head_stalled && !fault;

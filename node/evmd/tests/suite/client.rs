@@ -97,7 +97,7 @@ impl Node {
         options: Options,
         mut config: Config,
     ) -> Self {
-        let (backend, block_time) = (options.backend, options.block_time);
+        let (backend, mining) = (options.backend, options.mining.clone());
         // As in the program: every server knows the addresses of the others.
         let http = opened(&mut config.json_rpc.address).await;
         let web_socket = opened(&mut config.json_rpc.ws_address).await;
@@ -122,6 +122,7 @@ impl Node {
                 let keyring = Keyring::open(backend, folder.path(), Access::Read, None).unwrap();
                 Arc::new(Signers::new(backend, folder.path().to_owned(), &keyring))
             }),
+            mining: mining.clone(),
             budget: Arc::clone(&budget),
             caches: home.caches.clone(),
         };
@@ -137,7 +138,7 @@ impl Node {
             index: home.index.clone(),
             config: config.clone(),
             backend,
-            block_time,
+            mining,
         };
         let observe = observe::serve(metrics, context).unwrap();
         let endpoints = testkit::Endpoints {

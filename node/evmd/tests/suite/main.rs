@@ -14,6 +14,7 @@ mod common;
 mod compression;
 mod cosmos;
 mod costs_docs;
+mod development;
 mod ethereum_fixtures;
 mod fee_history;
 mod fee_market_chain;

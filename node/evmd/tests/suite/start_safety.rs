@@ -35,7 +35,7 @@ fn evmd() -> Command {
 }
 
 /// Exit code, standard output and error of a command on a home folder.
-fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
+pub(crate) fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
     let output = evmd().args(args).arg("--home").arg(home).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))

@@ -13,6 +13,7 @@ mod request;
 pub mod sign;
 mod simulate;
 mod state;
+mod submit;
 mod transactions;
 mod wide_raw;
 
@@ -40,7 +41,7 @@ pub const METHODS: &[Method] = &[
     method(
         "eth_accounts",
         &[],
-        "The accounts in the keyring of the node, which is empty unless one is configured.",
+        "The accounts whose keys the node has: those of the keyring that is configured, and the development accounts on a development chain.",
         Run::Inline(sign::accounts),
     ),
     method(

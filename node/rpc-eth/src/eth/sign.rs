@@ -5,6 +5,7 @@ use super::{
     call::{estimate, on_block_with},
     fees,
     request::{CallOverrides, Request},
+    submit::submit,
     wide_raw,
 };
 use crate::method::{Answer, Call, json};
@@ -160,7 +161,7 @@ pub async fn send_transaction(call: Call) -> Answer {
 /// Fills in the missing fields of a transaction, signs it and submits it.
 pub async fn send(call: &Call, request: Request, sign: Sign) -> Answer {
     let (tx, _) = fill_and_sign(call, request, sign).await?;
-    json(&call.context.pool.submit(tx.encoded_2718().into()).await?)
+    json(&submit(call, tx.encoded_2718().into()).await?)
 }
 
 /// Fills in the missing fields of a transaction and signs it.

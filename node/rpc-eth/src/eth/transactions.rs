@@ -1,12 +1,11 @@
 //! Reads and submits single transactions.
 
-use super::{blocks::receipt_of, wide_raw};
+use super::{blocks::receipt_of, submit::submit};
 use crate::{
     method::{Answer, Call, write_json},
     services::{ResponseKey, ResponseSubject},
 };
 use alloy_primitives::{Address, B256, Bytes};
-use modules::decorator::Reject;
 use pipeline::Found;
 use rpc_types::{
     PendingDetail,
@@ -182,15 +181,6 @@ struct Logs<'a> {
 pub(super) async fn send_raw(call: Call) -> Answer {
     let raw: Bytes = call.arguments()?.required()?;
     write_json(&submit(&call, raw).await?)
-}
-
-/// Submits a transaction. Prices that no transaction type can represent lead to the error about the sender's funds.
-async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
-    let submitted = call.context.pool.submit(raw.clone()).await;
-    submitted.map_err(|reject| match *reject {
-        Reject::Malformed(_) => wide_raw::refusal(call, &raw).unwrap_or_else(|| reject.into()),
-        _ => reject.into(),
-    })
 }
 
 /// Maximum wait for a receipt, in milliseconds.

@@ -11,7 +11,7 @@ use alloy_eips::{eip2718::Encodable2718, eip7702::Authorization};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use chain::{DEV_ACCOUNTS, Genesis, block::join};
 use home::{Home, HomeError};
-use pipeline::{Options, Pipeline};
+use pipeline::{Mining, MiningControl, Options, Pipeline};
 use secp256k1::{
     Message, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
@@ -109,7 +109,7 @@ pub fn native_home(folder: &Path) -> Home {
 pub fn importing(files: Vec<PathBuf>) -> Options {
     Options {
         transactions: None,
-        block_time: None,
+        mining: None,
         files,
         given_blocks: false,
         recover_workers: 2,
@@ -121,7 +121,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
 pub fn producing(block_time: Option<Duration>) -> Options {
     Options {
         transactions: Some("127.0.0.1:0".parse().unwrap()),
-        block_time,
+        mining: block_time.map(|time| MiningControl::new(Mining::Every(time))),
         files: Vec::new(),
         given_blocks: true,
         recover_workers: 2,

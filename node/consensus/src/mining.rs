@@ -1,0 +1,70 @@
+//! When a single node produces blocks. A development chain can change it at run time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// When blocks are produced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mining {
+    /// As soon as a transaction can be included.
+    Instant,
+    /// At this interval, and at once when a block is full.
+    Every(Duration),
+}
+
+/// The value that stands for [`Mining::Instant`]; others are intervals in nanoseconds.
+const INSTANT: u64 = 0;
+
+/// When blocks are produced, for all threads. Clones share it.
+#[derive(Clone, Debug)]
+pub struct MiningControl(Arc<AtomicU64>);
+
+impl MiningControl {
+    /// A control with this value.
+    pub fn new(mining: Mining) -> Self {
+        let control = Self(Arc::new(AtomicU64::new(INSTANT)));
+        control.set(mining);
+        control
+    }
+
+    /// When blocks are produced now.
+    pub fn get(&self) -> Mining {
+        match self.0.load(Ordering::Relaxed) {
+            INSTANT => Mining::Instant,
+            nanos => Mining::Every(Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// Changes it from the next block on. An interval has at least a nanosecond.
+    pub fn set(&self, mining: Mining) {
+        let value = match mining {
+            Mining::Instant => INSTANT,
+            Mining::Every(interval) => {
+                u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1)
+            }
+        };
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_returns_what_was_set() {
+        let control = MiningControl::new(Mining::Instant);
+        let shared = control.clone();
+        for mining in [Mining::Every(Duration::from_millis(1500)), Mining::Instant] {
+            control.set(mining);
+            assert_eq!(shared.get(), mining);
+        }
+        control.set(Mining::Every(Duration::ZERO));
+        assert_eq!(shared.get(), Mining::Every(Duration::from_nanos(1)));
+    }
+}
