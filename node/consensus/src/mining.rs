@@ -13,12 +13,15 @@ use std::{
 pub enum Mining {
     /// As soon as a transaction can be included.
     Instant,
+    /// Only when a client of a development chain asks for one.
+    OnRequest,
     /// At this interval, and at once when a block is full.
     Every(Duration),
 }
 
-/// The value that stands for [`Mining::Instant`]; others are intervals in nanoseconds.
+/// The values that stand for [`Mining::Instant`] and [`Mining::OnRequest`]; others are intervals in nanoseconds.
 const INSTANT: u64 = 0;
+const ON_REQUEST: u64 = u64::MAX;
 
 /// When blocks are produced, for all threads. Clones share it.
 #[derive(Clone, Debug)]
@@ -36,6 +39,7 @@ impl MiningControl {
     pub fn get(&self) -> Mining {
         match self.0.load(Ordering::Relaxed) {
             INSTANT => Mining::Instant,
+            ON_REQUEST => Mining::OnRequest,
             nanos => Mining::Every(Duration::from_nanos(nanos)),
         }
     }
@@ -44,8 +48,9 @@ impl MiningControl {
     pub fn set(&self, mining: Mining) {
         let value = match mining {
             Mining::Instant => INSTANT,
+            Mining::OnRequest => ON_REQUEST,
             Mining::Every(interval) => {
-                u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1)
+                u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).clamp(1, ON_REQUEST - 1)
             }
         };
         self.0.store(value, Ordering::Relaxed);
@@ -60,7 +65,8 @@ mod tests {
     fn control_returns_what_was_set() {
         let control = MiningControl::new(Mining::Instant);
         let shared = control.clone();
-        for mining in [Mining::Every(Duration::from_millis(1500)), Mining::Instant] {
+        let interval = Mining::Every(Duration::from_millis(1500));
+        for mining in [interval, Mining::OnRequest, Mining::Instant] {
             control.set(mining);
             assert_eq!(shared.get(), mining);
         }

@@ -26,7 +26,7 @@ impl Solo {
     /// and is then produced at once.
     pub fn new(mining: MiningControl, empty_blocks: bool, rules: Rules, now: SystemTime) -> Self {
         let due = match mining.get() {
-            Mining::Instant => now,
+            Mining::Instant | Mining::OnRequest => now,
             Mining::Every(time) => now + time,
         };
         Self { mining, empty_blocks, step: rules.timestamp_step(), due }
@@ -41,6 +41,7 @@ impl Engine for Solo {
         // at will.
         let ahead = self.step > 0 && timestamp > seconds.saturating_add(MAX_SECONDS_AHEAD);
         let block_time = match self.mining.get() {
+            Mining::OnRequest => return None,
             Mining::Instant if demand == Demand::Nothing => return None,
             Mining::Instant if !ahead => return Some(Slot { timestamp }),
             Mining::Instant => Duration::ZERO,

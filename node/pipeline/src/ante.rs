@@ -18,6 +18,7 @@
 //! the next block is proposed while its parent is being sealed.
 
 mod combining;
+mod development;
 mod fork;
 mod query;
 mod results;
@@ -39,7 +40,8 @@ use super::{
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, U256};
 use chain::{ChainSpec, Fork};
-use consensus::{Clock, Demand, Engine};
+use consensus::{Clock, Demand, Engine, Slot};
+use development::Development;
 use feemarket::LegacyDec;
 use mempool::journal::{Entry, Journal};
 use mempool::{BlockSpace, Limits, Mempool, Reject, Selection};
@@ -147,6 +149,8 @@ pub(super) struct Ante {
     clock: Clock,
     /// Whether new transactions are accepted.
     accepts: bool,
+    /// What clients of a development chain control.
+    development: Development,
     /// The index is being made again. Until the undo that follows, no state is read, and submissions wait.
     is_paused: bool,
     /// A proposal is being executed; the next one waits for its head update.
@@ -181,7 +185,13 @@ impl Ante {
     pub(super) fn new(context: Context, ports: Ports, meter: Arc<Meter>) -> Self {
         let View { head, state, .. } = context.view;
         let parent = NextBlockParent::of_head(&head, state);
+        let mut clock = context.clock;
+        let development = match context.spec.is_development() {
+            true => Development::new(clock.now(), head.header.timestamp),
+            false => Development::default(),
+        };
         Self {
+            development,
             pool: Mempool::new(context.limits, head.next_base_fee),
             minimum_gas_price: context.minimum_gas_price,
             fork: parent.next_fork(&context.spec),
@@ -191,7 +201,7 @@ impl Ante {
             published: context.published,
             accepts: context.engine.is_some() || context.accepts_without_engine,
             engine: context.engine,
-            clock: context.clock,
+            clock,
             is_paused: false,
             proposal_in_flight: false,
             reselect_at_gas: 0,
@@ -467,7 +477,11 @@ impl Ante {
         if self.proposal_in_flight || !ready || self.engine.is_none() {
             return false;
         }
-        if self.mines_at_once() && !self.is_parent_durable() {
+        if self.development.is_suspended() {
+            return false;
+        }
+        let is_requested = self.development.has_requested_blocks();
+        if self.mines_at_once() && !is_requested && !self.is_parent_durable() {
             return false;
         }
         let (demand, chosen) = self.demand();
@@ -475,13 +489,19 @@ impl Ante {
         let (Some(engine), Some(out)) = (&mut self.engine, &mut self.proposals) else {
             return false;
         };
-        let Some(slot) = engine.slot(self.clock.now(), parent.header.timestamp, demand) else {
-            return false;
+        let now = self.clock.now();
+        let slot = match is_requested {
+            true => Some(Slot { timestamp: parent.header.timestamp }),
+            false => engine.slot(now, parent.header.timestamp, demand),
         };
+        let Some(Slot { mut timestamp }) = slot else { return false };
+        if self.spec.is_development() {
+            timestamp = self.development.timestamp(now, parent.header.timestamp);
+        }
         let (pool, spec) = (&mut self.pool, &self.spec);
         let chosen = chosen.unwrap_or_else(|| candidates(pool, parent, spec, &BlockPart::WHOLE));
         let number = parent.header.number + 1;
-        let (parent, timestamp) = (parent.state.id(), slot.timestamp);
+        let parent = parent.state.id();
         out.send(Proposal { parent, number, timestamp, txs: chosen.txs });
         self.proposal_in_flight = true;
         true
@@ -646,14 +666,20 @@ impl Ante {
         Ok(worked)
     }
 
-    fn reply_to(&mut self, query: PoolQuery) -> Result<(), ReadError> {
+    fn reply_to(&mut self, query: PoolQuery) -> Result<(), Fault> {
+        if let PoolQuery::Develop(request, reply) = query {
+            let developed = self.develop(request)?;
+            // The client may have disconnected.
+            let _ = reply.send(developed);
+            return Ok(());
+        }
         let Self { pool, parent, spec, accepts, .. } = self;
         // A node that accepts no transactions includes none in its next block.
         let choose = |pool: &mut Mempool, part: &BlockPart| match accepts {
             true => candidates(pool, parent, spec, part).txs,
             false => Vec::new(),
         };
-        query.answer(pool, parent, choose)
+        Ok(query.answer(pool, parent, choose)?)
     }
 
     /// Runs the part of a step that callers wait for, on a caller's thread. Returns false if the worker must
@@ -685,7 +711,9 @@ impl Ante {
     /// `before`. If only time makes the difference, the worker wakes by itself.
     fn may_propose_after(&self, before: u64) -> bool {
         let gas = self.pool.pending_gas();
-        let is_demand = before == 0 && gas > 0 || gas >= self.full_gas().max(self.reselect_at_gas);
+        // Before, there may have been only transactions that the next block cannot include.
+        let is_new = gas > before && (before == 0 || self.mines_at_once());
+        let is_demand = is_new || gas >= self.full_gas().max(self.reselect_at_gas);
         is_demand && self.engine.is_some() && !self.proposal_in_flight
     }
 

@@ -5,6 +5,7 @@ use super::{
     ante::{BlockPart, Candidates, CombiningStage, Found, PoolQuery, SenderTxs},
     arrival::Arrival,
     batch::Submitted,
+    development::{Develop, DevelopError, Developed},
     ring::Outbox,
     submit::Submissions,
 };
@@ -88,6 +89,22 @@ impl PoolClient {
     /// See [`Self::nonce`].
     pub async fn candidates(&self, part: BlockPart) -> Result<Option<Candidates>, Reject> {
         self.ask(|reply| PoolQuery::Candidates(part, reply)).await
+    }
+
+    /// Lets the stage that proposes blocks look at when to produce them, after a change of
+    /// [`MiningControl`](super::MiningControl).
+    pub fn wake(&self) {
+        self.combining.wake();
+    }
+
+    /// Sends a request of a client of a development chain, and waits until it has taken effect. Requested blocks are
+    /// produced afterwards.
+    ///
+    /// # Errors
+    /// [`DevelopError`].
+    pub async fn develop(&self, request: Develop) -> Result<Developed, DevelopError> {
+        let answer = self.ask(|reply| PoolQuery::Develop(request, reply)).await?;
+        answer.unwrap_or(Err(DevelopError::NoProduction))
     }
 
     /// How full the pool is.

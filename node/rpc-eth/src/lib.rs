@@ -8,6 +8,7 @@
 //! A method reads one view. It never writes state and never blocks a stage.
 
 mod call_runner;
+pub mod development;
 pub mod eth;
 pub mod evmd;
 pub mod filters;
@@ -29,6 +30,7 @@ use budget::Budget;
 use chain::ChainSpec;
 use config::Endpoints;
 use consensus::MiningControl;
+use development::Development;
 use evm::ExecutionCaches;
 use keys::Signers;
 use pipeline::{Monitor, PoolClient};
@@ -60,6 +62,8 @@ pub struct Context {
     pub signers: Option<Arc<Signers>>,
     /// When this node produces blocks; `None` if it does not.
     pub mining: Option<MiningControl>,
+    /// What clients of a development chain control; `None` on other chains.
+    pub development: Option<Arc<Development>>,
     /// The resources that the clients of all servers share.
     pub budget: Arc<Budget>,
 }

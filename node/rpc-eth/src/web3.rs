@@ -21,8 +21,13 @@ pub const METHODS: &[Method] = &[
 
 fn client_version(call: &Call) -> Answer {
     call.no_arguments()?;
+    json(&client())
+}
+
+/// The name, version and platform of this program.
+pub fn client() -> String {
     let (os, architecture) = (std::env::consts::OS, std::env::consts::ARCH);
-    json(&format!("evmd/v{}/{os}-{architecture}", env!("CARGO_PKG_VERSION")))
+    format!("evmd/v{}/{os}-{architecture}", env!("CARGO_PKG_VERSION"))
 }
 
 fn sha3(call: &Call) -> Answer {

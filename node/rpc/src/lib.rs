@@ -32,5 +32,7 @@ mod untaken;
 pub use front::Seats;
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
 pub use methods::{methods, namespaces};
+pub use rpc_debug::development::NAMESPACES as DEVELOPMENT_NAMESPACES;
+pub use rpc_eth::development::Development;
 pub use serve::{Servers, serve};
 pub use subscription::SUBSCRIPTIONS;

@@ -39,6 +39,9 @@ pub fn methods() -> impl Iterator<Item = &'static Method> {
         rpc_debug::testing::METHODS,
         rpc_eth::evmd::METHODS,
         rpc_eth::personal::METHODS,
+        rpc_debug::development::EVM,
+        rpc_debug::development::ANVIL,
+        rpc_debug::development::HARDHAT,
     ];
     tables.into_iter().flatten()
 }

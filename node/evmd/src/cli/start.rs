@@ -141,11 +141,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         development::adjust(&mut home.config);
     }
     apply(args, &mut home);
-    if !args.accept_future_head {
+    // Clients of a development chain set its time.
+    if !args.accept_future_head && !is_development {
         home.check_head_time(SystemTime::now(), home.config.engine.max_clock_step())?;
     }
     lower_connections(&mut home.config, open_files);
     known_namespaces(&home.config.json_rpc)?;
+    if !is_development {
+        development::no_namespaces(&home.config.json_rpc)?;
+    }
     minimum_gas_prices::warn(&home)?;
     if is_development {
         development::is_local(&home.config.json_rpc)?;
@@ -175,7 +179,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         transactions: Some(home.config.ingest.address),
         mining: mining.clone(),
         files: Vec::new(),
-        given_blocks: false,
+        given_blocks: is_development,
         recover_workers: home.config.pipeline.recover_workers(),
         backend,
     };
@@ -404,6 +408,7 @@ async fn serve(
         caches: home.caches.clone(),
         signers,
         mining: mining.clone(),
+        development: development::control(home, pipeline),
         budget: Arc::clone(budget),
     };
     let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;
@@ -537,7 +542,9 @@ fn banner(
     }
     let block_time = match mining.map(MiningControl::get) {
         None => "none (this node does not produce blocks)".to_owned(),
-        Some(Mining::Instant) => "none (a block as soon as there is a transaction)".to_owned(),
+        Some(Mining::Instant | Mining::OnRequest) => {
+            "none (a block as soon as there is a transaction)".to_owned()
+        }
         Some(Mining::Every(time)) => format!("{time:?} (earlier when a block is full)"),
     };
     let comet = match servers.comet {

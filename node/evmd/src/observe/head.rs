@@ -74,7 +74,7 @@ fn check(view: &View) -> Check {
 pub(super) fn is_late(mining: Option<&MiningControl>, age: Duration) -> bool {
     match mining.map(MiningControl::get) {
         Some(Mining::Every(time)) => is_stalled(time, age),
-        Some(Mining::Instant) | None => false,
+        Some(Mining::Instant | Mining::OnRequest) | None => false,
     }
 }
 

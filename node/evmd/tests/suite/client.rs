@@ -2,8 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use crate::common::{native_home, producing};
+use crate::common::{GENESIS_TIME, native_home, producing};
 use budget::Budget;
+use chain::Genesis;
 use config::Config;
 use cosmos_api::{query::Queries, rest};
 use evmd::eth_calls::JsonRpcCalls;
@@ -13,7 +14,7 @@ use keys::{
     Signers,
     keyring::{Access, Keyring},
 };
-use pipeline::{Options, Pipeline};
+use pipeline::{Mining, MiningControl, Options, Pipeline};
 use server::{listen, listener::Listener};
 use std::{net::SocketAddr, ops::Deref, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -75,6 +76,17 @@ impl Node {
         Self::start(folder, home, producing(Some(Duration::from_millis(5)))).await
     }
 
+    /// A chain that is marked as a development chain, and produces blocks on request.
+    pub(crate) async fn development() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::init(folder.path(), &Genesis::development(GENESIS_TIME)).unwrap();
+        let mut config = config();
+        config.json_rpc.api = rpc::namespaces().into_iter().map(str::to_owned).collect();
+        let mining = Some(MiningControl::new(Mining::OnRequest));
+        let options = Options { mining, ..producing(None) };
+        Self::start_with(folder, home, options, config).await
+    }
+
     /// The same with other settings.
     pub(crate) async fn native_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -123,6 +135,10 @@ impl Node {
                 Arc::new(Signers::new(backend, folder.path().to_owned(), &keyring))
             }),
             mining: mining.clone(),
+            development: pipeline
+                .blocks()
+                .filter(|_| home.spec.is_development())
+                .map(|blocks| Arc::new(rpc::Development::new(blocks))),
             budget: Arc::clone(&budget),
             caches: home.caches.clone(),
         };

@@ -1,6 +1,6 @@
 //! `evmd start` in an empty home folder: a development chain that common tools can use.
 
-use crate::start_safety::run;
+use crate::{client::Node, common::transfer as signed_transfer, start_safety::run};
 use alloy_primitives::{Address, B256};
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
@@ -17,6 +17,159 @@ async fn transfer(node: &NodeProcess, from: Address, fields: Value) -> Value {
 
 async fn receipt(node: &NodeProcess, hash: &Value) -> Value {
     node.endpoints().call("eth_getTransactionReceipt", json!([hash])).await
+}
+
+/// Calls of all methods that exist on development chains only.
+pub(crate) fn calls() -> Vec<(&'static str, Value)> {
+    let hash = B256::repeat_byte(1);
+    vec![
+        ("anvil_metadata", json!([])),
+        ("hardhat_metadata", json!([])),
+        ("anvil_nodeInfo", json!([])),
+        ("anvil_setAutomine", json!([true])),
+        ("anvil_getAutomine", json!([])),
+        ("hardhat_getAutomine", json!([])),
+        ("anvil_setIntervalMining", json!([3600])),
+        ("anvil_getIntervalMining", json!([])),
+        ("evm_setIntervalMining", json!([0])),
+        ("anvil_getIntervalMining", json!([])),
+        ("evm_setAutomine", json!([false])),
+        ("evm_mine", json!([])),
+        ("anvil_mine", json!([2, 10])),
+        ("hardhat_mine", json!(["0x2"])),
+        ("evm_increaseTime", json!([100])),
+        ("anvil_increaseTime", json!(["0x10"])),
+        ("evm_setNextBlockTimestamp", json!([4_000_000_000_u64])),
+        ("anvil_setNextBlockTimestamp", json!(["0xee6b2801"])),
+        ("evm_snapshot", json!([])),
+        ("anvil_snapshot", json!([])),
+        ("evm_revert", json!(["0x2"])),
+        ("anvil_revert", json!(["0x1"])),
+        ("anvil_revert", json!(["0x1"])),
+        ("anvil_dropTransaction", json!([hash])),
+        ("hardhat_dropTransaction", json!([hash])),
+        ("anvil_reset", json!([])),
+        ("hardhat_reset", json!([])),
+    ]
+}
+
+async fn number(node: &Node) -> Value {
+    node.call("eth_blockNumber", json!([])).await
+}
+
+async fn timestamp(node: &Node) -> u64 {
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
+    u64::from_str_radix(&head["timestamp"].as_str().unwrap()[2..], 16).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_and_time_follow_the_client() {
+    let node = Node::development().await;
+    let raw = signed_transfer(0, 0, Address::repeat_byte(7));
+    let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
+    assert_eq!(number(&node).await, "0x0", "blocks are produced on request");
+    node.call("evm_mine", json!([])).await;
+    assert_eq!(number(&node).await, "0x1");
+    let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+    assert_eq!(receipt["blockNumber"], "0x1");
+
+    let before = timestamp(&node).await;
+    node.call("anvil_mine", json!([3, 1000])).await;
+    assert_eq!(number(&node).await, "0x4");
+    let after = timestamp(&node).await;
+    assert!((2000..2060).contains(&(after - before)), "{before} {after}");
+    node.call("hardhat_mine", json!(["0x100"])).await;
+    assert_eq!(number(&node).await, "0x104");
+
+    let before = timestamp(&node).await;
+    node.call("evm_increaseTime", json!([86_400])).await;
+    node.call("evm_mine", json!([])).await;
+    let after = timestamp(&node).await;
+    assert!((86_400..86_460).contains(&(after - before)), "{before} {after}");
+    let set = after + 1_000_000;
+    node.call("evm_setNextBlockTimestamp", json!([set])).await;
+    node.call("evm_mine", json!([])).await;
+    assert_eq!(timestamp(&node).await, set);
+    node.call("evm_mine", json!([])).await;
+    assert!((set..set + 60).contains(&timestamp(&node).await), "time goes on from there");
+    let (_, message) = node.fail("evm_setNextBlockTimestamp", json!([set])).await;
+    assert!(message.contains("lower than or equal"), "{message}");
+    let (_, message) = node.fail("anvil_mine", json!([100_001])).await;
+    assert!(message.contains("at most 100000"), "{message}");
+
+    node.call("evm_setAutomine", json!([true])).await;
+    let raw = signed_transfer(0, 1, Address::repeat_byte(7));
+    let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
+    assert_ne!(node.call("eth_getTransactionReceipt", json!([hash])).await, Value::Null);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_restores_the_head_the_pool_and_the_clock() {
+    let node = Node::development().await;
+    let to = Address::repeat_byte(7);
+    let send = |nonce| node.call("eth_sendRawTransaction", json!([signed_transfer(0, nonce, to)]));
+    send(0).await;
+    node.call("evm_mine", json!([])).await;
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
+    let pooled = send(1).await;
+    let dropped = send(2).await;
+    assert_eq!(node.call("anvil_dropTransaction", json!([dropped])).await, dropped);
+    // The second time, more blocks than can be undone without making the index again.
+    for blocks in [1, 200] {
+        let id = node.call("evm_snapshot", json!([])).await;
+        node.call("evm_increaseTime", json!([1_000_000])).await;
+        node.call("anvil_mine", json!([blocks])).await;
+        send(2).await;
+        node.call("evm_setAutomine", json!([true])).await;
+        send(3).await;
+        let later = node.call("evm_snapshot", json!([])).await;
+        assert_eq!(node.call("evm_revert", json!([id])).await, json!(true));
+        for used in [id, later] {
+            assert_eq!(node.call("evm_revert", json!([used])).await, json!(false));
+        }
+        assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false])).await, head);
+        assert_eq!(node.call("anvil_getAutomine", json!([])).await, json!(false));
+        let content = node.call("txpool_content", json!([])).await;
+        let sender = DEV_ACCOUNTS[0].address.to_checksum(None);
+        let pending = content["pending"][&sender].as_object().unwrap();
+        assert_eq!(pending.len(), 1, "{content}");
+        assert_eq!(pending["1"]["hash"], pooled);
+    }
+    node.call("evm_mine", json!([])).await;
+    let mined = node.call("eth_getTransactionReceipt", json!([pooled])).await;
+    assert_eq!(mined["blockNumber"], "0x2");
+    let before = u64::from_str_radix(&head["timestamp"].as_str().unwrap()[2..], 16).unwrap();
+    assert!(timestamp(&node).await - before < 1_000_000, "the clock is that of the snapshot");
+    // Down to block 0, which is older than the index.
+    node.call("anvil_mine", json!([300])).await;
+    node.call("anvil_reset", json!([])).await;
+    assert_eq!(number(&node).await, "0x0");
+    send(0).await;
+    node.call("evm_mine", json!([])).await;
+    assert_eq!(number(&node).await, "0x1");
+    let (_, message) = node.fail("anvil_reset", json!([{ "forking": {} }])).await;
+    assert!(message.contains("anvil --fork-url"), "{message}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_chains_have_no_development_methods() {
+    let node = Node::native_with(|config| {
+        config.json_rpc.api.extend(rpc::DEVELOPMENT_NAMESPACES.map(str::to_owned));
+    })
+    .await;
+    for (method, params) in calls() {
+        let (_, message) = node.fail(method, params).await;
+        assert!(message.contains("not a development chain"), "{method}: {message}");
+    }
+    node.stop().await;
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    assert_eq!(run(&home, &["init"]).0, 0);
+    let (code, _, err) = run(&home, &["start", "--quiet", "--json-rpc.api", "eth,evm"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("the namespace evm exists on development chains only"), "{err}");
 }
 
 #[tokio::test]

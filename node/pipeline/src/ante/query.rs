@@ -1,6 +1,9 @@
 //! Queries about the mempool, answered by the stage that owns it.
 
-use crate::batch::NextBlockParent;
+use crate::{
+    batch::NextBlockParent,
+    development::{Develop, DevelopReply},
+};
 use alloy_primitives::{Address, B256};
 use mempool::{Lane, Level, Mempool, Pooled};
 use std::sync::Arc;
@@ -19,6 +22,8 @@ pub enum PoolQuery {
     Level(oneshot::Sender<Level>),
     /// The best transactions for a part of the next block.
     Candidates(BlockPart, oneshot::Sender<Candidates>),
+    /// A request of a client of a development chain.
+    Develop(Develop, DevelopReply),
     /// The pooled transactions of one sender, or of all.
     Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
 }
@@ -107,6 +112,7 @@ impl PoolQuery {
             Self::Level(reply) => {
                 let _ = reply.send(pool.level());
             }
+            Self::Develop(..) => unreachable!("the stage itself answers these"),
             // The pool is not walked for a caller that has disconnected.
             Self::Content(None, reply) if reply.is_closed() => {}
             Self::Candidates(_, reply) if reply.is_closed() => {}
@@ -125,8 +131,8 @@ impl PoolQuery {
         Ok(())
     }
 
-    /// Whether the query walks the whole pool, or a block's part of it.
+    /// Whether the query walks the whole pool, or a block's part of it, or writes the journal.
     pub(super) const fn is_large(&self) -> bool {
-        matches!(self, Self::Content(None, _) | Self::Candidates(..))
+        matches!(self, Self::Content(None, _) | Self::Candidates(..) | Self::Develop(..))
     }
 }

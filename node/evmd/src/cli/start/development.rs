@@ -5,9 +5,11 @@
 use anyhow::bail;
 use chain::DEV_ACCOUNTS;
 use config::{Config, Engine, JsonRpc};
+use home::Home;
 use keys::PrivateKey;
-use pipeline::Mining;
-use std::time::Duration;
+use pipeline::{Mining, Pipeline};
+use rpc::{DEVELOPMENT_NAMESPACES as NAMESPACES, Development};
+use std::{sync::Arc, time::Duration};
 
 /// The namespace that stays closed: it is for the test suites of clients.
 const CLOSED: &str = "testing";
@@ -23,6 +25,24 @@ pub(super) fn adjust(config: &mut Config) {
     }
     if set.cors_origins == default.cors_origins {
         set.cors_origins = vec!["*".to_owned()];
+    }
+}
+
+/// What clients control.
+pub(super) fn control(home: &Home, pipeline: &Pipeline) -> Option<Arc<Development>> {
+    let blocks = pipeline.blocks().filter(|_| home.spec.is_development())?;
+    Some(Arc::new(Development::new(blocks)))
+}
+
+/// Refuses the namespaces of development chains on another chain.
+pub(super) fn no_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
+    let mut named = config.api.iter().chain(&config.ws_api);
+    match named.find(|name| NAMESPACES.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => bail!(
+            "json-rpc.api: the namespace {name} exists on development chains only, because its methods change the \
+             chain: remove it, or create a development chain in another home folder (evmd init --dev)"
+        ),
     }
 }
 

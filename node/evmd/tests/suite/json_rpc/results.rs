@@ -304,6 +304,12 @@ async fn results_conform_to_the_openrpc_document() {
     checker.call(&node, "personal_ecRecover", json!([data, signature])).await;
     node.stop().await;
 
+    let node = Node::development().await;
+    for (method, params) in crate::development::calls() {
+        checker.call(&node, method, params).await;
+    }
+    node.stop().await;
+
     checker.assert_valid();
     let known: BTreeSet<_> = rpc::methods().map(|method| method.name.to_owned()).collect();
     let not_checked: Vec<_> = known.difference(&checker.checked).collect();

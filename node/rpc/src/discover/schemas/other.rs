@@ -138,6 +138,39 @@ pub(super) const OBJECTS: &[(&str, Fields)] = &[
     ),
     ("EventAttribute", &[("key", "String"), ("value", "String")]),
     ("Event", &[("type", "String"), ("attributes", "[EventAttribute]")]),
+    (
+        "DevelopmentMetadata",
+        &[
+            ("clientVersion", "String"),
+            ("chainId", "Integer"),
+            ("instanceId", "Hash"),
+            ("latestBlockNumber", "Integer"),
+            ("latestBlockHash", "Hash"),
+            ("forkedNetwork", "Null"),
+            ("snapshots", "Object"),
+        ],
+    ),
+    (
+        "DevelopmentEnvironment",
+        &[
+            ("baseFee", "Quantity"),
+            ("chainId", "Integer"),
+            ("gasLimit", "Quantity"),
+            ("gasPrice", "Quantity"),
+        ],
+    ),
+    (
+        "DevelopmentNode",
+        &[
+            ("currentBlockNumber", "Quantity"),
+            ("currentBlockTimestamp", "Integer"),
+            ("currentBlockHash", "Hash"),
+            ("hardFork", "String"),
+            ("transactionOrder", "String"),
+            ("environment", "DevelopmentEnvironment"),
+            ("forkConfig", "Object"),
+        ],
+    ),
     ("WalletAccount", &[("address", "Address"), ("url", "String")]),
     ("Wallet", &[("url", "String"), ("status", "String"), ("accounts", "[WalletAccount]")]),
 ];

@@ -1,0 +1,91 @@
+//! Requests of the clients of a development chain: time, and blocks that they ask for.
+
+use alloy_primitives::B256;
+use modules::decorator::Reject;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use transactions::RecoveredTx;
+
+/// Maximum number of blocks of a request. They take some seconds.
+pub(super) const MAX_BLOCKS_AT_ONCE: u64 = 100_000;
+/// Maximum time by which the clock is moved, in seconds: a thousand years. A timestamp has 64 bits.
+pub(super) const MAX_CLOCK_OFFSET_S: u64 = 1000 * 366 * 86_400;
+
+/// The clock of a development chain, in relation to that of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DevelopmentClock {
+    /// Seconds that are added to the time of the machine. Only positive after a restart, see `Development::new`.
+    pub offset_s: i64,
+    /// The timestamp of the next block, if it was set.
+    pub next_timestamp: Option<u64>,
+}
+
+/// A request to the stage that proposes blocks.
+#[derive(Debug)]
+pub enum Develop {
+    /// Produce this many blocks, even if there are no transactions. From the second one on, timestamps are `interval`
+    /// seconds apart, if that is set.
+    Mine {
+        /// Number of blocks.
+        count: u64,
+        /// Seconds between them.
+        interval: Option<u64>,
+    },
+    /// Move the clock forward by so many seconds.
+    IncreaseTime(u64),
+    /// Set the timestamp of the next block.
+    SetNextTimestamp(u64),
+    /// Remove a transaction from the pool.
+    DropTransaction(B256),
+    /// Produce no block until [`Self::Restore`].
+    Suspend,
+    /// Replace the pool and the clock, and produce blocks again.
+    Restore(Vec<Arc<RecoveredTx>>, DevelopmentClock),
+    /// Produce blocks again.
+    Resume,
+}
+
+/// The state after a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Developed {
+    /// The clock.
+    pub clock: DevelopmentClock,
+    /// The number of the last block that was requested, or is being produced.
+    pub last_block: u64,
+    /// Whether the transaction was in the pool.
+    pub dropped: bool,
+}
+
+/// Why a request was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DevelopError {
+    /// The node is stopping, or has too many queries.
+    #[error(transparent)]
+    Busy(#[from] Reject),
+    /// The node does not produce blocks.
+    #[error("this node does not produce blocks")]
+    NoProduction,
+    /// The timestamp is not above that of the head.
+    #[error("timestamp {timestamp} is lower than or equal to previous block's timestamp {head}")]
+    TimestampTooLow {
+        /// The timestamp.
+        timestamp: u64,
+        /// The timestamp of the newest block.
+        head: u64,
+    },
+    /// The clock would be moved too far.
+    #[error(
+        "the clock can be ahead of that of the machine by at most {MAX_CLOCK_OFFSET_S} seconds"
+    )]
+    TooFar,
+    /// Too many blocks.
+    #[error("{count} blocks are too many for one call: at most {MAX_BLOCKS_AT_ONCE}")]
+    TooManyBlocks {
+        /// The number of blocks.
+        count: u64,
+    },
+}
+
+/// Receives the result of a request.
+pub(super) type DevelopReply = oneshot::Sender<Result<Developed, DevelopError>>;

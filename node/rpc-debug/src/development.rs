@@ -1,0 +1,143 @@
+//! The methods of a development chain: `evm_`, `anvil_` and `hardhat_`, with the parameters of anvil. Other chains do not
+//! have them (ADR 0033).
+
+mod head;
+mod mining;
+mod node;
+
+use alloy_primitives::B256;
+use pipeline::{Develop, DevelopError, Developed, MiningControl};
+use rpc_eth::{
+    development::Development,
+    method::{Answer, Call, Method, Run, json},
+};
+use rpc_types::error::Error;
+
+/// The namespaces that exist on development chains only.
+pub const NAMESPACES: [&str; 3] = ["evm", "anvil", "hardhat"];
+
+const MINE: (&[&str], &str) = (
+    &["count = 1", "interval"],
+    "Produces blocks, also without transactions. Their timestamps are `interval` seconds apart.",
+);
+const SET_AUTOMINE: &str = "Whether a block is produced as soon as there is a transaction. Without, and without an interval, blocks are produced on request only.";
+const SET_INTERVAL: &str = "Produces a block every so many seconds. 0 ends it.";
+const INCREASE_TIME: &str =
+    "Moves the clock forward. Returns the seconds by which it is ahead of the machine.";
+const SET_TIMESTAMP: &str = "Sets the timestamp of the next block. Time goes on from there.";
+const SNAPSHOT: &str = "Keeps the head, the pool, the clock and the way of mining. Returns an id. At most 1,024 snapshots are kept.";
+const REVERT: &str =
+    "Returns to a snapshot, which is used up, as all later ones. False if it does not exist.";
+const DROP: &str = "Removes a transaction from the pool. Returns its hash, or null.";
+const RESET: &str = "Returns to block 0 with an empty pool. Forking a network is not supported.";
+const METADATA: &str = "Version and instance of the node, chain id and head.";
+
+const fn waiting(
+    name: &'static str,
+    parameters: &'static [&'static str],
+    help: &'static str,
+    run: Run,
+) -> Method {
+    Method { name, parameters, help, run }
+}
+
+const MINE_RUN: Run = Run::Waiting(|call| Box::pin(mining::mine(call)));
+const AUTOMINE_RUN: Run = Run::Inline(mining::set_automine);
+const INTERVAL_RUN: Run = Run::Inline(mining::set_interval);
+const TIME_RUN: Run = Run::Waiting(|call| Box::pin(mining::increase_time(call)));
+const TIMESTAMP_RUN: Run = Run::Waiting(|call| Box::pin(mining::set_next_timestamp(call)));
+const SNAPSHOT_RUN: Run = Run::Waiting(|call| Box::pin(head::snapshot(call)));
+const REVERT_RUN: Run = Run::Waiting(|call| Box::pin(head::revert(call)));
+const DROP_RUN: Run = Run::Waiting(|call| Box::pin(mining::drop_transaction(call)));
+const RESET_RUN: Run = Run::Waiting(|call| Box::pin(head::reset(call)));
+
+/// The methods of `evm`.
+pub const EVM: &[Method] = &[
+    waiting(
+        "evm_mine",
+        &["timestamp"],
+        "Produces a block, also without transactions, with this timestamp if it is given. An object can name `timestamp` and `blocks`.",
+        Run::Waiting(|call| Box::pin(mining::evm_mine(call))),
+    ),
+    waiting("evm_setAutomine", &["enabled"], SET_AUTOMINE, AUTOMINE_RUN),
+    waiting("evm_setIntervalMining", &["seconds"], SET_INTERVAL, INTERVAL_RUN),
+    waiting("evm_increaseTime", &["seconds"], INCREASE_TIME, TIME_RUN),
+    waiting("evm_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
+    waiting("evm_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
+    waiting("evm_revert", &["id"], REVERT, REVERT_RUN),
+];
+
+/// The methods of `anvil`.
+pub const ANVIL: &[Method] = &[
+    waiting("anvil_mine", MINE.0, MINE.1, MINE_RUN),
+    waiting("anvil_setAutomine", &["enabled"], SET_AUTOMINE, AUTOMINE_RUN),
+    waiting(
+        "anvil_getAutomine",
+        &[],
+        "Whether a block is produced as soon as there is a transaction.",
+        Run::Inline(mining::get_automine),
+    ),
+    waiting("anvil_setIntervalMining", &["seconds"], SET_INTERVAL, INTERVAL_RUN),
+    waiting(
+        "anvil_getIntervalMining",
+        &[],
+        "Seconds between blocks, or null.",
+        Run::Inline(mining::get_interval),
+    ),
+    waiting("anvil_increaseTime", &["seconds"], INCREASE_TIME, TIME_RUN),
+    waiting("anvil_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
+    waiting("anvil_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
+    waiting("anvil_revert", &["id"], REVERT, REVERT_RUN),
+    waiting("anvil_dropTransaction", &["hash"], DROP, DROP_RUN),
+    waiting("anvil_reset", &["forking"], RESET, RESET_RUN),
+    waiting("anvil_metadata", &[], METADATA, Run::Inline(node::metadata)),
+    waiting(
+        "anvil_nodeInfo",
+        &[],
+        "The head, the environment of the next block, and the hard fork.",
+        Run::Inline(node::node_info),
+    ),
+];
+
+/// The methods of `hardhat`.
+pub const HARDHAT: &[Method] = &[
+    waiting("hardhat_mine", MINE.0, MINE.1, MINE_RUN),
+    waiting(
+        "hardhat_getAutomine",
+        &[],
+        "Whether a block is produced as soon as there is a transaction.",
+        Run::Inline(mining::get_automine),
+    ),
+    waiting(
+        "hardhat_dropTransaction",
+        &["hash"],
+        "Removes a transaction from the pool. Returns whether it was there.",
+        Run::Waiting(|call| Box::pin(mining::hardhat_drop_transaction(call))),
+    ),
+    waiting("hardhat_reset", &["forking"], RESET, RESET_RUN),
+    waiting("hardhat_metadata", &[], METADATA, Run::Inline(node::metadata)),
+];
+
+/// What clients of this chain control.
+fn development(call: &Call) -> Result<&Development, Error> {
+    let missing =
+        || Error::server("this is not a development chain: create one with `evmd init --dev`");
+    call.context.development.as_deref().ok_or_else(missing)
+}
+
+/// When blocks are produced.
+fn mining(call: &Call) -> Result<&MiningControl, Error> {
+    development(call)?;
+    call.context
+        .mining
+        .as_ref()
+        .ok_or_else(|| DevelopError::NoProduction.to_string())
+        .map_err(Error::server)
+}
+
+/// Sends a request to the stage that proposes blocks.
+async fn develop(call: &Call, request: Develop) -> Result<Developed, Error> {
+    development(call)?;
+    let developed = call.context.pool.develop(request).await;
+    developed.map_err(|error| Error::server(error.to_string()))
+}

@@ -1,0 +1,73 @@
+//! The state of the development methods: the choice of the head, and snapshots.
+
+use alloy_primitives::B256;
+use pipeline::{BlockClient, DevelopmentClock, Mining};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+use transactions::RecoveredTx;
+
+/// Maximum number of snapshots. If there are more, the oldest is forgotten. Each has the transactions of the pool.
+pub const MAX_SNAPSHOTS: usize = 1024;
+
+/// What a snapshot restores.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Number and hash of the head.
+    pub head: (u64, B256),
+    /// The transactions of the pool.
+    pub pool: Vec<Arc<RecoveredTx>>,
+    /// The clock.
+    pub clock: DevelopmentClock,
+    /// When blocks are produced.
+    pub mining: Mining,
+}
+
+#[derive(Debug, Default)]
+struct Snapshots {
+    last: u64,
+    taken: BTreeMap<u64, Snapshot>,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub struct Development {
+    /// Chooses the head.
+    pub blocks: BlockClient,
+    snapshots: Mutex<Snapshots>,
+    /// Held while the head is changed, so that two clients do not change it at the same time.
+    pub changing: tokio::sync::Mutex<()>,
+}
+
+impl Development {
+    /// Without snapshots.
+    pub fn new(blocks: BlockClient) -> Self {
+        Self { blocks, snapshots: Mutex::default(), changing: tokio::sync::Mutex::default() }
+    }
+
+    /// Keeps a snapshot; returns its number, from 1 on.
+    pub fn keep(&self, snapshot: Snapshot) -> u64 {
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshots.last += 1;
+        let number = snapshots.last;
+        snapshots.taken.insert(number, snapshot);
+        if snapshots.taken.len() > MAX_SNAPSHOTS {
+            snapshots.taken.pop_first();
+        }
+        number
+    }
+
+    /// Takes a snapshot and forgets all later ones, as anvil and Hardhat do.
+    pub fn take(&self, number: u64) -> Option<Snapshot> {
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = snapshots.taken.remove(&number)?;
+        snapshots.taken.split_off(&number);
+        Some(snapshot)
+    }
+
+    /// Forgets all snapshots.
+    pub fn forget(&self) {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).taken.clear();
+    }
+}
