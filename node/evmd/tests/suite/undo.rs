@@ -6,9 +6,7 @@ mod kill;
 mod notifications;
 mod random;
 
-use crate::common::{
-    CHAIN_ID, FEE_CAP, export, import, importing, native_home, producing, sign, unsigned,
-};
+use crate::common::{export, import, importing, native_home, producing, sign, unsigned};
 use alloy_consensus::{Header, TxEip1559};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
 use chain::{DEV_ACCOUNTS, block::Block};
