@@ -16,6 +16,7 @@ mod query;
 mod reindex;
 mod rollback;
 mod rules;
+mod running_node;
 mod snapshot;
 mod standard_output;
 mod start;

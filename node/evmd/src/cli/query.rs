@@ -9,6 +9,7 @@ mod feemarket;
 mod gov;
 pub(super) mod node;
 pub(super) mod rest;
+pub(super) mod server;
 mod tx;
 mod txs;
 pub(super) mod yaml;

@@ -4,7 +4,13 @@ mod listeners;
 mod minimum_gas_prices;
 mod system_contracts;
 
-use super::{HomeArg, init::dev_genesis, keys, start_logs, tested_backend};
+use super::{
+    HomeArg,
+    init::dev_genesis,
+    keys,
+    running_node::{self, Record},
+    start_logs, tested_backend,
+};
 use crate::eth_calls::JsonRpcCalls;
 use crate::{descriptors, observe};
 use ::keys::Signers;
@@ -177,6 +183,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let observing = observing.handle();
     let servers = serve(&home, &pipeline, listeners, block_time, backend, signers, observing);
     let servers = runtime.block_on(servers)?;
+    let record = Record::write(&home.path, &servers.run, home.config.endpoints());
+    if let Err(error) = &record {
+        tracing::warn!(%error, "cannot record the addresses: commands with --home do not find this node");
+    }
     if let Err(error) = banner(&home, &pipeline, &servers, block_time, backend, args.quiet) {
         // A full disk or a closed pipe behind standard output must not stop a node.
         tracing::warn!(%error, "cannot write the summary to standard output");
@@ -187,6 +197,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let view = pipeline.published.clone();
     let ended = pipeline.join();
     runtime.block_on(servers.stop());
+    drop(record);
     tracing::info!(head = view.load().number(), "stopped");
     Ok(ended?)
 }
@@ -324,6 +335,8 @@ fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
 
 /// The running servers.
 struct Servers {
+    /// The name of this run, which metrics reports.
+    run: String,
     rpc: rpc::Servers,
     rest: listen::Server,
     grpc: listen::Server,
@@ -366,6 +379,7 @@ async fn serve(
     observing: &tokio::runtime::Handle,
 ) -> anyhow::Result<Servers> {
     let (config, budget) = (&home.config, &pipeline.budget);
+    let run = running_node::run_name();
     let context = rpc_eth::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -403,12 +417,13 @@ async fn serve(
         index: home.index.clone(),
         config: config.clone(),
         backend,
+        run: run.clone(),
         // If empty blocks are disabled, an old head may only mean that there are no transactions.
         block_time: block_time.filter(|_| config.engine.empty_blocks),
     };
     let metrics = listeners.metrics;
     let observe = observing.spawn(async { observe::serve(metrics, context) }).await??;
-    Ok(Servers { rpc, rest, grpc, comet, observe })
+    Ok(Servers { run, rpc, rest, grpc, comet, observe })
 }
 
 /// The signals that shut down the node.

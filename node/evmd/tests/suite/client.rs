@@ -137,6 +137,7 @@ impl Node {
             index: home.index.clone(),
             config: config.clone(),
             backend,
+            run: "test".to_owned(),
             block_time,
         };
         let observe = observe::serve(metrics, context).unwrap();

@@ -4,6 +4,7 @@
 mod files;
 mod home;
 mod killed;
+mod node_address;
 mod pairs;
 mod pipes;
 mod reference;

@@ -79,6 +79,15 @@ impl Client {
             .with_context(|| format!("no node responds at {} (--node)", self.authority))
     }
 
+    /// Checks that something accepts connections at the address.
+    pub(super) fn connect(&self) -> anyhow::Result<()> {
+        let connected =
+            self.authority.to_socket_addrs().map_err(anyhow::Error::from).and_then(connect);
+        connected
+            .map(drop)
+            .with_context(|| format!("no node responds at {} (--node)", self.authority))
+    }
+
     /// The host and the port.
     pub(in crate::cli) fn authority(&self) -> &str {
         &self.authority

@@ -74,7 +74,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 
 fn send(args: &Send) -> anyhow::Result<()> {
     let node = args.node.open()?;
-    let key = args.keys.key(&args.from)?;
+    let key = args.keys.key(args.node.home(), &args.from)?;
     let to = parse_address(&args.to, &node.prefix()?).with_context(|| args.to.clone())?;
     let token = node.token()?;
     let coin = parse_coin(&args.amount)?;

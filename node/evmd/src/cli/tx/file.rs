@@ -78,7 +78,7 @@ pub(super) fn broadcast(args: &Broadcast) -> anyhow::Result<()> {
 
 pub(super) fn sign(args: &Sign) -> anyhow::Result<()> {
     let mut tx = read(&args.file)?;
-    let key = args.keys.key(&args.from)?;
+    let key = args.keys.key(args.node.home(), &args.from)?;
     let sequence = match args.sequence {
         Some(sequence) => sequence,
         None => args.node.open()?.sequence(key.address())?,
