@@ -15,6 +15,7 @@ mod prefix;
 mod query;
 mod reindex;
 mod rollback;
+mod rpc;
 mod rules;
 mod running_node;
 mod snapshot;
@@ -64,6 +65,8 @@ enum Command {
     /// Query a running node
     #[command(visible_alias = "q")]
     Query(query::Args),
+    /// Call a method of JSON-RPC
+    Rpc(rpc::Args),
     /// Create, sign and send transactions
     Tx(tx::Args),
     /// Show the version
@@ -168,6 +171,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Query(args) => query::run(&args),
+        Command::Rpc(args) => rpc::run(&args),
         Command::Tx(args) => tx::run(args),
         Command::Version(args) => version::run(&args),
         Command::Keys(args) => keys::run(args),

@@ -55,6 +55,7 @@ fn any_http_address_of_the_node_serves_every_command() {
         let at = format!("--node http://{address}");
         assert!(good(&format!("q evm config {at}")).contains("chain_id: \"4321\""), "{address}");
         assert!(good(&format!("status {at}")).contains("chainId: 4321\n"), "{address}");
+        assert_eq!(good(&format!("rpc eth_chainId {at}")), "\"0x10e1\"\n", "{address}");
         let (code, _, err) = evmd(&format!("{SEND} --home {keys} {at}"), &[]);
         assert_eq!(code, 0, "{err}");
         assert!(err.starts_with("gas estimate: "), "{err}");
@@ -64,7 +65,7 @@ fn any_http_address_of_the_node_serves_every_command() {
     let error = refused(&format!("{SEND} --home {keys} --node {other}"));
     assert!(error.starts_with(&format!("error: no node responds at {other} (--node)")), "{error}");
     let grpc = node.endpoints().grpc;
-    for command in [SEND, "status", "q block"] {
+    for command in [SEND, "status", "q block", "rpc eth_chainId"] {
         let error = refused(&format!("{command} --node http://{grpc}"));
         let reason = format!(
             "error: --node http://{grpc} is not the address of an HTTP server of a node: give that of REST (1317), \
@@ -88,6 +89,7 @@ fn node_of_a_home_folder_is_found_by_its_recorded_addresses() {
     };
     assert_eq!(chain(&format!(" --home {one_at}"), &[]), 1001);
     assert_eq!(chain(&format!(" --home {other_at}"), &[]), 1002);
+    assert_eq!(good(&format!("rpc eth_chainId --home {other_at}")), "\"0x3ea\"\n");
     assert!(good(&format!("q evm config --home {one_at}")).contains("chain_id: \"1001\""));
     good(&format!(
         "keys unsafe-import-eth-key val {DEV_KEY} --keyring-backend test --home {one_at}"
@@ -116,4 +118,35 @@ fn node_of_a_home_folder_is_found_by_its_recorded_addresses() {
     let _other = NodeProcess::start_at(program(), &homes[1], &[], one.endpoints());
     assert_eq!(refused(&format!("status --home {one_at}")), error);
     assert_eq!(chain(&format!(" --home {other_at}"), &[]), 1002);
+}
+
+#[test]
+fn rpc_sends_arguments_without_json_and_prints_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let node = node(&home, "4321", Endpoints::unused());
+    let at = format!("--node http://{}", node.endpoints().json_rpc);
+    let zero = format!("0x{}", "00".repeat(20));
+    assert_eq!(good(&format!("rpc eth_getBalance {zero} latest {at}")), "\"0x0\"\n");
+    let block: Value =
+        serde_json::from_str(&good(&format!("rpc eth_getBlockByNumber 0x0 false {at}"))).unwrap();
+    assert_eq!(block["number"], "0x0");
+    let call = format!("rpc eth_call {{\"to\":\"{zero}\"}} latest {at}");
+    assert_eq!(good(&call), "\"0x\"\n");
+    assert_eq!(
+        good(&format!("rpc --raw eth_getBalance [\"{zero}\",\"latest\"] {at}")),
+        "\"0x0\"\n"
+    );
+    assert_eq!(
+        good(&format!("rpc eth_getTransactionReceipt 0x{} {at}", "11".repeat(32))),
+        "null\n"
+    );
+    let error = refused(&format!("rpc eth_nothing {at}"));
+    let reason = "error: -32601: the method eth_nothing does not exist/is not available\n";
+    assert_eq!(error, reason);
+    // PUSH0 PUSH0 REVERT as the code of a contract that is created.
+    let error = refused(&format!("rpc eth_call {{\"data\":\"0x5f5ffd\"}} latest {at}"));
+    assert!(error.starts_with("error: 3: execution reverted (data: \"0x\")"), "{error}");
+    let error = refused(&format!("rpc --raw eth_chainId 12 {at}"));
+    assert_eq!(error, "error: the parameters must be an array or an object\n");
 }
