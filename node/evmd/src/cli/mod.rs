@@ -3,6 +3,7 @@
 
 mod completion;
 mod config;
+mod db;
 mod debug;
 mod doctor;
 mod export;
@@ -76,6 +77,9 @@ enum Command {
     /// Show and change settings
     #[command(subcommand)]
     Config(config::Command),
+    /// Examine the database of a home folder
+    #[command(subcommand)]
+    Db(db::Command),
     /// Work on genesis files
     #[command(subcommand)]
     Genesis(genesis::Command),
@@ -176,6 +180,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Version(args) => version::run(&args),
         Command::Keys(args) => keys::run(args),
         Command::Config(command) => config::run(&command),
+        Command::Db(command) => db::run(&command),
         Command::Genesis(command) => genesis::run(&command),
         Command::Debug(command) => debug::run(&command),
         Command::Rollback(args) => rollback::run(&args),
