@@ -73,6 +73,8 @@ pub struct Queries {
 /// Facts about the node that follow from its settings.
 #[derive(Debug)]
 struct Facts {
+    /// The name of the node.
+    moniker: String,
     /// The address of JSON-RPC.
     json_rpc: SocketAddr,
     /// Minimum gas price of the pool, in wei.
@@ -107,6 +109,7 @@ impl Queries {
         let minimum = config.mempool.minimum_gas_prices.in_token(spec.token(0).denom);
         let minimum = minimum.ok().flatten().map(|price| price.amount);
         let facts = Facts {
+            moniker: config.node.moniker.clone(),
             json_rpc: config.json_rpc.address,
             price_limit: config.mempool.price_limit,
             minimum_gas_price: minimum.unwrap_or_default(),
