@@ -10,7 +10,6 @@ mod block_txs;
 mod call;
 mod comet_block;
 mod concurrency_limit;
-mod condition;
 mod consensus;
 mod envelope;
 mod error;

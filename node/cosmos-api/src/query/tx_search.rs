@@ -3,7 +3,6 @@
 
 use super::{
     QueryError, ShownTx, Snapshot,
-    condition::{Condition, Operator, parse_all},
     events::Outcomes,
     proto::cosmos::{
         base::query::v1beta1::PageResponse,
@@ -13,6 +12,7 @@ use super::{
 };
 use alloy_primitives::{Address, B256};
 use chain::FEE_COLLECTOR;
+use event_query::{Condition, Operator, parse_all};
 use server::interrupt::Interrupt;
 use state::{
     parties::{Direction, Found, Search, Step},
