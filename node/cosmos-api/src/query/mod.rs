@@ -6,6 +6,7 @@
 
 mod auth;
 mod bank;
+mod block_search;
 mod block_txs;
 mod call;
 mod comet_block;
@@ -32,6 +33,7 @@ mod tx_search;
 mod validators;
 mod watch;
 
+pub use block_search::{BlockPage, FoundBlocks};
 pub use error::{Code, QueryError};
 pub use page::MAX_PAGE_ITEMS;
 pub use proto;

@@ -31,6 +31,11 @@ impl<'a> WatchedEvent<'a> {
         Self { kind: TX, tx: Some(response), events: &response.events }
     }
 
+    /// The events of a block itself.
+    pub(super) const fn block(events: &'a [Event]) -> Self {
+        Self { kind: OfBlock::Events.kind(), tx: None, events }
+    }
+
     /// All attributes, by the names that queries use.
     fn attributes(&self) -> Attributes {
         let mut all = Attributes::new();
