@@ -17,7 +17,7 @@ use ::keys::Signers;
 use alloy_primitives::U256;
 use anyhow::bail;
 use chain::{DEV_ACCOUNTS, DevAccount, Rules};
-use config::{Config, JsonRpc, KeyringChoice, MinimumGasPrices};
+use config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices};
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use listeners::Listeners;
@@ -120,7 +120,7 @@ fn listen_address(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketA
     addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit_ms) = match text {
         text if text.ends_with("ms") => (&text[..text.len() - 2], 1.0),
         text if text.ends_with('s') => (&text[..text.len() - 1], 1000.0),
@@ -168,6 +168,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // then shut down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
     let listeners = runtime.block_on(Listeners::open(&mut home.config, observing.handle()))?;
+    if listeners.comet.is_none() {
+        // Another process answers at the address, so clients must not find it.
+        home.config.comet.address.set_port(0);
+    }
     let options = Options {
         transactions: Some(home.config.ingest.address),
         block_time,
@@ -529,7 +533,7 @@ fn banner(
     );
     let comet = match servers.comet {
         Some(_) => format!("http://{}", config.comet.address),
-        None => format!("not served: {} is in use (--comet.address)", config.comet.address),
+        None => format!("not served: {} is in use (--comet.address)", Comet::default().address),
     };
     let replayed = home.replayed;
     if replayed.blocks > 0 {

@@ -57,13 +57,18 @@ impl Args for NodeArg {
 }
 
 impl NodeArg {
+    /// Whether an address is given.
+    pub(in crate::cli) const fn has_address(&self) -> bool {
+        self.node.is_some()
+    }
+
     /// A client of one server of the node.
     pub(in crate::cli) fn client(&self, server: Server) -> anyhow::Result<Client> {
         if let Some(url) = self.node.as_deref().filter(|_| !self.home_is_more_specific) {
             return server::client_of(server, url);
         }
         if let Some(running) = self.running()? {
-            let address = running_node::reachable(server.address(&running));
+            let address = running_node::reachable(server.address(&running)?);
             return Client::new(&format!("http://{address}"), address.port());
         }
         server::client_of(server, self.node.as_deref().unwrap_or(DEFAULT_NODE))

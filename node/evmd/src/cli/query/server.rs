@@ -1,7 +1,7 @@
 //! The HTTP servers of a node: which of them answers at a URL, and how the addresses of the others are found.
 
 use super::client::Client;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use config::Endpoints;
 use prost::Message;
@@ -45,13 +45,21 @@ impl Server {
         }
     }
 
-    pub(super) const fn address(self, endpoints: &Endpoints) -> SocketAddr {
-        match self {
+    /// The address of this server. A server that the node could not start has port 0.
+    pub(super) fn address(self, endpoints: &Endpoints) -> anyhow::Result<SocketAddr> {
+        let address = match self {
             Self::Rest => endpoints.rest,
             Self::JsonRpc => endpoints.json_rpc,
             Self::Comet => endpoints.comet,
             Self::Metrics => endpoints.metrics,
-        }
+        };
+        ensure!(
+            address.port() != 0,
+            "the node does not serve {0}, because the default address was in use when it started: start it with another \
+             one (--comet.address)",
+            self.name()
+        );
+        Ok(address)
     }
 
     /// Whether this server answers at the URL. Other servers refuse its request in various ways, so every failure
@@ -104,7 +112,7 @@ fn address_from(server: Server, named: &Client, wanted: Server) -> anyhow::Resul
     let json_rpc = match server {
         Server::Metrics => {
             let endpoints = status_of(named).context("the status of the node has no addresses")?;
-            return on_machine_of(named, wanted.address(&endpoints));
+            return on_machine_of(named, wanted.address(&endpoints)?);
         }
         Server::JsonRpc => return through_json_rpc(named, wanted),
         Server::Rest => {
@@ -125,7 +133,7 @@ fn address_from(server: Server, named: &Client, wanted: Server) -> anyhow::Resul
 
 fn through_json_rpc(json_rpc: &Client, wanted: Server) -> anyhow::Result<Client> {
     match own_endpoints(json_rpc) {
-        Ok(endpoints) => on_machine_of(json_rpc, wanted.address(&endpoints)),
+        Ok(endpoints) => on_machine_of(json_rpc, wanted.address(&endpoints)?),
         Err(error) if is_not_served(&error) => bail!(
             "the JSON-RPC server at {} does not serve the namespace evmd, which names the address of {}: give that \
              address, such as --node http://{}:{}, or start the node with evmd in json-rpc.api (--json-rpc.api)",

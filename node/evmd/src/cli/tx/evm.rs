@@ -21,6 +21,9 @@ pub(super) enum Command {
     Raw {
         /// EIP-2718 encoding in hex
         tx: String,
+        /// No effect, because the command never asks for confirmation
+        #[arg(long, short)]
+        yes: bool,
         #[command(flatten)]
         node: NodeFlags,
         #[command(flatten)]
@@ -64,7 +67,7 @@ pub(super) struct Send {
 
 pub(super) fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Raw { tx, node, broadcast } => {
+        Command::Raw { tx, yes: _, node, broadcast } => {
             let bytes = hex::decode(tx.trim()).context("the transaction is not hex")?;
             node.open()?.broadcast(&bytes, broadcast.mode, node.output)
         }

@@ -151,10 +151,15 @@ impl Node {
 
     /// The gas that a transaction would use.
     pub(super) fn simulate(&self, tx: &[u8]) -> anyhow::Result<u64> {
-        let body = json!({ "tx_bytes": BASE64.encode(tx) });
-        let answer = self.post("/cosmos/tx/v1beta1/simulate", &body)?;
+        let answer = self.simulated(tx)?;
         let gas = answer["gas_info"]["gas_used"].as_str();
         gas.and_then(|gas| gas.parse().ok()).context("the node returned no gas")
+    }
+
+    /// The gas and the result of a simulated transaction.
+    pub(super) fn simulated(&self, tx: &[u8]) -> anyhow::Result<Value> {
+        let body = json!({ "tx_bytes": BASE64.encode(tx) });
+        self.post("/cosmos/tx/v1beta1/simulate", &body)
     }
 
     /// Sends a transaction and prints the response. A refusal is also printed, and is an error.
