@@ -22,6 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const TOKENS: u64 = 1_000_000_000_000;
 /// Maximum pooled transactions per funder: a number that every node accepts from one account.
 const MAX_FUNDER_TXS: usize = 16;
+/// The same if the funder delegates to code (EIP-7702): a call of its code may empty the account, so nodes accept one.
+const MAX_DELEGATED_TXS: usize = 1;
 /// The funders keep this fraction of their balances, as a divisor.
 const RESERVE_DIVISOR: u64 = 10;
 
@@ -140,7 +142,12 @@ fn fund_with_ether(node: &Node, senders: &Senders, wanted: SenderSpec) -> anyhow
 }
 
 fn fund_with_tokens(node: &Node, senders: &mut Senders) -> anyhow::Result<()> {
-    let owner = &keys::dev_keys()[0];
+    let funders = keys::dev_keys();
+    let addresses: Vec<_> = funders.iter().map(|key| key.address).collect();
+    let delegated = node.rpc.are_delegated(&addresses)?;
+    // An account that is not delegated can send several transactions at a time.
+    let owner = delegated.iter().position(|delegated| !delegated).unwrap_or_default();
+    let owner = &funders[owner];
     let mut nonce = node.rpc.nonces(&[owner.address])?[0];
     senders.template.token = owner.address.create(nonce);
     let creation = senders.template.creation(owner, nonce);
@@ -166,18 +173,21 @@ struct FunderTxs {
 
 /// Sends the transactions of all funders, a few of each at a time, and waits until they are mined.
 fn send_in_parts(node: &Node, txs_by_funder: &[FunderTxs]) -> anyhow::Result<()> {
-    let max_txs = txs_by_funder.iter().map(|funder| funder.txs.len()).max().unwrap_or(0);
     let accounts: Vec<_> = txs_by_funder.iter().map(|funder| funder.from).collect();
-    for from in (0..max_txs).step_by(MAX_FUNDER_TXS) {
-        let to = from + MAX_FUNDER_TXS;
-        let part = |funder: &FunderTxs| {
-            funder.txs.iter().skip(from).take(MAX_FUNDER_TXS).cloned().collect()
-        };
-        let txs: Vec<Vec<Vec<u8>>> = txs_by_funder.iter().map(part).collect();
-        send(node, &txs.concat())?;
-        let mined = |funder: &FunderTxs| funder.nonce + funder.txs.len().min(to) as u64;
-        let wanted: Vec<_> = txs_by_funder.iter().map(mined).collect();
-        wait_for_nonces(node, &accounts, &wanted, TIMEOUT)?;
+    let delegated = node.rpc.are_delegated(&accounts)?;
+    let mut sent = vec![0; txs_by_funder.len()];
+    while sent.iter().zip(txs_by_funder).any(|(sent, funder)| *sent < funder.txs.len()) {
+        let mut part = Vec::new();
+        for ((sent, funder), delegated) in sent.iter_mut().zip(txs_by_funder).zip(&delegated) {
+            let most = if *delegated { MAX_DELEGATED_TXS } else { MAX_FUNDER_TXS };
+            let end = (*sent + most).min(funder.txs.len());
+            part.extend_from_slice(&funder.txs[*sent..end]);
+            *sent = end;
+        }
+        send(node, &part)?;
+        let mined =
+            txs_by_funder.iter().zip(&sent).map(|(funder, sent)| funder.nonce + *sent as u64);
+        wait_for_nonces(node, &accounts, &mined.collect::<Vec<_>>(), TIMEOUT)?;
     }
     Ok(())
 }

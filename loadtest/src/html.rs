@@ -55,7 +55,16 @@ pub(crate) fn page(report: &Report) -> String {
     for (name, value) in &report.settings {
         let _ = write!(page, "<span>{}: <b>{}</b></span>", escape(name), escape(value));
     }
-    page.push_str("</div><ul class=\"nodes\">");
+    page.push_str("</div><table>");
+    for (name, value) in &report.environment {
+        let _ = write!(
+            page,
+            "<tr><td class=\"dim\">{}</td><td>{}</td></tr>",
+            escape(name),
+            escape(value)
+        );
+    }
+    page.push_str("</table><ul class=\"nodes\">");
     for (number, (url, version)) in report.nodes.iter().enumerate() {
         let _ = write!(
             page,

@@ -9,6 +9,7 @@ mod atomic_file;
 mod attack;
 mod cpu;
 mod drive;
+mod environment;
 mod explorer;
 mod fees;
 mod figures;

@@ -1,6 +1,7 @@
 //! The result of a run: medians of the rounds as a table or as JSON.
 
 use crate::{
+    environment::environment,
     figures::{QUANTILES, letter, quantile_us, short},
     interrupt,
     options::{Common, Node},
@@ -15,6 +16,8 @@ pub(crate) struct Report {
     pub(crate) scenario: String,
     /// Names and values of the settings.
     pub(crate) settings: Vec<(&'static str, String)>,
+    /// Where and how it was measured, by name.
+    pub(crate) environment: Vec<(&'static str, String)>,
     /// URL and version of each node.
     pub(crate) nodes: Vec<(String, String)>,
     /// By node, then by part.
@@ -49,6 +52,7 @@ impl Report {
         let mut report = Self {
             scenario: scenario.to_owned(),
             settings,
+            environment: environment(),
             nodes: nodes.collect(),
             rows,
             elapsed,
@@ -143,11 +147,13 @@ impl Report {
         let nodes = self.nodes.iter().zip(&self.rows).map(|((url, version), rows)| {
             json!({ "url": url, "version": version, "parts": rows.iter().map(row_json).collect::<Vec<_>>() })
         });
-        let settings: serde_json::Map<_, _> =
-            self.settings.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+        let object = |pairs: &[(&'static str, String)]| -> serde_json::Map<_, _> {
+            pairs.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect()
+        };
         json!({
             "scenario": self.scenario,
-            "settings": settings,
+            "settings": object(&self.settings),
+            "environment": object(&self.environment),
             "elapsedSeconds": self.elapsed.as_secs_f64(),
             "nodes": nodes.collect::<Vec<_>>(),
             "notes": self.notes,

@@ -6,6 +6,9 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// The code of an account that delegates begins with this.
+const DELEGATION_PREFIX: &str = "0xef0100";
+
 /// Timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Calls per batch: below the limit of every node.
@@ -108,6 +111,15 @@ impl Rpc {
         let params: Vec<_> = accounts.iter().map(|at| json!([at, "latest"])).collect();
         let nonces = self.call_all("eth_getTransactionCount", &params)?;
         nonces.iter().map(quantity).collect()
+    }
+
+    /// Whether accounts delegate to code (EIP-7702).
+    pub(crate) fn are_delegated(&self, accounts: &[Address]) -> anyhow::Result<Vec<bool>> {
+        let params: Vec<_> = accounts.iter().map(|at| json!([at, "latest"])).collect();
+        let codes = self.call_all("eth_getCode", &params)?;
+        let is_delegation =
+            |code: &Value| code.as_str().is_some_and(|code| code.starts_with(DELEGATION_PREFIX));
+        Ok(codes.iter().map(is_delegation).collect())
     }
 
     /// Balances of accounts, in wei.

@@ -58,6 +58,12 @@ fn filled_blocks(rpc: &Rpc, rng: &mut Rng, head: u64, window: u64) -> anyhow::Re
     Ok(blocks)
 }
 
+/// Whether an address is below 2^16, where precompiled contracts are. They refuse calls without their input, so a
+/// transfer to one of them would count as an error of the node.
+fn may_be_precompile(address: &str) -> bool {
+    address.trim_start_matches("0x").trim_start_matches('0').len() <= 4
+}
+
 impl Sample {
     /// Samples recent blocks, chosen by `seed`.
     pub(crate) fn take(rpc: &Rpc, seed: u64, token: Option<&str>) -> anyhow::Result<Self> {
@@ -118,7 +124,8 @@ impl Sample {
             }
             let topics = log["topics"].as_array().into_iter().flatten().skip(1);
             let holders = topics.filter_map(Value::as_str).filter(|topic| topic.len() == 66);
-            self.holders.extend(holders.map(|topic| format!("0x{}", &topic[26..])));
+            let holders = holders.map(|topic| format!("0x{}", &topic[26..]));
+            self.holders.extend(holders.filter(|holder| !may_be_precompile(holder)));
         }
         self.holders.sort_unstable();
         self.holders.dedup();
@@ -133,5 +140,20 @@ impl Sample {
         self.token.as_deref().context(
             "no ERC-20 transfers in the sampled blocks: set --token, or run `loadtest fill` first",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_be_precompile;
+
+    #[test]
+    fn precompiled_contracts_are_not_holders() {
+        for number in [0_u64, 9, 0x100, 0xffff] {
+            assert!(may_be_precompile(&format!("0x{number:040x}")));
+        }
+        for address in [format!("0x{:040x}", 0x1_0000), format!("0x{}09", "ab".repeat(19))] {
+            assert!(!may_be_precompile(&address), "{address}");
+        }
     }
 }

@@ -75,6 +75,17 @@ pub struct EnvStats {
     pub oldest_reader_age: Option<Duration>,
 }
 
+/// The size of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableSize {
+    /// Name of the table.
+    pub name: &'static str,
+    /// Number of rows.
+    pub rows: u64,
+    /// Bytes of its pages, with the space in them that is not used.
+    pub bytes: u64,
+}
+
 /// An open LMDB environment. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Environment {
@@ -82,6 +93,8 @@ pub(crate) struct Environment {
     path: Arc<Path>,
     kind: Kind,
     map_bytes: u64,
+    /// All tables with their names.
+    tables: Arc<[(&'static str, Table)]>,
     // Dropped after `env`: see `ReaderTable`.
     readers: Arc<Readers>,
 }
@@ -145,7 +158,8 @@ impl Environment {
         // LMDB maps at least the used part of the file.
         let map_bytes = map_bytes.max(env.info().map_size as u64);
         let readers = Arc::new(Readers::new(ReaderTable::open(path).map_err(io)?));
-        let env = Self { env, path: path.into(), kind, map_bytes, readers };
+        let listed = [(META, meta)].into_iter().chain(names.into_iter().zip(tables)).collect();
+        let env = Self { env, path: path.into(), kind, map_bytes, tables: listed, readers };
         let meta = CheckedTable::new(meta, META, kind.meta_id);
         Ok(Opened { env, meta, tables, is_old })
     }
@@ -226,6 +240,18 @@ impl Environment {
             readers_max: MAX_READERS,
             oldest_reader_age,
         }
+    }
+
+    /// The sizes of all tables in the last commit.
+    pub(crate) fn table_sizes(&self) -> Result<Vec<TableSize>, ReadError> {
+        let read = self.read()?;
+        let sizes = self.tables.iter().map(|&(name, table)| {
+            let stat = table.stat(read.txn()).map_err(|error| read.error(error))?;
+            let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
+            let bytes = pages as u64 * u64::from(stat.page_size);
+            Ok(TableSize { name, rows: stat.entries as u64, bytes })
+        });
+        sizes.collect()
     }
 
     pub(crate) fn write_error(&self, error: heed::Error) -> WriteError {

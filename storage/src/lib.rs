@@ -88,7 +88,7 @@ pub use chain::{
     BlockRecord, CHAIN_FORMAT, CHAIN_MAP_BYTES_DEFAULT, ChainDb, ChainOptions, ChainReader,
     GovernanceItems, GovernanceKey, GovernanceRow, MigrationProgress,
 };
-pub use env::{EnvStats, MIN_MAP_BYTES};
+pub use env::{EnvStats, MIN_MAP_BYTES, TableSize};
 pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};
 pub use folders::{OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
 pub use home::{HomeLock, LOCK_FILE};

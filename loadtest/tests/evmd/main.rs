@@ -2,12 +2,20 @@
 //! not linked.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use alloy_consensus::{SignableTransaction, TxEip7702};
+use alloy_eips::{eip2718::Encodable2718, eip7702::Authorization};
+use alloy_primitives::{Address, B256, Signature, U256, b256, hex};
+use secp256k1::{
+    Message, SecretKey,
+    ecdsa::{RecoverableSignature, RecoveryId},
+};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 struct Node {
@@ -130,6 +138,72 @@ fn every_scenario_runs_against_a_node() {
     let soaked = run("soak", &[&quick[2..], &soak, bounds, &["--fee-cap", "2000"]].concat());
     let soaked: Value = serde_json::from_str(&soaked).unwrap();
     assert!(soaked["looks"].as_array().unwrap().len() > 1, "{soaked}");
+}
+
+/// The first development account, with its key.
+const DEV_KEY: B256 = b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
+
+fn signature(hash: B256) -> Signature {
+    let key = SecretKey::from_secret_bytes(DEV_KEY.0).unwrap();
+    let message = Message::from_digest(hash.0);
+    let signature = RecoverableSignature::sign_ecdsa_recoverable(message, &key);
+    let (id, compact) = signature.serialize_compact();
+    Signature::from_bytes_and_parity(&compact, id == RecoveryId::One)
+}
+
+/// A transaction by which the first development account delegates to the identity contract (EIP-7702).
+fn delegation() -> String {
+    let chain_id = 262_144;
+    let address = Address::with_last_byte(4);
+    let allowed = Authorization { chain_id: U256::from(chain_id), address, nonce: 1 };
+    let allowed_by = signature(allowed.signature_hash());
+    let tx = TxEip7702 {
+        chain_id,
+        gas_limit: 100_000,
+        max_fee_per_gas: 100_000_000_000,
+        authorization_list: vec![allowed.into_signed(allowed_by)],
+        ..TxEip7702::default()
+    };
+    let signed_by = signature(tx.signature_hash());
+    hex::encode_prefixed(tx.into_signed(signed_by).encoded_2718())
+}
+
+#[test]
+fn delegated_development_account_funds_senders() {
+    let binary = binary();
+    let home = tempfile::tempdir().unwrap();
+    let node = start(&binary, &home.path().join("home"));
+    let rpc = |arguments: &[&str]| {
+        let mut command = Command::new(&binary);
+        let output =
+            command.arg("rpc").args(arguments).args(["--node", &node.url]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    rpc(&["eth_sendRawTransaction", &delegation()]);
+    let account = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+    let code = || rpc(&["eth_getCode", account, "latest"]);
+    let begun = Instant::now();
+    while !code().starts_with("\"0xef0100") {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the account is not delegated");
+    }
+    for arguments in [
+        &["fill", "--blocks", "5", "--senders", "30", "--url", &node.url][..],
+        &["tx", "-n", "200", "--senders", "40", "--seed", "7", "--url", &node.url],
+        &["tx", "-n", "200", "--senders", "40", "--load", "mixed", "--url", &node.url],
+    ] {
+        let (code, text) = loadtest(arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {text}");
+    }
+    let page = home.path().join("page.html");
+    let html = ["--html", page.to_str().unwrap()];
+    let quick = ["reads", "-d", "0.2", "--warmup", "0", "--url", &node.url];
+    let (code, text) = loadtest(&[&quick[..], &html].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let page = std::fs::read_to_string(page).unwrap();
+    for part in ["UTC</td>", " cores, ", " reads -d 0.2 --warmup 0 ", "evmd/"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
 }
 
 /// Creates a home with a genesis from `loadtest genesis` and returns its path.

@@ -5,15 +5,19 @@
 mod bounds;
 mod cosmos;
 mod engine;
+mod file;
 mod minimum_gas_prices;
 mod network;
+mod node;
 mod server;
 
 pub use bounds::{NOT_TOML, with_setting};
 pub use cosmos::{Comet, Grpc, Rest};
 pub use engine::Engine;
+pub use file::with_value;
 pub use minimum_gas_prices::{ForeignToken, MinimumGasPrices, MinimumGasPricesError};
 pub use network::{InvalidNetwork, Network};
+pub use node::Node;
 pub use server::Server;
 
 use keys::keyring::Backend;
@@ -35,6 +39,8 @@ pub const CONFIG_FILE: &str = "config.toml";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
+    /// The node itself.
+    pub node: Node,
     /// Settings of all servers.
     pub server: Server,
     /// Ethereum JSON-RPC.
@@ -553,14 +559,20 @@ impl Config {
         })
     }
 
-    /// Writes the settings to a home folder that does not have a file yet.
+    /// The settings that differ from the defaults: name, value and default.
+    pub fn differences(&self) -> Vec<(String, toml::Value, toml::Value)> {
+        file::differences(self)
+    }
+
+    /// Writes the settings to a home folder that does not have a file yet. Those that have their default are
+    /// comments.
     pub fn write_new(&self, home: &Path) -> Result<(), ConfigError> {
         let path = home.join(CONFIG_FILE);
         if whole_file::is_present(&path) {
             return Ok(());
         }
-        let text = toml::to_string_pretty(self).expect("settings are plain values");
-        whole_file::write(&path, text.as_bytes()).map_err(|source| ConfigError::Io { path, source })
+        whole_file::write(&path, file::new_text(self).as_bytes())
+            .map_err(|source| ConfigError::Io { path, source })
     }
 }
 

@@ -11,7 +11,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use std::{convert::Infallible, error::Error, mem};
+use std::{error::Error, mem};
 
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, Bytes, U256, map::HashSet};
@@ -31,8 +31,8 @@ use revm::{
     context_interface::result::ResultAndState,
 };
 use revm_inspectors::tracing::{
-    DebugInspector, DebugInspectorError, TraceLimitBehavior, TraceLimits, TracingInspector,
-    TracingInspectorConfig, TransactionContext,
+    DebugInspector, TraceLimitBehavior, TraceLimits, TracingInspector, TracingInspectorConfig,
+    TransactionContext,
 };
 use serde_json::Value;
 use storage::StateRead;
@@ -166,6 +166,9 @@ where
     }
 }
 
+/// The tracers that exist.
+const TRACERS: &str =
+    "callTracer, prestateTracer, 4byteTracer, flatCallTracer, muxTracer and noopTracer";
 /// A setting of `callTracer`.
 const ONLY_TOP_CALL: &str = "onlyTopCall";
 /// A setting of `callTracer`.
@@ -194,14 +197,27 @@ fn settings(options: &GethDebugTracingOptions, of: GethDebugBuiltInTracerType) -
 /// Refuses what the inspectors would accept: contradictory settings, and a tracer whose results differ from
 /// geth's.
 fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
-    if options.tracer == Some(GethDebugBuiltInTracerType::Erc7562Tracer.into()) {
-        return Err(DebugInspectorError::<Infallible>::JsTracerNotEnabled.into());
+    match &options.tracer {
+        Some(GethDebugTracerType::JsTracer(name)) => return Err(unknown_tracer(name)),
+        Some(tracer) if *tracer == GethDebugBuiltInTracerType::Erc7562Tracer.into() => {
+            return Err(unknown_tracer(tracer.as_str()));
+        }
+        _ => {}
     }
     let prestate = settings(options, GethDebugBuiltInTracerType::PreStateTracer);
     if prestate.is_some_and(|config| is_set(config, "diffMode") && is_set(config, "includeEmpty")) {
         return Err(TraceError::Tracer("cannot use diffMode with includeEmpty".to_owned()));
     }
     Ok(())
+}
+
+/// The error for a tracer that does not exist. Any text that is no name is the code of a JavaScript tracer.
+fn unknown_tracer(name: &str) -> TraceError {
+    let what = match name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        true => format!("unknown tracer {name:?}: JavaScript tracers"),
+        false => "JavaScript tracers".to_owned(),
+    };
+    TraceError::Tracer(format!("{what} are not supported; the tracers are {TRACERS}"))
 }
 
 /// The options for the inspectors, which must record more than is shown.

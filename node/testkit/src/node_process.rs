@@ -1,6 +1,7 @@
 //! A node in a process of its own.
 
 use crate::Endpoints;
+use rustix::process::{Pid, Signal};
 use std::{
     io::{BufRead, BufReader},
     path::Path,
@@ -21,7 +22,11 @@ pub struct NodeProcess {
 impl NodeProcess {
     /// Starts `program` on a home folder with more options of `evmd start`; returns when all servers listen.
     pub fn start(program: &Path, home: &Path, options: &[&str]) -> Self {
-        let endpoints = Endpoints::unused();
+        Self::start_at(program, home, options, Endpoints::unused())
+    }
+
+    /// The same at given addresses.
+    pub fn start_at(program: &Path, home: &Path, options: &[&str], endpoints: Endpoints) -> Self {
         let begun = Instant::now();
         let mut child = Command::new(program)
             .args(["start", "--quiet"])
@@ -54,6 +59,12 @@ impl NodeProcess {
     /// Time from the start of the process until it served requests.
     pub const fn started_in(&self) -> Duration {
         self.started_in
+    }
+
+    /// Ends the process as an operator does (SIGTERM) and waits for its end.
+    pub fn stop(&mut self) {
+        rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Kills the process without a warning (SIGKILL) and waits for its end.

@@ -22,7 +22,7 @@ use heed::RwTxn;
 use crate::StateChanges;
 use crate::checked::{CheckedTable, RowFormat};
 use crate::codec;
-use crate::env::{EnvStats, Environment, Opened};
+use crate::env::{EnvStats, Environment, Opened, TableSize};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::kind::Kind;
 use crate::receipt::StoredReceipt;
@@ -329,6 +329,14 @@ impl ChainDb {
     /// prevent pages from being reused. Costs about 50 microseconds per commit.
     pub fn keep_readers_ready(&self) {
         self.env.keep_readers_ready();
+    }
+
+    /// Returns the sizes of all tables.
+    ///
+    /// # Errors
+    /// If the environment cannot be read.
+    pub fn table_sizes(&self) -> Result<Vec<TableSize>, ReadError> {
+        self.env.table_sizes()
     }
 
     /// Returns the statistics of the environment.

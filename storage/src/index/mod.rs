@@ -26,7 +26,7 @@ use alloy_primitives::B256;
 
 use crate::StateChanges;
 use crate::checked::CheckedTable;
-use crate::env::{EnvStats, Environment, Opened};
+use crate::env::{EnvStats, Environment, Opened, TableSize};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::kind::Kind;
 use crate::table::Table;
@@ -272,6 +272,14 @@ impl IndexDb {
     /// prevent pages from being reused. Costs about 50 microseconds per commit.
     pub fn keep_readers_ready(&self) {
         self.env.keep_readers_ready();
+    }
+
+    /// Returns the sizes of all tables.
+    ///
+    /// # Errors
+    /// If the environment cannot be read.
+    pub fn table_sizes(&self) -> Result<Vec<TableSize>, ReadError> {
+        self.env.table_sizes()
     }
 
     /// Returns the statistics of the environment.

@@ -27,7 +27,7 @@ fn by_hash(at: &Snapshot, hash: Option<Vec<u8>>) -> Result<u64, Error> {
     found.ok_or_else(|| Error::NoBlock(shape::hex(&hash)))
 }
 
-fn shown(at: &Snapshot, number: u64) -> Answer {
+pub(super) fn shown(at: &Snapshot, number: u64) -> Answer {
     let (id, block) = at.comet_block(number)?;
     Ok(shape::block(&id, &block))
 }

@@ -1,7 +1,8 @@
 //! The table of methods.
 
 use super::{
-    Answer, Node, abci, apart, arguments::Arguments, blocks, broadcast, error::Error, info, txs,
+    Answer, Node, abci, apart, arguments::Arguments, block_search, blocks, broadcast, error::Error,
+    info, txs,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{
@@ -120,6 +121,9 @@ pub(super) const METHODS: &[Method] = &[
     reads_blocks("block_by_hash", &["hash"], blocks::block_by_hash),
     reads_blocks("block_results", &["height"], blocks::block_results),
     reads_blocks("blockchain", &["minHeight", "maxHeight"], blocks::blockchain),
+    waits("block_search", &["query", "page", "per_page", "order_by"], |node, given| {
+        Box::pin(block_search::search(node, given))
+    }),
     // Unlike in CometBFT, the pool responds at once, so its response is returned.
     waits("broadcast_tx_async", &["tx"], |node, given| Box::pin(broadcast::sync(node, given))),
     waits("broadcast_tx_commit", &["tx"], |node, given| Box::pin(broadcast::commit(node, given))),

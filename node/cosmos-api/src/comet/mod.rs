@@ -8,6 +8,7 @@
 
 mod abci;
 mod arguments;
+mod block_search;
 mod blocks;
 mod broadcast;
 mod error;

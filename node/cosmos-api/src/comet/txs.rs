@@ -17,7 +17,7 @@ pub(super) struct Page {
     /// Starts at 1.
     pub(super) number: u64,
     /// Maximum number of items.
-    size: u64,
+    pub(super) size: u64,
 }
 
 /// Reads the requested page. As in CometBFT, a size above the maximum is reduced to it.
@@ -27,6 +27,19 @@ pub(super) fn page(given: &Arguments) -> Result<Page, Error> {
     let found =
         || Error::Parameter { name: "page", found: number.to_string(), wanted: "1 or more" };
     Ok(Page { number: positive.ok_or_else(found)?, size: size(given, "per_page")? })
+}
+
+/// Whether the newest item is the first.
+pub(super) fn is_descending(given: &Arguments, default: bool) -> Result<bool, Error> {
+    match given.text("order_by")?.as_deref() {
+        None | Some("") => Ok(default),
+        Some("asc") => Ok(false),
+        Some("desc") => Ok(true),
+        Some(other) => {
+            let (name, found) = ("order_by", other.chars().take(10).collect());
+            Err(Error::Parameter { name, found, wanted: "asc, desc or empty" })
+        }
+    }
 }
 
 fn size(given: &Arguments, name: &'static str) -> Result<u64, Error> {
@@ -45,14 +58,7 @@ pub(super) fn tx(node: &Node, given: &Arguments) -> Answer {
 pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
     given.flag("prove")?;
     let query = given.text("query")?.ok_or(Error::Missing("query"))?;
-    let order = match given.text("order_by")?.as_deref() {
-        None | Some("" | "asc") => OrderBy::Asc,
-        Some("desc") => OrderBy::Desc,
-        Some(other) => {
-            let (name, found) = ("order_by", other.chars().take(10).collect());
-            return Err(Error::Parameter { name, found, wanted: "asc, desc or empty" });
-        }
-    };
+    let order = if is_descending(&given, false)? { OrderBy::Desc } else { OrderBy::Asc };
     let page = page(&given)?;
     let request = GetTxsEventRequest {
         query,

@@ -14,14 +14,15 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     classes: &[
         CostClass {
             work: "Answers from memory, waits, or hands the work to another interface",
-            grows_with: "what it hands over: `abci_query` costs what its gRPC method does, `tx_search` is a search, \
+            grows_with: "what it hands over: `abci_query` costs what its gRPC method does, `tx_search` and `block_search` are searches, \
                          `unconfirmed_txs` takes the turn of one",
             bound: "that of the other interface; 16 `broadcast_tx_commit` wait at once, for 10 s; 100 transactions of \
-                    the pool are shown",
+                    the pool, or 100 blocks, are shown",
             places: &[INLINE],
             methods: &[
                 "abci_info",
                 "abci_query",
+                "block_search",
                 "broadcast_tx_async",
                 "broadcast_tx_commit",
                 "broadcast_tx_sync",

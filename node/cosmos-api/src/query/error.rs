@@ -1,6 +1,7 @@
 //! Errors of queries.
 
 use crate::EthCallError;
+use event_query::InvalidQuery;
 use mempool::Reject;
 use state::stored::StoredError;
 use std::fmt::Display;
@@ -33,6 +34,12 @@ pub struct QueryError {
     pub code: Code,
     /// The message for the client.
     pub message: String,
+}
+
+impl From<InvalidQuery> for QueryError {
+    fn from(InvalidQuery(message): InvalidQuery) -> Self {
+        Self::invalid(message)
+    }
 }
 
 impl QueryError {

@@ -6,11 +6,11 @@
 
 mod auth;
 mod bank;
+mod block_search;
 mod block_txs;
 mod call;
 mod comet_block;
 mod concurrency_limit;
-mod condition;
 mod consensus;
 mod envelope;
 mod error;
@@ -33,6 +33,7 @@ mod tx_search;
 mod validators;
 mod watch;
 
+pub use block_search::{BlockPage, FoundBlocks};
 pub use error::{Code, QueryError};
 pub use page::MAX_PAGE_ITEMS;
 pub use proto;
@@ -73,6 +74,8 @@ pub struct Queries {
 /// Facts about the node that follow from its settings.
 #[derive(Debug)]
 struct Facts {
+    /// The name of the node.
+    moniker: String,
     /// The address of JSON-RPC.
     json_rpc: SocketAddr,
     /// Minimum gas price of the pool, in wei.
@@ -107,6 +110,7 @@ impl Queries {
         let minimum = config.mempool.minimum_gas_prices.in_token(spec.token(0).denom);
         let minimum = minimum.ok().flatten().map(|price| price.amount);
         let facts = Facts {
+            moniker: config.node.moniker.clone(),
             json_rpc: config.json_rpc.address,
             price_limit: config.mempool.price_limit,
             minimum_gas_price: minimum.unwrap_or_default(),

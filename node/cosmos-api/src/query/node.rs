@@ -57,7 +57,7 @@ impl Snapshot {
                 protocol_version: Some(ProtocolVersion { p2p, block, app: 0 }),
                 network: self.spec.chain_id.to_string(),
                 version: COMET_SHAPES_OF.to_owned(),
-                moniker: "evmd".to_owned(),
+                moniker: self.facts.moniker.clone(),
                 other: Some(DefaultNodeInfoOther {
                     tx_index: "on".to_owned(),
                     rpc_address: format!("http://{}", self.facts.json_rpc),

@@ -3,7 +3,6 @@
 
 use super::{
     QueryError, ShownTx, Snapshot,
-    condition::{Condition, Operator, parse_all},
     events::Outcomes,
     proto::cosmos::{
         base::query::v1beta1::PageResponse,
@@ -13,6 +12,7 @@ use super::{
 };
 use alloy_primitives::{Address, B256};
 use chain::FEE_COLLECTOR;
+use event_query::{Condition, Operator, parse_all};
 use server::interrupt::Interrupt;
 use state::{
     parties::{Direction, Found, Search, Step},
@@ -135,7 +135,7 @@ impl Snapshot {
         if conditions.is_empty() {
             return Err(QueryError::invalid("query cannot be empty"));
         }
-        let heights = self.heights(&conditions)?;
+        let heights = self.heights_of(&conditions, "tx.height")?;
         let equal = || conditions.iter().filter(|c| c.operator == Operator::Equal);
         let hash = equal().find(|c| matches!(&*c.key, "tx.hash" | "ethereum_tx.ethereumTxHash"));
         // The account that collects the fees is in the events of every transaction, so it is not a source of
@@ -157,12 +157,16 @@ impl Snapshot {
         Ok(Wanted { conditions, source, heights, direction })
     }
 
-    /// The range of heights that the conditions allow.
-    fn heights(&self, conditions: &[Condition]) -> Result<RangeInclusive<u64>, QueryError> {
+    /// The range of heights that the conditions on the attribute `key` allow.
+    pub(super) fn heights_of(
+        &self,
+        conditions: &[Condition],
+        key: &str,
+    ) -> Result<RangeInclusive<u64>, QueryError> {
         let (mut first, mut last) = (0, self.number);
-        for condition in conditions.iter().filter(|condition| condition.key == "tx.height") {
+        for condition in conditions.iter().filter(|condition| condition.key == key) {
             let height = condition.value.parse::<u64>().map_err(|_| {
-                QueryError::invalid(format!("tx.height: {:?} is not a height", condition.value))
+                QueryError::invalid(format!("{key}: {:?} is not a height", condition.value))
             })?;
             match condition.operator {
                 Operator::Equal => (first, last) = (first.max(height), last.min(height)),
@@ -172,7 +176,7 @@ impl Snapshot {
                 Operator::Greater => first = first.max(height.saturating_add(1)),
                 Operator::GreaterOrEqual => first = first.max(height),
                 Operator::Contains | Operator::Exists => {
-                    let message = "tx.height is compared with =, <, <=, > or >=";
+                    let message = format!("{key} is compared with =, <, <=, > or >=");
                     return Err(QueryError::invalid(message));
                 }
             }

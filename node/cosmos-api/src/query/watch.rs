@@ -1,15 +1,13 @@
 //! Matches the events of a block (the block, its header, its events and its transactions) against the queries
-//! of subscribers, in the language of [`condition`].
-//!
-//! [`condition`]: super::condition
+//! of subscribers, in the language of [`event_query`].
 
 use super::{
     QueryError, ShownTx, Snapshot,
-    condition::{Condition, Operator, parse_all},
     events::Outcomes,
     proto::{cosmos::base::abci::v1beta1::TxResponse, tendermint::abci::Event},
 };
 use alloy_primitives::{B256, hex};
+use event_query::{Condition, Operator, parse_all};
 use state::stored::StoredBlock;
 use std::collections::BTreeMap;
 use transactions::cosmos;
@@ -31,6 +29,11 @@ impl<'a> WatchedEvent<'a> {
     /// A transaction that was mined.
     pub(super) fn tx(response: &'a TxResponse) -> Self {
         Self { kind: TX, tx: Some(response), events: &response.events }
+    }
+
+    /// The events of a block itself.
+    pub(super) const fn block(events: &'a [Event]) -> Self {
+        Self { kind: OfBlock::Events.kind(), tx: None, events }
     }
 
     /// All attributes, by the names that queries use.

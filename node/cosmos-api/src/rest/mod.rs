@@ -90,7 +90,7 @@ fn paths(gateway: &Gateway) -> Router<Arc<Gateway>> {
             };
         }
     }
-    let description: Bytes = openapi::describe(gateway).to_string().into();
+    let description: Bytes = openapi::text(gateway).into();
     let described = async move || ([(CONTENT_TYPE, "application/json")], description.clone());
     router.route(OPENAPI_PATH, get(described)).merge(swagger::router())
 }
@@ -156,6 +156,18 @@ mod tests {
         let shown = format!("{router:?}");
         let shown = shown.split("fallback_router").next().unwrap();
         shown.split('"').filter(|text| text.starts_with('/')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn paths_of_the_sdk_are_the_first_of_the_document() {
+        let gateway = Gateway::new(Routes::default());
+        let text = openapi::text(&gateway);
+        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(found, openapi::describe(&gateway));
+        let places: Vec<_> = ["\"/cosmos/tx/v1beta1/txs\":", "\"/chain/", "\"/swagger\":"]
+            .map(|path| text.find(path).unwrap())
+            .into();
+        assert!(places.is_sorted(), "{places:?}");
     }
 
     #[test]

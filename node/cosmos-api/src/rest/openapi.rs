@@ -20,6 +20,22 @@ use serde_json::{Map, Value, json};
 /// The tag of operations that are not queries.
 const DOCUMENTS: &str = "documents";
 
+/// The text of the OpenAPI document. The paths of the SDK come first, because most readers look for them.
+pub(super) fn text(gateway: &Gateway) -> String {
+    let Value::Object(document) = describe(gateway) else { unreachable!("an object") };
+    let member = |(name, value): (&String, &Value)| format!("{}:{value}", json!(name));
+    let members = document.iter().map(|(name, value)| match value {
+        Value::Object(paths) if name == "paths" => {
+            let is_sdk = |(path, _): &(&String, &Value)| path.starts_with("/cosmos/");
+            let (first, others): (Vec<_>, Vec<_>) = paths.iter().partition(is_sdk);
+            let paths: Vec<_> = first.into_iter().chain(others).map(member).collect();
+            format!("{}:{{{}}}", json!(name), paths.join(","))
+        }
+        _ => member((name, value)),
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
 /// The OpenAPI document.
 pub(super) fn describe(gateway: &Gateway) -> Value {
     let mut operations = Operations::default();

@@ -2,7 +2,7 @@
 
 use super::{HomeArg, Output, start::known_namespaces};
 use anyhow::{Context, anyhow, ensure};
-use config::{CONFIG_FILE, Config, NOT_TOML, with_setting};
+use config::{CONFIG_FILE, Config, NOT_TOML, with_setting, with_value};
 use platform::whole_file;
 use std::{io::Write, path::Path};
 use toml::{Table, Value};
@@ -14,6 +14,14 @@ pub(super) enum Command {
         #[command(flatten)]
         home: HomeArg,
         /// Output format: text is TOML
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Show the settings that differ from the defaults
+    Diff {
+        #[command(flatten)]
+        home: HomeArg,
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
@@ -57,6 +65,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
                 Output::Json => writeln!(out, "{}", serde_json::to_string(&config)?)?,
             }
         }
+        Command::Diff { home, output } => diff(&mut out, &Config::load(&home.path()?)?, *output)?,
         Command::Get { key, home, output } => {
             let settings = Table::try_from(Config::load(&home.path()?)?)?;
             match find(&settings, key)? {
@@ -68,9 +77,27 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
                 other => writeln!(out, "{other}")?,
             }
         }
-        Command::Set { key, value, home } => set(home, key, value)?,
+        Command::Set { key, value, home } => set(&home.path()?, key, value)?,
     }
     out.flush()?;
+    Ok(())
+}
+
+/// Prints the settings that differ from the defaults, with both values.
+fn diff(out: &mut impl Write, config: &Config, output: Output) -> anyhow::Result<()> {
+    let differences = config.differences();
+    match output {
+        Output::Text => {
+            for (key, value, default) in differences {
+                writeln!(out, "{key} = {value}  # default: {default}")?;
+            }
+        }
+        Output::Json => {
+            let of = |(key, value, default): &(String, Value, Value)| serde_json::json!({ "key": key, "value": value, "default": default });
+            let list: Vec<_> = differences.iter().map(of).collect();
+            writeln!(out, "{}", serde_json::Value::from(list))?;
+        }
+    }
     Ok(())
 }
 
@@ -112,8 +139,7 @@ fn similar(settings: &Table, key: &str) -> String {
 
 /// Writes the file with one setting changed, if the file is still valid. Settings that are not in the file keep
 /// their defaults.
-fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
-    let folder = home.path()?;
+pub(super) fn set(folder: &Path, key: &str, value: &str) -> anyhow::Result<()> {
     ensure!(
         folder.is_dir(),
         "the home folder {0} does not exist: create it with `evmd init --home {0}`, or name another one with --home",
@@ -122,7 +148,7 @@ fn set(home: &HomeArg, key: &str, value: &str) -> anyhow::Result<()> {
     let path = folder.join(CONFIG_FILE);
     let writing = || format!("cannot write {}", path.display());
     let lock = whole_file::lock_for_change(&path).with_context(writing)?;
-    let text = changed(&folder, key, value)?;
+    let text = changed(folder, key, value)?;
     whole_file::write(&path, text.as_bytes()).with_context(writing)?;
     drop(lock);
     Ok(())
@@ -138,10 +164,7 @@ fn changed(folder: &Path, key: &str, value: &str) -> anyhow::Result<String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         other => other.with_context(|| path.display().to_string())?,
     };
-    let mut table: Table = toml::from_str(&text)?;
     let (section, name) = key.split_once('.').context("a setting is in a section")?;
-    let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
-    let section = section.as_table_mut().context("a section holds settings")?;
     // A setting keeps its type.
     let new = match old {
         Value::String(_) => Value::String(value.to_owned()),
@@ -151,8 +174,7 @@ fn changed(folder: &Path, key: &str, value: &str) -> anyhow::Result<String> {
         }
         _ => value.parse().map_err(|_| anyhow!(with_setting(key, value, NOT_TOML)))?,
     };
-    section.insert(name.to_owned(), new);
-    let text = toml::to_string_pretty(&table)?;
+    let text = with_value(&text, section, name, new)?;
     let config = toml::from_str::<Config>(&text)
         .map_err(|error| anyhow!(with_setting(key, value, error.message())))?;
     if ["json-rpc.api", "json-rpc.ws-api"].contains(&key) {

@@ -10,6 +10,7 @@ use std::path::Path;
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Add a funded account to a genesis file
+    #[command(visible_alias = "add-genesis-account")]
     AddAccount(add_account::Args),
     /// Check a genesis file
     Validate(validate::Args),

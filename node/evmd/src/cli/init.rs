@@ -1,6 +1,6 @@
 //! `evmd init`
 
-use super::{HomeArg, Output};
+use super::{HomeArg, Output, config};
 use anyhow::Context;
 use chain::Genesis;
 use home::Home;
@@ -12,9 +12,8 @@ use std::{
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Name of the node
-    #[arg(default_value = "evmd")]
-    moniker: String,
+    /// Name of the node, which is stored as node.moniker
+    moniker: Option<String>,
     #[command(flatten)]
     home: HomeArg,
     /// A genesis.json: geth's (Ethereum's rules), or one with a section `config.evmd` (native rules); by
@@ -56,6 +55,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     };
     let home = Home::init(&path, &genesis)?;
+    if let Some(moniker) = &args.moniker {
+        config::set(&path, "node.moniker", moniker)?;
+    }
+    let moniker = args.moniker.as_ref().unwrap_or(&home.config.node.moniker);
     warn_of_missing_contracts(&genesis);
     let view = home.view()?;
     let mut out = crate::cli::stdout();
@@ -63,7 +66,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Output::Text => writeln!(
             out,
             "{}: chain {} ({} rules), genesis {}, in {}\nStart it with: evmd start --home {}",
-            args.moniker,
+            moniker,
             home.spec.chain_id,
             home.spec.rules,
             view.head.hash,
@@ -72,7 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         )?,
         Output::Json => {
             let value = serde_json::json!({
-                "moniker": args.moniker,
+                "moniker": moniker,
                 "home": path.to_string_lossy(),
                 "chainId": home.spec.chain_id,
                 "genesisHash": view.head.hash,

@@ -3,6 +3,7 @@
 
 mod completion;
 mod config;
+mod db;
 mod debug;
 mod doctor;
 mod export;
@@ -15,7 +16,9 @@ mod prefix;
 mod query;
 mod reindex;
 mod rollback;
+mod rpc;
 mod rules;
+mod running_node;
 mod snapshot;
 mod standard_output;
 mod start;
@@ -63,6 +66,8 @@ enum Command {
     /// Query a running node
     #[command(visible_alias = "q")]
     Query(query::Args),
+    /// Call a method of JSON-RPC
+    Rpc(rpc::Args),
     /// Create, sign and send transactions
     Tx(tx::Args),
     /// Show the version
@@ -72,6 +77,9 @@ enum Command {
     /// Show and change settings
     #[command(subcommand)]
     Config(config::Command),
+    /// Examine the database of a home folder
+    #[command(subcommand)]
+    Db(db::Command),
     /// Work on genesis files
     #[command(subcommand)]
     Genesis(genesis::Command),
@@ -167,10 +175,12 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Query(args) => query::run(&args),
+        Command::Rpc(args) => rpc::run(&args),
         Command::Tx(args) => tx::run(args),
         Command::Version(args) => version::run(&args),
         Command::Keys(args) => keys::run(args),
         Command::Config(command) => config::run(&command),
+        Command::Db(command) => db::run(&command),
         Command::Genesis(command) => genesis::run(&command),
         Command::Debug(command) => debug::run(&command),
         Command::Rollback(args) => rollback::run(&args),

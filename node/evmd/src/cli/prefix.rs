@@ -1,4 +1,4 @@
-//! The chain's Bech32 prefix, if a home folder has one.
+//! The genesis of a home folder, and the Bech32 prefix in it.
 
 use super::HomeArg;
 use anyhow::Context;
@@ -9,17 +9,21 @@ const DEFAULT: &str = "cosmos";
 
 /// The prefix in the genesis of the home folder, or the default if there is no chain yet.
 pub(super) fn of_home(home: &HomeArg) -> anyhow::Result<String> {
-    let Ok(folder) = home.path() else { return Ok(DEFAULT.to_owned()) };
+    Ok(spec_of_home(home)?.map_or_else(|| DEFAULT.to_owned(), |spec| spec.bech32_prefix))
+}
+
+/// The chain of the genesis file in the home folder, if there is one.
+pub(super) fn spec_of_home(home: &HomeArg) -> anyhow::Result<Option<ChainSpec>> {
+    let Ok(folder) = home.path() else { return Ok(None) };
     let path = folder.join("genesis.json");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(DEFAULT.to_owned());
+            return Ok(None);
         }
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
-    let spec = ChainSpec::from_json(&text).with_context(|| path.display().to_string())?;
-    Ok(spec.bech32_prefix)
+    Ok(Some(ChainSpec::from_json(&text).with_context(|| path.display().to_string())?))
 }
 
 #[cfg(test)]

@@ -3,14 +3,17 @@
 mod auth;
 mod bank;
 mod block;
+mod block_results;
 pub(super) mod client;
 mod evm;
 mod feemarket;
 mod gov;
 pub(super) mod node;
 pub(super) mod rest;
+pub(super) mod server;
 mod tx;
 mod txs;
+mod wait_tx;
 pub(super) mod yaml;
 
 pub(super) use node::NodeArg;
@@ -31,11 +34,16 @@ enum Command {
     Bank(bank::Command),
     /// A block
     Block(block::Args),
+    /// The results of the transactions of a block, and its own events
+    BlockResults(block_results::Args),
     /// The EVM: accounts, storage, code
     #[command(subcommand)]
     Evm(evm::Command),
     /// A mined transaction
     Tx(tx::Args),
+    /// Wait until a transaction is mined, and show it
+    #[command(visible_alias = "event-query-tx-for")]
+    WaitTx(wait_tx::Args),
     /// Mined transactions by their events
     Txs(txs::Args),
     /// The fee market
@@ -51,6 +59,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Command::Auth(command) => auth::run(command),
         Command::Bank(command) => bank::run(command),
         Command::Block(args) => block::run(args),
+        Command::BlockResults(args) => block_results::run(args),
+        Command::WaitTx(args) => wait_tx::run(args),
         Command::Evm(command) => evm::run(command),
         Command::Tx(args) => tx::run(args),
         Command::Txs(args) => txs::run(args),

@@ -5,14 +5,20 @@ mod listeners;
 mod minimum_gas_prices;
 mod system_contracts;
 
-use super::{HomeArg, init::dev_genesis, keys, start_logs, tested_backend};
+use super::{
+    HomeArg,
+    init::dev_genesis,
+    keys,
+    running_node::{self, Record},
+    start_logs, tested_backend,
+};
 use crate::eth_calls::JsonRpcCalls;
 use crate::{descriptors, observe};
 use ::keys::Signers;
 use alloy_primitives::U256;
 use anyhow::bail;
 use chain::{DEV_ACCOUNTS, DevAccount, Rules};
-use config::{Config, JsonRpc, KeyringChoice, MinimumGasPrices};
+use config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices};
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use listeners::Listeners;
@@ -115,7 +121,7 @@ fn listen_address(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketA
     addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit_ms) = match text {
         text if text.ends_with("ms") => (&text[..text.len() - 2], 1.0),
         text if text.ends_with('s') => (&text[..text.len() - 1], 1000.0),
@@ -175,6 +181,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // then shut down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
     let listeners = runtime.block_on(Listeners::open(&mut home.config, observing.handle()))?;
+    if listeners.comet.is_none() {
+        // Another process answers at the address, so clients must not find it.
+        home.config.comet.address.set_port(0);
+    }
     let options = Options {
         transactions: Some(home.config.ingest.address),
         mining: mining.clone(),
@@ -191,6 +201,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let served = Served { mining: mining.clone(), backend, signers };
     let servers = serve(&home, &pipeline, listeners, served, observing);
     let servers = runtime.block_on(servers)?;
+    let record = Record::write(&home.path, &servers.run, home.config.endpoints());
+    if let Err(error) = &record {
+        tracing::warn!(%error, "cannot record the addresses: commands with --home do not find this node");
+    }
     if let Err(error) = banner(&home, &pipeline, &servers, mining.as_ref(), backend, args.quiet) {
         // A full disk or a closed pipe behind standard output must not stop a node.
         tracing::warn!(%error, "cannot write the summary to standard output");
@@ -201,6 +215,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let view = pipeline.published.clone();
     let ended = pipeline.join();
     runtime.block_on(servers.stop());
+    drop(record);
     tracing::info!(head = view.load().number(), "stopped");
     Ok(ended?)
 }
@@ -341,6 +356,8 @@ fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
 
 /// The running servers.
 struct Servers {
+    /// The name of this run, which metrics reports.
+    run: String,
     rpc: rpc::Servers,
     rest: listen::Server,
     grpc: listen::Server,
@@ -396,6 +413,7 @@ async fn serve(
 ) -> anyhow::Result<Servers> {
     let Served { mining, backend, signers } = served;
     let (config, budget) = (&home.config, &pipeline.budget);
+    let run = running_node::run_name();
     let context = rpc_eth::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -435,12 +453,13 @@ async fn serve(
         index: home.index.clone(),
         config: config.clone(),
         backend,
+        run: run.clone(),
         // If empty blocks are disabled, an old head may only mean that there are no transactions.
         mining: mining.filter(|_| config.engine.empty_blocks),
     };
     let metrics = listeners.metrics;
     let observe = observing.spawn(async { observe::serve(metrics, context) }).await??;
-    Ok(Servers { rpc, rest, grpc, comet, observe })
+    Ok(Servers { run, rpc, rest, grpc, comet, observe })
 }
 
 /// The signals that shut down the node.
@@ -549,7 +568,7 @@ fn banner(
     };
     let comet = match servers.comet {
         Some(_) => format!("http://{}", config.comet.address),
-        None => format!("not served: {} is in use (--comet.address)", config.comet.address),
+        None => format!("not served: {} is in use (--comet.address)", Comet::default().address),
     };
     let replayed = home.replayed;
     if replayed.blocks > 0 {

@@ -30,6 +30,8 @@ enum Command {
     Broadcast(file::Broadcast),
     /// Sign a transaction from a file
     Sign(file::Sign),
+    /// Execute a transaction from a file without sending it, and show the gas that it uses
+    Simulate(file::Simulate),
     /// Convert a transaction from JSON to base64
     Encode(file::Encode),
     /// Convert a transaction from base64 or hex to JSON
@@ -43,6 +45,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::Evm(command) => evm::run(command),
         Command::Broadcast(args) => file::broadcast(&args),
         Command::Sign(args) => file::sign(&args),
+        Command::Simulate(args) => file::simulate(&args),
         Command::Encode(args) => file::encode(&args),
         Command::Decode(args) => file::decode(&args),
     }

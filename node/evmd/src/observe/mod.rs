@@ -61,6 +61,8 @@ pub struct Context {
     pub config: Config,
     /// The recovery backend in use.
     pub backend: Backend,
+    /// The name of this run of the node, which differs after each start.
+    pub run: String,
     /// When blocks are produced, if the node produces empty blocks.
     pub mining: Option<MiningControl>,
 }

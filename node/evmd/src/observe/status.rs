@@ -56,6 +56,8 @@ fn clock_reason(step_seconds: i64) -> Option<String> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
     version: &'static str,
+    /// The name of this run of the node, which differs after each start.
+    run: String,
     chain_id: u64,
     rules: &'static str,
     backend: &'static str,
@@ -92,6 +94,7 @@ impl Status {
         let level = context.pool.level().await.ok();
         Self {
             version: env!("CARGO_PKG_VERSION"),
+            run: context.run.clone(),
             chain_id: context.spec.chain_id,
             rules: match context.spec.rules {
                 Rules::Native => "native",

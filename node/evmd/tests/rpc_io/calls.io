@@ -22,7 +22,9 @@
 >> {"jsonrpc":"2.0","id":11,"method":"debug_traceBlockByNumber","params":["0x0"]}
 << {"error":{"code":-32000,"message":"genesis is not traceable"},"id":11,"jsonrpc":"2.0"}
 >> {"jsonrpc":"2.0","id":12,"method":"debug_traceBlockByNumber","params":["0x1",{"tracer":"noSuchTracer"}]}
-<< {"error":{"code":-32000,"message":"JS Tracer is not enabled"},"id":12,"jsonrpc":"2.0"}
+<< {"error":{"code":-32000,"message":"unknown tracer \"noSuchTracer\": JavaScript tracers are not supported; the tracers are callTracer, prestateTracer, 4byteTracer, flatCallTracer, muxTracer and noopTracer"},"id":12,"jsonrpc":"2.0"}
+>> {"jsonrpc":"2.0","id":12,"method":"debug_traceBlockByNumber","params":["0x1",{"tracer":"{step: function() {}, fault: function() {}, result: function() { return 1 }}"}]}
+<< {"error":{"code":-32000,"message":"JavaScript tracers are not supported; the tracers are callTracer, prestateTracer, 4byteTracer, flatCallTracer, muxTracer and noopTracer"},"id":12,"jsonrpc":"2.0"}
 >> {"jsonrpc":"2.0","id":13,"method":"debug_traceCall","params":[{"to":"0x0000000000000000000000000000000000000000"},"pending",{"tracer":"callTracer"}]}
 << {"error":{"code":-32000,"message":"tracing on top of pending is not supported"},"id":13,"jsonrpc":"2.0"}
 >> {"jsonrpc":"2.0","id":14,"method":"debug_traceCall","params":[{"to":"0x0000000000000000000000000000000000000000"},"0xfffffffff",{"tracer":"callTracer"}]}

@@ -154,6 +154,7 @@ impl Node {
             index: home.index.clone(),
             config: config.clone(),
             backend,
+            run: "test".to_owned(),
             mining,
         };
         let observe = observe::serve(metrics, context).unwrap();

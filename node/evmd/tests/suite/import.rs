@@ -227,7 +227,7 @@ fn full_map_is_an_error_and_corrupts_nothing() {
     drop(native_home(&path));
     let config = path.join("config.toml");
     let settings = fs::read_to_string(&config).unwrap();
-    let small = settings.replace("chain-map-bytes = 1099511627776", "chain-map-bytes = 131072");
+    let small = settings.replace("# chain-map-bytes = 1099511627776", "chain-map-bytes = 131072");
     assert_ne!(small, settings);
     fs::write(&config, small).unwrap();
     let home = Home::open(&path).unwrap();

@@ -47,7 +47,14 @@ fn settings_are_shown_and_changed() {
     assert!(get("engine").starts_with("block-time-ms = 250\n"), "{}", get("engine"));
     // The file contains the changed settings, and no defaults.
     let file = fs::read_to_string(folder.path().join("config.toml")).unwrap();
-    assert_eq!(file, "[engine]\nblock-time-ms = 250\n\n[rest]\naddress = \"127.0.0.1:1\"\n");
+    assert_eq!(file, "[rest]\naddress = \"127.0.0.1:1\"\n\n[engine]\nblock-time-ms = 250\n");
+    let differences = "engine.block-time-ms = 250  # default: 1000\n\
+                       rest.address = \"127.0.0.1:1\"  # default: \"127.0.0.1:1317\"\n";
+    assert_eq!(good(&["config", "diff", "--home", home]), differences);
+    let json = good(&["config", "diff", "--home", home, "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["key"], "engine.block-time-ms");
+    assert_eq!((&json[0]["value"], &json[0]["default"]), (&250.into(), &1000.into()));
     for (key, value) in [
         ("rest.address", "nowhere"),
         ("rest.max-connections", "1.5"),
@@ -82,6 +89,26 @@ fn settings_are_shown_and_changed() {
     );
     assert_eq!(set("mempool.minimum-gas-prices", ".50atest").0, 0);
     assert_eq!(get("mempool.minimum-gas-prices"), "0.5atest\n");
+}
+
+#[test]
+fn new_file_has_comments_and_no_defaults_and_keeps_the_moniker() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = text(folder.path());
+    good(&["init", "validator one", "--home", home]);
+    let read = || fs::read_to_string(folder.path().join("config.toml")).unwrap();
+    let file = read();
+    assert!(file.contains("# time between blocks"), "{file}");
+    assert!(file.contains("\n# block-time-ms = 1000\n"), "{file}");
+    let is_set = |line: &&str| !line.starts_with(['#', '[']) && !line.is_empty();
+    let set: Vec<_> = file.lines().filter(is_set).collect();
+    assert_eq!(set, ["moniker = \"validator one\""]);
+    good(&["config", "set", "engine.block-time-ms", "250", "--home", home]);
+    let default = "# block-time-ms = 1000\n";
+    assert_eq!(read(), file.replace(default, &format!("{default}block-time-ms = 250\n")));
+    let differences = "engine.block-time-ms = 250  # default: 1000\n\
+                       node.moniker = \"validator one\"  # default: \"evmd\"\n";
+    assert_eq!(good(&["config", "diff", "--home", home]), differences);
 }
 
 #[test]

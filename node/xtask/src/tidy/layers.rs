@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 32] = [
+pub(super) const LAYERS: [&str; 33] = [
     "crashdisk",
     "verify",
     "trie",
@@ -24,6 +24,7 @@ pub(super) const LAYERS: [&str; 32] = [
     "config",
     "home",
     "budget",
+    "event-query",
     "pipeline",
     "models",
     "server",

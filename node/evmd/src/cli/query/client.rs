@@ -1,18 +1,51 @@
 //! A client that sends one request at a time to JSON-RPC or REST, over plain HTTP.
 
 use anyhow::{Context, bail, ensure};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::{Value, json, value::RawValue};
 use std::{
+    fmt,
     io::{Read, Write},
     net::{SocketAddr, TcpStream, ToSocketAddrs},
     time::Duration,
 };
 
-/// Maximum wait for the node.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum size of a response in bytes, far more than a query returns.
-const MAX_RESPONSE_BYTES: u64 = 16 * 1024 * 1024;
+/// Maximum wait for each part of a request or a response. It exceeds the default of
+/// json-rpc.trace-timeout-ms, because the node sends nothing while it computes a trace.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a response in bytes, twice the default of json-rpc.max-response-bytes.
+const MAX_RESPONSE_BYTES: u64 = 128 * 1024 * 1024;
+
+/// A response of JSON-RPC.
+#[derive(Deserialize)]
+struct Response {
+    // A result of null is a result.
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Box<RawValue>>,
+    error: Option<CallError>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
+}
+
+/// The error of a call of JSON-RPC.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct CallError {
+    pub(in crate::cli) code: i64,
+    pub(in crate::cli) message: String,
+    pub(in crate::cli) data: Option<Value>,
+}
+
+impl std::error::Error for CallError {}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
 
 /// A client of one server.
 #[derive(Debug)]
@@ -46,17 +79,26 @@ impl Client {
         method: &str,
         params: &Value,
     ) -> anyhow::Result<T> {
+        let result = self.call_raw(method, params)?;
+        serde_json::from_str(result.get())
+            .with_context(|| format!("{method} returned an unexpected result"))
+    }
+
+    /// Calls a method. Returns the JSON of the result as the node wrote it; a refusal is a [`CallError`].
+    pub(in crate::cli) fn call_raw(
+        &self,
+        method: &str,
+        params: &Value,
+    ) -> anyhow::Result<Box<RawValue>> {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let (status, body) = self.post("", &call.to_string())?;
-        ensure!(status == 200, "the response has status {status}");
-        let mut answer: Value =
-            serde_json::from_str(&body).context("the response is not JSON-RPC")?;
-        if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
-            bail!("{}", error["message"].as_str().unwrap_or("the node returned no reason"));
+        let answer: Response = serde_json::from_str(&body)
+            .with_context(|| format!("the response is not JSON-RPC: it has status {status}"))?;
+        match (answer.result, answer.error) {
+            (_, Some(error)) => Err(error.into()),
+            (Some(result), None) => Ok(result),
+            (None, None) => bail!("the response has neither a result nor an error"),
         }
-        let result = answer.get_mut("result").map(Value::take).unwrap_or_default();
-        serde_json::from_value(result)
-            .with_context(|| format!("{method} returned an unexpected result"))
     }
 
     /// Gets a path; returns status and body.
@@ -76,6 +118,15 @@ impl Client {
             body.len()
         );
         self.exchange(&request)
+            .with_context(|| format!("no node responds at {} (--node)", self.authority))
+    }
+
+    /// Checks that something accepts connections at the address.
+    pub(super) fn connect(&self) -> anyhow::Result<()> {
+        let connected =
+            self.authority.to_socket_addrs().map_err(anyhow::Error::from).and_then(connect);
+        connected
+            .map(drop)
             .with_context(|| format!("no node responds at {} (--node)", self.authority))
     }
 
@@ -108,7 +159,7 @@ impl Client {
 fn connect(addresses: impl Iterator<Item = SocketAddr>) -> anyhow::Result<TcpStream> {
     let mut failed: Option<anyhow::Error> = None;
     for address in addresses {
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             // If there are several addresses, the error names the last one. If there is one, the caller names
             // it.

@@ -2,7 +2,7 @@
 
 use super::{node::NodeArg, yaml};
 use crate::cli::Output;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use cosmos_api::grpc::HEIGHT_HEADER;
 use serde_json::Value;
 use std::io::Write;
@@ -28,8 +28,7 @@ impl RestArgs {
         if status == 200 {
             return Ok(body);
         }
-        let answer: Value = serde_json::from_str(&body).context("the response is not JSON")?;
-        bail!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"));
+        Err(refusal(&body))
     }
 
     /// Gets a path; returns the parsed response.
@@ -47,12 +46,26 @@ impl RestArgs {
 
     /// Gets a path and prints the response.
     pub(super) fn show(&self, path: &str) -> anyhow::Result<()> {
-        match self.output {
-            Output::Text => put(&yaml::text(&self.ask(path)?)),
-            // The fields keep the order of the definitions.
-            Output::Json => put(&format!("{}\n", self.text(path)?)),
-        }
+        print_json(&self.text(path)?, self.output)
     }
+}
+
+/// Prints a response, which is JSON.
+pub(super) fn print_json(text: &str, output: Output) -> anyhow::Result<()> {
+    match output {
+        Output::Text => {
+            let answer = serde_json::from_str(text).context("the response is not JSON")?;
+            put(&yaml::text(&answer))
+        }
+        // The fields keep the order of the definitions.
+        Output::Json => put(&format!("{text}\n")),
+    }
+}
+
+/// The reason in the response to a query that failed.
+pub(super) fn refusal(body: &str) -> anyhow::Error {
+    let answer: Value = serde_json::from_str(body).unwrap_or_default();
+    anyhow!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"))
 }
 
 fn put(text: &str) -> anyhow::Result<()> {

@@ -21,6 +21,9 @@ pub(super) enum Command {
     Raw {
         /// EIP-2718 encoding in hex
         tx: String,
+        /// No effect, because the command never asks for confirmation
+        #[arg(long, short)]
+        yes: bool,
         #[command(flatten)]
         node: NodeFlags,
         #[command(flatten)]
@@ -64,7 +67,7 @@ pub(super) struct Send {
 
 pub(super) fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Raw { tx, node, broadcast } => {
+        Command::Raw { tx, yes: _, node, broadcast } => {
             let bytes = hex::decode(tx.trim()).context("the transaction is not hex")?;
             node.open()?.broadcast(&bytes, broadcast.mode, node.output)
         }
@@ -74,7 +77,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
 
 fn send(args: &Send) -> anyhow::Result<()> {
     let node = args.node.open()?;
-    let key = args.keys.key(&args.from)?;
+    let key = args.keys.key(args.node.home(), &args.from)?;
     let to = parse_address(&args.to, &node.prefix()?).with_context(|| args.to.clone())?;
     let token = node.token()?;
     let coin = parse_coin(&args.amount)?;

@@ -1,4 +1,4 @@
-//! `evmd tx broadcast|sign|encode|decode`: transactions in files.
+//! `evmd tx broadcast|sign|simulate|encode|decode`: transactions in files.
 
 use super::{
     flags::{BroadcastFlags, KeyFlags, NodeFlags, account_number},
@@ -11,7 +11,10 @@ use alloy_primitives::hex;
 use anyhow::{Context, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use prost::Message;
-use proto::cosmos::tx::v1beta1::{AuthInfo, Tx, TxBody, TxRaw};
+use proto::cosmos::tx::{
+    signing::v1beta1::SignMode,
+    v1beta1::{AuthInfo, Tx, TxBody, TxRaw},
+};
 use std::{
     io::{Read, Write},
     path::PathBuf,
@@ -56,6 +59,19 @@ pub(super) struct Sign {
 }
 
 #[derive(Debug, clap::Args)]
+pub(super) struct Simulate {
+    /// A transaction in JSON, signed or not; - reads standard input
+    file: PathBuf,
+    /// Name or address of the signer's key; by default the signer in the file
+    #[arg(long, value_name = "KEY")]
+    from: Option<String>,
+    #[command(flatten)]
+    keys: KeyFlags,
+    #[command(flatten)]
+    node: NodeFlags,
+}
+
+#[derive(Debug, clap::Args)]
 pub(super) struct Encode {
     /// A transaction in JSON; - reads standard input
     file: PathBuf,
@@ -78,7 +94,7 @@ pub(super) fn broadcast(args: &Broadcast) -> anyhow::Result<()> {
 
 pub(super) fn sign(args: &Sign) -> anyhow::Result<()> {
     let mut tx = read(&args.file)?;
-    let key = args.keys.key(&args.from)?;
+    let key = args.keys.key(args.node.home(), &args.from)?;
     let sequence = match args.sequence {
         Some(sequence) => sequence,
         None => args.node.open()?.sequence(key.address())?,
@@ -91,6 +107,26 @@ pub(super) fn sign(args: &Sign) -> anyhow::Result<()> {
     auth.signer_infos = vec![signer(Some(&key), sequence, mode(&args.sign_mode))];
     sign_tx(&mut tx, &key, chain_id)?;
     print(&json::tx_json(&tx)?, Output::Json)
+}
+
+/// Simulates a transaction. The node does not check signatures, but there must be one for each signer.
+pub(super) fn simulate(args: &Simulate) -> anyhow::Result<()> {
+    let mut tx = read(&args.file)?;
+    let node = args.node.open()?;
+    if let Some(from) = &args.from {
+        let key = args.keys.key(args.node.home(), from)?;
+        let sequence = node.sequence(key.address())?;
+        let auth = tx.auth_info.get_or_insert_default();
+        auth.signer_infos = vec![signer(Some(&key), sequence, SignMode::Direct)];
+    }
+    let signers = tx.auth_info.as_ref().map_or(0, |auth| auth.signer_infos.len());
+    ensure!(
+        signers > 0,
+        "{}: the transaction has no signer: name one with --from",
+        args.file.display()
+    );
+    tx.signatures.resize(signers, Vec::new());
+    print(&node.simulated(&json::raw(&tx))?, args.node.output)
 }
 
 pub(super) fn encode(args: &Encode) -> anyhow::Result<()> {

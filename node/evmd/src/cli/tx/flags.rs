@@ -1,18 +1,17 @@
 //! The options of all commands that send a transaction, with the SDK's names.
 
 use super::node::Node;
-use crate::cli::{HomeArg, Output, keys, prefix};
+use crate::cli::{HomeArg, Output, keys, query::NodeArg};
 use ::keys::PrivateKey;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use transactions::cosmos::ACCOUNT_NUMBER;
 
-/// The address of the node, and the output format.
+/// The node, and the output format.
 #[derive(Clone, Debug, Args)]
 pub(super) struct NodeFlags {
-    /// Address of the node's REST server
-    #[arg(long, value_name = "URL", env = "EVMD_NODE", default_value = "http://127.0.0.1:1317")]
-    pub(super) node: String,
+    #[command(flatten)]
+    pub(super) node: NodeArg,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(super) output: Output,
@@ -21,6 +20,10 @@ pub(super) struct NodeFlags {
 impl NodeFlags {
     pub(super) fn open(&self) -> anyhow::Result<Node> {
         Node::new(&self.node)
+    }
+
+    pub(super) const fn home(&self) -> &HomeArg {
+        &self.node.home
     }
 }
 
@@ -42,12 +45,9 @@ pub(super) enum BroadcastMode {
     Async,
 }
 
-/// Where keys are stored.
+/// Where keys are stored, if it is not the home folder of [`NodeFlags`].
 #[derive(Clone, Debug, Args)]
 pub(super) struct KeyFlags {
-    /// Home folder
-    #[arg(long, value_name = "DIR", env = "EVMD_HOME")]
-    pub(super) home: Option<PathBuf>,
     /// Folder of the keyring; by default the home folder
     #[arg(long, value_name = "DIR")]
     pub(super) keyring_dir: Option<PathBuf>,
@@ -63,14 +63,9 @@ pub(super) struct KeyFlags {
 }
 
 impl KeyFlags {
-    pub(super) fn key(&self, name: &str) -> anyhow::Result<PrivateKey> {
-        let (home, folder) = (self.home.clone(), self.keyring_dir.clone());
+    pub(super) fn key(&self, home: &HomeArg, name: &str) -> anyhow::Result<PrivateKey> {
+        let (home, folder) = (home.home.clone(), self.keyring_dir.clone());
         keys::signing_key(home, folder, self.keyring_backend.clone(), name)
-    }
-
-    /// The address prefix, if the home folder has a chain.
-    pub(super) fn prefix(&self) -> anyhow::Result<String> {
-        prefix::of_home(&HomeArg { home: self.home.clone() })
     }
 }
 

@@ -1,13 +1,15 @@
 //! `evmd tx gov`
 
-use super::{flags::TxFlags, json, send::send};
+use super::{flags::TxFlags, json, node::Node, send::send};
+use crate::cli::{prefix, query::NodeArg};
 use anyhow::{Context, bail};
+use keys::{bech32, parse_address};
 use prost::{Message, Name};
 use prost_types::Any;
 use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption};
 use serde::Deserialize;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::{io::Write, path::PathBuf};
 use transactions::cosmos::parse_coin;
 
 #[derive(Debug, clap::Subcommand)]
@@ -41,7 +43,10 @@ pub(super) enum Command {
         from: From,
     },
     /// Print a draft proposal that changes the fee market
-    DraftProposal,
+    DraftProposal {
+        #[command(flatten)]
+        node: NodeArg,
+    },
 }
 
 /// The sender of the transaction.
@@ -69,6 +74,11 @@ struct Proposal {
     #[serde(default)]
     expedited: bool,
 }
+
+/// The chain of [`DRAFT`]: the address of governance, its prefix, and the token.
+const DRAFT_AUTHORITY: &str = "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
+const DRAFT_PREFIX: &str = "cosmos";
+const DRAFT_DENOM: &str = "atest";
 
 const DRAFT: &str = r#"{
  "messages": [
@@ -118,12 +128,27 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
                 Ok(vec![any(&MsgVote { proposal_id: id, voter, option, metadata })])
             })
         }
-        Command::DraftProposal => {
-            use std::io::Write;
-            crate::cli::stdout().write_all(DRAFT.as_bytes())?;
+        Command::DraftProposal { node } => {
+            crate::cli::stdout().write_all(draft(&node)?.as_bytes())?;
             Ok(())
         }
     }
+}
+
+/// The draft with the address prefix and the token of the chain: that of the genesis in the home folder, unless an
+/// address is given, or else that of the node. Without both, the draft has the defaults.
+fn draft(node: &NodeArg) -> anyhow::Result<String> {
+    let genesis = if node.has_address() { None } else { prefix::spec_of_home(&node.home)? };
+    let (prefix, denom) = match genesis {
+        Some(spec) => (spec.bech32_prefix.clone(), spec.token(0).denom.to_owned()),
+        None => match Node::new(node) {
+            Ok(node) => (node.prefix()?, node.token()?.token().denom.to_owned()),
+            Err(error) if node.has_address() => return Err(error),
+            Err(_) => return Ok(DRAFT.to_owned()),
+        },
+    };
+    let authority = bech32(&prefix, parse_address(DRAFT_AUTHORITY, DRAFT_PREFIX)?);
+    Ok(DRAFT.replace(DRAFT_AUTHORITY, &authority).replace(DRAFT_DENOM, &denom))
 }
 
 fn submission(proposal: Proposal, proposer: &str) -> anyhow::Result<Vec<Any>> {

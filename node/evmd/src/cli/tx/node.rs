@@ -4,14 +4,15 @@ use super::flags::BroadcastMode;
 use crate::cli::{
     Output,
     query::{
+        NodeArg,
         client::Client,
-        node::{DEFAULT_PORT, is_rest, not_the_address},
         rest::escape,
+        server::{Server, is_rest},
         yaml,
     },
 };
 use alloy_primitives::Address;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use chain::{Token, TokenUnit};
 use feemarket::TokenDecimals;
@@ -59,35 +60,21 @@ impl NodeToken {
 
 /// The node that a command queries.
 pub(super) struct Node {
-    /// The value of `--node`.
-    url: String,
+    /// A client of its REST server.
     client: Client,
 }
 
 impl Node {
-    pub(super) fn new(url: &str) -> anyhow::Result<Self> {
-        Ok(Self { url: url.to_owned(), client: Client::new(url, DEFAULT_PORT)? })
+    pub(super) fn new(node: &NodeArg) -> anyhow::Result<Self> {
+        Ok(Self { client: node.client(Server::Rest)? })
     }
 
     fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.read(self.client.get(path, "")?)
+        read(self.client.get(path, "")?)
     }
 
     fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        self.read(self.client.post(path, &body.to_string())?)
-    }
-
-    fn read(&self, answer: (u16, String)) -> anyhow::Result<Value> {
-        if !is_rest(&answer) {
-            let reason = not_the_address(&self.url, "REST", DEFAULT_PORT);
-            bail!("{reason}; the response has status {}", answer.0);
-        }
-        let (status, body) = answer;
-        let answer: Value = serde_json::from_str(&body).context("the response is not JSON")?;
-        if status != 200 {
-            bail!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"));
-        }
-        Ok(answer)
+        read(self.client.post(path, &body.to_string())?)
     }
 
     /// The chain's EIP-155 id, which is its Cosmos id too.
@@ -141,7 +128,7 @@ impl Node {
         if status == NO_FEE_MARKET {
             return Ok(1);
         }
-        let answer = self.read((status, body))?;
+        let answer = read((status, body))?;
         let price = answer["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
         Ok(price.context("the node returned no minimum price")?.saturating_add(1))
     }
@@ -164,10 +151,15 @@ impl Node {
 
     /// The gas that a transaction would use.
     pub(super) fn simulate(&self, tx: &[u8]) -> anyhow::Result<u64> {
-        let body = json!({ "tx_bytes": BASE64.encode(tx) });
-        let answer = self.post("/cosmos/tx/v1beta1/simulate", &body)?;
+        let answer = self.simulated(tx)?;
         let gas = answer["gas_info"]["gas_used"].as_str();
         gas.and_then(|gas| gas.parse().ok()).context("the node returned no gas")
+    }
+
+    /// The gas and the result of a simulated transaction.
+    pub(super) fn simulated(&self, tx: &[u8]) -> anyhow::Result<Value> {
+        let body = json!({ "tx_bytes": BASE64.encode(tx) });
+        self.post("/cosmos/tx/v1beta1/simulate", &body)
     }
 
     /// Sends a transaction and prints the response. A refusal is also printed, and is an error.
@@ -191,6 +183,17 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// Reads a response of REST.
+fn read(answer: (u16, String)) -> anyhow::Result<Value> {
+    let (status, body) = &answer;
+    ensure!(is_rest(&answer), "the response is not one of REST: it has status {status}");
+    let answer: Value = serde_json::from_str(body).context("the response is not JSON")?;
+    if *status != 200 {
+        bail!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"));
+    }
+    Ok(answer)
 }
 
 /// Prints JSON on one line, or YAML.

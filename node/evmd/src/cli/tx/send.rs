@@ -5,7 +5,7 @@ use super::{
     json,
     node::{Node, print},
 };
-use crate::cli::Output;
+use crate::cli::{Output, prefix};
 use alloy_primitives::U256;
 use anyhow::{Context, bail, ensure};
 use chain::Token;
@@ -34,11 +34,12 @@ pub(super) fn send(
     messages: impl FnOnce(&str) -> anyhow::Result<Vec<Any>>,
 ) -> anyhow::Result<()> {
     let node = if flags.offline { None } else { Some(flags.node.open()?) };
-    let prefix = node.as_ref().map_or_else(|| flags.keys.prefix(), Node::prefix)?;
+    let home = flags.node.home();
+    let prefix = node.as_ref().map_or_else(|| prefix::of_home(home), Node::prefix)?;
     let unsigned = flags.generate_only || flags.dry_run;
     let (key, address) = match parse_address(from, &prefix) {
         Ok(address) if unsigned => (None, address),
-        _ => flags.keys.key(from).map(|key| (Some(key.clone()), key.address()))?,
+        _ => flags.keys.key(home, from).map(|key| (Some(key.clone()), key.address()))?,
     };
     let sender = bech32(&prefix, address);
     let sequence = match flags.sequence {

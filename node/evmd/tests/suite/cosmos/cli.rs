@@ -126,32 +126,8 @@ async fn refused(args: String) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn url_of_another_server_is_named_with_the_address_that_is_needed() {
+async fn scheme_tcp_is_another_name_of_http() {
     let served = Served::start().await;
-    let (json_rpc, comet) = (served.node.json_rpc, served.node.comet);
-    let folder = tempfile::tempdir().unwrap();
-    let home = folder.path().display();
-    let key = format!("--home {home} --keyring-backend test");
-    let mut add = Command::new(env!("CARGO_BIN_EXE_evmd"));
-    add.args(format!("keys add val {key}").split(' ')).stdout(Stdio::null());
-    let added = tokio::task::spawn_blocking(move || {
-        let _starting = FORKING.blocking_lock();
-        add.status().unwrap()
-    });
-    assert!(added.await.unwrap().success());
-    for url in [format!("http://{json_rpc}"), format!("tcp://{comet}")] {
-        let reason = format!(
-            "error: --node {url} is not the address of a node's REST server, which has port 1317 by default: give \
-             that address, such as --node http://127.0.0.1:1317"
-        );
-        let error = refused(format!("tx bank send val {ALICE} 1atest -y {key} --node {url}")).await;
-        assert!(error.starts_with(&reason), "{error}");
-        if url.starts_with("tcp") {
-            let error = refused(format!("query block --node {url}")).await;
-            assert!(error.starts_with(&reason), "{error}");
-        }
-    }
-    // The scheme of Cosmos tools is another name of http.
     let node = format!("tcp://{}", served.node.rest);
     let (code, _, err) = query(&served, "block 1").await;
     assert_eq!(code, 0, "{err}");

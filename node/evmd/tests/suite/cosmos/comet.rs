@@ -243,6 +243,10 @@ async fn malformed_calls_are_refused() {
         ("tx_search", json!({ "query": "" }), -32603, "query cannot be empty"),
         ("tx_search", json!({ "query": "tx.height=1", "page": 0 }), -32602, "0 is not 1 or more"),
         ("tx_search", json!({ "query": "tx.height=1", "order_by": "up" }), -32602, "asc, desc"),
+        ("block_search", json!({ "query": "" }), -32603, "query cannot be empty"),
+        ("block_search", json!({ "query": "block.height=x" }), -32603, "is not a height"),
+        ("block_search", json!({ "query": "block.height=1", "page": 2 }), -32603, "given 2"),
+        ("block_search", json!({}), -32602, "parameter query is missing"),
         ("broadcast_tx_sync", json!({ "tx": "" }), -32603, "invalid empty tx"),
         ("broadcast_tx_sync", json!({ "tx": "!" }), -32602, "is not base64"),
         ("abci_query", json!({ "path": "/x", "data": "0g" }), -32602, "is not hex"),
@@ -291,5 +295,30 @@ async fn bodies_and_batches_are_bounded() {
     served.ether_moved(0).await;
     let query = json!({ "query": "tx.height>0", "per_page": "100000" });
     assert_eq!(served.comet("tx_search", query).await["total_count"], "1");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_are_found_by_height_and_events() {
+    let served = Served::start().await;
+    let (_, number) = served.ether_moved(0).await;
+    let search = |params: Value| served.comet("block_search", params);
+    let query = format!("block.height <= {number}");
+    let found = search(json!({ "query": query, "per_page": 1 })).await;
+    assert_eq!(found["total_count"], json!(number.to_string()));
+    let block = served.comet("block", json!({ "height": number })).await;
+    assert_eq!(found["blocks"], json!([block]), "the newest block is the first");
+    let oldest = search(json!({ "query": query, "per_page": 1, "order_by": "asc" })).await;
+    assert_eq!(oldest["blocks"][0]["block"]["header"]["height"], "1");
+    // The events of the blocks themselves.
+    let results = served.comet("block_results", json!({ "height": number })).await;
+    let events = results["finalize_block_events"].as_array().unwrap();
+    let gas = events.iter().find(|event| event["type"] == "block_gas").unwrap();
+    let (key, value) = (&gas["attributes"][0]["key"], &gas["attributes"][0]["value"]);
+    let query = format!("block_gas.{} EXISTS AND block.height = {number}", key.as_str().unwrap());
+    assert_eq!(search(json!({ "query": query })).await["total_count"], "1", "{key} {value}");
+    let none = format!("nothing.at_all EXISTS AND block.height <= {number}");
+    let none = search(json!({ "query": none })).await;
+    assert_eq!(none, json!({ "blocks": [], "total_count": "0" }));
     served.stop().await;
 }

@@ -2,22 +2,32 @@
 //!
 //! This module does no I/O.
 
-use super::QueryError;
-
 /// Maximum number of conditions in a query.
 const MAX_CONDITIONS: usize = 16;
 /// Maximum length of a query in bytes.
 const MAX_QUERY_BYTES: usize = 4096;
 
+/// Why a query is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidQuery(pub String);
+
 /// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operator {
+pub enum Operator {
+    /// `=`
     Equal,
+    /// `<`
     Less,
+    /// `<=`
     LessOrEqual,
+    /// `>`
     Greater,
+    /// `>=`
     GreaterOrEqual,
+    /// `CONTAINS`: the value is a part of the attribute.
     Contains,
+    /// `EXISTS`: the attribute exists.
     Exists,
 }
 
@@ -34,17 +44,19 @@ const OPERATORS: [(&str, Operator); 7] = [
 
 /// One condition on an attribute of an event, which is named `type.attribute`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Condition {
-    pub(super) key: String,
-    pub(super) operator: Operator,
+pub struct Condition {
+    /// Type and name of the attribute.
+    pub key: String,
+    /// How the value is compared.
+    pub operator: Operator,
     /// The value without quotes; empty for `EXISTS`.
-    pub(super) value: String,
+    pub value: String,
 }
 
 impl Condition {
     /// Whether the value of an attribute satisfies the condition. Values are compared as text, or as numbers if
     /// the operator needs an order.
-    pub(super) fn is_met_by(&self, found: &str) -> bool {
+    pub fn is_met_by(&self, found: &str) -> bool {
         let ordered = |met: fn(&u128, &u128) -> bool| {
             let both = found.parse().ok().zip(self.value.parse().ok());
             both.is_some_and(|(found, wanted)| met(&found, &wanted))
@@ -61,7 +73,7 @@ impl Condition {
     }
 
     /// The same for a hash, which is compared without regard to case or prefix.
-    pub(super) fn is_met_by_hash(&self, found: &str) -> bool {
+    pub fn is_met_by_hash(&self, found: &str) -> bool {
         let digits = |text: &str| {
             let lower = text.to_ascii_lowercase();
             lower.strip_prefix("0x").unwrap_or(&lower).to_owned()
@@ -72,25 +84,26 @@ impl Condition {
 }
 
 /// Parses several queries. All conditions have to hold.
-pub(super) fn parse_all<'a>(
-    texts: impl Iterator<Item = &'a str>,
-) -> Result<Vec<Condition>, QueryError> {
+///
+/// # Errors
+/// If a query is malformed, or if there are too many conditions.
+pub fn parse_all<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Condition>, InvalidQuery> {
     let mut conditions = Vec::new();
     for text in texts {
         conditions.extend(parse(text)?);
         if conditions.len() > MAX_CONDITIONS {
             let most = format!("query has more than {MAX_CONDITIONS} conditions");
-            return Err(QueryError::invalid(most));
+            return Err(InvalidQuery(most));
         }
     }
     Ok(conditions)
 }
 
 /// Parses the conditions of one query.
-fn parse(query: &str) -> Result<Vec<Condition>, QueryError> {
+fn parse(query: &str) -> Result<Vec<Condition>, InvalidQuery> {
     if query.len() > MAX_QUERY_BYTES {
         let length = query.len();
-        return Err(QueryError::invalid(format!(
+        return Err(InvalidQuery(format!(
             "query must have at most {MAX_QUERY_BYTES} bytes, got {length}"
         )));
     }
@@ -107,13 +120,13 @@ fn parse(query: &str) -> Result<Vec<Condition>, QueryError> {
     Ok(conditions)
 }
 
-fn malformed(wanted: &str, at: &str) -> QueryError {
+fn malformed(wanted: &str, at: &str) -> InvalidQuery {
     let at: String = at.chars().take(40).collect();
-    QueryError::invalid(format!("query: expected {wanted} at {at:?}"))
+    InvalidQuery(format!("query: expected {wanted} at {at:?}"))
 }
 
 /// Parses the first condition and returns it with the rest of the text.
-fn condition(text: &str) -> Result<(Condition, &str), QueryError> {
+fn condition(text: &str) -> Result<(Condition, &str), InvalidQuery> {
     let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
     let end = text.find(|c| !is_key(c)).unwrap_or(text.len());
     let (key, rest) = text.split_at(end);
@@ -133,7 +146,7 @@ fn condition(text: &str) -> Result<(Condition, &str), QueryError> {
 }
 
 /// Parses a quoted string or a number.
-fn value(text: &str) -> Result<(&str, &str), QueryError> {
+fn value(text: &str) -> Result<(&str, &str), InvalidQuery> {
     for quote in ['\'', '"'] {
         if let Some(quoted) = text.strip_prefix(quote) {
             return quoted.split_once(quote).ok_or_else(|| malformed("a closing quote", text));
@@ -176,7 +189,7 @@ mod tests {
             ("a.b =", "expected a value at \"\""),
             ("a.b = 1 OR c.d = 2", "expected AND at \"OR c.d = 2\""),
         ] {
-            assert_eq!(parse(query).unwrap_err().message, format!("query: {said}"));
+            assert_eq!(parse(query).unwrap_err().0, format!("query: {said}"));
         }
         assert!(parse(&" ".repeat(4097)).is_err());
         let many = |count| parse_all(std::iter::repeat_n("a.b=1 AND c.d=2", count)).is_ok();
