@@ -17,7 +17,7 @@ use rpc_types::error::Error;
 pub const NAMESPACES: [&str; 3] = ["evm", "anvil", "hardhat"];
 
 const MINE: (&[&str], &str) = (
-    &["count = 1", "interval"],
+    &["count = 1", "interval = null"],
     "Produces blocks, also without transactions. Their timestamps are `interval` seconds apart.",
 );
 const SET_AUTOMINE: &str = "Whether a block is produced as soon as there is a transaction. Without, and without an interval, blocks are produced on request only.";
@@ -55,7 +55,7 @@ const RESET_RUN: Run = Run::Waiting(|call| Box::pin(head::reset(call)));
 pub const EVM: &[Method] = &[
     waiting(
         "evm_mine",
-        &["timestamp"],
+        &["timestamp = null"],
         "Produces a block, also without transactions, with this timestamp if it is given. An object can name `timestamp` and `blocks`.",
         Run::Waiting(|call| Box::pin(mining::evm_mine(call))),
     ),
@@ -89,7 +89,7 @@ pub const ANVIL: &[Method] = &[
     waiting("anvil_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
     waiting("anvil_revert", &["id"], REVERT, REVERT_RUN),
     waiting("anvil_dropTransaction", &["hash"], DROP, DROP_RUN),
-    waiting("anvil_reset", &["forking"], RESET, RESET_RUN),
+    waiting("anvil_reset", &["forking = null"], RESET, RESET_RUN),
     waiting("anvil_metadata", &[], METADATA, Run::Inline(node::metadata)),
     waiting(
         "anvil_nodeInfo",
@@ -114,7 +114,7 @@ pub const HARDHAT: &[Method] = &[
         "Removes a transaction from the pool. Returns whether it was there.",
         Run::Waiting(|call| Box::pin(mining::hardhat_drop_transaction(call))),
     ),
-    waiting("hardhat_reset", &["forking"], RESET, RESET_RUN),
+    waiting("hardhat_reset", &["forking = null"], RESET, RESET_RUN),
     waiting("hardhat_metadata", &[], METADATA, Run::Inline(node::metadata)),
 ];
 

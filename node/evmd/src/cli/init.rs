@@ -20,7 +20,7 @@ pub(super) struct Args {
     /// default the genesis.json in the home folder, or else a native chain with default parameters
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
-    /// Create a development chain, as `evmd start` does in an empty home folder
+    /// Create a development chain: blocks are mined at once, and the development accounts sign for clients
     #[arg(long, conflicts_with = "genesis")]
     dev: bool,
     /// Chain id of a chain without --genesis, for EIP-155 and for Cosmos transactions
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             Genesis::from_json(&text).with_context(|| file.display().to_string())?
         }
         None => {
-            let new = || if args.dev { dev_genesis() } else { Genesis::native_dev(now()) };
+            let new = || if args.dev { Genesis::development(now()) } else { default_genesis() };
             match args.chain_id {
                 Some(id) => with_chain_id(&new(), id).context("--chain-id")?,
                 None if args.dev => new(),
@@ -104,9 +104,9 @@ fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
     Ok(Genesis::from_json(&file.to_string())?)
 }
 
-/// The genesis of a development chain with the current time.
-pub(super) fn dev_genesis() -> Genesis {
-    Genesis::development(now())
+/// The genesis of a native chain with default parameters and the current time.
+pub(super) fn default_genesis() -> Genesis {
+    Genesis::native_dev(now())
 }
 
 /// Seconds since 1970.

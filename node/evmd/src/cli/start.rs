@@ -7,7 +7,7 @@ mod system_contracts;
 
 use super::{
     HomeArg,
-    init::dev_genesis,
+    init::default_genesis,
     keys,
     running_node::{self, Record},
     start_logs, tested_backend,
@@ -230,7 +230,7 @@ fn open_home(path: &Path) -> anyhow::Result<Home> {
             tracing::info!(home = %path.display(), "creating the chain of genesis.json");
             genesis
         }
-        None => dev_genesis(),
+        None => default_genesis(),
     };
     Ok(Home::init(path, &genesis)?)
 }

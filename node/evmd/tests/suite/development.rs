@@ -1,4 +1,4 @@
-//! `evmd start` in an empty home folder: a development chain that common tools can use.
+//! A chain of `evmd init --dev`, which common tools can use.
 
 use crate::{client::Node, common::transfer as signed_transfer, start_safety::run};
 use alloy_primitives::{Address, B256};
@@ -8,6 +8,12 @@ use std::path::Path;
 use testkit::NodeProcess;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_evmd");
+
+/// A new development chain in a home folder.
+fn init(home: &Path) {
+    let (code, _, err) = run(home, &["init", "--dev"]);
+    assert_eq!(code, 0, "{err}");
+}
 
 async fn transfer(node: &NodeProcess, from: Address, fields: Value) -> Value {
     let mut tx = json!({ "from": from, "to": Address::repeat_byte(7), "value": "0x1" });
@@ -175,6 +181,7 @@ async fn other_chains_have_no_development_methods() {
 #[tokio::test]
 async fn development_accounts_sign_and_receipts_are_there_when_the_call_returns() {
     let folder = tempfile::tempdir().unwrap();
+    init(folder.path());
     let node = NodeProcess::start(Path::new(PROGRAM), folder.path(), &[]);
     let accounts = DEV_ACCOUNTS.map(|account| account.address);
     assert_eq!(node.endpoints().call("eth_accounts", json!([])).await, json!(accounts));
@@ -208,6 +215,7 @@ async fn development_accounts_sign_and_receipts_are_there_when_the_call_returns(
 #[tokio::test]
 async fn second_start_is_a_development_chain_too() {
     let folder = tempfile::tempdir().unwrap();
+    init(folder.path());
     let mut node = NodeProcess::start(Path::new(PROGRAM), folder.path(), &[]);
     let hash = transfer(&node, DEV_ACCOUNTS[0].address, json!({})).await;
     node.kill();
@@ -220,6 +228,7 @@ async fn second_start_is_a_development_chain_too() {
 #[tokio::test]
 async fn base_fee_of_an_idle_chain_stays_above_zero() {
     let folder = tempfile::tempdir().unwrap();
+    init(folder.path());
     let node = NodeProcess::start(Path::new(PROGRAM), folder.path(), &["--block-time", "1ms"]);
     let mut head = json!({ "number": "0x0" });
     while head["number"].as_str().unwrap() < "0x100" || head["number"].as_str().unwrap().len() < 5 {
@@ -236,6 +245,7 @@ async fn base_fee_of_an_idle_chain_stays_above_zero() {
 async fn development_chain_is_refused_at_addresses_of_other_machines() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
+    init(&home);
     for option in ["--json-rpc.address", "--json-rpc.ws-address"] {
         let (code, out, err) = run(&home, &["start", "--quiet", option, "0.0.0.0:0"]);
         assert_eq!((code, out.as_str()), (1, ""), "{err}");

@@ -1,6 +1,6 @@
 //! Blocks on request, and time.
 
-use super::{Answer, B256, Call, Develop, Error, develop, development, json, mining};
+use super::{Answer, B256, Call, Develop, Error, develop, json, mining};
 use chain::ChainSpec;
 use pipeline::Mining;
 use rpc_types::params::{Number, Param};
@@ -132,7 +132,6 @@ pub(super) async fn drop_transaction(call: Call) -> Answer {
 }
 
 pub(super) async fn hardhat_drop_transaction(call: Call) -> Answer {
-    development(&call)?;
     let hash: B256 = call.arguments()?.required()?;
     json(&develop(&call, Develop::DropTransaction(hash)).await?.dropped)
 }

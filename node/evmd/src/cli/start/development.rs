@@ -1,4 +1,4 @@
-//! What `evmd start` does on a development chain (ADR 0033): blocks are mined at once, the development accounts sign
+//! What `evmd start` does on a chain of `evmd init --dev` (ADR 0033): blocks are mined at once, the development accounts sign
 //! for clients, and pages of every origin may use JSON-RPC. The keys are public, so the servers must not be reachable
 //! from other machines unless an option allows it.
 

@@ -25,9 +25,9 @@ fn fitting(name: &str) -> Value {
         "address" => json!("0x0000000000000000000000000000000000000000"),
         "hash" | "parent" | "startHash" => json!(format!("0x{:064x}", 7)),
         "block" | "newest" | "from" | "to" | "bound" => json!("0x0"),
-        "full" => json!(false),
+        "full" | "enabled" => json!(false),
         "index" | "slot" | "id" | "count" | "bucketBlocks" | "nonce" | "page" | "pageSize"
-        | "start" | "txIndex" | "limit" => {
+        | "start" | "txIndex" | "limit" | "seconds" | "timestamp" => {
             json!("0x1")
         }
         "data" | "rlp" | "signature" | "startKey" => json!("0x"),
