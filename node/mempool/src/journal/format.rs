@@ -43,6 +43,12 @@ impl Header {
         Ok(Self { genesis, salt })
     }
 
+    /// Returns the header of a file with this salt.
+    #[cfg(any(test, fuzzing))]
+    pub(super) const fn with_salt(salt: [u8; SALT_BYTES]) -> Self {
+        Self { genesis: B256::ZERO, salt }
+    }
+
     pub(super) fn to_bytes(self) -> Vec<u8> {
         [MAGIC.as_slice(), &[2], self.genesis.as_slice(), &self.salt].concat()
     }

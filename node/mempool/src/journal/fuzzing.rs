@@ -2,10 +2,8 @@
 
 use super::format::{self, HEADER_BYTES, Header, Version};
 use super::{Entry, Found};
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, keccak256};
 
-/// The salt of the generated files is zero, so that inputs can be reproduced.
-const HEADER: Header = Header::NONE;
 /// The first byte of each generated transaction is multiplied by this to get its length.
 const BYTES_PER_UNIT: usize = 3;
 
@@ -22,7 +20,7 @@ pub fn journal_file(file: &[u8]) {
     assert!(records.valid <= file.len());
     let bytes: usize = records.entries.iter().map(|entry| entry.raw.len()).sum();
     assert!(bytes <= file.len(), "{bytes} bytes of transactions in {} bytes", file.len());
-    check_written(&records.entries);
+    check_written(&Header::NONE, &records.entries);
 }
 
 /// Generates a file from the bytes, and damages one part of it. A journal must lose only the damaged records.
@@ -35,8 +33,9 @@ pub fn journal_file(file: &[u8]) {
 pub fn damaged_journal(data: &[u8]) {
     let Some((&[high, low, length, bits], rest)) = data.split_first_chunk() else { return };
     let entries = entries(rest);
-    check_written(&entries);
-    let mut file = file_of(&entries);
+    let header = header_for(data);
+    check_written(&header, &entries);
+    let mut file = file_of(&header, &entries);
     let records = file.len() - HEADER_BYTES;
     if records == 0 || bits == 0 {
         return;
@@ -56,16 +55,24 @@ pub fn damaged_journal(data: &[u8]) {
     assert_eq!(entries_of(&file), undamaged);
 }
 
-/// # Panics
-/// If a file that is written from these entries has other entries.
-fn check_written(entries: &[Entry]) {
-    assert_eq!(entries_of(&file_of(entries)), entries);
+/// Returns a header whose salt depends on each byte of the input, so that inputs can be reproduced. With a constant salt
+/// the fuzzer learns checksums from comparisons, and places a record inside a transaction, which is then found when the
+/// transaction is damaged. A client does not know the salt.
+fn header_for(data: &[u8]) -> Header {
+    let hash = keccak256(data);
+    Header::with_salt(*hash.first_chunk().expect("a hash is longer than a salt"))
 }
 
-fn file_of(entries: &[Entry]) -> Vec<u8> {
-    let mut file = HEADER.to_bytes();
+/// # Panics
+/// If a file that is written from these entries has other entries.
+fn check_written(header: &Header, entries: &[Entry]) {
+    assert_eq!(entries_of(&file_of(header, entries)), entries);
+}
+
+fn file_of(header: &Header, entries: &[Entry]) -> Vec<u8> {
+    let mut file = header.to_bytes();
     for entry in entries {
-        HEADER.put_entry(&mut file, entry);
+        header.put_entry(&mut file, entry);
     }
     file
 }
@@ -95,10 +102,28 @@ mod tests {
 
     #[test]
     fn properties_hold_for_small_files() {
-        journal_file(&file_of(&entries(&[1, 7, 7, 7, 0, 2, 9])));
+        journal_file(&file_of(&Header::NONE, &entries(&[1, 7, 7, 7, 0, 2, 9])));
         journal_file(b"evmdtxs\x01\0\0\0\x01");
         for at in 0..90 {
             damaged_journal(&[0, at, at % 3, 0x81, 1, 7, 7, 7, 0, 2, 1, 2, 3, 4, 5, 6]);
         }
+    }
+
+    #[test]
+    fn record_in_a_damaged_transaction_is_found_only_with_its_salt() {
+        // The last four bytes of the first sender are the length of an empty record. The transaction contains its
+        // checksum for the salt zero, the sender, and one byte more, which is damaged.
+        let transaction = [&[0x80, 0x70, 0x77, 0xe9][..], &[0; 21]].concat();
+        let input = [&[0, 52, 0, 1, 9][..], &transaction].concat();
+        damaged_journal(&input);
+
+        let written = entries(&input[4..]);
+        let damaged = |header: &Header| {
+            let mut file = file_of(header, &written);
+            *file.last_mut().expect("a file is not empty") ^= 1;
+            entries_of(&file)
+        };
+        assert_eq!(damaged(&Header::NONE), entries(&[0]));
+        assert_eq!(damaged(&header_for(&input)), []);
     }
 }
