@@ -163,7 +163,8 @@ fn the_tracer_of_erc_7562_is_as_unknown_as_any_other() {
         let trace = chain.geth_trace(&Rules::Prague.header(), &tx, tracer, &Value::Null);
         trace.unwrap_err().to_string()
     };
-    assert_eq!(refused("erc7562Tracer"), refused("anyTracer"));
+    let other = refused("anyTracer");
+    assert_eq!(refused("erc7562Tracer"), other.replace("anyTracer", "erc7562Tracer"));
 }
 
 #[test]
