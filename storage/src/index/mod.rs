@@ -7,6 +7,7 @@
 //! module.
 
 mod accounts;
+mod entries;
 mod flush;
 mod keys;
 #[cfg(test)]

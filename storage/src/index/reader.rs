@@ -325,7 +325,7 @@ impl IndexReader {
         Ok((pages, entries))
     }
 
-    fn run_error(&self, runs: Runs, error: RunError) -> ReadError {
+    pub(super) fn run_error(&self, runs: Runs, error: RunError) -> ReadError {
         match error {
             RunError::Lmdb(error) => self.txn.error(error),
             RunError::Corrupt(key, why) => self.txn.corrupt(runs.pages.name, &key, why),

@@ -74,40 +74,10 @@ fn check_lookups(reader: &IndexReader, blocks: usize) {
     assert_eq!(reader.flushed_block().unwrap(), last);
 }
 
-const NAMES_OF_ALL: [&str; 6] =
-    ["accounts", "storage", "code", "account_trie", "storage_trie", "block_numbers"];
-
-/// Returns every stored entry of every table. Runs depend on the flush size, so their entries are listed
-/// instead.
 fn dump(index: &IndexDb) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
-    let tables = &index.tables;
-    let all = [
-        tables.accounts,
-        tables.storage,
-        tables.code.table,
-        tables.account_trie,
-        tables.storage_trie,
-        tables.block_numbers.table,
-    ];
-    let txn = index.env.read().unwrap();
     let mut entries = Vec::new();
-    for (name, table) in NAMES_OF_ALL.into_iter().zip(all) {
-        for row in table.iter(txn.txn()).unwrap() {
-            let (key, value) = row.unwrap();
-            entries.push((name, key.to_vec(), value.to_vec()));
-        }
-    }
-    let runs = [tables.account_history, tables.storage_history, tables.transactions];
-    for runs in runs {
-        let (first, last) = (vec![0; runs.key_bytes], vec![0xff; runs.key_bytes]);
-        let before = entries.len();
-        runs.each(txn.txn(), &first, &last, |key, value| {
-            entries.push((runs.pages.name, key.to_vec(), value.to_vec()));
-            Ok(())
-        })
-        .unwrap();
-        entries[before..].sort();
-    }
+    let take = |name, key: &[u8], value: &[u8]| entries.push((name, key.to_vec(), value.to_vec()));
+    index.reader().unwrap().each_entry(take).unwrap();
     entries
 }
 

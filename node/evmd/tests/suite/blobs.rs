@@ -19,7 +19,7 @@ use std::{path::Path, time::Duration};
 const SOMEBODY: Address = Address::repeat_byte(0x77);
 
 /// An Ethereum chain in Cancun whose blocks have at most two blobs.
-fn ethereum_home(folder: &Path) -> Home {
+pub(crate) fn ethereum_home(folder: &Path) -> Home {
     let accounts = DEV_ACCOUNTS
         .iter()
         .map(|account| (account.address.to_string(), json!({ "balance": "0x3635c9adc5dea00000" })));
@@ -58,7 +58,7 @@ fn blobs(count: u8) -> Vec<Blob> {
     (0..count).map(|n| Blob::from_slice(&bytes(n))).collect()
 }
 
-fn whole(count: u8) -> Sidecar {
+pub(crate) fn whole(count: u8) -> Sidecar {
     let setup = c_kzg::ethereum_kzg_settings(0);
     BlobTransactionSidecar::try_from_blobs_with_settings(blobs(count), setup).unwrap().into()
 }
@@ -68,7 +68,7 @@ fn cells(count: u8) -> Sidecar {
     BlobTransactionSidecarEip7594::try_from_blobs_with_settings(blobs(count), setup).unwrap().into()
 }
 
-fn blob_tx(nonce: u64, sidecar: &Sidecar) -> TxEip4844 {
+pub(crate) fn blob_tx(nonce: u64, sidecar: &Sidecar) -> TxEip4844 {
     TxEip4844 {
         chain_id: CHAIN_ID,
         nonce,
@@ -83,7 +83,7 @@ fn blob_tx(nonce: u64, sidecar: &Sidecar) -> TxEip4844 {
 }
 
 /// `0x03 || rlp([tx, ...sidecar])`.
-fn wrapped(alone: &Bytes, sidecar: &Sidecar) -> Bytes {
+pub(crate) fn wrapped(alone: &Bytes, sidecar: &Sidecar) -> Bytes {
     let payload = [&alone[1..], &sidecar.rlp_encoded_fields()].concat();
     let mut raw = vec![3];
     Header { list: true, payload_length: payload.len() }.encode(&mut raw);

@@ -1,11 +1,15 @@
 //! The head is undone while the node runs: afterwards, the node has what a node has that only ever saw the current
 //! chain.
 
+mod answers;
 mod branches;
 mod deep;
 mod kill;
 mod notifications;
+mod pool;
 mod random;
+mod replay;
+mod traffic;
 
 use crate::common::{export_view, import, importing, native_home, producing, sign, unsigned};
 use alloy_consensus::{Header, TxEip1559};
@@ -16,7 +20,7 @@ use home::{
     doctor::{self, Outcome},
 };
 use pipeline::{GiveError, Options, Pipeline, UndoError, UndoneTransactions};
-use state::stored;
+use state::{View, stored};
 use std::{path::Path, time::Duration};
 use storage::StateRead;
 
@@ -65,14 +69,19 @@ fn compare_with_replay(
     import(&replayed, vec![file]).unwrap();
     let theirs = replayed.view().unwrap();
     assert_eq!((ours.head.hash, theirs.head.hash), (head, head));
-    let [our_blocks, their_blocks] = [&ours, &theirs].map(|view| view.blocks().unwrap());
+    compare_views(&ours, &theirs, contracts);
+}
+
+/// Two views must have the same blocks, receipts, fee history and state.
+fn compare_views(ours: &View, theirs: &View, contracts: &[Address]) {
+    let [our_blocks, their_blocks] = [ours, theirs].map(|view| view.blocks().unwrap());
     for number in 0..=ours.number() {
         assert_eq!(our_blocks.header(number).unwrap(), their_blocks.header(number).unwrap());
         assert_eq!(our_blocks.fees(number).unwrap(), their_blocks.fees(number).unwrap());
         assert_eq!(our_blocks.receipts(number).unwrap(), their_blocks.receipts(number).unwrap());
         assert_eq!(our_blocks.module(number).unwrap(), their_blocks.module(number).unwrap());
     }
-    let [our_state, their_state] = [&ours, &theirs].map(|view| view.state.reader().unwrap());
+    let [our_state, their_state] = [ours, theirs].map(|view| view.state.reader().unwrap());
     let accounts = DEV_ACCOUNTS.iter().map(|account| account.address);
     let others = (0..=255).map(Address::with_last_byte);
     for address in accounts.chain(others).chain(contracts.iter().copied()) {

@@ -188,9 +188,15 @@ pub fn reopened(folder: &Path) -> Home {
 
 /// Repeats `done` until it returns true, and fails after a minute.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    wait_for(what, || if done() { Ok(()) } else { Err(String::new()) });
+}
+
+/// Repeats `done` until it succeeds, and fails with its last error after a minute.
+pub fn wait_for(what: &str, mut done: impl FnMut() -> Result<(), String>) {
     let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "gave up waiting until {what}");
+    while let Err(error) = done() {
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(60), "gave up waiting until {what}: {error}");
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }

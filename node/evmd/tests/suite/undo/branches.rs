@@ -1,65 +1,52 @@
 //! A tree of blocks, given to a node in a random order: it follows whatever branch is chosen, and then has what a node
 //! has that only ever saw that branch.
 
-use super::{STORE, compare_with_replay, store, transaction, verify};
+use super::{
+    replay::{compare_with_replay, runtime, serve, stop_and_compare_indexes},
+    traffic::{Rules, Traffic},
+};
 use crate::{
-    common::{CHAIN_ID, importing, native_home, producing, reopened, wait_until},
+    client::Node,
+    common::{producing, wait_until},
     random::Random,
 };
-use alloy_primitives::{Address, B256, TxKind, map::B256Map};
-use chain::{DEV_ACCOUNTS, Genesis, block::Block};
+use alloy_primitives::{B256, map::B256Map};
+use chain::{DEV_ACCOUNTS, block::Block};
 use home::Home;
-use pipeline::{GiveError, Options, Pipeline, UndoError, UndoneTransactions};
-use serde_json::{Value, json};
+use pipeline::{GiveError, Pipeline, UndoError, UndoneTransactions};
 use state::stored;
 use std::{collections::BTreeSet, path::Path, time::Duration};
+use storage::StateRead;
 use tokio::runtime::Runtime;
 
 /// Blocks of the tree, and steps of the node that follows it, in the short form and in the long one.
 const BLOCKS: [usize; 2] = [80, 1_000];
 const STEPS: [usize; 2] = [400, 10_000];
+/// Comparisons with a node that replays the chain.
+const COMPARISONS: [usize; 2] = [3, 20];
 const UNDO_BLOCKS: usize = 24;
 
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-fn undoable(mut home: Home) -> Home {
+fn undoable(rules: Rules, folder: &Path) -> Home {
+    let mut home = rules.home(folder);
     home.config.storage.undo_blocks = UNDO_BLOCKS;
     home.config.engine.empty_blocks = false;
     home
 }
 
-/// Ethereum's rules up to Cancun.
-fn ethereum_home(folder: &Path) -> Home {
-    let mut config = json!({ "chainId": CHAIN_ID, "terminalTotalDifficulty": 0, "shanghaiTime": 0, "cancunTime": 0 });
-    let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
-    for fork in blocks.into_iter().chain(["petersburg", "istanbul", "berlin", "london"]) {
-        config[format!("{fork}Block")] = json!(0);
-    }
-    let accounts = DEV_ACCOUNTS.iter();
-    let alloc = accounts
-        .map(|account| (account.address.to_string(), json!({ "balance": "0xde0b6b3a7640000" })));
-    let genesis = json!({
-        "config": config, "gasLimit": "0x1c9c380", "difficulty": "0x0",
-        "baseFeePerGas": "0x3b9aca00", "alloc": Value::from_iter(alloc)
-    });
-    Home::init(folder, &Genesis::from_json(&genesis.to_string()).unwrap()).unwrap()
-}
-
 /// The blocks that a node made, each on the block before it or on an earlier one, and the contracts in them.
 struct Tree {
     blocks: Vec<Block>,
-    contracts: Vec<Address>,
+    traffic: Traffic,
 }
 
 impl Tree {
-    fn grow(home: Home, count: usize, random: &mut Random) -> Self {
+    fn grow(rules: Rules, folder: &Path, count: usize, random: &mut Random) -> Self {
+        let home = undoable(rules, folder);
         let runtime = runtime();
         let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(1)))).unwrap();
         let (client, undos) = (pipeline.client(), pipeline.blocks().unwrap());
         let (mut blocks, mut known) = (Vec::new(), BTreeSet::new());
-        let mut contracts = Vec::new();
+        let mut traffic = Traffic::new(rules);
         while blocks.len() < count {
             let head = pipeline.published.load().number();
             if random.chance(25) && head > 0 {
@@ -69,26 +56,14 @@ impl Tree {
                     Err(error) => panic!("{head} to {to}: {error}"),
                 }
             }
-            let from = random.below(6) as usize;
+            let from = traffic.sender(random);
             let nonce = runtime.block_on(client.nonce(DEV_ACCOUNTS[from].address)).unwrap();
             let nonce = nonce.unwrap_or_else(|| {
                 let state = pipeline.published.load().state.reader().unwrap();
-                let account = storage::StateRead::account(&state, DEV_ACCOUNTS[from].address);
-                account.unwrap().map_or(0, |account| account.nonce)
+                let account = state.account(DEV_ACCOUNTS[from].address).unwrap();
+                account.map_or(0, |account| account.nonce)
             });
-            let any = Address::with_last_byte(1 + random.below(200) as u8);
-            let raw = match random.below(4) {
-                0 => {
-                    contracts.push(DEV_ACCOUNTS[from].address.create(nonce));
-                    transaction(from, nonce, TxKind::Create, 0, STORE.to_vec())
-                }
-                1 | 2 if !contracts.is_empty() => {
-                    let at = random.below(contracts.len() as u64) as usize;
-                    let input = store(random.below(5), random.below(3));
-                    transaction(from, nonce, TxKind::Call(contracts[at]), 0, input)
-                }
-                _ => transaction(from, nonce, TxKind::Call(any), random.below(9), Vec::new()),
-            };
+            let raw = traffic.next(random, from, nonce);
             let hash = runtime.block_on(client.submit(raw)).unwrap();
             wait_until("the transaction is mined", || {
                 pipeline.published.load().tx_location(hash).unwrap().is_some()
@@ -104,14 +79,14 @@ impl Tree {
         }
         pipeline.stop();
         pipeline.join().unwrap();
-        Self { blocks, contracts }
+        Self { blocks, traffic }
     }
 }
 
 /// The node that follows the tree.
 struct Follower {
     runtime: Runtime,
-    pipeline: Pipeline,
+    node: Node,
     random: Random,
     /// Accepted blocks, which may have been dropped since.
     accepted: B256Map<()>,
@@ -122,7 +97,7 @@ struct Follower {
 impl Follower {
     /// Mostly a block near the head.
     fn pick<'a>(&mut self, tree: &'a Tree) -> &'a Block {
-        let head = self.pipeline.published.load().number();
+        let head = self.node.pipeline.published.load().number();
         let is_near =
             |block: &&Block| (head.saturating_sub(4)..head + 4).contains(&block.header.number);
         let near: Vec<_> = tree.blocks.iter().filter(is_near).collect();
@@ -134,8 +109,8 @@ impl Follower {
 
     fn step(&mut self, tree: &Tree) {
         let block = self.pick(tree);
-        let client = self.pipeline.blocks().unwrap();
-        let head = self.pipeline.published.load().head.hash;
+        let client = self.node.pipeline.blocks().unwrap();
+        let head = self.node.pipeline.published.load().head.hash;
         match self.random.below(12) {
             0..=5 => match self.runtime.block_on(client.give(block.clone())) {
                 Ok(()) => drop(self.accepted.insert(block.hash, ())),
@@ -150,7 +125,7 @@ impl Follower {
                 match self.runtime.block_on(client.choose(block.hash, UndoneTransactions::Drop)) {
                     Ok(hash) => {
                         assert!(hash == block.hash && self.accepted.contains_key(&hash));
-                        assert_eq!(self.pipeline.published.load().head.hash, hash);
+                        assert_eq!(self.node.pipeline.published.load().head.hash, hash);
                         self.chosen += 1;
                         return;
                     }
@@ -171,7 +146,7 @@ impl Follower {
                 }
             }
             _ => {
-                let number = self.pipeline.published.load().number();
+                let number = self.node.pipeline.published.load().number();
                 let to = number.saturating_sub(1 + self.random.below(8));
                 match self.runtime.block_on(client.undo(to, UndoneTransactions::Return)) {
                     Ok(_) => return,
@@ -180,47 +155,45 @@ impl Follower {
                 }
             }
         }
-        assert_eq!(self.pipeline.published.load().head.hash, head, "nothing was chosen");
+        assert_eq!(self.node.pipeline.published.load().head.hash, head, "nothing was chosen");
     }
 }
 
-fn follow(fresh: impl Fn(&Path) -> Home, seed: u64) {
+fn follow(rules: Rules, seed: u64) {
     let long = usize::from(std::env::var_os("EVMD_LONG_TESTS").is_some());
     let (count, steps) = (BLOCKS[long], STEPS[long]);
-    println!("{count} blocks, {steps} steps, seed {seed}");
-    let folder = tempfile::tempdir().unwrap();
+    println!("{rules:?}: {count} blocks, {steps} steps, seed {seed}");
     let mut random = Random(seed);
-    let tree = Tree::grow(undoable(fresh(&folder.path().join("made"))), count, &mut random);
-    let path = folder.path().join("follower");
-    let home = undoable(fresh(&path));
-    let options = Options { given_blocks: true, ..importing(Vec::new()) };
-    let pipeline = Pipeline::start(&home, options).unwrap();
+    let tree = {
+        let folder = tempfile::tempdir().unwrap();
+        Tree::grow(rules, folder.path(), count, &mut random)
+    };
+    let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
+    let path = folder.path().to_owned();
+    let home = undoable(rules, &path);
+    let node = runtime.block_on(serve(folder, home, producing(None)));
     let accepted = B256Map::default();
-    let mut follower =
-        Follower { runtime: runtime(), pipeline, random, accepted, chosen: 0, refused: 0 };
-    for step in 0..steps {
+    let mut follower = Follower { runtime, node, random, accepted, chosen: 0, refused: 0 };
+    for step in 1..=steps {
         follower.step(&tree);
-        if step % (steps / 5) == steps / 5 - 1 {
-            compare_with_replay(&follower.pipeline, &tree.contracts, &fresh);
+        if step % (steps / COMPARISONS[long]) == 0 {
+            let Follower { runtime, node, random, .. } = &mut follower;
+            let contracts = &tree.traffic.contracts;
+            runtime.block_on(compare_with_replay(node, rules, contracts, random));
         }
     }
     assert!(follower.chosen > steps / 100 && follower.refused > 0, "{}", follower.chosen);
-    let head = follower.pipeline.published.load().head.hash;
-    follower.pipeline.stop();
-    follower.pipeline.join().unwrap();
-    drop(home);
-    let home = reopened(&path);
-    assert_eq!(home.view().unwrap().head.hash, head);
-    drop(home);
-    verify(&path);
+    let Follower { runtime, node, .. } = follower;
+    let head = node.pipeline.published.load().head.hash;
+    runtime.block_on(stop_and_compare_indexes(node, rules, &path, head));
 }
 
 #[test]
 fn any_branch_of_a_native_chain_can_become_the_chain() {
-    follow(native_home, 20_261_128);
+    follow(Rules::Native, 20_261_128);
 }
 
 #[test]
 fn any_branch_of_an_ethereum_chain_can_become_the_chain() {
-    follow(ethereum_home, 20_261_129);
+    follow(Rules::Ethereum, 20_261_129);
 }

@@ -1,88 +1,84 @@
-//! Random sequences of blocks and undos, compared with a node that replays the current chain.
+//! Random sequences of blocks and undos, compared with a node that replays the current chain, and with a model of
+//! the pool.
 
-use super::{STORE, compare_with_replay, store, transaction, undoable_home, verify};
+use super::{
+    pool::Accepted,
+    replay::{compare_with_replay, runtime, serve, stop_and_compare_indexes},
+    traffic::{BLOB_SENDER, Rules, Traffic},
+};
 use crate::{
-    common::{delegate, native_home, producing, reopened, wait_until},
+    client::Node,
+    common::{producing, wait_for},
     random::Random,
 };
-use alloy_primitives::{Address, B256, TxKind};
+use alloy_primitives::{Address, B256};
 use chain::DEV_ACCOUNTS;
-use pipeline::{Pipeline, UndoError, UndoneTransactions};
-use std::{collections::BTreeMap, time::Duration};
+use pipeline::{UndoError, UndoneTransactions};
+use std::time::Duration;
 use storage::StateRead;
 use tokio::runtime::Runtime;
 
 /// Steps of the short form, and of the long one (`EVMD_LONG_TESTS=1`).
-const STEPS: [u64; 2] = [250, 10_000];
+const STEPS: [u64; 2] = [150, 10_000];
+/// Comparisons with a node that replays the chain.
+const COMPARISONS: [u64; 2] = [3, 20];
 const UNDO_BLOCKS: u64 = 16;
-/// Senders of transactions.
-const SENDERS: u64 = 6;
 
 /// A node, and what its clients know.
 struct Walk {
     runtime: Runtime,
-    pipeline: Pipeline,
+    node: Node,
     random: Random,
-    /// The accepted transactions that were not dropped by an undo.
-    accepted: BTreeMap<B256, usize>,
-    contracts: Vec<Address>,
-    /// Senders that already delegated.
-    delegated: usize,
+    traffic: Traffic,
+    accepted: Accepted,
     /// The highest head so far.
     highest: u64,
 }
 
 impl Walk {
     fn head(&self) -> u64 {
-        self.pipeline.published.load().number()
+        self.node.pipeline.published.load().number()
     }
 
-    /// Submits transactions of some senders, and waits until they are mined.
+    /// Submits transactions of some senders, and waits until all that can be are mined.
     fn submit(&mut self) {
-        let mut submitted = Vec::new();
         for _ in 0..=self.random.below(6) {
-            let from = self.random.below(SENDERS) as usize;
-            let (client, sender) = (self.pipeline.client(), DEV_ACCOUNTS[from].address);
-            let pooled = self.runtime.block_on(client.nonce(sender)).unwrap();
-            let nonce = pooled.unwrap_or_else(|| self.nonce(sender));
-            let any = Address::with_last_byte(1 + self.random.below(200) as u8);
-            let raw = match self.random.below(10) {
-                0 => {
-                    self.contracts.push(sender.create(nonce));
-                    transaction(from, nonce, TxKind::Create, 0, STORE.to_vec())
-                }
-                1 if self.delegated < 4 => {
-                    self.delegated += 1;
-                    delegate(from, nonce, SENDERS as usize + self.delegated - 1, any)
-                }
-                2..=5 if !self.contracts.is_empty() => {
-                    let at = self.random.below(self.contracts.len() as u64) as usize;
-                    let input = store(self.random.below(5), self.random.below(3));
-                    transaction(from, nonce, TxKind::Call(self.contracts[at]), 0, input)
-                }
-                _ => transaction(from, nonce, TxKind::Call(any), self.random.below(9), Vec::new()),
+            let from = self.traffic.sender(&mut self.random);
+            // The pool of blob transactions allows no gap before a nonce.
+            let gap = match self.random.chance(10) && from != BLOB_SENDER {
+                true => 1 + self.random.below(3),
+                false => 0,
             };
-            let hash = self.runtime.block_on(client.submit(raw)).unwrap();
-            self.accepted.insert(hash, from);
-            submitted.push(hash);
+            let nonce = self.next_nonce(from) + gap;
+            if self.accepted.contains(from, nonce) {
+                continue;
+            }
+            let raw = self.traffic.next(&mut self.random, from, nonce);
+            let hash = self.runtime.block_on(self.node.pipeline.client().submit(raw)).unwrap();
+            self.accepted.insert(from, nonce, hash);
         }
-        self.settle(&submitted);
+        self.settle();
+    }
+
+    /// The nonce after the chain and the pool.
+    fn next_nonce(&self, from: usize) -> u64 {
+        let (client, sender) = (self.node.pipeline.client(), DEV_ACCOUNTS[from].address);
+        let pooled = self.runtime.block_on(client.nonce(sender)).unwrap();
+        pooled.unwrap_or_else(|| self.nonce(sender))
     }
 
     fn nonce(&self, sender: Address) -> u64 {
-        let account = self.pipeline.published.load().state.reader().unwrap().account(sender);
-        account.unwrap().unwrap_or_default().nonce
+        let state = self.node.pipeline.published.load().state.reader().unwrap();
+        state.account(sender).unwrap().unwrap_or_default().nonce
     }
 
-    /// Waits until the pool is empty and these transactions are in blocks.
-    fn settle(&self, expected: &[B256]) {
-        let client = self.pipeline.client();
-        wait_until("every transaction is mined", || {
-            let level = self.runtime.block_on(client.level()).unwrap();
-            assert!(!self.pipeline.is_over(), "the pipeline ended");
-            let view = self.pipeline.published.load();
-            let is_mined = |hash: &B256| view.tx_location(*hash).unwrap().is_some();
-            level.pending + level.queued == 0 && expected.iter().all(is_mined)
+    /// Waits until the pool has exactly the accepted transactions behind a gap.
+    fn settle(&self) {
+        let client = self.node.pipeline.client();
+        wait_for("the pool has what cannot be mined", || {
+            assert!(!self.node.pipeline.is_over(), "the pipeline ended");
+            let content = self.runtime.block_on(client.content(None)).unwrap();
+            self.accepted.compare(&self.node.pipeline.published.load(), &content)
         });
     }
 
@@ -98,9 +94,8 @@ impl Walk {
             true => UndoneTransactions::Drop,
             false => UndoneTransactions::Return,
         };
-        let undos = self.pipeline.blocks().unwrap();
-        let hash = self.runtime.block_on(undos.undo(to, transactions));
-        let hash = match hash {
+        let undos = self.node.pipeline.blocks().unwrap();
+        let hash = match self.runtime.block_on(undos.undo(to, transactions)) {
             Ok(hash) => hash,
             // The index got a block that was old enough before an earlier undo.
             Err(UndoError::TooDeep { oldest, .. }) => {
@@ -110,58 +105,64 @@ impl Walk {
             Err(error) => panic!("{head} to {to}: {error}"),
         };
         if drops {
-            self.accepted.retain(|hash, _| !undone.contains(hash));
-            let view = self.pipeline.published.load();
-            assert_eq!((view.number(), view.head.hash), (to, hash));
+            self.accepted.remove(&undone);
         }
-        let returned = if drops { &[][..] } else { &undone };
-        self.settle(returned);
-        let blocks = self.pipeline.published.load().blocks().unwrap();
+        self.settle();
+        let blocks = self.node.pipeline.published.load().blocks().unwrap();
         assert_eq!(blocks.hash(to).unwrap(), Some(hash));
     }
 
     fn transactions_after(&self, number: u64) -> Vec<B256> {
-        let view = self.pipeline.published.load();
+        let view = self.node.pipeline.published.load();
         let layers = view.state.layers().iter().filter(|layer| layer.number() > number);
         layers.flat_map(|layer| layer.tx_hashes().to_vec()).collect()
     }
+
+    fn compare(&mut self) {
+        self.accepted.assert_mined(&self.node.pipeline.published.load());
+        let (rules, contracts) = (self.traffic.rules, &self.traffic.contracts);
+        let comparing = compare_with_replay(&self.node, rules, contracts, &mut self.random);
+        self.runtime.block_on(comparing);
+    }
 }
 
-#[test]
-fn undone_blocks_leave_no_trace() {
-    let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
-    let steps = STEPS[usize::from(long)];
-    let seed = 20_261_127;
-    println!("{steps} steps, seed {seed}");
-    let folder = tempfile::tempdir().unwrap();
-    let home = undoable_home(folder.path(), UNDO_BLOCKS as usize);
-    let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(1)))).unwrap();
-    let mut walk = Walk {
-        runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
-        pipeline,
-        random: Random(seed),
-        accepted: BTreeMap::new(),
-        contracts: Vec::new(),
-        delegated: 0,
-        highest: 0,
-    };
-    for step in 0..steps {
+fn walk(rules: Rules, seed: u64) {
+    let long = usize::from(std::env::var_os("EVMD_LONG_TESTS").is_some());
+    let given = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+    let seed = given("EVMD_TEST_SEED").unwrap_or(seed);
+    let steps = given("EVMD_TEST_STEPS").unwrap_or(STEPS[long]);
+    println!("{rules:?}: {steps} steps, EVMD_TEST_SEED={seed}");
+    let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
+    let path = folder.path().to_owned();
+    let mut home = rules.home(&path);
+    home.config.storage.undo_blocks = UNDO_BLOCKS as usize;
+    home.config.engine.empty_blocks = false;
+    let options = producing(Some(Duration::from_millis(1)));
+    let node = runtime.block_on(serve(folder, home, options));
+    let (random, traffic) = (Random(seed), Traffic::new(rules));
+    let mut walk =
+        Walk { runtime, node, random, traffic, accepted: Accepted::default(), highest: 0 };
+    let between = (steps / COMPARISONS[long]).max(1);
+    for step in 1..=steps {
         match walk.random.below(4) {
             0 => walk.undo(),
             _ => walk.submit(),
         }
-        if step % (steps / 4) == steps / 4 - 1 {
-            walk.settle(&walk.accepted.keys().copied().collect::<Vec<_>>());
-            compare_with_replay(&walk.pipeline, &walk.contracts, native_home);
+        if step % between == 0 {
+            walk.compare();
         }
     }
-    let head = walk.pipeline.published.load().head.hash;
-    walk.pipeline.stop();
-    walk.pipeline.join().unwrap();
-    drop(home);
-    // The index gets the rest of the blocks, and then agrees with the chain.
-    let home = reopened(folder.path());
-    assert_eq!(home.view().unwrap().head.hash, head);
-    drop(home);
-    verify(folder.path());
+    let Walk { runtime, node, .. } = walk;
+    let head = node.pipeline.published.load().head.hash;
+    runtime.block_on(stop_and_compare_indexes(node, rules, &path, head));
+}
+
+#[test]
+fn undone_blocks_of_a_native_chain_leave_no_trace() {
+    walk(Rules::Native, 20_261_127);
+}
+
+#[test]
+fn undone_blocks_of_an_ethereum_chain_leave_no_trace() {
+    walk(Rules::Ethereum, 20_261_130);
 }
