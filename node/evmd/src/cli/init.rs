@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             Genesis::from_json(&text).with_context(|| file.display().to_string())?
         }
         None => {
-            let new = || if args.dev { Genesis::development(now()) } else { default_genesis() };
+            let new = || if args.dev { development_genesis() } else { new_genesis() };
             match args.chain_id {
                 Some(id) => with_chain_id(&new(), id).context("--chain-id")?,
                 None if args.dev => new(),
@@ -104,9 +104,14 @@ fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
     Ok(Genesis::from_json(&file.to_string())?)
 }
 
-/// The genesis of a native chain with default parameters and the current time.
-pub(super) fn default_genesis() -> Genesis {
+/// The genesis of a native chain with default parameters that begins now.
+pub(super) fn new_genesis() -> Genesis {
     Genesis::native_dev(now())
+}
+
+/// The genesis of a development chain that begins now.
+pub(super) fn development_genesis() -> Genesis {
+    Genesis::development(now())
 }
 
 /// Seconds since 1970.

@@ -7,7 +7,7 @@ mod system_contracts;
 
 use super::{
     HomeArg,
-    init::default_genesis,
+    init::development_genesis,
     keys,
     running_node::{self, Record},
     start_logs, tested_backend,
@@ -140,13 +140,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let open_files = descriptors::raise_limit();
     let path = args.home.path()?;
     let backend = tested_backend()?;
-    let mut home = open_home(&path)?;
+    let mut home = open_home(&path, args)?;
     home.check_genesis_file()?;
     let is_development = home.spec.is_development();
     if is_development {
         development::adjust(&mut home.config);
     }
-    apply(args, &mut home);
+    apply(args, &mut home.config);
     // Clients of a development chain set its time.
     if !args.accept_future_head && !is_development {
         home.check_head_time(SystemTime::now(), home.config.engine.max_clock_step())?;
@@ -220,8 +220,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(ended?)
 }
 
-/// Opens the chain of a home folder. A new folder gets the chain of its genesis.json, or a development chain.
-fn open_home(path: &Path) -> anyhow::Result<Home> {
+/// Opens the chain of a home folder. A new folder gets the chain of its genesis.json, or a development chain (ADR 0033).
+fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
     if Home::exists(path) {
         return Ok(Home::open(path)?);
     }
@@ -230,7 +230,13 @@ fn open_home(path: &Path) -> anyhow::Result<Home> {
             tracing::info!(home = %path.display(), "creating the chain of genesis.json");
             genesis
         }
-        None => default_genesis(),
+        None => {
+            // Before it is created, so that another chain can be.
+            let mut config = Config::load(path)?;
+            apply(args, &mut config);
+            development::is_local(&config.json_rpc)?;
+            development_genesis()
+        }
     };
     Ok(Home::init(path, &genesis)?)
 }
@@ -288,8 +294,7 @@ fn is_merged(home: &Home) -> anyhow::Result<bool> {
 }
 
 /// Overrides the settings file by flags.
-fn apply(args: &Args, home: &mut Home) {
-    let config = &mut home.config;
+fn apply(args: &Args, config: &mut Config) {
     config.engine.produce &= !args.no_produce;
     config.mempool.accept_without_production |= args.accept_without_production;
     if let Some(prices) = &args.minimum_gas_prices {

@@ -225,8 +225,12 @@ fn closed_terminal_shuts_down_the_node_except_with_nohup() {
     // Both states are set here, because the tests may run with nohup.
     for (option, goes_on) in [("--default-signal=HUP", false), ("--ignore-signal=HUP", true)] {
         let mut command = Command::new("env");
-        command.args([option, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet", "--home"]);
-        command.arg(folder.path()).args(endpoints.options()).env_remove("RUST_LOG");
+        command.args([option, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet"]);
+        command
+            .args(["--block-time", "1s", "--home"])
+            .arg(folder.path())
+            .args(endpoints.options())
+            .env_remove("RUST_LOG");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut node = Running::start(&mut command);
         node.wait_for(&endpoints);

@@ -1,7 +1,7 @@
 //! `evmd genesis add-account`
 
 use super::read;
-use crate::cli::{Output, init::default_genesis};
+use crate::cli::{Output, init::new_genesis};
 use alloy_primitives::U256;
 use anyhow::{Context, bail, ensure};
 use chain::{ChainSpec, Genesis, TokenUnit};
@@ -26,7 +26,7 @@ pub(in crate::cli) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let writing = || format!("cannot write {}", args.file.display());
     let lock = whole_file::lock_for_change(&args.file).with_context(writing)?;
-    let genesis = if args.file.exists() { read(&args.file)? } else { default_genesis() };
+    let genesis = if args.file.exists() { read(&args.file)? } else { new_genesis() };
     let address = parse_address(&args.address, &genesis.spec.bech32_prefix)?;
     let amount = amount(&args.amount, &genesis)?;
     let mut file: serde_json::Value = serde_json::from_str(&genesis.to_json())?;

@@ -4,7 +4,7 @@
 
 use anyhow::bail;
 use chain::DEV_ACCOUNTS;
-use config::{Config, Engine, JsonRpc};
+use config::{Config, Engine, JsonRpc, Mempool};
 use home::Home;
 use keys::PrivateKey;
 use pipeline::{Mining, Pipeline};
@@ -25,6 +25,10 @@ pub(super) fn adjust(config: &mut Config) {
     }
     if set.cors_origins == default.cors_origins {
         set.cors_origins = vec!["*".to_owned()];
+    }
+    // A client may set a base fee of 0 and then send transactions without a price.
+    if config.mempool.price_limit == Mempool::default().price_limit {
+        config.mempool.price_limit = 0;
     }
 }
 
@@ -70,9 +74,9 @@ pub(super) fn is_local(config: &JsonRpc) -> anyhow::Result<()> {
     match addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback()) {
         None => Ok(()),
         Some((name, address)) => bail!(
-            "this is a development chain, whose keys are public: every client that reaches \
+            "a development chain has public keys: every client that reaches \
              json-rpc.{name} {address} could sign with them and change its state. Serve JSON-RPC at 127.0.0.1, allow \
-             it with --json-rpc.allow-remote-signing (json-rpc.allow-remote-signing), or use another genesis \
+             it with --json-rpc.allow-remote-signing (json-rpc.allow-remote-signing), or create another chain first \
              (evmd init)"
         ),
     }
