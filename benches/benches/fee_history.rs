@@ -58,6 +58,7 @@ fn fill(chain: &ChainDb, rows: u64) {
             .map(|number| BlockRecord {
                 number,
                 hash: Default::default(),
+                flags: storage::BlockFlags::NONE,
                 header: vec![0xc0].into(),
                 body: vec![0xc0].into(),
                 senders: Vec::new(),

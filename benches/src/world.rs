@@ -98,6 +98,7 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
         let record = BlockRecord {
             number: header.number,
             hash: header.hash_slow(),
+            flags: storage::BlockFlags::NONE,
             header: alloy_rlp::encode(&header).into(),
             body: body.clone(),
             senders: Vec::new(),

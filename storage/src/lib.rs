@@ -14,7 +14,7 @@
 //! use alloy_primitives::{Address, B256, Bytes, U256};
 //! use storage::trie::{EMPTY_ROOT_HASH, TRIE_CACHE_BYTES_DEFAULT};
 //! use storage::{
-//!     Account, AccountChange, BlockRecord, ChainDb, ChainOptions, FlushBlock, HomeLock, IndexDb,
+//!     Account, AccountChange, BlockFlags, BlockRecord, ChainDb, ChainOptions, FlushBlock, HomeLock, IndexDb,
 //!     IndexOptions, LiveTrie, StateChanges,
 //! };
 //!
@@ -39,6 +39,7 @@
 //! let block = BlockRecord {
 //!     number: 0,
 //!     hash: B256::repeat_byte(2),
+//!     flags: BlockFlags::NONE,
 //!     header: Bytes::from_static(b"header"),
 //!     body: Bytes::new(),
 //!     senders: Vec::new(),
@@ -69,6 +70,7 @@ mod data_file;
 mod disk_space;
 mod env;
 mod error;
+mod flags;
 mod folders;
 #[cfg(test)]
 #[path = "../trie/src/history.rs"]
@@ -90,6 +92,7 @@ pub use chain::{
 };
 pub use env::{EnvStats, MIN_MAP_BYTES, TableSize};
 pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};
+pub use flags::BlockFlags;
 pub use folders::{OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
 pub use home::{HomeLock, LOCK_FILE};
 #[cfg(any(test, fuzzing))]

@@ -42,6 +42,8 @@ impl Environment {
         let fork = spec.fork_of(header);
         let blob_params = spec.blob_params(header.timestamp).filter(|_| fork >= Fork::Cancun);
         let mut cfg = CfgEnv::new_with_spec(fork.spec_id()).with_chain_id(spec.chain_id);
+        // Clients of a development chain can send transactions of contracts; all others were checked before.
+        cfg.disable_eip3607 = spec.is_development();
         if let Some(params) = &blob_params {
             cfg.set_max_blobs_per_tx(params.max_blobs_per_tx);
         }

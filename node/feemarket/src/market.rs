@@ -71,6 +71,13 @@ impl Market {
         Some(Event::FeeMarket { base_fee })
     }
 
+    /// Sets the base fee of the block that has begun, whatever the formula says: for a development chain. Returns it in
+    /// the token's base unit.
+    pub fn set_base_fee_wei(&mut self, wei: u64) -> LegacyDec {
+        self.params.base_fee = self.decimals.from_wei(wei);
+        self.params.base_fee
+    }
+
     /// The base fee that [`Self::begin_block`] would set, in the token's base unit.
     pub fn next_base_fee(&self, height: u64, gas_limit: u64) -> Option<LegacyDec> {
         if !self.counts_gas(height) {

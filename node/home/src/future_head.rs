@@ -91,6 +91,7 @@ mod tests {
             let record = BlockRecord {
                 number,
                 hash: header.hash_slow(),
+                flags: storage::BlockFlags::NONE,
                 header: alloy_rlp::encode(&header).into(),
                 body: alloy_primitives::Bytes::new(),
                 senders: Vec::new(),

@@ -507,6 +507,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
     BlockRecord {
         number: header.number,
         hash: header.hash_slow(),
+        flags: storage::BlockFlags::NONE,
         header: alloy_rlp::encode(&header).into(),
         body: block.encode_body(),
         senders: Vec::new(),

@@ -100,6 +100,8 @@ pub struct Level {
     pub queued: usize,
     /// Size of all raw transactions in bytes.
     pub bytes: u64,
+    /// The base fee of the next block, in wei per gas.
+    pub base_fee: u128,
 }
 
 /// Numbers of accepted transactions that left the pool without being included in a block.
@@ -177,7 +179,8 @@ impl Mempool {
 
     /// Counts pending and queued transactions.
     pub const fn level(&self) -> Level {
-        Level { pending: self.load.pending, queued: self.load.queued, bytes: self.bytes }
+        let Load { pending, queued, .. } = self.load;
+        Level { pending, queued, bytes: self.bytes, base_fee: self.base_fee }
     }
 
     /// Returns and resets the counts of dropped transactions.

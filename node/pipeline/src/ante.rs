@@ -30,6 +30,7 @@ pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 use super::{
     arrival::Arrival,
     batch::{CheckBatch, HeadUpdate, InOrder, NextBlockParent, Proposal, Recovered, ReplyBatch},
+    development::BlockSettings,
     disk::DiskWatch,
     fault::Fault,
     meter::Meter,
@@ -410,6 +411,7 @@ impl Ante {
         self.reselect_at_gas = 0;
         let now = Instant::now();
         self.pool.set_base_fee(self.parent.next_base_fee);
+        self.apply_base_fee();
         for (hash, reason) in update.skipped {
             tracing::debug!(%hash, reason, "left out of the block and dropped");
             self.meter.reject("failed_in_block");
@@ -480,15 +482,17 @@ impl Ante {
         if self.development.is_suspended() {
             return false;
         }
+        if let Some(settings) = self.development.take_accounts() {
+            self.send_proposal(self.parent.header.timestamp, Vec::new(), Some(settings));
+            return true;
+        }
         let is_requested = self.development.has_requested_blocks();
         if self.mines_at_once() && !is_requested && !self.is_parent_durable() {
             return false;
         }
         let (demand, chosen) = self.demand();
         let parent = &self.parent;
-        let (Some(engine), Some(out)) = (&mut self.engine, &mut self.proposals) else {
-            return false;
-        };
+        let Some(engine) = &mut self.engine else { return false };
         let now = self.clock.now();
         let slot = match is_requested {
             true => Some(Slot { timestamp: parent.header.timestamp }),
@@ -500,11 +504,22 @@ impl Ante {
         }
         let (pool, spec) = (&mut self.pool, &self.spec);
         let chosen = chosen.unwrap_or_else(|| candidates(pool, parent, spec, &BlockPart::WHOLE));
-        let number = parent.header.number + 1;
-        let parent = parent.state.id();
-        out.send(Proposal { parent, number, timestamp, txs: chosen.txs });
-        self.proposal_in_flight = true;
+        let settings = self.development.take_settings();
+        self.send_proposal(timestamp, chosen.txs, settings);
         true
+    }
+
+    /// Sends a proposal to execute, which must be ready for it.
+    fn send_proposal(
+        &mut self,
+        timestamp: u64,
+        txs: Vec<Arc<RecoveredTx>>,
+        settings: Option<Box<BlockSettings>>,
+    ) {
+        let (parent, number) = (self.parent.state.id(), self.parent.header.number + 1);
+        let out = self.proposals.as_mut().expect("the caller found the ring ready");
+        out.send(Proposal { parent, number, timestamp, txs, settings });
+        self.proposal_in_flight = true;
     }
 
     fn mines_at_once(&self) -> bool {

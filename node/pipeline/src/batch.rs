@@ -4,6 +4,7 @@ pub use super::caller::Submitted;
 use super::{
     branch::{Choice, RecoveredTxs, VerdictAnswer},
     caller::Caller,
+    development::BlockSettings,
     modules_block::ModulesOutcome,
     undo::{Rebuild, Undo},
 };
@@ -15,7 +16,7 @@ use mempool::Reject;
 use modules::{Modules, decorator::CheckContext};
 use state::{Head, Layer, LayerId, StateView, View};
 use std::{sync::Arc, time::SystemTime};
-use storage::BlockRecord;
+use storage::{BlockFlags, BlockRecord};
 use transactions::RecoveredTx;
 
 /// Maximum number of transactions per batch, at which recovery is most efficient.
@@ -115,6 +116,8 @@ pub(super) struct Proposal {
     pub timestamp: u64,
     /// Candidates, best first.
     pub txs: Vec<Arc<RecoveredTx>>,
+    /// What clients of a development chain set in the block; mostly nothing.
+    pub settings: Option<Box<BlockSettings>>,
 }
 
 /// Where a block comes from.
@@ -135,6 +138,8 @@ pub(super) struct ExecutedBlock {
     pub block: Block,
     /// Where the block comes from.
     pub origin: Origin,
+    /// What clients of a development chain set in it.
+    pub flags: BlockFlags,
     /// Transactions in block order.
     pub txs: Arc<Vec<Arc<RecoveredTx>>>,
     /// Candidates left out of a produced block, with the reason.

@@ -1,8 +1,10 @@
 //! Requests of the clients of a development chain: time, and blocks that they ask for.
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
+use evm::AccountOverride;
 use modules::decorator::Reject;
 use std::sync::Arc;
+use storage::BlockFlags;
 use tokio::sync::oneshot;
 use transactions::RecoveredTx;
 
@@ -10,6 +12,38 @@ use transactions::RecoveredTx;
 pub(super) const MAX_BLOCKS_AT_ONCE: u64 = 100_000;
 /// Maximum time by which the clock is moved, in seconds: a thousand years. A timestamp has 64 bits.
 pub(super) const MAX_CLOCK_OFFSET_S: u64 = 1000 * 366 * 86_400;
+
+/// What clients of a development chain set for the next blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NextBlockSettings {
+    /// The clock.
+    pub clock: DevelopmentClock,
+    /// The base fee of the next block, in wei.
+    pub base_fee: Option<u64>,
+    /// The fee recipient of the next block, and of those after it.
+    pub coinbase: Option<Address>,
+}
+
+/// What is set in one block.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BlockSettings {
+    /// Accounts, before the first transaction.
+    pub(super) accounts: Vec<AccountOverride>,
+    /// The base fee, in wei.
+    pub(super) base_fee: Option<u64>,
+    /// The fee recipient.
+    pub(super) coinbase: Option<Address>,
+}
+
+impl BlockSettings {
+    /// The flags of a block with these settings.
+    pub(super) const fn flags(&self) -> BlockFlags {
+        let changes_header = self.base_fee.is_some() || self.coinbase.is_some();
+        let sets_state = !self.accounts.is_empty();
+        let flags = BlockFlags::NONE.with(BlockFlags::HEADER_SET, changes_header);
+        flags.with(BlockFlags::STATE_SET, sets_state)
+    }
+}
 
 /// The clock of a development chain, in relation to that of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,12 +69,21 @@ pub enum Develop {
     IncreaseTime(u64),
     /// Set the timestamp of the next block.
     SetNextTimestamp(u64),
+    /// Set the base fee of the next block, in wei.
+    SetNextBaseFee(u64),
+    /// Set the fee recipient of the next block and of those after it.
+    SetCoinbase(Address),
+    /// Produce a block without transactions in which accounts are set. It has the timestamp of its parent, and leaves the
+    /// other settings for the block after it.
+    SetAccounts(Vec<AccountOverride>),
+    /// Admit a transaction of an impersonated account to the pool.
+    Submit(Arc<RecoveredTx>),
     /// Remove a transaction from the pool.
     DropTransaction(B256),
     /// Produce no block until [`Self::Restore`].
     Suspend,
-    /// Replace the pool and the clock, and produce blocks again.
-    Restore(Vec<Arc<RecoveredTx>>, DevelopmentClock),
+    /// Replace the pool and the settings of the next block, and produce blocks again.
+    Restore(Vec<Arc<RecoveredTx>>, NextBlockSettings),
     /// Produce blocks again.
     Resume,
 }
@@ -48,9 +91,9 @@ pub enum Develop {
 /// The state after a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Developed {
-    /// The clock.
-    pub clock: DevelopmentClock,
-    /// The number of the last block that was requested, or is being produced.
+    /// What is set for the next block.
+    pub settings: NextBlockSettings,
+    /// The number of the last block that is being produced, or was requested if production is not suspended.
     pub last_block: u64,
     /// Whether the transaction was in the pool.
     pub dropped: bool,
@@ -66,6 +109,9 @@ pub enum DevelopError {
     /// The node does not produce blocks.
     #[error("this node does not produce blocks")]
     NoProduction,
+    /// The transaction was refused.
+    #[error(transparent)]
+    Refused(Box<Reject>),
     /// The timestamp is not above that of the head.
     #[error("timestamp {timestamp} is lower than or equal to previous block's timestamp {head}")]
     TimestampTooLow {

@@ -52,7 +52,7 @@ use std::{
     },
     time::Duration,
 };
-use storage::{ReadError, StateChanges};
+use storage::{BlockFlags, ReadError, StateChanges};
 use transactions::{RecoveredTx, cosmos};
 
 /// The stage; see the module documentation.
@@ -128,6 +128,7 @@ struct ProducedBlock {
     skipped: Vec<(B256, String)>,
     executed: Executed,
     modules_outcome: Option<ModulesOutcome>,
+    flags: BlockFlags,
 }
 
 impl Execute {
@@ -244,8 +245,11 @@ impl Execute {
     /// If the proposal does not have the number of the next block.
     fn build(&mut self, proposal: &Proposal) -> Result<ProducedBlock, ExecutionError> {
         let (parent, modules) = (self.head.parent(), self.head.modules.as_deref());
-        let next = NextBlock::after(&self.spec, &parent, modules, proposal.timestamp);
+        let mut next = NextBlock::after(&self.spec, &parent, modules, proposal.timestamp);
         assert_eq!(proposal.number, next.header.number, "a proposal builds on the head");
+        if let Some(settings) = &proposal.settings {
+            next.set(settings);
+        }
         let unreadable = |error: ReadError| ExecutionError::State {
             number: proposal.number,
             source: StateError::new(error),
@@ -258,10 +262,19 @@ impl Execute {
         } else {
             BlockBuilder::start_before_parent(&self.spec, &recent, &self.head, modules, header)?
         };
+        if let Some(settings) = &proposal.settings {
+            builder.set_accounts(&settings.accounts)?;
+        }
         let Tried { txs, skipped } = try_all(&mut builder, &proposal.txs, &TryBounds::NONE)?;
         let mut executed = builder.finish(&[], None)?;
         let (header, modules_outcome) = next.end(&self.spec, &mut executed);
-        Ok(ProducedBlock { header, txs, skipped, executed, modules_outcome })
+        let flags = proposal.settings.as_ref().map(|settings| settings.flags()).unwrap_or_default();
+        let flags = flags.with(BlockFlags::IMPERSONATED, self.has_impersonated(&txs));
+        Ok(ProducedBlock { header, txs, skipped, executed, modules_outcome, flags })
+    }
+
+    fn has_impersonated(&self, txs: &[Arc<RecoveredTx>]) -> bool {
+        self.spec.is_development() && txs.iter().any(|tx| tx.is_impersonated())
     }
 
     /// Produces a block. Returns `None` if it must wait for the parent's hash.
@@ -296,7 +309,7 @@ impl Execute {
 
     /// Sets the parent's hash in the header and in the state changes.
     fn complete(&mut self, produced: ProducedBlock, parent_hash: B256) -> ExecutedBlock {
-        let ProducedBlock { header, txs, skipped, mut executed, modules_outcome } = produced;
+        let ProducedBlock { header, txs, skipped, mut executed, modules_outcome, flags } = produced;
         put_parent_hash(&mut executed.changes, header.number, parent_hash);
         let block = Block {
             transactions: txs.iter().map(|tx| tx.raw.clone()).collect(),
@@ -304,7 +317,9 @@ impl Execute {
             header: Header { parent_hash, ..header },
             ..Block::default()
         };
-        self.advance(block, Origin::Produced, txs, skipped, executed, modules_outcome)
+        let executed =
+            self.advance(block, Origin::Produced, txs, skipped, executed, modules_outcome);
+        ExecutedBlock { flags, ..executed }
     }
 
     /// The next imported block in sequence, if it has arrived.
@@ -346,6 +361,7 @@ impl Execute {
         ExecutedBlock {
             block,
             origin,
+            flags: BlockFlags::NONE,
             txs: Arc::new(txs),
             skipped,
             executed,

@@ -51,6 +51,15 @@ impl ModulesBlock {
         &self.modules
     }
 
+    /// Sets the base fee of the block, in wei, as a client of a development chain asks.
+    pub(super) fn set_base_fee(&mut self, wei: u64) {
+        let (market, height) = (&mut self.modules.market, self.height);
+        let base_fee = market.set_base_fee_wei(wei);
+        tracing::debug!(height, %base_fee, "the base fee was set");
+        let events = [Event::FeeMarket { base_fee }, market.evm_event()];
+        self.events = events.into_iter().map(StoredEvent::from).collect();
+    }
+
     /// Checks the header of an imported block against the fee market.
     pub(super) fn check(&self, native: &Native, header: &Header) -> Result<(), Violation> {
         Violation::number("gasLimit", native.gas_limit, header.gas_limit)?;

@@ -1,6 +1,7 @@
 //! The next block of a chain: its header before execution, the execution of candidates, and what the execution
 //! adds to the header. The execute stage produces blocks with this, and JSON-RPC builds the pending block.
 
+use super::development::BlockSettings;
 use super::modules_block::{ModulesBlock, ModulesOutcome};
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
@@ -43,6 +44,19 @@ impl NextBlock {
             header.base_fee_per_gas = Some(modules_block.modules().market.base_fee_wei());
         }
         Self { header, modules_block }
+    }
+
+    /// Applies what clients of a development chain set in the header.
+    pub(super) fn set(&mut self, settings: &BlockSettings) {
+        if let Some(beneficiary) = settings.coinbase {
+            self.header.beneficiary = beneficiary;
+        }
+        if let Some(wei) = settings.base_fee {
+            self.header.base_fee_per_gas = Some(wei);
+            if let Some(modules_block) = &mut self.modules_block {
+                modules_block.set_base_fee(wei);
+            }
+        }
     }
 
     /// The modules that its transactions use; `None` on an Ethereum chain.

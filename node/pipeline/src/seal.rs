@@ -285,6 +285,7 @@ impl Seal {
         let record = BlockRecord {
             number: header.number,
             hash: block.block.hash,
+            flags: block.flags,
             header: alloy_rlp::encode(&*header).into(),
             body: block.block.encode_body(),
             senders: block.executed.senders,

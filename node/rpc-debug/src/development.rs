@@ -1,6 +1,8 @@
 //! The methods of a development chain: `evm_`, `anvil_` and `hardhat_`, with the parameters of anvil. Other chains do not
 //! have them (ADR 0033).
 
+mod accounts;
+mod dump;
 mod head;
 mod mining;
 mod node;
@@ -9,7 +11,7 @@ use alloy_primitives::B256;
 use pipeline::{Develop, DevelopError, Developed, MiningControl};
 use rpc_eth::{
     development::Development,
-    method::{Answer, Call, Method, Run, json},
+    method::{Answer, Call, Method, QueueClass, Run, json},
 };
 use rpc_types::error::Error;
 
@@ -25,11 +27,23 @@ const SET_INTERVAL: &str = "Produces a block every so many seconds. 0 ends it.";
 const INCREASE_TIME: &str =
     "Moves the clock forward. Returns the seconds by which it is ahead of the machine.";
 const SET_TIMESTAMP: &str = "Sets the timestamp of the next block. Time goes on from there.";
-const SNAPSHOT: &str = "Keeps the head, the pool, the clock and the way of mining. Returns an id. At most 1,024 snapshots are kept.";
+const SNAPSHOT: &str = "Keeps the head, the pool, the clock, what is set for the next block, and the way of mining. Returns an id. At most 1,024 snapshots are kept.";
 const REVERT: &str =
     "Returns to a snapshot, which is used up, as all later ones. False if it does not exist.";
 const DROP: &str = "Removes a transaction from the pool. Returns its hash, or null.";
 const RESET: &str = "Returns to block 0 with an empty pool. Forking a network is not supported.";
+const SET_BALANCE: &str = "Sets the balance of an account, in wei, in a block of its own.";
+const SET_NONCE: &str = "Sets the nonce of an account in a block of its own.";
+const SET_CODE: &str = "Sets the code of an account in a block of its own.";
+const SET_STORAGE: &str = "Sets a storage slot of an account in a block of its own.";
+const IMPERSONATE: &str =
+    "Lets eth_sendTransaction send transactions of an account without its key, also of a contract.";
+const STOP_IMPERSONATING: &str = "Ends the impersonation of an account.";
+const IMPERSONATE_ALL: &str = "Whether eth_sendTransaction sends transactions of every account.";
+const SET_BASE_FEE: &str = "Sets the base fee of the next block, in wei.";
+const SET_COINBASE: &str = "Sets the fee recipient of the next block and of those after it.";
+const DUMP: &str = "All accounts, as hexadecimal digits of compressed JSON.";
+const LOAD: &str = "Sets every account of a dump in a block of its own.";
 const METADATA: &str = "Version and instance of the node, chain id and head.";
 
 const fn waiting(
@@ -49,6 +63,17 @@ const TIMESTAMP_RUN: Run = Run::Waiting(|call| Box::pin(mining::set_next_timesta
 const SNAPSHOT_RUN: Run = Run::Waiting(|call| Box::pin(head::snapshot(call)));
 const REVERT_RUN: Run = Run::Waiting(|call| Box::pin(head::revert(call)));
 const DROP_RUN: Run = Run::Waiting(|call| Box::pin(mining::drop_transaction(call)));
+const BALANCE_RUN: Run = Run::Waiting(|call| Box::pin(accounts::set_balance(call)));
+const NONCE_RUN: Run = Run::Waiting(|call| Box::pin(accounts::set_nonce(call)));
+const CODE_RUN: Run = Run::Waiting(|call| Box::pin(accounts::set_code(call)));
+const STORAGE_RUN: Run = Run::Waiting(|call| Box::pin(accounts::set_storage(call)));
+const IMPERSONATE_RUN: Run = Run::Inline(accounts::impersonate);
+const STOP_RUN: Run = Run::Inline(accounts::stop_impersonating);
+const IMPERSONATE_ALL_RUN: Run = Run::Inline(accounts::impersonate_all);
+const BASE_FEE_RUN: Run = Run::Waiting(|call| Box::pin(mining::set_next_base_fee(call)));
+const COINBASE_RUN: Run = Run::Waiting(|call| Box::pin(mining::set_coinbase(call)));
+const DUMP_RUN: Run = Run::Queued(QueueClass::Long, dump::dump);
+const LOAD_RUN: Run = Run::Waiting(|call| Box::pin(dump::load(call)));
 const RESET_RUN: Run = Run::Waiting(|call| Box::pin(head::reset(call)));
 
 /// The methods of `evm`.
@@ -65,6 +90,10 @@ pub const EVM: &[Method] = &[
     waiting("evm_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
     waiting("evm_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
     waiting("evm_revert", &["id"], REVERT, REVERT_RUN),
+    waiting("evm_setAccountBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
+    waiting("evm_setAccountNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
+    waiting("evm_setAccountCode", &["address", "code"], SET_CODE, CODE_RUN),
+    waiting("evm_setAccountStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
 ];
 
 /// The methods of `anvil`.
@@ -88,6 +117,17 @@ pub const ANVIL: &[Method] = &[
     waiting("anvil_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
     waiting("anvil_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
     waiting("anvil_revert", &["id"], REVERT, REVERT_RUN),
+    waiting("anvil_setBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
+    waiting("anvil_setNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
+    waiting("anvil_setCode", &["address", "code"], SET_CODE, CODE_RUN),
+    waiting("anvil_setStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
+    waiting("anvil_impersonateAccount", &["address"], IMPERSONATE, IMPERSONATE_RUN),
+    waiting("anvil_stopImpersonatingAccount", &["address"], STOP_IMPERSONATING, STOP_RUN),
+    waiting("anvil_autoImpersonateAccount", &["enabled"], IMPERSONATE_ALL, IMPERSONATE_ALL_RUN),
+    waiting("anvil_setNextBlockBaseFeePerGas", &["baseFee"], SET_BASE_FEE, BASE_FEE_RUN),
+    waiting("anvil_setCoinbase", &["address"], SET_COINBASE, COINBASE_RUN),
+    waiting("anvil_dumpState", &["historical = false"], DUMP, DUMP_RUN),
+    waiting("anvil_loadState", &["dump"], LOAD, LOAD_RUN),
     waiting("anvil_dropTransaction", &["hash"], DROP, DROP_RUN),
     waiting("anvil_reset", &["forking = null"], RESET, RESET_RUN),
     waiting("anvil_metadata", &[], METADATA, Run::Inline(node::metadata)),
@@ -108,6 +148,17 @@ pub const HARDHAT: &[Method] = &[
         "Whether a block is produced as soon as there is a transaction.",
         Run::Inline(mining::get_automine),
     ),
+    waiting("hardhat_setBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
+    waiting("hardhat_setNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
+    waiting("hardhat_setCode", &["address", "code"], SET_CODE, CODE_RUN),
+    waiting("hardhat_setStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
+    waiting("hardhat_impersonateAccount", &["address"], IMPERSONATE, IMPERSONATE_RUN),
+    waiting("hardhat_stopImpersonatingAccount", &["address"], STOP_IMPERSONATING, STOP_RUN),
+    waiting("hardhat_autoImpersonateAccount", &["enabled"], IMPERSONATE_ALL, IMPERSONATE_ALL_RUN),
+    waiting("hardhat_setNextBlockBaseFeePerGas", &["baseFee"], SET_BASE_FEE, BASE_FEE_RUN),
+    waiting("hardhat_setCoinbase", &["address"], SET_COINBASE, COINBASE_RUN),
+    waiting("hardhat_dumpState", &["historical = false"], DUMP, DUMP_RUN),
+    waiting("hardhat_loadState", &["dump"], LOAD, LOAD_RUN),
     waiting(
         "hardhat_dropTransaction",
         &["hash"],

@@ -1,7 +1,7 @@
 //! The state of the development methods: the choice of the head, and snapshots.
 
-use alloy_primitives::B256;
-use pipeline::{BlockClient, DevelopmentClock, Mining};
+use alloy_primitives::{Address, B256, map::AddressSet};
+use pipeline::{BlockClient, Mining, NextBlockSettings};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -18,10 +18,20 @@ pub struct Snapshot {
     pub head: (u64, B256),
     /// The transactions of the pool.
     pub pool: Vec<Arc<RecoveredTx>>,
-    /// The clock.
-    pub clock: DevelopmentClock,
+    /// The clock, and what else is set for the next block.
+    pub settings: NextBlockSettings,
     /// When blocks are produced.
     pub mining: Mining,
+}
+
+/// Maximum number of accounts that are impersonated at a time.
+pub const MAX_IMPERSONATED: usize = 10_000;
+
+/// The accounts that clients may send transactions of without their keys.
+#[derive(Debug, Default)]
+struct Impersonated {
+    all: bool,
+    accounts: AddressSet,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +46,7 @@ pub struct Development {
     /// Chooses the head.
     pub blocks: BlockClient,
     snapshots: Mutex<Snapshots>,
+    impersonated: Mutex<Impersonated>,
     /// Held while the head is changed, so that two clients do not change it at the same time.
     pub changing: tokio::sync::Mutex<()>,
 }
@@ -43,7 +54,39 @@ pub struct Development {
 impl Development {
     /// Without snapshots.
     pub fn new(blocks: BlockClient) -> Self {
-        Self { blocks, snapshots: Mutex::default(), changing: tokio::sync::Mutex::default() }
+        Self {
+            blocks,
+            snapshots: Mutex::default(),
+            impersonated: Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Whether clients may send transactions of an account without its key.
+    pub fn impersonates(&self, account: Address) -> bool {
+        let impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
+        impersonated.all || impersonated.accounts.contains(&account)
+    }
+
+    /// Lets clients send transactions of an account. Returns false if there are [`MAX_IMPERSONATED`] others.
+    pub fn impersonate(&self, account: Address) -> bool {
+        let mut impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = impersonated.accounts.len() < MAX_IMPERSONATED;
+        if fits {
+            impersonated.accounts.insert(account);
+        }
+        fits || impersonated.accounts.contains(&account)
+    }
+
+    /// Ends [`Self::impersonate`]; returns whether the account was impersonated.
+    pub fn stop_impersonating(&self, account: Address) -> bool {
+        let mut impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
+        impersonated.accounts.remove(&account)
+    }
+
+    /// Lets clients send transactions of every account, or ends that.
+    pub fn impersonate_all(&self, all: bool) {
+        self.impersonated.lock().unwrap_or_else(PoisonError::into_inner).all = all;
     }
 
     /// Keeps a snapshot; returns its number, from 1 on.

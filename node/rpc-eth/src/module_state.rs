@@ -3,7 +3,9 @@
 use crate::method::Call;
 use modules::Modules;
 use rpc_types::error::Error;
+use state::stored;
 use std::sync::Arc;
+use storage::BlockFlags;
 
 /// Returns the modules after a block, or `None` on an Ethereum chain.
 pub fn modules_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
@@ -17,7 +19,23 @@ pub fn modules_within(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, 
     let Some(before) = modules_after(call, number.saturating_sub(1))? else { return Ok(None) };
     let mut modules = Arc::unwrap_or_clone(before);
     modules.market.begin_block(number, native.max_gas);
+    if let Some(wei) = base_fee_that_was_set(call, number)? {
+        modules.market.set_base_fee_wei(wei);
+    }
     Ok(Some(Arc::new(modules)))
+}
+
+/// Returns the base fee of a block that has another one than the fee market computes.
+fn base_fee_that_was_set(call: &Call, number: u64) -> Result<Option<u64>, Error> {
+    if !call.context.spec.is_development() {
+        return Ok(None);
+    }
+    let blocks = call.view.blocks()?;
+    let flags = blocks.flags(number)?.unwrap_or_default();
+    if !flags.contains(BlockFlags::HEADER_SET) {
+        return Ok(None);
+    }
+    Ok(stored::header(&blocks, number)?.1.base_fee_per_gas)
 }
 
 /// Returns the modules after a block without the governance state, or `None` on an Ethereum chain.

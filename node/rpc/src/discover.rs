@@ -74,10 +74,10 @@ fn name_and_default(parameter: &str) -> (&str, Option<&str>) {
 fn schema(name: &str) -> Option<Value> {
     let pattern = |pattern: &str| value!({ "type": "string", "pattern": pattern });
     Some(match name {
-        "enabled" => value!({ "type": "boolean" }),
+        "enabled" | "historical" => value!({ "type": "boolean" }),
         "forking" => value!({ "type": "object" }),
         "address" | "passphrase" | "key" => value!({ "type": "string" }),
-        "data" | "rlp" | "signature" | "extraData" | "startKey" => {
+        "data" | "code" | "dump" | "rlp" | "signature" | "extraData" | "startKey" => {
             pattern("^0[xX]([0-9a-fA-F]{2})*$")
         }
         "hash" | "parent" | "startHash" | "endHash" => pattern("^0[xX][0-9a-fA-F]{64}$"),
@@ -86,8 +86,9 @@ fn schema(name: &str) -> Option<Value> {
         // A tag, a number, a hash, or an object of EIP-1898.
         "block" | "newest" | "from" | "to" => value!({ "type": ["string", "integer", "object"] }),
         // A quantity, or a JSON number for parameters that clients are known to send in this form.
-        "nonce" | "count" | "timestamp" | "interval" | "timeout" | "seconds" | "page"
-        | "pageSize" | "bound" | "bucketBlocks" | "start" | "end" | "limit" | "txIndex" => {
+        "nonce" | "balance" | "value" | "baseFee" | "count" | "timestamp" | "interval"
+        | "timeout" | "seconds" | "page" | "pageSize" | "bound" | "bucketBlocks" | "start"
+        | "end" | "limit" | "txIndex" => {
             value!({ "type": ["string", "integer"] })
         }
         "full" | "noCode" | "noStorage" | "incompletes" => value!({ "type": "boolean" }),

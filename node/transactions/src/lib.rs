@@ -18,6 +18,7 @@ pub use code::Code;
 pub use senders::{Senders, recover_senders};
 pub use sidecar::{MAX_SIDECAR_BYTES, SidecarError, is_blob_tx, split, without_blobs};
 pub use tx::{
-    DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, created_contract, participants,
+    DecodeError, DecodedTx, RecoverError, RecoveredTx, Transaction, created_contract,
+    impersonated_signature, participants,
 };
 pub use update::Update;

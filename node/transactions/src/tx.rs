@@ -123,6 +123,13 @@ pub struct RecoveredTx {
     pub cosmos: Option<Arc<CosmosTx>>,
 }
 
+/// Returns the signature of a transaction that a client of a development chain sends in the name of `sender` without its
+/// key. Both numbers are the address. No key can make it: the address is a hash that depends on the signature.
+pub fn impersonated_signature(sender: Address) -> Signature {
+    let number = U256::from_be_bytes(sender.into_word().0);
+    Signature::new(number, number, false)
+}
+
 impl DecodedTx {
     /// Decodes a complete EIP-2718 transaction. Trailing bytes, integers with leading zeros, a type 0 prefix and
     /// a blob sidecar are errors.
@@ -265,6 +272,13 @@ impl RecoveredTx {
             }
             _ => self,
         }
+    }
+
+    /// Returns whether it has an [`impersonated_signature`].
+    pub fn is_impersonated(&self) -> bool {
+        let sender = U256::from_be_bytes(self.sender.into_word().0);
+        let signature = self.tx.signature();
+        self.cosmos.is_none() && signature.r() == sender && signature.s() == sender
     }
 
     /// Returns its EIP-2718 type.

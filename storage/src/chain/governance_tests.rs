@@ -14,6 +14,7 @@ fn block(number: u64, rows: &[(GovernanceKey, &'static [u8])]) -> BlockRecord {
     BlockRecord {
         number,
         hash: alloy_primitives::B256::with_last_byte(number as u8),
+        flags: crate::BlockFlags::NONE,
         header: Bytes::from_static(b"header"),
         body: Bytes::new(),
         senders: Vec::new(),

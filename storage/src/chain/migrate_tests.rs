@@ -28,6 +28,7 @@ fn block(number: u64) -> BlockRecord {
     BlockRecord {
         number,
         hash: seed,
+        flags: crate::BlockFlags::NONE,
         header: seed.repeat(17).into(),
         body: vec![number as u8; (number as usize % 3) * 20_000].into(),
         senders: vec![address; number as usize % 4],

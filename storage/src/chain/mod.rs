@@ -24,6 +24,7 @@ use crate::checked::{CheckedTable, RowFormat};
 use crate::codec;
 use crate::env::{EnvStats, Environment, Opened, TableSize};
 use crate::error::{OpenError, ReadError, WriteError};
+use crate::flags::BlockFlags;
 use crate::kind::Kind;
 use crate::receipt::StoredReceipt;
 use crate::table::{KeyRange, Table};
@@ -60,6 +61,8 @@ pub struct BlockRecord {
     pub number: u64,
     /// Keccak-256 of the header.
     pub hash: B256,
+    /// What the clients of a development chain set in it.
+    pub flags: BlockFlags,
     /// RLP of the header.
     pub header: Bytes,
     /// RLP of the block's list items after the header (transactions, ommers and, since Shanghai,
@@ -258,7 +261,7 @@ impl ChainDb {
         let tables = &self.tables;
         let mut put = |table: CheckedTable, payload: &[u8]| table.append(txn, &key, payload);
         scratch.clear();
-        codec::encode_header(scratch, &block.hash, &block.header);
+        codec::encode_header(scratch, &block.hash, block.flags, &block.header);
         put(tables.headers, scratch)?;
         put(tables.bodies, &block.body)?;
         scratch.clear();

@@ -10,6 +10,7 @@ use crate::StateChanges;
 use crate::checked::{CheckedRow, CheckedTable};
 use crate::codec;
 use crate::error::{DecodeError, ReadError};
+use crate::flags::BlockFlags;
 use crate::receipt::StoredReceipt;
 use crate::snapshot::ReadTxn;
 use crate::table::KeyRange;
@@ -58,7 +59,14 @@ impl ChainReader {
 
     /// Returns hash and header RLP of a block.
     pub fn header(&self, number: u64) -> Result<Option<(B256, Bytes)>, ReadError> {
-        self.decoded(self.tables.headers, number, codec::decode_header)
+        let decoded = self.decoded(self.tables.headers, number, codec::decode_header)?;
+        Ok(decoded.map(|(hash, _, header)| (hash, header)))
+    }
+
+    /// Returns what the clients of a development chain set in a block.
+    pub fn flags(&self, number: u64) -> Result<Option<BlockFlags>, ReadError> {
+        let decoded = self.decoded(self.tables.headers, number, codec::decode_header)?;
+        Ok(decoded.map(|(_, flags, _)| flags))
     }
 
     /// Returns the hash of a block.

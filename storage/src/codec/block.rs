@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, Log};
 
+use crate::flags::BlockFlags;
 use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use trie::primitive::{DecodeError, Input, put_count, put_counted_bytes, put_varint};
 
@@ -21,23 +22,21 @@ const TOPIC_BYTES: usize = 32;
 
 /// Size of the block hash at the start of a header row, in bytes.
 const HASH_BYTES: usize = 32;
-/// Flags of a block. This version defines none; later versions may.
-const NO_FLAGS: u64 = 0;
-
-pub(crate) fn encode_header(out: &mut Vec<u8>, hash: &B256, header: &[u8]) {
+pub(crate) fn encode_header(out: &mut Vec<u8>, hash: &B256, flags: BlockFlags, header: &[u8]) {
     out.extend_from_slice(hash.as_slice());
-    put_varint(out, NO_FLAGS);
+    put_varint(out, flags.bits());
     out.extend_from_slice(header);
 }
 
-pub(crate) fn decode_header(bytes: Bytes) -> Result<(B256, Bytes), DecodeError> {
+pub(crate) fn decode_header(bytes: Bytes) -> Result<(B256, BlockFlags, Bytes), DecodeError> {
     let mut input = Input::shared(&bytes);
     let hash = input.b256()?;
-    if input.varint()? != NO_FLAGS {
-        return Err(input.error("block has flags that only a newer version of this program knows"));
-    }
+    let flags = BlockFlags::from_bits(input.varint()?);
+    let flags = flags.ok_or_else(|| {
+        input.error("block has flags that only a newer version of this program knows")
+    })?;
     let count = input.remaining();
-    Ok((hash, input.bytes(count)?))
+    Ok((hash, flags, input.bytes(count)?))
 }
 
 /// Converts a header row of format 3, which had no flags.
@@ -45,7 +44,7 @@ pub(crate) fn header_of_format_3(row: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let error = DecodeError { what: "block hash ends early", at: row.len() };
     let (hash, header) = row.split_first_chunk::<HASH_BYTES>().ok_or(error)?;
     let mut out = Vec::with_capacity(row.len() + 1);
-    encode_header(&mut out, &B256::from(hash), header);
+    encode_header(&mut out, &B256::from(hash), BlockFlags::NONE, header);
     Ok(out)
 }
 

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::state::encode_account;
 use super::*;
+use crate::flags::BlockFlags;
 use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use crate::{Account, AccountChange, StateChanges};
 use record_checks::{account, b256, bytes, check, damage, encoded, varint, word};
@@ -79,15 +80,16 @@ proptest! {
 
     #[test]
     fn senders_and_headers_round_trip(
-        senders in vec(address(), 0..5), hash in b256(), header in bytes(0..80),
+        senders in vec(address(), 0..5), hash in b256(), header in bytes(0..80), bits in 0..8u64,
     ) {
         let mut bytes = encoded(encode_senders, &senders[..]);
         prop_assert_eq!(decode_senders(&bytes), Ok(senders));
         bytes.push(0);
         prop_assert!(decode_senders(&bytes).is_err());
         let mut bytes = Vec::new();
-        encode_header(&mut bytes, &hash, &header);
-        prop_assert_eq!(decode_header(bytes.into()), Ok((hash, header)));
+        let flags = BlockFlags::from_bits(bits).unwrap();
+        encode_header(&mut bytes, &hash, flags, &header);
+        prop_assert_eq!(decode_header(bytes.into()), Ok((hash, flags, header)));
     }
 
     #[test]

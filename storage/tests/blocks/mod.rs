@@ -32,6 +32,7 @@ pub(crate) fn block(number: u64) -> BlockRecord {
     BlockRecord {
         number,
         hash: seed,
+        flags: storage::BlockFlags::NONE,
         header: Bytes::from(seed.repeat(16)),
         body: Bytes::from(vec![number as u8; BODY_BYTES]),
         senders: vec![sender, Address::ZERO],

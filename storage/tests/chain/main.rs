@@ -26,6 +26,7 @@ fn stored(reader: &ChainReader, number: u64) -> Option<BlockRecord> {
     Some(BlockRecord {
         number,
         hash,
+        flags: storage::BlockFlags::NONE,
         header,
         body: reader.body(number).unwrap()?,
         senders: reader.senders(number).unwrap()?,

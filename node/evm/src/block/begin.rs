@@ -15,11 +15,11 @@ use storage::StateRead;
 
 use super::BlockBuilder;
 use crate::{
-    ExecutionError, ExecutionHost, StateError,
+    AccountOverride, ExecutionError, ExecutionHost, StateError,
     cosmos::session,
     deferred_parent_hash::{PARENT_UNKNOWN, ParentUnknown, is_history_code, parent_slot},
     environment::Environment,
-    overlay::Overlay,
+    overlay::{Overlay, StorageOverride},
 };
 
 impl<'a, S> BlockBuilder<'a, S>
@@ -114,6 +114,32 @@ where
             self.silent_call(HISTORY_STORAGE_ADDRESS, header.parent_hash)?;
         }
         Ok(())
+    }
+
+    /// Sets accounts before the first transaction, as a client of a development chain asks.
+    ///
+    /// # Errors
+    /// When state cannot be read.
+    pub fn set_accounts(&mut self, accounts: &[AccountOverride]) -> Result<(), ExecutionError> {
+        for account in accounts {
+            self.set_account(account).map_err(|source| self.state_error(source))?;
+        }
+        Ok(())
+    }
+
+    fn set_account(&mut self, account: &AccountOverride) -> Result<(), StateError> {
+        let storage = match (&account.state, &account.state_diff) {
+            (Some(all), _) => Some(StorageOverride::All(all)),
+            (None, Some(some)) => Some(StorageOverride::Some(some)),
+            (None, None) => None,
+        };
+        let overlay = self.machine.overlay_mut();
+        overlay.replace(account.address, account, storage)?;
+        // An account without nonce, balance and code does not exist (EIP-161).
+        match overlay.account(account.address)? {
+            Some(set) => overlay.put(account.address, set),
+            None => Ok(()),
+        }
     }
 
     /// EIP-779: moves the balances of the DAO and its children to the refund contract.

@@ -69,10 +69,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Another node would refuse a block that a client of a development chain has changed.
+fn check_flags(blocks: &ChainReader, number: u64) -> anyhow::Result<()> {
+    let flags = blocks.flags(number)?.context("a header is missing")?;
+    if let Some(reason) = flags.reason() {
+        bail!(
+            "block {number} cannot be exported, because no other node would accept it: {reason}. \
+             --to {} exports the blocks before it",
+            number.saturating_sub(1)
+        );
+    }
+    Ok(())
+}
+
 /// Writes consecutive blocks, and returns the writer.
 fn write<W: Write>(blocks: &ChainReader, numbers: RangeInclusive<u64>, to: W) -> anyhow::Result<W> {
     let mut out = BufWriter::new(to);
     for number in numbers {
+        check_flags(blocks, number)?;
         let (_, header) = blocks.header(number)?.context("a header is missing")?;
         let body = blocks.body(number)?.context("a body is missing")?;
         out.write_all(&block::join(&header, &body))?;

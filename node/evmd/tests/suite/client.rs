@@ -79,7 +79,8 @@ impl Node {
     /// A chain that is marked as a development chain, and produces blocks on request.
     pub(crate) async fn development() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::init(folder.path(), &Genesis::development(GENESIS_TIME)).unwrap();
+        let mut home = Home::init(folder.path(), &Genesis::development(GENESIS_TIME)).unwrap();
+        home.config.mempool.price_limit = 0;
         let mut config = config();
         config.json_rpc.api = rpc::namespaces().into_iter().map(str::to_owned).collect();
         let mining = Some(MiningControl::new(Mining::OnRequest));

@@ -1,5 +1,8 @@
 //! A chain of `evmd init --dev`, which common tools can use.
 
+mod setters;
+mod walk;
+
 use crate::{client::Node, common::transfer as signed_transfer, start_safety::run};
 use alloy_primitives::{Address, B256};
 use chain::DEV_ACCOUNTS;
@@ -7,6 +10,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use testkit::NodeProcess;
 
+/// `{"accounts":{}}`, a dump without accounts.
+const NO_ACCOUNTS: &str = "0x7b226163636f756e7473223a7b7d7d";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_evmd");
 
 /// A new development chain in a home folder.
@@ -27,7 +32,7 @@ async fn receipt(node: &NodeProcess, hash: &Value) -> Value {
 
 /// Calls of all methods that exist on development chains only.
 pub(crate) fn calls() -> Vec<(&'static str, Value)> {
-    let hash = B256::repeat_byte(1);
+    let (hash, account) = (B256::repeat_byte(1), Address::repeat_byte(0xac));
     vec![
         ("anvil_metadata", json!([])),
         ("hardhat_metadata", json!([])),
@@ -52,6 +57,32 @@ pub(crate) fn calls() -> Vec<(&'static str, Value)> {
         ("evm_revert", json!(["0x2"])),
         ("anvil_revert", json!(["0x1"])),
         ("anvil_revert", json!(["0x1"])),
+        ("anvil_setBalance", json!([account, "0x10"])),
+        ("hardhat_setBalance", json!([account, 16])),
+        ("evm_setAccountBalance", json!([account, "0x10"])),
+        ("anvil_setNonce", json!([account, "0x1"])),
+        ("hardhat_setNonce", json!([account, "0x2"])),
+        ("evm_setAccountNonce", json!([account, "0x3"])),
+        ("anvil_setCode", json!([account, "0x00"])),
+        ("hardhat_setCode", json!([account, "0x"])),
+        ("evm_setAccountCode", json!([account, "0x60"])),
+        ("anvil_setStorageAt", json!([account, "0x0", hash])),
+        ("hardhat_setStorageAt", json!([account, hash, hash])),
+        ("evm_setAccountStorageAt", json!([account, 7, hash])),
+        ("anvil_impersonateAccount", json!([account])),
+        ("hardhat_impersonateAccount", json!([account])),
+        ("anvil_stopImpersonatingAccount", json!([account])),
+        ("hardhat_stopImpersonatingAccount", json!([account])),
+        ("anvil_autoImpersonateAccount", json!([true])),
+        ("hardhat_autoImpersonateAccount", json!([false])),
+        ("anvil_setNextBlockBaseFeePerGas", json!(["0x3b9aca00"])),
+        ("hardhat_setNextBlockBaseFeePerGas", json!([1_000_000_000])),
+        ("anvil_setCoinbase", json!([account])),
+        ("hardhat_setCoinbase", json!([account])),
+        ("anvil_dumpState", json!([])),
+        ("hardhat_dumpState", json!([])),
+        ("anvil_loadState", json!([NO_ACCOUNTS])),
+        ("hardhat_loadState", json!([NO_ACCOUNTS])),
         ("anvil_dropTransaction", json!([hash])),
         ("hardhat_dropTransaction", json!([hash])),
         ("anvil_reset", json!([])),
@@ -244,13 +275,36 @@ async fn base_fee_of_an_idle_chain_stays_above_zero() {
 #[tokio::test]
 async fn development_chain_is_refused_at_addresses_of_other_machines() {
     let folder = tempfile::tempdir().unwrap();
-    let home = folder.path().join("home");
-    init(&home);
-    for option in ["--json-rpc.address", "--json-rpc.ws-address"] {
-        let (code, out, err) = run(&home, &["start", "--quiet", option, "0.0.0.0:0"]);
-        assert_eq!((code, out.as_str()), (1, ""), "{err}");
-        assert!(err.contains("--json-rpc.allow-remote-signing"), "{err}");
+    let [created, new] = ["created", "new"].map(|name| folder.path().join(name));
+    init(&created);
+    for home in [&created, &new] {
+        for option in ["--json-rpc.address", "--json-rpc.ws-address"] {
+            let (code, out, err) = run(home, &["start", "--quiet", option, "0.0.0.0:0"]);
+            assert_eq!((code, out.as_str()), (1, ""), "{err}");
+            assert!(err.contains("--json-rpc.allow-remote-signing"), "{err}");
+            assert!(err.contains("evmd init"), "{err}");
+        }
     }
+    // Another chain can be created there.
+    let (code, _, err) = run(&new, &["init"]);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[tokio::test]
+async fn start_creates_the_chain_of_init_dev() {
+    let folder = tempfile::tempdir().unwrap();
+    let homes = ["init", "start"].map(|name| folder.path().join(name));
+    init(&homes[0]);
+    let genesis = homes.each_ref().map(|home| {
+        let node = NodeProcess::start(Path::new(PROGRAM), home, &[]);
+        drop(node);
+        let text = std::fs::read_to_string(home.join("genesis.json")).unwrap();
+        let mut genesis: Value = serde_json::from_str(&text).unwrap();
+        genesis["timestamp"].take();
+        genesis
+    });
+    assert_eq!(genesis[0], genesis[1]);
+    assert_eq!(genesis[0]["config"]["evmd"]["development"], true);
 }
 
 #[tokio::test]

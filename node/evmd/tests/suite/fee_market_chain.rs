@@ -375,6 +375,7 @@ fn stored_fee_market_that_could_halt_is_refused_at_start() {
             .append(&[BlockRecord {
                 number: 1,
                 hash: header.hash_slow(),
+                flags: storage::BlockFlags::NONE,
                 header: alloy_rlp::encode(&header).into(),
                 body: blocks.body(0).unwrap().unwrap(),
                 senders: Vec::new(),

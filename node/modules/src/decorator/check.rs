@@ -104,6 +104,16 @@ pub struct CheckContext<'a> {
     pub gas_wanted: GasWanted,
 }
 
+/// The minimum gas price of a block, in wei. The base fee is never below it, except on a development chain whose client
+/// has set one; then the base fee is the minimum.
+fn min_gas_price(spec: &ChainSpec, market: Option<&Market>, base_fee: Option<u64>) -> LegacyDec {
+    let minimum = market.map(Market::min_gas_price_wei).unwrap_or_default();
+    match base_fee {
+        Some(base_fee) if spec.is_development() => minimum.min(LegacyDec::from(base_fee)),
+        _ => minimum,
+    }
+}
+
 impl<'a> CheckContext<'a> {
     /// Creates the context of the block with this header. `modules` are those at the beginning of the block, and
     /// `None` on an Ethereum chain.
@@ -139,7 +149,7 @@ impl<'a> CheckContext<'a> {
             ),
             blobs: BlobRules::of_block(spec, fork, header),
             base_fee_enabled: market.is_some_and(|market| market.counts_gas(header.number)),
-            min_gas_price: market.map(Market::min_gas_price_wei).unwrap_or_default(),
+            min_gas_price: min_gas_price(spec, market, header.base_fee_per_gas),
             mempool_min_gas_price: LegacyDec::ZERO,
             gas_wanted: GasWanted::default(),
         }
@@ -293,7 +303,10 @@ fn check_account(
 ) -> Result<Admitted, Reject> {
     let (envelope, account) = (&tx.tx, &sender.account);
     let Offer { price, base_fee, effective_price } = *offer;
-    account::externally_owned(sender, tx.sender)?;
+    // Clients of a development chain can send transactions of contracts.
+    if !tx.is_impersonated() {
+        account::externally_owned(sender, tx.sender)?;
+    }
     let cost = account::cost(envelope);
     account::covers_cost(account, cost)?;
     account::reaches_base_fee(price, base_fee)?;

@@ -74,6 +74,7 @@ impl Chain {
         let block = BlockRecord {
             number,
             hash: B256::with_last_byte(number as u8),
+            flags: storage::BlockFlags::NONE,
             header: Bytes::new(),
             body: Bytes::new(),
             senders: Vec::new(),

@@ -3,18 +3,27 @@
 use super::Ante;
 use crate::{
     development::{
-        Develop, DevelopError, Developed, DevelopmentClock, MAX_BLOCKS_AT_ONCE, MAX_CLOCK_OFFSET_S,
+        BlockSettings, Develop, DevelopError, Developed, DevelopmentClock, MAX_BLOCKS_AT_ONCE,
+        MAX_CLOCK_OFFSET_S, NextBlockSettings,
     },
     fault::Fault,
 };
 use alloy_primitives::B256;
 use consensus::next_timestamp;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use evm::AccountOverride;
+use mempool::Reject;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+use transactions::RecoveredTx;
 
 /// Blocks that were requested, and the clock.
 #[derive(Debug, Default)]
 pub(super) struct Development {
-    clock: DevelopmentClock,
+    settings: NextBlockSettings,
+    /// Accounts that are set in a block of their own.
+    accounts: Vec<AccountOverride>,
     /// Blocks to be produced, whatever the engine says.
     requested: u64,
     /// Seconds between these blocks, except before the first.
@@ -33,7 +42,8 @@ impl Development {
     pub(super) fn new(now: SystemTime, head_timestamp: u64) -> Self {
         let ahead = head_timestamp.saturating_sub(seconds(now)).min(MAX_CLOCK_OFFSET_S);
         let clock = DevelopmentClock { offset_s: ahead as i64, next_timestamp: None };
-        Self { clock, ..Self::default() }
+        let settings = NextBlockSettings { clock, ..NextBlockSettings::default() };
+        Self { settings, ..Self::default() }
     }
 
     pub(super) const fn is_suspended(&self) -> bool {
@@ -44,11 +54,30 @@ impl Development {
         self.requested > 0
     }
 
+    /// The base fee of the next block, if it was set.
+    pub(super) const fn base_fee(&self) -> Option<u64> {
+        self.settings.base_fee
+    }
+
+    /// A block in which accounts are set, if a client asked for it.
+    pub(super) fn take_accounts(&mut self) -> Option<Box<BlockSettings>> {
+        let accounts = std::mem::take(&mut self.accounts);
+        let settings = BlockSettings { accounts, ..BlockSettings::default() };
+        (!settings.accounts.is_empty()).then(|| Box::new(settings))
+    }
+
+    /// What is set in the block that is produced now.
+    pub(super) fn take_settings(&mut self) -> Option<Box<BlockSettings>> {
+        let (base_fee, coinbase) = (self.settings.base_fee.take(), self.settings.coinbase.take());
+        let settings = BlockSettings { accounts: Vec::new(), base_fee, coinbase };
+        (base_fee.is_some() || coinbase.is_some()).then(|| Box::new(settings))
+    }
+
     /// The timestamp of the block that is produced now, on a parent with this timestamp.
     pub(super) fn timestamp(&mut self, now: SystemTime, parent: u64) -> u64 {
-        let set = self.clock.next_timestamp.take();
+        let set = self.settings.clock.next_timestamp.take();
         if let Some(set) = set {
-            self.clock.offset_s = set as i64 - seconds(now) as i64;
+            self.settings.clock.offset_s = set as i64 - seconds(now) as i64;
         }
         let later = self.interval.filter(|_| self.requested > 0 && !self.is_first);
         self.is_first = false;
@@ -58,8 +87,8 @@ impl Development {
             (None, Some(interval)) => {
                 let timestamp = parent.saturating_add(interval);
                 // Time goes on from the last block.
-                self.clock.offset_s =
-                    self.clock.offset_s.max(timestamp as i64 - seconds(now) as i64);
+                self.settings.clock.offset_s =
+                    self.settings.clock.offset_s.max(timestamp as i64 - seconds(now) as i64);
                 timestamp
             }
             (None, None) => next_timestamp(self.moved(now), parent, 0),
@@ -68,8 +97,8 @@ impl Development {
 
     /// The time of the chain.
     fn moved(&self, now: SystemTime) -> SystemTime {
-        let offset = Duration::from_secs(self.clock.offset_s.unsigned_abs());
-        let moved = match self.clock.offset_s < 0 {
+        let offset = Duration::from_secs(self.settings.clock.offset_s.unsigned_abs());
+        let moved = match self.settings.clock.offset_s < 0 {
             true => now.checked_sub(offset),
             false => now.checked_add(offset),
         };
@@ -99,11 +128,11 @@ impl Ante {
                 (development.interval, development.is_first) = (interval, is_first);
             }
             Develop::IncreaseTime(by) => {
-                let offset = development.clock.offset_s.saturating_add_unsigned(by);
+                let offset = development.settings.clock.offset_s.saturating_add_unsigned(by);
                 if offset > MAX_CLOCK_OFFSET_S as i64 {
                     return Ok(Err(DevelopError::TooFar));
                 }
-                development.clock.offset_s = offset;
+                development.settings.clock.offset_s = offset;
             }
             Develop::SetNextTimestamp(timestamp) if timestamp <= head => {
                 return Ok(Err(DevelopError::TimestampTooLow { timestamp, head }));
@@ -112,7 +141,21 @@ impl Ante {
                 if timestamp.saturating_sub(seconds(now)) > MAX_CLOCK_OFFSET_S {
                     return Ok(Err(DevelopError::TooFar));
                 }
-                development.clock.next_timestamp = Some(timestamp);
+                development.settings.clock.next_timestamp = Some(timestamp);
+            }
+            Develop::SetNextBaseFee(wei) => {
+                development.settings.base_fee = Some(wei);
+                self.apply_base_fee();
+            }
+            Develop::SetCoinbase(address) => development.settings.coinbase = Some(address),
+            Develop::SetAccounts(_) if self.engine.is_none() => {
+                return Ok(Err(DevelopError::NoProduction));
+            }
+            Develop::SetAccounts(accounts) => development.accounts.extend(accounts),
+            Develop::Submit(tx) => {
+                if let Err(reject) = self.admit_alone(tx)? {
+                    return Ok(Err(DevelopError::Refused(reject)));
+                }
             }
             Develop::DropTransaction(hash) => {
                 dropped = self.pool.remove(hash, Instant::now()).is_some();
@@ -120,8 +163,12 @@ impl Ante {
             }
             Develop::Suspend => development.is_suspended = true,
             Develop::Resume => development.is_suspended = false,
-            Develop::Restore(txs, clock) => {
-                (development.clock, development.is_suspended) = (clock, false);
+            Develop::Restore(txs, settings) => {
+                (development.settings, development.is_suspended) = (settings, false);
+                // The head is durable, and its base fee may have been replaced.
+                self.parent.next_base_fee = self.published.load().head.next_base_fee;
+                self.pool.set_base_fee(self.parent.next_base_fee);
+                self.apply_base_fee();
                 let lanes = self.pool.lanes();
                 let pooled =
                     lanes.flat_map(|lane| lane.pending().iter().chain(lane.queued().values()));
@@ -134,8 +181,32 @@ impl Ante {
             }
         }
         let in_flight = u64::from(self.proposal_in_flight);
-        let last_block = self.parent.header.number + in_flight + self.development.requested;
-        Ok(Ok(Developed { clock: self.development.clock, last_block, dropped }))
+        let development = &self.development;
+        let waiting = match development.is_suspended {
+            true => 0,
+            false => u64::from(!development.accounts.is_empty()) + development.requested,
+        };
+        let last_block = self.parent.header.number + in_flight + waiting;
+        Ok(Ok(Developed { settings: development.settings, last_block, dropped }))
+    }
+
+    /// Lets the pool and the checks of transactions use the base fee that was set.
+    pub(super) fn apply_base_fee(&mut self) {
+        if let Some(wei) = self.development.base_fee() {
+            self.parent.next_base_fee = wei;
+            self.pool.set_base_fee(wei);
+        }
+    }
+
+    /// Admits a transaction that did not arrive with others.
+    fn admit_alone(&mut self, tx: Arc<RecoveredTx>) -> Result<Result<(), Box<Reject>>, Fault> {
+        let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
+        let context = self.checks(&spec, modules.as_deref());
+        let state = self.parent.state.reader()?;
+        let has_listeners = self.arrivals.receiver_count() > 0;
+        let admitted = self.admit_one(tx, &context, &state, has_listeners, Instant::now())?;
+        self.journal.write()?;
+        Ok(admitted)
     }
 
     /// Removes from the journal what is not in the pool any more.
@@ -157,13 +228,13 @@ mod tests {
     fn time_goes_on_from_a_timestamp_that_was_set() {
         let mut development = Development::new(at(100), 90);
         assert_eq!(development.timestamp(at(100), 90), 100);
-        development.clock.offset_s += 50;
+        development.settings.clock.offset_s += 50;
         assert_eq!(development.timestamp(at(101), 100), 151);
-        development.clock.next_timestamp = Some(1000);
+        development.settings.clock.next_timestamp = Some(1000);
         assert_eq!(development.timestamp(at(102), 151), 1000);
         assert_eq!(development.timestamp(at(103), 1000), 1001);
         // Also below the time of the machine.
-        development.clock.next_timestamp = Some(2000);
+        development.settings.clock.next_timestamp = Some(2000);
         assert_eq!(development.timestamp(at(5000), 1001), 2000);
         assert_eq!(development.timestamp(at(5001), 2000), 2001);
     }

@@ -11,7 +11,7 @@ use state::stored::{self, MinedTx, StoredBlock};
 use state::{StateReader, TrieReader};
 use std::{error::Error as StdError, sync::Arc};
 use storage::{
-    ReadError, StateChanges, StateRead, TrieUpdates,
+    BlockFlags, ReadError, StateChanges, StateRead, TrieUpdates,
     trie::{Nibbles, Node, NodeRead, TrieError},
     update_state_root,
 };
@@ -26,9 +26,17 @@ pub(super) struct Rerun<'a> {
 }
 
 impl<'a> Rerun<'a> {
-    /// Reads block `number`, which must be in the view and have a parent.
+    /// Reads block `number`, which must be in the view and have a parent. A block whose state was set by a development
+    /// method is refused.
     pub(super) fn new(call: &'a Call, number: u64) -> Result<Self, Error> {
         let blocks = call.view.blocks()?;
+        let flags = blocks.flags(number)?.unwrap_or_default();
+        if flags.contains(BlockFlags::STATE_SET) {
+            let message = "its state was set by a development method, and not by transactions";
+            return Err(Error::server(format!(
+                "block {number} cannot be executed again: {message}"
+            )));
+        }
         let stored = StoredBlock::read(&call.context.spec, &blocks, number)?;
         let parent = number.saturating_sub(1);
         let modules = modules_within(call, number)?;

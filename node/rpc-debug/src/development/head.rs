@@ -2,7 +2,7 @@
 
 use super::{Answer, Call, Develop, Error, develop, development, json, mining};
 use alloy_primitives::U64;
-use pipeline::{DevelopmentClock, UndoError};
+use pipeline::{NextBlockSettings, UndoError};
 use rpc_eth::development::{Development, Snapshot};
 use rpc_types::params::{Number, Param};
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(super) async fn snapshot(call: Call) -> Answer {
     let suspended = develop(&call, Develop::Suspend).await?;
     // Blocks that were proposed before it.
     let reached = heads.wait_for(|number| *number >= suspended.last_block).await.map(drop);
-    let kept = keep(&call, development, suspended.clock).await;
+    let kept = keep(&call, development, suspended.settings).await;
     develop(&call, Develop::Resume).await?;
     reached.map_err(|_| Error::server("the node is stopping"))?;
     json(&U64::from(kept?))
@@ -27,14 +27,14 @@ pub(super) async fn snapshot(call: Call) -> Answer {
 async fn keep(
     call: &Call,
     development: &Development,
-    clock: DevelopmentClock,
+    settings: NextBlockSettings,
 ) -> Result<u64, Error> {
     let senders = call.context.pool.content(None).await?;
     let txs = senders.iter().flat_map(|sender| sender.pending.iter().chain(&sender.queued));
     let pool: Vec<Arc<RecoveredTx>> = txs.cloned().collect();
     let view = call.context.published.load();
     let head = (view.number(), view.head.hash);
-    Ok(development.keep(Snapshot { head, pool, clock, mining: mining(call)?.get() }))
+    Ok(development.keep(Snapshot { head, pool, settings, mining: mining(call)?.get() }))
 }
 
 /// Returns to a snapshot.
@@ -74,7 +74,7 @@ pub(super) async fn reset(call: Call) -> Answer {
     let snapshot = Snapshot {
         head: (0, Default::default()),
         pool: Vec::new(),
-        clock: DevelopmentClock::default(),
+        settings: NextBlockSettings::default(),
         mining: mining(&call)?.get(),
     };
     return_to(&call, development, snapshot).await?;
@@ -99,6 +99,6 @@ async fn return_to(
         return Err(Error::server(error.to_string()));
     }
     control.set(snapshot.mining);
-    develop(call, Develop::Restore(snapshot.pool, snapshot.clock)).await?;
+    develop(call, Develop::Restore(snapshot.pool, snapshot.settings)).await?;
     Ok(())
 }

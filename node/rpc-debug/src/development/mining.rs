@@ -1,6 +1,8 @@
 //! Blocks on request, and time.
 
-use super::{Answer, B256, Call, Develop, Error, develop, json, mining};
+use super::{
+    Answer, B256, Call, Develop, Error, accounts::done, develop, development, json, mining,
+};
 use chain::ChainSpec;
 use pipeline::Mining;
 use rpc_types::params::{Number, Param};
@@ -42,17 +44,16 @@ impl Param for MineOptions {
     }
 }
 
-/// Produces blocks, and waits until the last one is durable.
-async fn produce(call: &Call, count: u64, interval: Option<u64>) -> Result<(), Error> {
+/// Sends a request for blocks, and waits until the last one is durable. The head is not undone meanwhile.
+pub(super) async fn produce(call: &Call, request: Develop) -> Result<(), Error> {
+    let _changing = development(call)?.changing.lock().await;
     let mut heads = call.context.published.heads();
-    let developed = develop(call, Develop::Mine { count, interval }).await?;
+    let developed = develop(call, request).await?;
     let reached = heads.wait_for(|number| *number >= developed.last_block);
     match timeout(MAX_WAIT, reached).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(_)) => Err(Error::server("the node is stopping")),
-        Err(_) => {
-            Err(Error::server(format!("{count} blocks were not produced within {MAX_WAIT:?}")))
-        }
+        Err(_) => Err(Error::server(format!("the blocks were not produced within {MAX_WAIT:?}"))),
     }
 }
 
@@ -63,7 +64,7 @@ pub(super) async fn mine(call: Call) -> Answer {
         let count = arguments.optional()?.unwrap_or(Number(1)).0;
         (count, arguments.optional()?.map(|Number(interval)| interval))
     };
-    produce(&call, count, interval).await?;
+    produce(&call, Develop::Mine { count, interval }).await?;
     json(&Value::Null)
 }
 
@@ -73,7 +74,8 @@ pub(super) async fn evm_mine(call: Call) -> Answer {
     if let Some(timestamp) = options.timestamp {
         develop(&call, Develop::SetNextTimestamp(timestamp)).await?;
     }
-    produce(&call, options.blocks.unwrap_or(1), None).await?;
+    let count = options.blocks.unwrap_or(1);
+    produce(&call, Develop::Mine { count, interval: None }).await?;
     json("0x0")
 }
 
@@ -116,13 +118,25 @@ pub(super) fn get_interval(call: &Call) -> Answer {
 pub(super) async fn increase_time(call: Call) -> Answer {
     let Number(seconds) = call.arguments()?.required()?;
     let developed = develop(&call, Develop::IncreaseTime(seconds)).await?;
-    json(&developed.clock.offset_s)
+    json(&developed.settings.clock.offset_s)
 }
 
 pub(super) async fn set_next_timestamp(call: Call) -> Answer {
     let Number(timestamp) = call.arguments()?.required()?;
     develop(&call, Develop::SetNextTimestamp(timestamp)).await?;
     json(&Value::Null)
+}
+
+pub(super) async fn set_next_base_fee(call: Call) -> Answer {
+    let Number(wei) = call.arguments()?.required()?;
+    develop(&call, Develop::SetNextBaseFee(wei)).await?;
+    done(&call)
+}
+
+pub(super) async fn set_coinbase(call: Call) -> Answer {
+    let address = call.arguments()?.required()?;
+    develop(&call, Develop::SetCoinbase(address)).await?;
+    done(&call)
 }
 
 pub(super) async fn drop_transaction(call: Call) -> Answer {

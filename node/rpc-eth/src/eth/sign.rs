@@ -5,7 +5,7 @@ use super::{
     call::{estimate, on_block_with},
     fees,
     request::{CallOverrides, Request},
-    submit::submit,
+    submit::{submit, submit_impersonated},
     wide_raw,
 };
 use crate::method::{Answer, Call, json};
@@ -22,7 +22,7 @@ use keys::{SIGNATURE_BYTES, Signers, message_hash, typed_data_hash};
 use rpc_types::{block_id::BlockId, error::Error, object::TransactionObject, params::Param};
 use serde::Serialize;
 use storage::StateRead;
-use transactions::Transaction;
+use transactions::{Transaction, impersonated_signature};
 
 /// A transaction without a signature.
 type Unsigned = EthereumTypedTransaction<TxEip4844>;
@@ -155,7 +155,28 @@ impl<'a> UnsignedLegacy<'a> {
 /// Implements `eth_sendTransaction`.
 pub async fn send_transaction(call: Call) -> Answer {
     let request: Request = call.arguments()?.required()?;
-    send(&call, request, Box::new(unlocked)).await
+    let from = request.execution.from;
+    let is_impersonated =
+        call.context.development.as_ref().is_some_and(|development| development.impersonates(from));
+    let has_key = call.context.signers.as_ref().is_some_and(|keys| keys.accounts().contains(&from));
+    match is_impersonated && !has_key {
+        true => send_impersonated(&call, request).await,
+        false => send(&call, request, Box::new(unlocked)).await,
+    }
+}
+
+/// Fills in the missing fields of a transaction of an account without a key, and submits it.
+async fn send_impersonated(call: &Call, request: Request) -> Answer {
+    let from = request.execution.from;
+    let pooled = call.context.pool.nonce(from).await?;
+    let filling = call.clone();
+    let work = move || {
+        let tx = fill(&filling, request, pooled)?;
+        unsigned(filling.context.spec.chain_id, tx)
+    };
+    let tx = tokio::task::spawn_blocking(work).await.map_err(Error::internal)??;
+    let tx: Transaction = tx.into_envelope(impersonated_signature(from));
+    json(&submit_impersonated(call, tx, from).await?)
 }
 
 /// Fills in the missing fields of a transaction, signs it and submits it.

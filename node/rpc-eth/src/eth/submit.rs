@@ -4,16 +4,23 @@
 use super::wide_raw;
 use crate::method::Call;
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{B256, Bytes};
+use alloy_eips::eip2718::Encodable2718;
+use alloy_primitives::{Address, B256, Bytes};
 use consensus::{Mining, MiningControl};
 use mempool::Reject;
-use pipeline::Found;
+use pipeline::{Develop, DevelopError, Found};
 use rpc_types::error::Error;
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::time::{Instant, timeout_at};
+use transactions::{RecoveredTx, Transaction};
 
 /// Maximum wait for the block of a transaction. A block takes some milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Number of new heads after which a waiting call asks again whether the next block can include its transaction.
+const HEADS_PER_CHECK: u64 = 16;
 
 /// Submits a transaction. Prices that no transaction type can represent lead to the error about the sender's funds.
 pub(super) async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
@@ -22,32 +29,67 @@ pub(super) async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
         Reject::Malformed(_) => wide_raw::refusal(call, &raw).unwrap_or_else(|| reject.into()),
         _ => reject.into(),
     })?;
-    if call.context.mining.as_ref().map(MiningControl::get) == Some(Mining::Instant) {
-        wait_until_mined(call, hash).await?;
-    }
+    wait_if_mined_at_once(call, hash).await?;
     Ok(hash)
+}
+
+/// Submits a transaction that its sender has not signed.
+pub(super) async fn submit_impersonated(
+    call: &Call,
+    tx: Transaction,
+    sender: Address,
+) -> Result<B256, Error> {
+    let tx = RecoveredTx {
+        raw: tx.encoded_2718().into(),
+        hash: *tx.tx_hash(),
+        tx,
+        sender,
+        high_s: false,
+        authorities: OnceLock::new(),
+        cosmos: None,
+    };
+    let hash = tx.hash;
+    let submitted = call.context.pool.develop(Develop::Submit(Arc::new(tx))).await;
+    submitted.map_err(|error| match error {
+        DevelopError::Refused(reject) => reject.into(),
+        other => Error::server(other.to_string()),
+    })?;
+    wait_if_mined_at_once(call, hash).await?;
+    Ok(hash)
+}
+
+async fn wait_if_mined_at_once(call: &Call, hash: B256) -> Result<(), Error> {
+    match call.context.mining.as_ref().map(MiningControl::get) {
+        Some(Mining::Instant) => wait_until_mined(call, hash).await,
+        _ => Ok(()),
+    }
 }
 
 /// Waits until a transaction is in a durable block, unless the next block cannot include it.
 async fn wait_until_mined(call: &Call, hash: B256) -> Result<(), Error> {
     let mut heads = call.context.published.heads();
     let deadline = Instant::now() + MAX_WAIT;
-    loop {
-        let view = call.context.published.load();
-        if view.tx_location(hash)?.is_some() {
+    for round in 0_u64.. {
+        if call.context.published.load().tx_location(hash)?.is_some() {
             return Ok(());
         }
-        if let Found::Pooled(tx) = call.context.pool.transaction(hash).await? {
-            let base_fee = u128::from(view.head.next_base_fee);
-            let senders = call.context.pool.content(Some(tx.sender)).await?;
-            let is_queued =
-                senders.iter().any(|sender| sender.queued.iter().any(|tx| tx.hash == hash));
-            if is_queued || tx.tx.max_fee_per_gas() < base_fee {
-                return Ok(());
-            }
+        // Under load many calls wait, and each of these questions takes time of the stage that admits transactions.
+        if round.is_multiple_of(HEADS_PER_CHECK) && !can_be_next(call, hash).await? {
+            return Ok(());
         }
         if !matches!(timeout_at(deadline, heads.changed()).await, Ok(Ok(()))) {
             return Ok(());
         }
     }
+    Ok(())
+}
+
+/// Whether the next block can include a transaction, or a block that was executed already does.
+async fn can_be_next(call: &Call, hash: B256) -> Result<bool, Error> {
+    let pool = &call.context.pool;
+    let Found::Pooled(tx) = pool.transaction(hash).await? else { return Ok(true) };
+    let base_fee = pool.level().await?.base_fee;
+    let senders = pool.content(Some(tx.sender)).await?;
+    let is_queued = senders.iter().any(|sender| sender.queued.iter().any(|tx| tx.hash == hash));
+    Ok(!is_queued && tx.tx.max_fee_per_gas() >= base_fee)
 }

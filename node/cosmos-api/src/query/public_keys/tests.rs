@@ -78,6 +78,7 @@ impl Chain {
             let record = BlockRecord {
                 number,
                 hash: head.hash_slow(),
+                flags: storage::BlockFlags::NONE,
                 header: alloy_rlp::encode(&head).into(),
                 body: block.encode_body(),
                 senders,

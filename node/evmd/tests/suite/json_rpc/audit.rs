@@ -27,10 +27,11 @@ fn fitting(name: &str) -> Value {
         "block" | "newest" | "from" | "to" | "bound" => json!("0x0"),
         "full" | "enabled" => json!(false),
         "index" | "slot" | "id" | "count" | "bucketBlocks" | "nonce" | "page" | "pageSize"
-        | "start" | "txIndex" | "limit" | "seconds" | "timestamp" => {
+        | "start" | "txIndex" | "limit" | "seconds" | "timestamp" | "balance" | "value"
+        | "baseFee" => {
             json!("0x1")
         }
-        "data" | "rlp" | "signature" | "startKey" => json!("0x"),
+        "data" | "code" | "dump" | "rlp" | "signature" | "startKey" => json!("0x"),
         "slots" => json!(["0x0"]),
         "types" => json!(["trace"]),
         "calls" | "traceAddress" | "bundles" => json!([]),

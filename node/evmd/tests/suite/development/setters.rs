@@ -1,0 +1,218 @@
+//! Methods that set accounts and the next block, and impersonation.
+
+use super::{PROGRAM, init, number, timestamp};
+use crate::{client::Node, common::transfer, start_safety::run};
+use alloy_primitives::{Address, B256, U256, bytes};
+use chain::DEV_ACCOUNTS;
+use serde_json::{Value, json};
+use std::path::Path;
+use testkit::NodeProcess;
+
+const ACCOUNT: Address = Address::repeat_byte(0xac);
+/// Returns the word in its slot 0.
+const CODE: &str = "0x60005460005260206000f3";
+
+/// A development chain that mines at once.
+async fn automine() -> Node {
+    let node = Node::development().await;
+    node.call("evm_setAutomine", json!([true])).await;
+    node
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_are_set_in_a_block_of_their_own() {
+    let node = automine().await;
+    let word = |number: u64| json!(B256::from(U256::from(number)));
+    let mut blocks = 0;
+    for prefix in ["anvil_set", "hardhat_set", "evm_setAccount"] {
+        let name = |what: &str| match (prefix, what) {
+            ("evm_setAccount", "StorageAt") => "evm_setAccountStorageAt".to_owned(),
+            _ => format!("{prefix}{what}"),
+        };
+        blocks += 4;
+        node.call(&name("Balance"), json!([ACCOUNT, format!("{blocks:#x}")])).await;
+        node.call(&name("Nonce"), json!([ACCOUNT, blocks])).await;
+        node.call(&name("Code"), json!([ACCOUNT, CODE])).await;
+        node.call(&name("StorageAt"), json!([ACCOUNT, "0x0", word(blocks)])).await;
+        assert_eq!(number(&node).await, json!(format!("{blocks:#x}")));
+        let quantity = json!(format!("{blocks:#x}"));
+        assert_eq!(node.call("eth_getBalance", json!([ACCOUNT, "latest"])).await, quantity);
+        assert_eq!(
+            node.call("eth_getTransactionCount", json!([ACCOUNT, "latest"])).await,
+            quantity
+        );
+        assert_eq!(node.call("eth_getCode", json!([ACCOUNT, "latest"])).await, json!(CODE));
+        let call = json!([{ "to": ACCOUNT }, "latest"]);
+        assert_eq!(node.call("eth_call", call).await, word(blocks));
+        let at = json!(format!("{:#x}", blocks - 4));
+        let before = node.call("eth_getBalance", json!([ACCOUNT, at])).await;
+        assert_eq!(before, at, "earlier blocks keep their state");
+        let proof = node.call("eth_getProof", json!([ACCOUNT, ["0x0"], "latest"])).await;
+        assert_eq!(proof["storageProof"][0]["value"], quantity);
+    }
+    // An account of which everything is removed does not exist.
+    node.call("anvil_setBalance", json!([ACCOUNT, "0x0"])).await;
+    node.call("anvil_setNonce", json!([ACCOUNT, "0x0"])).await;
+    node.call("anvil_setCode", json!([ACCOUNT, "0x"])).await;
+    let modified = node.call("debug_getModifiedAccountsByNumber", json!([14])).await;
+    assert!(modified.as_array().unwrap().contains(&json!(ACCOUNT)), "{modified}");
+    let dump =
+        node.call("debug_accountRange", json!(["latest", "0x", 256, true, true, false])).await;
+    assert!(dump["accounts"].get(ACCOUNT.to_checksum(None)).is_none(), "{dump}");
+    let (_, message) = node.fail("debug_executionWitness", json!(["0xf"])).await;
+    assert!(message.contains("block 15 cannot be executed again"), "{message}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn set_accounts_leave_the_next_block_as_it_was_set() {
+    let node = Node::development().await;
+    node.call("evm_mine", json!([])).await;
+    let time = timestamp(&node).await + 1;
+    node.call("evm_setNextBlockTimestamp", json!([time])).await;
+    node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x77"])).await;
+    node.call("anvil_setCoinbase", json!([ACCOUNT])).await;
+    node.call("anvil_setBalance", json!([ACCOUNT, "0x5"])).await;
+    let set = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
+    assert_eq!(set["timestamp"], json!(format!("{:#x}", time - 1)), "that of its parent");
+    assert_ne!((&set["baseFeePerGas"], &set["miner"]), (&json!("0x77"), &json!(ACCOUNT)));
+    node.call("evm_mine", json!([])).await;
+    let block = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
+    assert_eq!(block["number"], "0x3");
+    assert_eq!(block["timestamp"], json!(format!("{time:#x}")));
+    assert_eq!((&block["baseFeePerGas"], &block["miner"]), (&json!("0x77"), &json!(ACCOUNT)));
+    node.call("evm_mine", json!([])).await;
+    let after = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
+    assert_eq!(after["miner"], json!(ACCOUNT), "also of later blocks");
+    assert_ne!(after["baseFeePerGas"], "0x77");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_free_block_takes_transactions_without_a_price() {
+    let node = automine().await;
+    node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x0"])).await;
+    node.call("hardhat_impersonateAccount", json!([ACCOUNT])).await;
+    let tx = json!({ "from": ACCOUNT, "to": ACCOUNT, "gasPrice": "0x0", "gas": "0x5208" });
+    let hash = node.call("eth_sendTransaction", json!([tx])).await;
+    let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+    assert_eq!((&receipt["status"], &receipt["effectiveGasPrice"]), (&json!("0x1"), &json!("0x0")));
+    let trace =
+        node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }])).await;
+    assert_eq!(trace["from"], json!(ACCOUNT));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impersonated_accounts_and_contracts_send_transactions() {
+    let node = automine().await;
+    let send = || async {
+        let tx = json!({ "from": ACCOUNT, "to": Address::repeat_byte(7), "value": "0x1" });
+        node.answer("eth_sendTransaction", json!([tx])).await
+    };
+    node.call("anvil_setBalance", json!([ACCOUNT, "0xde0b6b3a7640000"])).await;
+    let refused = send().await;
+    assert!(refused["error"].is_object(), "{refused}");
+    node.call("anvil_impersonateAccount", json!([ACCOUNT])).await;
+    let first = send().await["result"].clone();
+    node.call("anvil_setCode", json!([ACCOUNT, CODE])).await;
+    let second = send().await["result"].clone();
+    assert_ne!(first, second);
+    for hash in [&first, &second] {
+        let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+        assert_eq!((&receipt["status"], &receipt["from"]), (&json!("0x1"), &json!(ACCOUNT)));
+        let trace = node.call("debug_traceTransaction", json!([hash])).await;
+        assert_eq!(trace["failed"], json!(false));
+        let tx = node.call("eth_getTransactionByHash", json!([hash])).await;
+        assert_eq!(tx["from"], json!(ACCOUNT));
+    }
+    node.call("anvil_stopImpersonatingAccount", json!([ACCOUNT])).await;
+    assert!(send().await["error"].is_object());
+    node.call("anvil_autoImpersonateAccount", json!([true])).await;
+    assert!(send().await["result"].is_string());
+    // Nobody else can make such a signature count.
+    let other = Node::native().await;
+    let raw = node.call("eth_getRawTransactionByHash", json!([second])).await;
+    let (_, message) = other.fail("eth_sendRawTransaction", json!([raw])).await;
+    assert!(!message.is_empty());
+    other.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_restores_what_is_set_for_the_next_block() {
+    let node = Node::development().await;
+    node.call("evm_mine", json!([])).await;
+    node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x77"])).await;
+    node.call("anvil_setCoinbase", json!([ACCOUNT])).await;
+    let id = node.call("evm_snapshot", json!([])).await;
+    let mine = || async {
+        node.call("evm_mine", json!([])).await;
+        let block = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
+        (block["number"].clone(), block["baseFeePerGas"].clone(), block["miner"].clone())
+    };
+    let first = mine().await;
+    assert_eq!(first, (json!("0x2"), json!("0x77"), json!(ACCOUNT)));
+    node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x88"])).await;
+    node.call("anvil_setCoinbase", json!([Address::ZERO])).await;
+    node.call("evm_revert", json!([id])).await;
+    assert_eq!(mine().await, first);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_is_loaded_into_another_chain() {
+    let (node, other) = (automine().await, automine().await);
+    let raw = transfer(0, 0, ACCOUNT);
+    node.call("eth_sendRawTransaction", json!([raw])).await;
+    node.call("anvil_setCode", json!([ACCOUNT, CODE])).await;
+    node.call("anvil_setStorageAt", json!([ACCOUNT, "0x0", B256::repeat_byte(9)])).await;
+    other.call("anvil_setStorageAt", json!([ACCOUNT, "0x1", B256::repeat_byte(9)])).await;
+    let dump = node.call("anvil_dumpState", json!([])).await;
+    assert_eq!(other.call("anvil_loadState", json!([dump])).await, json!(true));
+    for (method, params) in [
+        ("eth_getBalance", json!([ACCOUNT, "latest"])),
+        ("eth_getCode", json!([ACCOUNT, "latest"])),
+        ("eth_getStorageAt", json!([ACCOUNT, "0x0", "latest"])),
+        ("eth_getStorageAt", json!([ACCOUNT, "0x1", "latest"])),
+        ("eth_getTransactionCount", json!([DEV_ACCOUNTS[0].address, "latest"])),
+        ("eth_getBalance", json!([DEV_ACCOUNTS[0].address, "latest"])),
+    ] {
+        assert_eq!(node.call(method, params.clone()).await, other.call(method, params).await);
+    }
+    let (_, message) = other.fail("anvil_loadState", json!([bytes!("1234")])).await;
+    assert!(message.contains("this is not a dump"), "{message}");
+    node.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn blocks_that_were_set_are_not_exported_and_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    init(&home);
+    let mut node = NodeProcess::start(Path::new(PROGRAM), &home, &[]);
+    let call = |node: &NodeProcess, method: &'static str, params: Value| {
+        let endpoints = node.endpoints();
+        async move { endpoints.call(method, params).await }
+    };
+    call(&node, "evm_mine", json!([])).await;
+    call(&node, "anvil_setBalance", json!([ACCOUNT, "0x5"])).await;
+    call(&node, "anvil_setNextBlockBaseFeePerGas", json!(["0x5"])).await;
+    call(&node, "evm_mine", json!([])).await;
+    node.kill();
+    let file = folder.path().join("chain.rlp");
+    let export =
+        |options: &[&str]| run(&home, &[&["export", file.to_str().unwrap()], options].concat());
+    let (code, _, err) = export(&[]);
+    assert_eq!(code, 1);
+    assert!(err.contains("block 2 cannot be exported") && err.contains("--to 1"), "{err}");
+    let (code, _, err) = export(&["--from", "3"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("block 3") && err.contains("base fee"), "{err}");
+    assert_eq!(export(&["--to", "1"]).0, 0);
+    assert_eq!(run(&home, &["reindex"]).0, 0);
+    assert_eq!(run(&home, &["doctor", "--verify"]).0, 0);
+    let node = NodeProcess::start(Path::new(PROGRAM), &home, &[]);
+    assert_eq!(call(&node, "eth_getBalance", json!([ACCOUNT, "latest"])).await, json!("0x5"));
+}
