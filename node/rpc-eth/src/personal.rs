@@ -56,8 +56,8 @@ pub const METHODS: &[Method] = &[
     },
     Method {
         name: "personal_sign",
-        parameters: &["data", "address", "passphrase"],
-        help: "Like eth_sign, but the account may be locked.",
+        parameters: &["data", "address", "passphrase = null"],
+        help: "Like eth_sign. With its passphrase, the account may be locked.",
         run: Run::Queued(QueueClass::Long, sign_message),
     },
     Method {
@@ -133,8 +133,13 @@ fn sign_message(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let message: Bytes = arguments.required()?;
     let by: Address = arguments.required()?;
-    let passphrase = Zeroizing::new(arguments.required::<String>()?);
-    let signature = sign::signers(call)?.sign_with(by, &message_hash(&message), &passphrase)?;
+    let passphrase = arguments.optional::<String>()?.map(Zeroizing::new);
+    let (signers, hash) = (sign::signers(call)?, message_hash(&message));
+    let signature = match passphrase {
+        Some(passphrase) => signers.sign_with(by, &hash, &passphrase)?,
+        // Wallets and their libraries send none.
+        None => signers.sign(by, &hash)?,
+    };
     json(&sign::wallet_signature(signature))
 }
 

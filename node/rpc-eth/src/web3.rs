@@ -2,6 +2,7 @@
 
 use crate::method::{Answer, Call, Method, Run, json};
 use alloy_primitives::{Bytes, keccak256};
+use chain::ChainSpec;
 
 /// The methods of the namespace.
 pub const METHODS: &[Method] = &[
@@ -21,13 +22,15 @@ pub const METHODS: &[Method] = &[
 
 fn client_version(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&client())
+    json(&client(&call.context.spec))
 }
 
-/// The name, version and platform of this program.
-pub fn client() -> String {
+/// The name, version and platform of this program. On a development chain it begins with the name of the node whose
+/// development methods it has, because Hardhat's network helpers refuse every other name.
+pub fn client(spec: &ChainSpec) -> String {
     let (os, architecture) = (std::env::consts::OS, std::env::consts::ARCH);
-    format!("evmd/v{}/{os}-{architecture}", env!("CARGO_PKG_VERSION"))
+    let name = if spec.is_development() { "anvil/evmd-v" } else { "evmd/v" };
+    format!("{name}{}/{os}-{architecture}", env!("CARGO_PKG_VERSION"))
 }
 
 fn sha3(call: &Call) -> Answer {

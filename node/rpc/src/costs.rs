@@ -335,6 +335,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
                 "hardhat_mine",
                 "hardhat_dropTransaction",
                 "hardhat_reset",
+                "eth_sendUnsignedTransaction",
                 "evm_setAccountBalance",
                 "evm_setAccountNonce",
                 "evm_setAccountCode",

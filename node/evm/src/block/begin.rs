@@ -133,12 +133,12 @@ where
             (None, Some(some)) => Some(StorageOverride::Some(some)),
             (None, None) => None,
         };
-        let overlay = self.machine.overlay_mut();
+        let (overlay, has_storage) = (self.machine.overlay_mut(), storage.is_some());
         overlay.replace(account.address, account, storage)?;
-        // An account without nonce, balance and code does not exist (EIP-161).
+        // An account without nonce, balance and code does not exist (EIP-161), unless its storage was set.
         match overlay.account(account.address)? {
-            Some(set) => overlay.put(account.address, set),
-            None => Ok(()),
+            Some(set) if !has_storage => overlay.put(account.address, set),
+            _ => Ok(()),
         }
     }
 

@@ -232,7 +232,10 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
         }
         None => {
             // Before it is created, so that another chain can be.
-            let mut config = Config::load(path)?;
+            let mut config = match path.is_dir() {
+                true => Config::load(path)?,
+                false => Config::default(),
+            };
             apply(args, &mut config);
             development::is_local(&config.json_rpc)?;
             development_genesis()

@@ -75,6 +75,10 @@ pub(crate) fn calls() -> Vec<(&'static str, Value)> {
         ("hardhat_stopImpersonatingAccount", json!([account])),
         ("anvil_autoImpersonateAccount", json!([true])),
         ("hardhat_autoImpersonateAccount", json!([false])),
+        (
+            "eth_sendUnsignedTransaction",
+            json!([{ "from": DEV_ACCOUNTS[1].address, "to": account }]),
+        ),
         ("anvil_setNextBlockBaseFeePerGas", json!(["0x3b9aca00"])),
         ("hardhat_setNextBlockBaseFeePerGas", json!([1_000_000_000])),
         ("anvil_setCoinbase", json!([account])),

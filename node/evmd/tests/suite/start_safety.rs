@@ -318,7 +318,8 @@ fn connections_leave_descriptors_for_the_node() {
     let endpoints = Endpoints::unused();
     let mut command = Command::new("sh");
     let script = format!("ulimit -n {OPEN_FILES} && exec \"$0\" \"$@\"");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet", "--home"]);
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet"]);
+    command.args(["--block-time", "1s", "--home"]);
     command.arg(folder.path()).args(endpoints.options()).env_remove("RUST_LOG");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut node = Running::start(&mut command);

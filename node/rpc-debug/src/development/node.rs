@@ -12,7 +12,7 @@ pub(super) fn metadata(call: &Call) -> Answer {
     // The genesis hash names the chain, also after a restart.
     let instance = view.blocks()?.hash(0)?;
     json(&json!({
-        "clientVersion": web3::client(),
+        "clientVersion": web3::client(&call.context.spec),
         "chainId": call.context.spec.chain_id,
         "instanceId": instance,
         "latestBlockNumber": view.number(),

@@ -81,6 +81,12 @@ pub const METHODS: &[Method] = &[
         Run::Waiting(|call| Box::pin(sign::send_transaction(call))),
     ),
     method(
+        "eth_sendUnsignedTransaction",
+        &["transaction"],
+        "Like eth_sendTransaction, of any account without its key. On development chains only.",
+        Run::Waiting(|call| Box::pin(sign::send_unsigned_transaction(call))),
+    ),
+    method(
         "eth_blockNumber",
         &[],
         "The number of the newest block.",

@@ -165,6 +165,17 @@ pub async fn send_transaction(call: Call) -> Answer {
     }
 }
 
+/// Implements `eth_sendUnsignedTransaction`.
+pub async fn send_unsigned_transaction(call: Call) -> Answer {
+    let request: Request = call.arguments()?.required()?;
+    if call.context.development.is_none() {
+        return Err(Error::server(
+            "this is not a development chain: create one with `evmd init --dev`",
+        ));
+    }
+    send_impersonated(&call, request).await
+}
+
 /// Fills in the missing fields of a transaction of an account without a key, and submits it.
 async fn send_impersonated(call: &Call, request: Request) -> Answer {
     let from = request.execution.from;

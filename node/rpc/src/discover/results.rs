@@ -157,6 +157,7 @@ const RESULTS: &[(&str, &str)] = &[
     ("hardhat_dropTransaction", "Boolean"),
     ("hardhat_reset", "Null"),
     ("hardhat_metadata", "DevelopmentMetadata"),
+    ("eth_sendUnsignedTransaction", "Hash"),
     ("evm_setAccountBalance", "Null"),
     ("evm_setAccountNonce", "Null"),
     ("evm_setAccountCode", "Null"),

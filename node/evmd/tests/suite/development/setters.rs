@@ -50,11 +50,14 @@ async fn accounts_are_set_in_a_block_of_their_own() {
         let proof = node.call("eth_getProof", json!([ACCOUNT, ["0x0"], "latest"])).await;
         assert_eq!(proof["storageProof"][0]["value"], quantity);
     }
+    let empty = Address::repeat_byte(0xad);
+    node.call("anvil_setStorageAt", json!([empty, "0x2", word(7)])).await;
+    assert_eq!(node.call("eth_getStorageAt", json!([empty, "0x2", "latest"])).await, word(7));
     // An account of which everything is removed does not exist.
     node.call("anvil_setBalance", json!([ACCOUNT, "0x0"])).await;
     node.call("anvil_setNonce", json!([ACCOUNT, "0x0"])).await;
     node.call("anvil_setCode", json!([ACCOUNT, "0x"])).await;
-    let modified = node.call("debug_getModifiedAccountsByNumber", json!([14])).await;
+    let modified = node.call("debug_getModifiedAccountsByNumber", json!([15])).await;
     assert!(modified.as_array().unwrap().contains(&json!(ACCOUNT)), "{modified}");
     let dump =
         node.call("debug_accountRange", json!(["latest", "0x", 256, true, true, false])).await;
