@@ -52,3 +52,9 @@ async fn run(program: &str, script: &str) {
 async fn hardhat() {
     run("bash", "hardhat/run").await;
 }
+
+#[tokio::test]
+#[ignore = "needs forge, cast and solc: run .ci/clients"]
+async fn foundry() {
+    run("bash", "foundry/run").await;
+}
