@@ -58,3 +58,21 @@ async fn hardhat() {
 async fn foundry() {
     run("bash", "foundry/run").await;
 }
+
+#[tokio::test]
+#[ignore = "needs viem and solc: run .ci/clients"]
+async fn viem_test_client() {
+    run("node", "viem_test_client.cjs").await;
+}
+
+#[tokio::test]
+#[ignore = "needs ethers and solc: run .ci/clients"]
+async fn ethers_signer() {
+    run("node", "ethers_signer.cjs").await;
+}
+
+#[tokio::test]
+#[ignore = "needs web3.js and solc: run .ci/clients"]
+async fn web3_js() {
+    run("node", "web3_js.cjs").await;
+}
