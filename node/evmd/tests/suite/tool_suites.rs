@@ -76,3 +76,9 @@ async fn ethers_signer() {
 async fn web3_js() {
     run("node", "web3_js.cjs").await;
 }
+
+#[tokio::test]
+#[ignore = "needs web3.py and pytest: run .ci/clients"]
+async fn web3_py_modules() {
+    run("python3", "web3_py_modules/run.py").await;
+}
