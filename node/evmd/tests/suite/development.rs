@@ -12,7 +12,7 @@ use testkit::NodeProcess;
 
 /// `{"accounts":{}}`, a dump without accounts.
 const NO_ACCOUNTS: &str = "0x7b226163636f756e7473223a7b7d7d";
-const PROGRAM: &str = env!("CARGO_BIN_EXE_evmd");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_evmd");
 
 /// A new development chain in a home folder.
 fn init(home: &Path) {

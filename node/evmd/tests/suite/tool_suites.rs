@@ -1,0 +1,84 @@
+//! The tools of contract developers against a plain `evmd start`: each test runs a script of the folder `clients`.
+//! `.ci/clients` installs the tools, and a script fails if one is missing.
+
+use crate::development::PROGRAM;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{path::Path, process::Stdio, time::Duration};
+use testkit::NodeProcess;
+use tokio::process::Command;
+
+/// Maximum time of a suite. The slowest one takes 45 s on two busy cores.
+const MAX_SUITE: Duration = Duration::from_secs(900);
+
+/// The processes of a suite, which are killed when this is dropped.
+struct Group(Pid);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // It fails if all processes have ended.
+        let _ = kill_process_group(self.0, Signal::KILL);
+    }
+}
+
+/// Runs a script with the addresses of a new node. It exits with 0 if all of its tests pass.
+async fn run(program: &str, script: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let node = NodeProcess::start(Path::new(PROGRAM), &folder.path().join("home"), &[]);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
+    let endpoints = node.endpoints();
+    let child = Command::new(program)
+        .arg(path)
+        .arg(format!("http://{}", endpoints.json_rpc))
+        .arg(format!("ws://{}", endpoints.web_socket))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let id = i32::try_from(child.id().unwrap()).unwrap();
+    let _group = Group(Pid::from_raw(id).unwrap());
+    let output = tokio::time::timeout(MAX_SUITE, child.wait_with_output()).await;
+    let output =
+        output.unwrap_or_else(|_| panic!("{script} ran longer than {MAX_SUITE:?}")).unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}\n{printed}\n{errors}");
+    println!("{script}\n{printed}");
+}
+
+#[tokio::test]
+#[ignore = "needs Hardhat and solc: run .ci/clients"]
+async fn hardhat() {
+    run("bash", "hardhat/run").await;
+}
+
+#[tokio::test]
+#[ignore = "needs forge, cast and solc: run .ci/clients"]
+async fn foundry() {
+    run("bash", "foundry/run").await;
+}
+
+#[tokio::test]
+#[ignore = "needs viem and solc: run .ci/clients"]
+async fn viem_test_client() {
+    run("node", "viem_test_client.cjs").await;
+}
+
+#[tokio::test]
+#[ignore = "needs ethers and solc: run .ci/clients"]
+async fn ethers_signer() {
+    run("node", "ethers_signer.cjs").await;
+}
+
+#[tokio::test]
+#[ignore = "needs web3.js and solc: run .ci/clients"]
+async fn web3_js() {
+    run("node", "web3_js.cjs").await;
+}
+
+#[tokio::test]
+#[ignore = "needs web3.py and pytest: run .ci/clients"]
+async fn web3_py_modules() {
+    run("python3", "web3_py_modules/run.py").await;
+}
