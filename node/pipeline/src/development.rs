@@ -22,6 +22,8 @@ pub struct NextBlockSettings {
     pub base_fee: Option<u64>,
     /// The fee recipient of the next block, and of those after it.
     pub coinbase: Option<Address>,
+    /// The random value of the next block (EIP-4399).
+    pub prev_randao: Option<B256>,
 }
 
 /// What is set in one block.
@@ -33,12 +35,15 @@ pub(super) struct BlockSettings {
     pub(super) base_fee: Option<u64>,
     /// The fee recipient.
     pub(super) coinbase: Option<Address>,
+    /// The random value.
+    pub(super) prev_randao: Option<B256>,
 }
 
 impl BlockSettings {
     /// The flags of a block with these settings.
     pub(super) const fn flags(&self) -> BlockFlags {
-        let changes_header = self.base_fee.is_some() || self.coinbase.is_some();
+        let changes_header =
+            self.base_fee.is_some() || self.coinbase.is_some() || self.prev_randao.is_some();
         let sets_state = !self.accounts.is_empty();
         let flags = BlockFlags::NONE.with(BlockFlags::HEADER_SET, changes_header);
         flags.with(BlockFlags::STATE_SET, sets_state)
@@ -73,6 +78,8 @@ pub enum Develop {
     SetNextBaseFee(u64),
     /// Set the fee recipient of the next block and of those after it.
     SetCoinbase(Address),
+    /// Set the random value of the next block.
+    SetPrevRandao(B256),
     /// Produce a block without transactions in which accounts are set. It has the timestamp of its parent, and leaves the
     /// other settings for the block after it.
     SetAccounts(Vec<AccountOverride>),

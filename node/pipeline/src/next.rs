@@ -51,6 +51,9 @@ impl NextBlock {
         if let Some(beneficiary) = settings.coinbase {
             self.header.beneficiary = beneficiary;
         }
+        if let Some(value) = settings.prev_randao {
+            self.header.mix_hash = value;
+        }
         if let Some(wei) = settings.base_fee {
             self.header.base_fee_per_gas = Some(wei);
             if let Some(modules_block) = &mut self.modules_block {

@@ -160,6 +160,12 @@ pub const HARDHAT: &[Method] = &[
     waiting("hardhat_dumpState", &["historical = false"], DUMP, DUMP_RUN),
     waiting("hardhat_loadState", &["dump"], LOAD, LOAD_RUN),
     waiting(
+        "hardhat_setPrevRandao",
+        &["hash"],
+        "Sets the random value of the next block (EIP-4399).",
+        Run::Waiting(|call| Box::pin(mining::set_prev_randao(call))),
+    ),
+    waiting(
         "hardhat_dropTransaction",
         &["hash"],
         "Removes a transaction from the pool. Returns whether it was there.",

@@ -336,6 +336,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
                 "hardhat_dropTransaction",
                 "hardhat_reset",
                 "eth_sendUnsignedTransaction",
+                "hardhat_setPrevRandao",
                 "evm_setAccountBalance",
                 "evm_setAccountNonce",
                 "evm_setAccountCode",

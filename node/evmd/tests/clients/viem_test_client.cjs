@@ -33,8 +33,16 @@ const unused = () => privateKeyToAccount(generatePrivateKey()).address;
 // Actions that anvil and Hardhat refuse too: they have no minimum gas price since EIP-1559, `reset` of viem always asks for
 // a fork, and `hardhat_setBlockTimestampInterval` exists nowhere. An entry must be removed when the action succeeds.
 const REFUSED = {
-  anvil: ["setMinGasPrice", "reset"],
+  anvil: [
+    "setBlockTimestampInterval and removeBlockTimestampInterval",
+    "setBlockGasLimit",
+    "setLoggingEnabled",
+    "setMinGasPrice",
+    "reset",
+  ],
   hardhat: [
+    "setBlockGasLimit",
+    "setLoggingEnabled",
     "setBlockTimestampInterval and removeBlockTimestampInterval",
     "setMinGasPrice",
     "reset",

@@ -83,6 +83,7 @@ pub(crate) fn calls() -> Vec<(&'static str, Value)> {
         ("hardhat_setNextBlockBaseFeePerGas", json!([1_000_000_000])),
         ("anvil_setCoinbase", json!([account])),
         ("hardhat_setCoinbase", json!([account])),
+        ("hardhat_setPrevRandao", json!([hash])),
         ("anvil_dumpState", json!([])),
         ("hardhat_dumpState", json!([])),
         ("anvil_loadState", json!([NO_ACCOUNTS])),

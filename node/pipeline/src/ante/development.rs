@@ -16,6 +16,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+use storage::BlockFlags;
 use transactions::RecoveredTx;
 
 /// Blocks that were requested, and the clock.
@@ -68,9 +69,10 @@ impl Development {
 
     /// What is set in the block that is produced now.
     pub(super) fn take_settings(&mut self) -> Option<Box<BlockSettings>> {
-        let (base_fee, coinbase) = (self.settings.base_fee.take(), self.settings.coinbase.take());
-        let settings = BlockSettings { accounts: Vec::new(), base_fee, coinbase };
-        (base_fee.is_some() || coinbase.is_some()).then(|| Box::new(settings))
+        let NextBlockSettings { clock, base_fee, coinbase, prev_randao } = self.settings;
+        self.settings = NextBlockSettings { clock, ..NextBlockSettings::default() };
+        let settings = BlockSettings { accounts: Vec::new(), base_fee, coinbase, prev_randao };
+        (settings.flags() != BlockFlags::NONE).then(|| Box::new(settings))
     }
 
     /// The timestamp of the block that is produced now, on a parent with this timestamp.
@@ -147,6 +149,7 @@ impl Ante {
                 development.settings.base_fee = Some(wei);
                 self.apply_base_fee();
             }
+            Develop::SetPrevRandao(value) => development.settings.prev_randao = Some(value),
             Develop::SetCoinbase(address) => development.settings.coinbase = Some(address),
             Develop::SetAccounts(_) if self.engine.is_none() => {
                 return Ok(Err(DevelopError::NoProduction));

@@ -133,6 +133,12 @@ pub(super) async fn set_next_base_fee(call: Call) -> Answer {
     done(&call)
 }
 
+pub(super) async fn set_prev_randao(call: Call) -> Answer {
+    let value = call.arguments()?.required()?;
+    develop(&call, Develop::SetPrevRandao(value)).await?;
+    done(&call)
+}
+
 pub(super) async fn set_coinbase(call: Call) -> Answer {
     let address = call.arguments()?.required()?;
     develop(&call, Develop::SetCoinbase(address)).await?;

@@ -158,6 +158,7 @@ const RESULTS: &[(&str, &str)] = &[
     ("hardhat_reset", "Null"),
     ("hardhat_metadata", "DevelopmentMetadata"),
     ("eth_sendUnsignedTransaction", "Hash"),
+    ("hardhat_setPrevRandao", "Boolean"),
     ("evm_setAccountBalance", "Null"),
     ("evm_setAccountNonce", "Null"),
     ("evm_setAccountCode", "Null"),
