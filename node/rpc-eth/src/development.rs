@@ -1,9 +1,11 @@
-//! The state of the development methods: the choice of the head, and snapshots.
+//! The state of the development methods: the choice of the head, and snapshots. The observer of calls prints them.
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
+use evm::ConsoleTrace;
 use pipeline::{BlockClient, DevelopmentClock, Mining};
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 use transactions::RecoveredTx;
@@ -24,6 +26,27 @@ pub struct Snapshot {
     pub mining: Mining,
 }
 
+/// A call that was executed for a client.
+#[derive(Debug)]
+pub struct ObservedCall<'a> {
+    /// The method of JSON-RPC.
+    pub method: &'static str,
+    /// The caller.
+    pub from: Address,
+    /// The callee; `None` for a creation.
+    pub to: Option<Address>,
+    /// The outcome and the messages of the call; `None` if it is not valid or takes too long.
+    pub trace: Option<ConsoleTrace>,
+    /// The error that the client receives if the call was not executed.
+    pub error: Option<&'a str>,
+}
+
+/// Receives the calls of clients. It runs on the thread of the call, so it must not block.
+pub trait CallObserver: fmt::Debug + Send + Sync {
+    /// Receives a call.
+    fn observe(&self, call: &ObservedCall<'_>);
+}
+
 #[derive(Debug, Default)]
 struct Snapshots {
     last: u64,
@@ -35,15 +58,22 @@ struct Snapshots {
 pub struct Development {
     /// Chooses the head.
     pub blocks: BlockClient,
+    /// Receives the calls that are executed for clients, if they are printed.
+    pub observer: Option<Arc<dyn CallObserver>>,
     snapshots: Mutex<Snapshots>,
     /// Held while the head is changed, so that two clients do not change it at the same time.
     pub changing: tokio::sync::Mutex<()>,
 }
 
 impl Development {
-    /// Without snapshots.
+    /// Without snapshots and without an observer of calls.
     pub fn new(blocks: BlockClient) -> Self {
-        Self { blocks, snapshots: Mutex::default(), changing: tokio::sync::Mutex::default() }
+        Self {
+            blocks,
+            observer: None,
+            snapshots: Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Keeps a snapshot; returns its number, from 1 on.

@@ -1,8 +1,10 @@
 //! The state of the modules of the native chain before, in and after a block.
 
 use crate::method::Call;
+use chain::ChainSpec;
 use modules::Modules;
 use rpc_types::error::Error;
+use state::{ModulesViewError, View};
 use std::sync::Arc;
 
 /// Returns the modules after a block, or `None` on an Ethereum chain.
@@ -13,8 +15,20 @@ pub fn modules_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, E
 
 /// Returns the modules during the transactions of a block, which must have a parent, or `None` on an Ethereum chain.
 pub fn modules_within(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
-    let Some(native) = call.context.spec.native() else { return Ok(None) };
-    let Some(before) = modules_after(call, number.saturating_sub(1))? else { return Ok(None) };
+    modules_within_view(&call.context.spec, &call.view, number).map_err(Error::internal)
+}
+
+/// [`modules_within`] a block of a view.
+///
+/// # Errors
+/// Returns an error if the modules before the block cannot be read.
+pub fn modules_within_view(
+    spec: &ChainSpec,
+    view: &View,
+    number: u64,
+) -> Result<Option<Arc<Modules>>, ModulesViewError> {
+    let Some(native) = spec.native() else { return Ok(None) };
+    let before = view.modules_after(native, number.saturating_sub(1))?;
     let mut modules = Arc::unwrap_or_clone(before);
     modules.market.begin_block(number, native.max_gas);
     Ok(Some(Arc::new(modules)))
