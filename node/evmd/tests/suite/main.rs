@@ -50,5 +50,6 @@ mod settings;
 mod settings_docs;
 mod start_safety;
 mod stored_data;
+mod terminal;
 mod undo;
 mod websocket;
