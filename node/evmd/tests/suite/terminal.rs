@@ -7,7 +7,9 @@ use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 use tempfile::TempDir;
 use testkit::NodeProcess;
@@ -241,4 +243,21 @@ async fn options_select_levels() {
         run(Path::new("unused"), &["start", "--log-file", "/no/such/folder/log"]);
     assert_eq!(code, 1);
     assert!(error.contains("--log-file: cannot open /no/such/folder/log"), "{error}");
+}
+
+#[tokio::test]
+async fn status_is_shown_again_until_its_reader_has_gone() {
+    let node = Logged::start(&["init", "--dev"], &[]);
+    let url = format!("http://{}", node.node.endpoints().metrics);
+    for (format, begin) in [("text", "version: "), ("json", "{")] {
+        let mut watch = Command::new(PROGRAM)
+            .args(["status", "--watch", "-o", format, "--node", &url])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.filter(|line| line.starts_with(begin)).take(2).count(), 2);
+        // The reader is closed now.
+        assert!(watch.wait().unwrap().success());
+    }
 }
