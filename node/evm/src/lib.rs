@@ -59,5 +59,5 @@ pub use simulate::{
 };
 pub use trace::TraceError;
 pub use trace::TracedBlock;
-pub use tracer::{GethTracer, ParityTracer, Tracer};
+pub use tracer::{ConsoleTrace, ConsoleTracer, GethTracer, ParityTracer, Tracer};
 pub use validate::{complete_header, validate_executed};

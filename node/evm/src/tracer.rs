@@ -2,6 +2,7 @@
 
 mod call_memory;
 mod completed;
+mod console;
 mod flat;
 mod kept;
 mod logs;
@@ -41,6 +42,7 @@ use super::{TraceError, machine::MachineContext, overlay::Overlay};
 use call_memory::CallMemory;
 pub(super) use completed::Completed;
 use completed::Note;
+pub use console::{ConsoleTrace, ConsoleTracer};
 pub(super) use kept::MAX_TRACE_BYTES;
 use kept::{Kept, Steps, What};
 use transactions::RecoveredTx;

@@ -1,9 +1,11 @@
-//! The state of the development methods: the choice of the head, and snapshots.
+//! The state of the development methods: the choice of the head, and snapshots. The observer of calls prints them.
 
 use alloy_primitives::{Address, B256, map::AddressSet};
+use evm::ConsoleTrace;
 use pipeline::{BlockClient, Mining, NextBlockSettings};
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 use transactions::RecoveredTx;
@@ -34,6 +36,27 @@ struct Impersonated {
     accounts: AddressSet,
 }
 
+/// A call that was executed for a client.
+#[derive(Debug)]
+pub struct ObservedCall<'a> {
+    /// The method of JSON-RPC.
+    pub method: &'static str,
+    /// The caller.
+    pub from: Address,
+    /// The callee; `None` for a creation.
+    pub to: Option<Address>,
+    /// The outcome and the messages of the call; `None` if it is not valid or takes too long.
+    pub trace: Option<ConsoleTrace>,
+    /// The error that the client receives if the call was not executed.
+    pub error: Option<&'a str>,
+}
+
+/// Receives the calls of clients. It runs on the thread of the call, so it must not block.
+pub trait CallObserver: fmt::Debug + Send + Sync {
+    /// Receives a call.
+    fn observe(&self, call: &ObservedCall<'_>);
+}
+
 #[derive(Debug, Default)]
 struct Snapshots {
     last: u64,
@@ -45,6 +68,8 @@ struct Snapshots {
 pub struct Development {
     /// Chooses the head.
     pub blocks: BlockClient,
+    /// Receives the calls that are executed for clients, if they are printed.
+    pub observer: Option<Arc<dyn CallObserver>>,
     snapshots: Mutex<Snapshots>,
     impersonated: Mutex<Impersonated>,
     /// Held while the head is changed, so that two clients do not change it at the same time.
@@ -52,10 +77,11 @@ pub struct Development {
 }
 
 impl Development {
-    /// Without snapshots.
+    /// Without snapshots and without an observer of calls.
     pub fn new(blocks: BlockClient) -> Self {
         Self {
             blocks,
+            observer: None,
             snapshots: Mutex::default(),
             impersonated: Mutex::default(),
             changing: tokio::sync::Mutex::default(),

@@ -1,9 +1,13 @@
 //! The state of the modules of the native chain before, in and after a block.
 
 use crate::method::Call;
+use chain::ChainSpec;
 use modules::Modules;
 use rpc_types::error::Error;
-use state::stored;
+use state::{
+    ModulesViewError, View,
+    stored::{self, StoredError},
+};
 use std::sync::Arc;
 use storage::BlockFlags;
 
@@ -15,27 +19,47 @@ pub fn modules_after(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, E
 
 /// Returns the modules during the transactions of a block, which must have a parent, or `None` on an Ethereum chain.
 pub fn modules_within(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, Error> {
-    let Some(native) = call.context.spec.native() else { return Ok(None) };
-    let Some(before) = modules_after(call, number.saturating_sub(1))? else { return Ok(None) };
+    modules_within_view(&call.context.spec, &call.view, number).map_err(Error::internal)
+}
+
+/// [`modules_within`] a block of a view.
+///
+/// # Errors
+/// Returns an error if the modules before the block cannot be read.
+pub fn modules_within_view(
+    spec: &ChainSpec,
+    view: &View,
+    number: u64,
+) -> Result<Option<Arc<Modules>>, ModulesViewError> {
+    let Some(native) = spec.native() else { return Ok(None) };
+    let before = view.modules_after(native, number.saturating_sub(1))?;
     let mut modules = Arc::unwrap_or_clone(before);
     modules.market.begin_block(number, native.max_gas);
-    if let Some(wei) = base_fee_that_was_set(call, number)? {
+    if let Some(wei) = base_fee_that_was_set(spec, view, number)? {
         modules.market.set_base_fee_wei(wei);
     }
     Ok(Some(Arc::new(modules)))
 }
 
 /// Returns the base fee of a block that has another one than the fee market computes.
-fn base_fee_that_was_set(call: &Call, number: u64) -> Result<Option<u64>, Error> {
-    if !call.context.spec.is_development() {
+fn base_fee_that_was_set(
+    spec: &ChainSpec,
+    view: &View,
+    number: u64,
+) -> Result<Option<u64>, ModulesViewError> {
+    if !spec.is_development() {
         return Ok(None);
     }
-    let blocks = call.view.blocks()?;
+    let blocks = view.blocks()?;
     let flags = blocks.flags(number)?.unwrap_or_default();
     if !flags.contains(BlockFlags::HEADER_SET) {
         return Ok(None);
     }
-    Ok(stored::header(&blocks, number)?.1.base_fee_per_gas)
+    let header = stored::header(&blocks, number).map_err(|error| match error {
+        StoredError::Read(error) => ModulesViewError::Read(error),
+        StoredError::Damaged(_) => ModulesViewError::Missing(number),
+    })?;
+    Ok(header.1.base_fee_per_gas)
 }
 
 /// Returns the modules after a block without the governance state, or `None` on an Ethereum chain.

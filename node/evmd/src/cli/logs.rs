@@ -1,188 +1,110 @@
-//! Log lines go to standard error through a queue and a separate thread, so that a blocked reader does not
-//! delay other threads. If the queue is full, lines are dropped and counted.
+//! Log lines go to standard error, and to a file if an option names one, each through a queue and a separate thread:
+//! a blocked reader or a slow disk does not delay other threads.
 
-use std::{
-    collections::VecDeque,
-    fs::File,
-    io::{IsTerminal, Write},
-    os::fd::AsFd,
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
-    thread,
-    time::Duration,
+mod file;
+mod options;
+mod queue;
+mod text;
+
+pub(super) use options::{LogArgs, RUST_LOG_HELP};
+
+use anyhow::Context;
+use file::LogFile;
+use options::LogFormat;
+use queue::{DroppedNotice, Queue};
+use std::{fs::File, io::IsTerminal, os::fd::AsFd, path::Path, sync::OnceLock, time::Duration};
+use text::{LineTime, TextLines};
+use tracing::Subscriber;
+use tracing_subscriber::{
+    Layer, filter::Targets, fmt, layer::SubscriberExt, registry::LookupSpan,
+    util::SubscriberInitExt,
 };
 
-/// Maximum bytes of queued lines.
-const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 /// Maximum wait for queued lines when the program ends.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
-/// The queue of this process, after logging has been started.
-static QUEUE: OnceLock<Queue> = OnceLock::new();
+/// The queues of this process, after logging has been started.
+static QUEUES: OnceLock<Vec<Queue>> = OnceLock::new();
 
 /// Writes logs to standard error. `RUST_LOG` selects levels by target (`warn,rpc=debug`). If it is not set or
 /// invalid, `default` is used.
 pub(super) fn start(default: &str) {
-    use tracing_subscriber::{Layer, layer::SubscriberExt, util::SubscriberInitExt};
-    let parsed = |text: &str| text.parse::<tracing_subscriber::filter::Targets>().ok();
-    let chosen = std::env::var("RUST_LOG").ok().and_then(|text| parsed(&text));
-    let filter =
-        chosen.unwrap_or_else(|| parsed(default).expect("the built-in defaults are valid"));
-    let colours = std::io::stderr().is_terminal();
-    // `Stderr` has a lock that other threads would wait for. If standard error is closed, the lines are lost.
-    let stderr = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
-    let queue = QUEUE.get_or_init(|| Queue::writing_to(stderr.ok()));
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| queue.clone()).with_ansi(colours);
-    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
+    let (levels, queue) = (levels(default), standard_error(LogFormat::Text));
+    let lines = lines(queue.clone(), LogFormat::Text, is_terminal());
+    tracing_subscriber::registry().with(lines.with_filter(levels)).init();
+    QUEUES.get_or_init(|| vec![queue]);
 }
 
-/// Waits until the lines so far have been written, unless standard error is blocked.
+/// Writes logs as the options of `evmd start` require. Returns the levels by target.
+///
+/// # Errors
+/// If the file cannot be opened.
+pub(super) fn start_with(args: &LogArgs) -> anyhow::Result<Targets> {
+    let levels = levels(args.levels());
+    let mut queues = vec![standard_error(args.format)];
+    let mut outputs = vec![lines(queues[0].clone(), args.format, is_terminal())];
+    if let Some(path) = &args.file {
+        let queue = log_file(path, args.format)?;
+        outputs.push(lines(queue.clone(), args.format, false));
+        queues.push(queue);
+    }
+    tracing_subscriber::registry().with(outputs.with_filter(levels.clone())).init();
+    QUEUES.get_or_init(|| queues);
+    Ok(levels)
+}
+
+/// Waits until the lines so far have been written, unless their reader is blocked.
 pub(super) fn flush() {
-    if let Some(queue) = QUEUE.get() {
+    for queue in QUEUES.get().into_iter().flatten() {
         queue.flush(FLUSH_WAIT);
     }
 }
 
-/// A queue of lines. Each `write` is one line, as `tracing-subscriber` writes them.
-#[derive(Clone, Debug)]
-struct Queue(Arc<Shared>);
-
-#[derive(Debug, Default)]
-struct Shared {
-    lines: Mutex<Lines>,
-    changed: Condvar,
+/// The levels by target in `RUST_LOG`, or else in `default`.
+fn levels(default: &str) -> Targets {
+    let parsed = |text: &str| text.parse().ok();
+    let chosen = std::env::var("RUST_LOG").ok().and_then(|text| parsed(&text));
+    chosen.unwrap_or_else(|| parsed(default).expect("the built-in defaults are valid"))
 }
 
-#[derive(Debug, Default)]
-struct Lines {
-    waiting: VecDeque<Vec<u8>>,
-    bytes: usize,
-    /// Lines dropped since the last line that was written.
-    dropped: u64,
-    /// The thread has taken lines that it has not written yet.
-    writing: bool,
+fn standard_error(format: LogFormat) -> Queue {
+    // `Stderr` has a lock that other threads would wait for. If standard error is closed, the lines are lost.
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    let reason = "standard error was not read in time";
+    Queue::writing_to(stderr.ok(), DroppedNotice { reason, format })
 }
 
-impl Queue {
-    /// Starts the writing thread, which ends with the process.
-    fn writing_to(output: Option<impl Write + Send + 'static>) -> Self {
-        let queue = Self(Arc::default());
-        let Some(mut output) = output else { return queue };
-        let writer = queue.clone();
-        let write = move || {
-            loop {
-                for line in writer.take() {
-                    // Standard error may be redirected to a full disk, and a lost line must not stop the
-                    // program.
-                    let _ = output.write_all(&line);
-                }
-            }
-        };
-        // Without the thread, lines are dropped.
-        let _ = thread::Builder::new().name("logs".to_owned()).spawn(write);
-        queue
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lines> {
-        self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, line: &[u8]) {
-        let mut lines = self.lock();
-        if lines.bytes + line.len() > MAX_QUEUED_BYTES {
-            lines.dropped += 1;
-            return;
-        }
-        lines.bytes += line.len();
-        lines.waiting.push_back(line.to_vec());
-        self.0.changed.notify_all();
-    }
-
-    /// Waits for lines and takes all of them, with a notice if lines were dropped after these.
-    fn take(&self) -> Vec<Vec<u8>> {
-        let mut lines = self.lock();
-        lines.writing = false;
-        self.0.changed.notify_all();
-        let is_idle = |lines: &mut Lines| lines.waiting.is_empty() && lines.dropped == 0;
-        let waited = self.0.changed.wait_while(lines, is_idle);
-        let mut lines = waited.unwrap_or_else(PoisonError::into_inner);
-        lines.writing = true;
-        lines.bytes = 0;
-        let mut taken: Vec<_> = lines.waiting.drain(..).collect();
-        let dropped = std::mem::take(&mut lines.dropped);
-        if dropped > 0 {
-            let notice =
-                format!("{dropped} log lines were dropped: standard error was not read in time\n");
-            taken.push(notice.into_bytes());
-        }
-        taken
-    }
-
-    fn flush(&self, wait: Duration) {
-        let is_busy = |lines: &mut Lines| lines.writing || !lines.waiting.is_empty();
-        // A blocked reader must not keep the process from ending.
-        drop(self.0.changed.wait_timeout_while(self.lock(), wait, is_busy));
-    }
+fn log_file(path: &Path, format: LogFormat) -> anyhow::Result<Queue> {
+    let file = LogFile::open(path);
+    let file = file.with_context(|| format!("--log-file: cannot open {}", path.display()))?;
+    let reason = "the log file was not written in time";
+    Ok(Queue::writing_to(Some(file), DroppedNotice { reason, format }))
 }
 
-impl Write for Queue {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.push(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+fn is_terminal() -> bool {
+    std::io::stderr().is_terminal()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
+/// Whether a terminal is to show no colours (<https://no-color.org>).
+fn is_colourless() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
 
-    const LINE: &[u8; 1024] = &[b'x'; 1024];
-    const LINES: usize = 4096;
-    /// The end of a notice, after the number of lines.
-    const NOTICE: &str = " log lines were dropped: standard error was not read in time\n";
-
-    #[test]
-    fn blocked_reader_delays_no_thread_and_receives_the_number_of_dropped_lines() {
-        let (mut reader, writer) = std::io::pipe().unwrap();
-        let queue = Queue::writing_to(Some(writer));
-        // Far more than the pipe and the queue can hold: the loop would never end if a line waited for the
-        // reader.
-        for _ in 0..LINES {
-            queue.push(LINE);
+/// Formats lines for a queue.
+fn lines<S>(queue: Queue, format: LogFormat, is_terminal: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let layer = fmt::layer().with_writer(move || queue.clone());
+    let time = if is_terminal { LineTime::OfDay } else { LineTime::Full };
+    match format {
+        LogFormat::Text => layer
+            .with_ansi(is_terminal && !is_colourless())
+            .event_format(TextLines::new(time))
+            .boxed(),
+        LogFormat::Json => {
+            let layer = layer.json().flatten_event(true);
+            layer.with_current_span(false).with_span_list(false).boxed()
         }
-        queue.flush(Duration::ZERO);
-        // A notice is written whenever the reader catches up, so there may be several. Written and dropped lines
-        // add up.
-        let mut text = Vec::new();
-        let mut part = [0; 4096];
-        let (mut written, mut dropped) = (0, 0);
-        while written + dropped < LINES {
-            let read = reader.read(&mut part).unwrap();
-            text.extend_from_slice(&part[..read]);
-            written = text.iter().filter(|byte| **byte == b'x').count() / LINE.len();
-            dropped = String::from_utf8_lossy(&text)
-                .split('x')
-                .filter_map(|notice| notice.strip_suffix(NOTICE)?.parse::<usize>().ok())
-                .sum();
-        }
-        assert!(dropped > 0);
-        assert_eq!(written + dropped, LINES);
-    }
-
-    #[test]
-    fn flush_waits_until_the_lines_are_written() {
-        let (mut reader, writer) = std::io::pipe().unwrap();
-        let queue = Queue::writing_to(Some(writer));
-        queue.push(b"the last line\n");
-        queue.flush(Duration::from_secs(60));
-        let mut line = [0; 14];
-        reader.read_exact(&mut line).unwrap();
-        assert_eq!(&line, b"the last line\n");
-        // Returns at once if there is nothing to wait for.
-        queue.flush(Duration::from_secs(60));
     }
 }

@@ -9,10 +9,12 @@ use super::{
     HomeArg,
     init::development_genesis,
     keys,
+    logs::{self, LogArgs, RUST_LOG_HELP},
     running_node::{self, Record},
-    start_logs, tested_backend,
+    tested_backend,
 };
 use crate::eth_calls::JsonRpcCalls;
+use crate::terminal::{CallPrinter, Follower, Printed, Terminal};
 use crate::{descriptors, observe};
 use ::keys::Signers;
 use alloy_primitives::U256;
@@ -38,9 +40,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use verify::Backend;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = RUST_LOG_HELP)]
 pub(super) struct Args {
     #[command(flatten)]
     home: HomeArg,
+    #[command(flatten)]
+    log: LogArgs,
     /// Do not produce blocks
     #[arg(long)]
     no_produce: bool,
@@ -98,7 +103,7 @@ pub(super) struct Args {
     /// engine.max-clock-step-s; new blocks have at least that timestamp
     #[arg(long)]
     accept_future_head: bool,
-    /// Do not print the keys of the development accounts
+    /// Do not print the keys of the development accounts; -q is for the log
     #[arg(long)]
     quiet: bool,
 }
@@ -136,7 +141,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    start_logs("info");
+    let printed = Printed::by(&logs::start_with(&args.log)?);
     let open_files = descriptors::raise_limit();
     let path = args.home.path()?;
     let backend = tested_backend()?;
@@ -197,8 +202,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(address) = pipeline.ingest_address {
         home.config.ingest.address = address;
     }
+    // This comes before the servers: it remembers the head, and clients send transactions as soon as they can connect.
+    let (published, caches) = (pipeline.published.clone(), home.caches.clone());
+    let follower = Follower::new(home.spec.clone(), published, caches, printed);
     let observing = observing.handle();
-    let served = Served { mining: mining.clone(), backend, signers };
+    let served = Served { mining: mining.clone(), backend, signers, printed };
     let servers = serve(&home, &pipeline, listeners, served, observing);
     let servers = runtime.block_on(servers)?;
     let record = Record::write(&home.path, &servers.run, home.config.endpoints());
@@ -209,15 +217,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         // A full disk or a closed pipe behind standard output must not stop a node.
         tracing::warn!(%error, "cannot write the summary to standard output");
     }
+    // Standard error is not standard output, so the lines could otherwise appear in the middle of the summary.
+    let terminal = start_terminal(follower, observing.clone());
     runtime.block_on(until_over(&pipeline, interrupts));
     tracing::info!("stopping: processing the accepted transactions");
     pipeline.stop();
     let view = pipeline.published.clone();
     let ended = pipeline.join();
+    drop(terminal);
     runtime.block_on(servers.stop());
     drop(record);
     tracing::info!(head = view.load().number(), "stopped");
     Ok(ended?)
+}
+
+/// Starts to print blocks. A node that cannot do this still serves its clients.
+fn start_terminal(follower: Follower, runtime: tokio::runtime::Handle) -> Option<Terminal> {
+    let started = follower.start(runtime);
+    started.inspect_err(|error| tracing::warn!(%error, "blocks are not printed")).ok()
 }
 
 /// Opens the chain of a home folder. A new folder gets the chain of its genesis.json, or a development chain (ADR 0033).
@@ -410,6 +427,7 @@ struct Served {
     mining: Option<MiningControl>,
     backend: Backend,
     signers: Option<Arc<Signers>>,
+    printed: Printed,
 }
 
 async fn serve(
@@ -419,7 +437,7 @@ async fn serve(
     served: Served,
     observing: &tokio::runtime::Handle,
 ) -> anyhow::Result<Servers> {
-    let Served { mining, backend, signers } = served;
+    let Served { mining, backend, signers, printed } = served;
     let (config, budget) = (&home.config, &pipeline.budget);
     let run = running_node::run_name();
     let context = rpc_eth::Context {
@@ -434,7 +452,7 @@ async fn serve(
         caches: home.caches.clone(),
         signers,
         mining: mining.clone(),
-        development: development::control(home, pipeline),
+        development: development::control(home, pipeline, CallPrinter::observer(printed)),
         budget: Arc::clone(budget),
     };
     let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;

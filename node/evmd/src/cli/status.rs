@@ -1,5 +1,7 @@
 //! `evmd status`
 
+mod watch;
+
 use super::{Output, query::NodeArg};
 use anyhow::Context;
 use serde_json::{Map, Value};
@@ -9,21 +11,35 @@ use std::io::Write;
 pub(super) struct Args {
     #[command(flatten)]
     node: NodeArg,
+    /// Show the status again every second until Ctrl-C; a terminal is redrawn
+    #[arg(short, long)]
+    watch: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let body = args.node.status()?;
-    let status: Map<String, Value> =
-        serde_json::from_str(&body).context("the response is not a status")?;
-    let mut out = crate::cli::stdout();
-    match args.output {
-        Output::Json => writeln!(out, "{}", Value::Object(status))?,
-        Output::Text => print_tree(&mut out, &status, 0)?,
+    if args.watch {
+        return watch::run(args);
     }
+    super::stdout().write_all(&args.status()?)?;
     Ok(())
+}
+
+impl Args {
+    /// The status of the node in the output format.
+    fn status(&self) -> anyhow::Result<Vec<u8>> {
+        let body = self.node.status()?;
+        let status: Map<String, Value> =
+            serde_json::from_str(&body).context("the response is not a status")?;
+        let mut out = Vec::new();
+        match self.output {
+            Output::Json => writeln!(out, "{}", Value::Object(status))?,
+            Output::Text => print_tree(&mut out, &status, 0)?,
+        }
+        Ok(out)
+    }
 }
 
 /// Prints one key per line, then nested values with indentation, then lists as tables.

@@ -50,6 +50,7 @@ mod settings;
 mod settings_docs;
 mod start_safety;
 mod stored_data;
+mod terminal;
 mod tool_suites;
 mod undo;
 mod websocket;

@@ -1,7 +1,10 @@
 //! `eth_call`, `eth_estimateGas` and `eth_createAccessList`. The crate `evm` executes the calls. This module parses the
 //! requests, and formats errors as geth does.
 
-use super::request::{AccountOverrides, CallOverrides, Request};
+use super::{
+    observed,
+    request::{AccountOverrides, CallOverrides, Request},
+};
 use crate::{
     method::{Answer, Call, json, write_json},
     module_state::parameters_after,
@@ -72,7 +75,7 @@ const MAX_INLINE_PARAMS_BYTES: usize = 8 * 1024;
 
 /// Executes a call inline, and returns `None` if it is too expensive.
 pub(super) fn call_inline(call: &Call) -> Result<Option<Json>, Error> {
-    if call.params.len() > MAX_INLINE_PARAMS_BYTES {
+    if call.params.len() > MAX_INLINE_PARAMS_BYTES || observed::is_observed(call) {
         return Ok(None);
     }
     let deadline = call.interrupt.within(MAX_INLINE_TIME);
@@ -89,14 +92,16 @@ pub(super) fn call_inline(call: &Call) -> Result<Option<Json>, Error> {
 pub(super) fn call(call: &Call) -> Answer {
     let cap = gas_cap(call);
     let result = on_block(call, |site, execution| {
-        site.call(execution, cap).map_err(|error| match error {
+        let result = site.call(execution, cap).map_err(|error| match error {
             CallError::Invalid(reason) => {
                 let gas = execution.gas.unwrap_or(cap).min(cap);
                 let reason = invalid_text(&reason, execution.from);
                 Error::server(format!("err: {reason} (supplied gas {gas})"))
             }
             error => call_error(error, execution.from),
-        })
+        });
+        observed::observe(call, site, execution, result.as_ref().err());
+        result
     })?;
     match result.outcome {
         CallOutcome::Success(output) => write_json(&output),
@@ -105,7 +110,12 @@ pub(super) fn call(call: &Call) -> Answer {
 }
 
 pub(super) fn estimate_gas(call: &Call) -> Answer {
-    write_json(&U64::from(on_block(call, |site, execution| estimate(call, site, execution))?))
+    let gas = on_block(call, |site, execution| {
+        let gas = estimate(call, site, execution);
+        observed::observe(call, site, execution, gas.as_ref().err());
+        gas
+    })?;
+    write_json(&U64::from(gas))
 }
 
 /// Estimates the gas of an execution under the rules of the block that will include it.

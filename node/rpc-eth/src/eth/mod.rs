@@ -8,6 +8,7 @@ mod fee_history;
 mod fees;
 mod filters;
 mod logs;
+mod observed;
 mod proof;
 mod request;
 pub mod sign;

@@ -3,7 +3,7 @@
 
 use super::{
     call::{estimate, on_block_with},
-    fees,
+    fees, observed,
     request::{CallOverrides, Request},
     submit::{submit, submit_impersonated},
     wide_raw,
@@ -266,7 +266,14 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
             request,
             BlockId::LATEST,
             CallOverrides::default(),
-            |site, execution| estimate(call, site, execution),
+            |site, execution| {
+                let gas = estimate(call, site, execution);
+                // If the estimate succeeds, the messages are printed when the transaction is mined.
+                if let Err(error) = &gas {
+                    observed::observe(call, site, execution, Some(error));
+                }
+                gas
+            },
         )?;
         tx.gas = Some(gas);
     }

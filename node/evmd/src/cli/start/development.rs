@@ -9,6 +9,7 @@ use home::Home;
 use keys::PrivateKey;
 use pipeline::{Mining, Pipeline};
 use rpc::{DEVELOPMENT_NAMESPACES as NAMESPACES, Development};
+use rpc_eth::development::CallObserver;
 use std::{sync::Arc, time::Duration};
 
 /// The namespace that stays closed: it is for the test suites of clients.
@@ -32,10 +33,16 @@ pub(super) fn adjust(config: &mut Config) {
     }
 }
 
-/// What clients control.
-pub(super) fn control(home: &Home, pipeline: &Pipeline) -> Option<Arc<Development>> {
+/// What clients control. `observer` receives their calls.
+pub(super) fn control(
+    home: &Home,
+    pipeline: &Pipeline,
+    observer: Option<Arc<dyn CallObserver>>,
+) -> Option<Arc<Development>> {
     let blocks = pipeline.blocks().filter(|_| home.spec.is_development())?;
-    Some(Arc::new(Development::new(blocks)))
+    let mut development = Development::new(blocks);
+    development.observer = observer;
+    Some(Arc::new(development))
 }
 
 /// Refuses the namespaces of development chains on another chain.

@@ -26,6 +26,9 @@ fn describe(command: &Command, name: &str, out: &mut String) {
     if parts.is_empty() {
         write!(out, "\n## {name}\n\n{about}\n").unwrap();
         table(command, out);
+        if let Some(more) = command.get_after_help() {
+            write!(out, "\n```text\n{more}\n```\n").unwrap();
+        }
     }
     for part in parts {
         describe(part, &format!("{name} {}", part.get_name()), out);

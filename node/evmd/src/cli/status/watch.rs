@@ -1,0 +1,77 @@
+//! `evmd status --watch`
+
+use super::{Args, Output};
+use crate::cli::{is_stdout_closed, stdout};
+use std::{
+    io::{IsTerminal, Write},
+    thread,
+    time::{Duration, Instant},
+};
+use terminal_size::{Height, terminal_size};
+
+/// Time from one status to the next.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Lines of a screen whose size is unknown.
+const DEFAULT_ROWS: usize = 24;
+
+/// Shows the status until the process is interrupted, the node has stopped, or the reader has closed the output.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let is_text = args.output == Output::Text;
+    let is_redrawn = is_text && std::io::stdout().is_terminal();
+    let mut next = Instant::now();
+    while !is_stdout_closed() {
+        let mut status = args.status()?;
+        if is_redrawn {
+            status = screen(&status, rows());
+        } else if is_text {
+            status.push(b'\n');
+        }
+        let mut out = stdout();
+        out.write_all(&status)?;
+        out.flush()?;
+        next = (next + PERIOD).max(Instant::now());
+        wait_until(next);
+    }
+    Ok(())
+}
+
+fn rows() -> usize {
+    terminal_size().map_or(DEFAULT_ROWS, |(_, Height(rows))| rows.into())
+}
+
+/// The text for a terminal with this number of rows. It begins at the top and overwrites what was there, without
+/// clearing the screen first, which would flicker. Lines that do not fit are left out, because the screen would scroll.
+fn screen(text: &[u8], rows: usize) -> Vec<u8> {
+    const HOME: &[u8] = b"\x1b[H";
+    const CLEAR_REST_OF_LINE: &[u8] = b"\x1b[K\n";
+    const CLEAR_BELOW: &[u8] = b"\x1b[J";
+    let mut screen = HOME.to_vec();
+    // The cursor is in the row after the last line.
+    for line in text.split_inclusive(|byte| *byte == b'\n').take(rows.saturating_sub(1)) {
+        screen.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
+        screen.extend_from_slice(CLEAR_REST_OF_LINE);
+    }
+    screen.extend_from_slice(CLEAR_BELOW);
+    screen
+}
+
+fn wait_until(end: Instant) {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::park_timeout(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn screen_is_overwritten_and_does_not_scroll() {
+        assert_eq!(screen(b"a\nbc\n", 24), b"\x1b[Ha\x1b[K\nbc\x1b[K\n\x1b[J");
+        assert_eq!(screen(b"a\nb\nc\n", 3), b"\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
+    }
+}

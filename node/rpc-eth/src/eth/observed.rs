@@ -1,0 +1,45 @@
+//! Passes the calls of a development chain to the observer that prints them. On other chains, and if nothing is
+//! printed, there is no observer, and calls run as if this module did not exist.
+
+use super::call::gas_cap;
+use crate::{
+    development::{CallObserver, ObservedCall},
+    method::Call,
+};
+use evm::{Call as Execution, CallSite, ConsoleTracer};
+use rpc_types::error::Error;
+use state::StateReader;
+
+fn observer(call: &Call) -> Option<&dyn CallObserver> {
+    call.context.development.as_deref()?.observer.as_deref()
+}
+
+/// Returns whether the calls of clients are passed to an observer.
+pub(super) fn is_observed(call: &Call) -> bool {
+    observer(call).is_some()
+}
+
+/// Passes an executed call to the observer, if there is one. The call is executed once more to record its messages, so
+/// that the first execution is the same as on other chains. `error` is that of a call without an outcome.
+pub(super) fn observe(
+    call: &Call,
+    site: &CallSite<'_, StateReader>,
+    execution: &Execution,
+    error: Option<&Error>,
+) {
+    let Some(observer) = observer(call) else { return };
+    // The sender may be unable to pay the price for all the gas that an estimate may try.
+    let unpriced = Execution {
+        max_fee_per_gas: 0,
+        max_priority_fee_per_gas: None,
+        wide_prices: None,
+        ..execution.clone()
+    };
+    observer.observe(&ObservedCall {
+        method: call.method.name,
+        from: execution.from,
+        to: execution.to.to().copied(),
+        trace: site.trace(&unpriced, &ConsoleTracer, gas_cap(call)).ok(),
+        error: error.map(Error::message),
+    });
+}
