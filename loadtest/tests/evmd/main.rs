@@ -201,7 +201,7 @@ fn delegated_development_account_funds_senders() {
     let (code, text) = loadtest(&[&quick[..], &html].concat());
     assert_eq!(code, Some(0), "{text}");
     let page = std::fs::read_to_string(page).unwrap();
-    for part in ["UTC</td>", " cores, ", " reads -d 0.2 --warmup 0 ", "evmd/"] {
+    for part in ["UTC</td>", " cores, ", " reads -d 0.2 --warmup 0 ", "evmd-v"] {
         assert!(page.contains(part), "{part}: {page}");
     }
 }
