@@ -8,7 +8,7 @@ use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{Address, B256, Bytes};
 use consensus::{Mining, MiningControl};
 use mempool::Reject;
-use pipeline::{Develop, DevelopError, Found};
+use pipeline::{Develop, DevelopError, Found, MAX_TX_BYTES};
 use rpc_types::error::Error;
 use std::{
     sync::{Arc, OnceLock},
@@ -39,8 +39,13 @@ pub(super) async fn submit_impersonated(
     tx: Transaction,
     sender: Address,
 ) -> Result<B256, Error> {
+    let raw = Bytes::from(tx.encoded_2718());
+    // Other submissions are checked before their sender is recovered.
+    if raw.len() > MAX_TX_BYTES {
+        return Err(Reject::Oversized { size: raw.len(), limit: MAX_TX_BYTES }.into());
+    }
     let tx = RecoveredTx {
-        raw: tx.encoded_2718().into(),
+        raw,
         hash: *tx.tx_hash(),
         tx,
         sender,
