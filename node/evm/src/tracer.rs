@@ -213,7 +213,7 @@ fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// The error for a tracer that does not exist. Any text that is no name is the code of a JavaScript tracer.
+/// The error for a tracer that does not exist. A text that is not a name is the code of a JavaScript tracer.
 fn unknown_tracer(name: &str) -> TraceError {
     let what = match name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         true => format!("unknown tracer {name:?}: JavaScript tracers"),

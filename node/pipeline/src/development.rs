@@ -70,7 +70,7 @@ pub enum Develop {
         /// Seconds between them.
         interval: Option<u64>,
     },
-    /// Move the clock forward by so many seconds.
+    /// Move the clock forward by this number of seconds.
     IncreaseTime(u64),
     /// Set the timestamp of the next block.
     SetNextTimestamp(u64),

@@ -23,7 +23,8 @@ const MINE: (&[&str], &str) = (
     "Produces blocks, also without transactions. Their timestamps are `interval` seconds apart.",
 );
 const SET_AUTOMINE: &str = "Whether a block is produced as soon as there is a transaction. Without, and without an interval, blocks are produced on request only.";
-const SET_INTERVAL: &str = "Produces a block every so many seconds. 0 ends it.";
+const SET_INTERVAL: &str =
+    "Sets the seconds between blocks. With 0, blocks are produced on request only.";
 const INCREASE_TIME: &str =
     "Moves the clock forward. Returns the seconds by which it is ahead of the machine.";
 const SET_TIMESTAMP: &str = "Sets the timestamp of the next block. Time goes on from there.";

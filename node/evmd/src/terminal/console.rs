@@ -83,7 +83,7 @@ fn argument_lists() -> Vec<Vec<&'static str>> {
     all
 }
 
-/// Adds a function. Old versions of Hardhat's library computed selectors with `uint` and `int`, which are no types of the
+/// Adds a function. Old versions of Hardhat's library computed selectors with `uint` and `int`, which are not types of the
 /// ABI.
 fn add(forms: &mut HashMap<Selector, Vec<DynSolType>>, name: &str, arguments: &[&str]) {
     let types = arguments.iter().map(|name| name.parse().expect("the types exist"));

@@ -133,7 +133,7 @@ async fn impersonated_accounts_and_contracts_send_transactions() {
     assert!(send().await["error"].is_object());
     node.call("anvil_autoImpersonateAccount", json!([true])).await;
     assert!(send().await["result"].is_string());
-    // Nobody else can make such a signature count.
+    // Another node refuses the signature.
     let other = Node::native().await;
     let raw = node.call("eth_getRawTransactionByHash", json!([second])).await;
     let (_, message) = other.fail("eth_sendRawTransaction", json!([raw])).await;
