@@ -15,6 +15,8 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Solo {
     mining: MiningControl,
+    /// The value of `mining` at the last call.
+    last_mining: Mining,
     empty_blocks: bool,
     /// Minimum seconds between two blocks: 0 on a native chain, 1 by Ethereum's rules.
     step: u64,
@@ -25,22 +27,32 @@ impl Solo {
     /// Produces blocks as `mining` says, starting at `now`. Without `empty_blocks`, a block waits for a transaction
     /// and is then produced at once.
     pub fn new(mining: MiningControl, empty_blocks: bool, rules: Rules, now: SystemTime) -> Self {
-        let due = match mining.get() {
-            Mining::Instant | Mining::OnRequest => now,
-            Mining::Every(time) => now + time,
-        };
-        Self { mining, empty_blocks, step: rules.timestamp_step(), due }
+        let last_mining = mining.get();
+        let due = first_due(last_mining, now);
+        Self { mining, last_mining, empty_blocks, step: rules.timestamp_step(), due }
+    }
+}
+
+/// When the first block is due after a change of `mining`.
+fn first_due(mining: Mining, now: SystemTime) -> SystemTime {
+    match mining {
+        Mining::Instant | Mining::OnRequest => now,
+        Mining::Every(time) => now + time,
     }
 }
 
 impl Engine for Solo {
     fn slot(&mut self, now: SystemTime, parent_timestamp: u64, demand: Demand) -> Option<Slot> {
+        let mining = self.mining.get();
+        if mining != self.last_mining {
+            (self.last_mining, self.due) = (mining, first_due(mining, now));
+        }
         let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let timestamp = next_timestamp(now, parent_timestamp, self.step);
         // Each block advances the timestamps of such a chain, so clients that fill blocks could advance them
         // at will.
         let ahead = self.step > 0 && timestamp > seconds.saturating_add(MAX_SECONDS_AHEAD);
-        let block_time = match self.mining.get() {
+        let block_time = match mining {
             Mining::OnRequest => return None,
             Mining::Instant if demand == Demand::Nothing => return None,
             Mining::Instant if !ahead => return Some(Slot { timestamp }),
@@ -180,8 +192,9 @@ mod tests {
             assert_eq!(solo.slot(at(0), 90, Demand::Some), slot(100));
         }
         control.set(Mining::Every(BLOCK_TIME));
-        assert_eq!(solo.slot(at(1), 100, Demand::Nothing), slot(100), "the first block is due");
-        assert_eq!(solo.slot(at(2), 100, Demand::Some), None);
+        assert_eq!(solo.slot(at(1), 100, Demand::Some), None, "the first block is due later");
+        assert_eq!(solo.patience(at(1)), BLOCK_TIME);
+        assert_eq!(solo.slot(at(2000), 100, Demand::Some), None);
         assert_eq!(solo.slot(at(2001), 100, Demand::Some), slot(102));
         control.set(Mining::Instant);
         assert_eq!(solo.slot(at(2002), 102, Demand::Some), slot(102));

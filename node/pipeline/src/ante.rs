@@ -30,7 +30,7 @@ pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 use super::{
     arrival::Arrival,
     batch::{CheckBatch, HeadUpdate, InOrder, NextBlockParent, Proposal, Recovered, ReplyBatch},
-    development::BlockSettings,
+    development::{BlockSettings, NextBlockSettings},
     disk::DiskWatch,
     fault::Fault,
     meter::Meter,
@@ -58,7 +58,7 @@ use std::{
     time::{Duration, Instant},
 };
 use storage::{ReadError, StateRead, prefetch};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use transactions::RecoveredTx;
 
 /// Maximum bytes of transactions in a produced block. Keeps the block below the 10 MiB of EIP-7934, including
@@ -99,6 +99,8 @@ pub(super) struct Ports {
     pub queries: Inbox<PoolQuery>,
     /// Subscribers to accepted transactions.
     pub arrivals: broadcast::Sender<Arrival>,
+    /// Readers of what clients of a development chain set.
+    pub settings: watch::Sender<NextBlockSettings>,
     /// Results for TCP connections.
     pub replies: Outbox<ReplyBatch>,
     /// Blocks to produce.
@@ -187,10 +189,10 @@ impl Ante {
         let View { head, state, .. } = context.view;
         let parent = NextBlockParent::of_head(&head, state);
         let mut clock = context.clock;
-        let development = match context.spec.is_development() {
-            true => Development::new(clock.now(), head.header.timestamp),
-            false => Development::default(),
-        };
+        let mut development = Development::new(ports.settings);
+        if context.spec.is_development() {
+            development.continue_from(head.header.timestamp, clock.now());
+        }
         Self {
             development,
             pool: Mempool::new(context.limits, head.next_base_fee),
@@ -505,6 +507,7 @@ impl Ante {
         let (pool, spec) = (&mut self.pool, &self.spec);
         let chosen = chosen.unwrap_or_else(|| candidates(pool, parent, spec, &BlockPart::WHOLE));
         let settings = self.development.take_settings();
+        self.development.publish();
         self.send_proposal(timestamp, chosen.txs, settings);
         true
     }

@@ -5,7 +5,7 @@ use super::{
     ante::{BlockPart, Candidates, CombiningStage, Found, PoolQuery, SenderTxs},
     arrival::Arrival,
     batch::Submitted,
-    development::{Develop, DevelopError, Developed},
+    development::{Develop, DevelopError, Developed, NextBlockSettings},
     ring::Outbox,
     submit::Submissions,
 };
@@ -18,7 +18,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot, watch};
 
 /// Submits transactions and queries the mempool, from any thread.
 #[derive(Clone)]
@@ -27,6 +27,7 @@ pub struct PoolClient {
     pub(super) queries: Outbox<PoolQuery>,
     pub(super) combining: CombiningStage,
     pub(super) arrivals: broadcast::Sender<Arrival>,
+    pub(super) settings: watch::Receiver<NextBlockSettings>,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -105,6 +106,11 @@ impl PoolClient {
     pub async fn develop(&self, request: Develop) -> Result<Developed, DevelopError> {
         let answer = self.ask(|reply| PoolQuery::Develop(request, reply)).await?;
         answer.unwrap_or(Err(DevelopError::NoProduction))
+    }
+
+    /// What clients of a development chain have set for the next block. On other chains nothing is set.
+    pub fn next_block_settings(&self) -> NextBlockSettings {
+        *self.settings.borrow()
     }
 
     /// How full the pool is.

@@ -1,9 +1,13 @@
 //! Requests of the clients of a development chain: time, and blocks that they ask for.
 
 use alloy_primitives::{Address, B256};
+use consensus::next_timestamp;
 use evm::AccountOverride;
 use modules::decorator::Reject;
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 use storage::BlockFlags;
 use tokio::sync::oneshot;
 use transactions::RecoveredTx;
@@ -18,11 +22,18 @@ pub(super) const MAX_CLOCK_OFFSET_S: u64 = 1000 * 366 * 86_400;
 pub struct NextBlockSettings {
     /// The clock.
     pub clock: DevelopmentClock,
-    /// The base fee of the next block, in wei.
+    /// Fields of the header of the next block.
+    pub header: HeaderSettings,
+}
+
+/// Fields that are set in the header of a block. The others follow the rules of the chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeaderSettings {
+    /// The base fee, in wei.
     pub base_fee: Option<u64>,
-    /// The fee recipient of the next block, and of those after it.
+    /// The fee recipient, also of the blocks after it.
     pub coinbase: Option<Address>,
-    /// The random value of the next block (EIP-4399).
+    /// The random value (EIP-4399).
     pub prev_randao: Option<B256>,
 }
 
@@ -31,21 +42,16 @@ pub struct NextBlockSettings {
 pub(super) struct BlockSettings {
     /// Accounts, before the first transaction.
     pub(super) accounts: Vec<AccountOverride>,
-    /// The base fee, in wei.
-    pub(super) base_fee: Option<u64>,
-    /// The fee recipient.
-    pub(super) coinbase: Option<Address>,
-    /// The random value.
-    pub(super) prev_randao: Option<B256>,
+    /// Fields of the header.
+    pub(super) header: HeaderSettings,
 }
 
 impl BlockSettings {
     /// The flags of a block with these settings.
-    pub(super) const fn flags(&self) -> BlockFlags {
-        let changes_header =
-            self.base_fee.is_some() || self.coinbase.is_some() || self.prev_randao.is_some();
+    pub(super) fn flags(&self) -> BlockFlags {
+        let sets_header = self.header != HeaderSettings::default();
         let sets_state = !self.accounts.is_empty();
-        let flags = BlockFlags::NONE.with(BlockFlags::HEADER_SET, changes_header);
+        let flags = BlockFlags::NONE.with(BlockFlags::HEADER_SET, sets_header);
         flags.with(BlockFlags::STATE_SET, sets_state)
     }
 }
@@ -53,10 +59,43 @@ impl BlockSettings {
 /// The clock of a development chain, in relation to that of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DevelopmentClock {
-    /// Seconds that are added to the time of the machine. Only positive after a restart, see `Development::new`.
+    /// Seconds that are added to the time of the machine. Only positive after a restart, see `Development::continue_from`.
     pub offset_s: i64,
     /// The timestamp of the next block, if it was set.
     pub next_timestamp: Option<u64>,
+    /// Seconds from each block to the next, if the clock does not decide.
+    pub interval_s: Option<u64>,
+}
+
+impl DevelopmentClock {
+    /// The timestamp of a block that is produced now, at least `step` seconds after its parent if it is not set.
+    pub fn timestamp(&self, now: SystemTime, parent: u64, step: u64) -> u64 {
+        match (self.next_timestamp, self.interval_s) {
+            (Some(set), _) => set,
+            (None, Some(interval)) => parent.saturating_add(interval.max(step)),
+            (None, None) => next_timestamp(self.moved(now), parent, step),
+        }
+    }
+
+    /// Lets time continue from a timestamp of now.
+    pub(super) fn continue_from(&mut self, timestamp: u64, now: SystemTime) {
+        self.offset_s = timestamp as i64 - seconds(now) as i64;
+    }
+
+    /// The time of the chain.
+    fn moved(&self, now: SystemTime) -> SystemTime {
+        let offset = Duration::from_secs(self.offset_s.unsigned_abs());
+        let moved = match self.offset_s < 0 {
+            true => now.checked_sub(offset),
+            false => now.checked_add(offset),
+        };
+        moved.unwrap_or(now)
+    }
+}
+
+/// Seconds since 1970.
+pub(super) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// A request to the stage that proposes blocks.
@@ -74,6 +113,8 @@ pub enum Develop {
     IncreaseTime(u64),
     /// Set the timestamp of the next block.
     SetNextTimestamp(u64),
+    /// Set the seconds from each block to the next. With `None`, the clock decides again.
+    SetTimestampInterval(Option<u64>),
     /// Set the base fee of the next block, in wei.
     SetNextBaseFee(u64),
     /// Set the fee recipient of the next block and of those after it.

@@ -248,7 +248,7 @@ impl Execute {
         let mut next = NextBlock::after(&self.spec, &parent, modules, proposal.timestamp);
         assert_eq!(proposal.number, next.header.number, "a proposal builds on the head");
         if let Some(settings) = &proposal.settings {
-            next.set(settings);
+            next.set_header(&settings.header);
         }
         let unreadable = |error: ReadError| ExecutionError::State {
             number: proposal.number,

@@ -46,7 +46,9 @@ pub use branch::GiveError;
 pub use client::PoolClient;
 pub use commit::CommittedTotals;
 pub use consensus::{Mining, MiningControl};
-pub use development::{Develop, DevelopError, Developed, DevelopmentClock, NextBlockSettings};
+pub use development::{
+    Develop, DevelopError, Developed, DevelopmentClock, HeaderSettings, NextBlockSettings,
+};
 pub use fault::{BlockFault, BlockReason, Fault, ListenError, StartError};
 pub use ingest::{INGEST_FLAG, INGEST_NAME, MAX_FRAME_BYTES};
 pub use meter::Reading;

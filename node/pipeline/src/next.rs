@@ -1,7 +1,7 @@
 //! The next block of a chain: its header before execution, the execution of candidates, and what the execution
 //! adds to the header. The execute stage produces blocks with this, and JSON-RPC builds the pending block.
 
-use super::development::BlockSettings;
+use super::development::HeaderSettings;
 use super::modules_block::{ModulesBlock, ModulesOutcome};
 use alloy_consensus::{Header, Transaction as _};
 use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
@@ -46,8 +46,8 @@ impl NextBlock {
         Self { header, modules_block }
     }
 
-    /// Applies what clients of a development chain set in the header.
-    pub(super) fn set(&mut self, settings: &BlockSettings) {
+    /// Sets what clients of a development chain choose in the header.
+    pub fn set_header(&mut self, settings: &HeaderSettings) {
         if let Some(beneficiary) = settings.coinbase {
             self.header.beneficiary = beneficiary;
         }

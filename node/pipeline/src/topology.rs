@@ -45,7 +45,7 @@ use std::{
     },
     thread::JoinHandle,
 };
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 /// Depths of the rings, in batches. Each limits memory, and how far a stage may run ahead.
 mod depth {
@@ -165,11 +165,13 @@ impl Pipeline {
         let combining = ante::CombiningStage::new(ante.waker());
         let submissions = builder.submissions(submit, combining.clone());
         let arrivals = broadcast::Sender::new(ARRIVALS);
+        let settings = watch::Sender::default();
         let client = PoolClient {
             submissions: Arc::clone(&submissions),
             queries,
             combining: combining.clone(),
             arrivals: arrivals.clone(),
+            settings: settings.subscribe(),
             stop: Arc::clone(&builder.stop),
         };
         let heads = builder.options.transactions.is_some().then_some(heads);
@@ -186,6 +188,7 @@ impl Pipeline {
                 heads: heads_in,
                 queries: queries_in,
                 arrivals,
+                settings,
                 replies,
                 proposals,
             },

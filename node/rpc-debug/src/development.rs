@@ -43,6 +43,7 @@ const STOP_IMPERSONATING: &str = "Ends the impersonation of an account.";
 const IMPERSONATE_ALL: &str = "Whether eth_sendTransaction sends transactions of every account.";
 const SET_BASE_FEE: &str = "Sets the base fee of the next block, in wei.";
 const SET_COINBASE: &str = "Sets the fee recipient of the next block and of those after it.";
+const SET_LOGGING: &str = "Whether the terminal shows transactions, failed calls and console.log.";
 const DUMP: &str = "All accounts, as hexadecimal digits of compressed JSON.";
 const LOAD: &str = "Sets every account of a dump in a block of its own.";
 const METADATA: &str = "Version and instance of the node, chain id and head.";
@@ -73,6 +74,7 @@ const STOP_RUN: Run = Run::Inline(accounts::stop_impersonating);
 const IMPERSONATE_ALL_RUN: Run = Run::Inline(accounts::impersonate_all);
 const BASE_FEE_RUN: Run = Run::Waiting(|call| Box::pin(mining::set_next_base_fee(call)));
 const COINBASE_RUN: Run = Run::Waiting(|call| Box::pin(mining::set_coinbase(call)));
+const LOGGING_RUN: Run = Run::Inline(node::set_logging);
 const DUMP_RUN: Run = Run::Queued(QueueClass::Long, dump::dump);
 const LOAD_RUN: Run = Run::Waiting(|call| Box::pin(dump::load(call)));
 const RESET_RUN: Run = Run::Waiting(|call| Box::pin(head::reset(call)));
@@ -116,6 +118,19 @@ pub const ANVIL: &[Method] = &[
     ),
     waiting("anvil_increaseTime", &["seconds"], INCREASE_TIME, TIME_RUN),
     waiting("anvil_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
+    waiting(
+        "anvil_setBlockTimestampInterval",
+        &["seconds"],
+        "Sets the seconds from each block to the next, whatever the clock says.",
+        Run::Waiting(|call| Box::pin(mining::set_timestamp_interval(call))),
+    ),
+    waiting(
+        "anvil_removeBlockTimestampInterval",
+        &[],
+        "Lets the clock decide on timestamps again. Returns whether an interval was set.",
+        Run::Waiting(|call| Box::pin(mining::remove_timestamp_interval(call))),
+    ),
+    waiting("anvil_setLoggingEnabled", &["enabled"], SET_LOGGING, LOGGING_RUN),
     waiting("anvil_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
     waiting("anvil_revert", &["id"], REVERT, REVERT_RUN),
     waiting("anvil_setBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
@@ -149,6 +164,7 @@ pub const HARDHAT: &[Method] = &[
         "Whether a block is produced as soon as there is a transaction.",
         Run::Inline(mining::get_automine),
     ),
+    waiting("hardhat_setLoggingEnabled", &["enabled"], SET_LOGGING, LOGGING_RUN),
     waiting("hardhat_setBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
     waiting("hardhat_setNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
     waiting("hardhat_setCode", &["address", "code"], SET_CODE, CODE_RUN),

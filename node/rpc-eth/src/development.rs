@@ -6,7 +6,7 @@ use pipeline::{BlockClient, Mining, NextBlockSettings};
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
 use transactions::RecoveredTx;
 
@@ -70,6 +70,8 @@ pub struct Development {
     pub blocks: BlockClient,
     /// Receives the calls that are executed for clients, if they are printed.
     pub observer: Option<Arc<dyn CallObserver>>,
+    /// Whether transactions and calls are shown on the terminal, if they are printed at all.
+    pub shown: Arc<AtomicBool>,
     snapshots: Mutex<Snapshots>,
     impersonated: Mutex<Impersonated>,
     /// Held while the head is changed, so that two clients do not change it at the same time.
@@ -82,6 +84,7 @@ impl Development {
         Self {
             blocks,
             observer: None,
+            shown: Arc::new(AtomicBool::new(true)),
             snapshots: Mutex::default(),
             impersonated: Mutex::default(),
             changing: tokio::sync::Mutex::default(),

@@ -148,6 +148,14 @@ impl Call {
         Self { view: Arc::clone(&pending.view), pending: Some(pending), ..self }
     }
 
+    /// The base fee of the block after the head of the view, in wei.
+    pub fn next_base_fee(&self) -> u64 {
+        let set = self.context.pool.next_block_settings().header.base_fee;
+        // It is set for the block that is pending now.
+        let set = set.filter(|_| self.pending.is_none());
+        set.unwrap_or(self.view.head.next_base_fee)
+    }
+
     /// Returns the number of a block, or `None` if it does not exist. The pending block is the head of the view when
     /// the call has it.
     pub fn find(&self, id: BlockId) -> Result<Option<u64>, Error> {

@@ -63,10 +63,12 @@ impl BlockTag {
 impl BlockId {
     /// The newest block.
     pub const LATEST: Self = Self::Tag(BlockTag::Latest);
+    /// The next block, as this node would produce it now.
+    pub const PENDING: Self = Self::Tag(BlockTag::Pending);
 
     /// Returns whether this is the pending block.
     pub fn is_pending(self) -> bool {
-        self == Self::Tag(BlockTag::Pending)
+        self == Self::PENDING
     }
 
     /// Returns the number of the block in this view, or `None` if the view does not contain it.

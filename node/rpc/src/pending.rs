@@ -9,6 +9,7 @@ mod build;
 
 use crate::client::Client;
 use crate::queues::CallQueues;
+use chain::ChainSpec;
 use pipeline::BlockPart;
 use rpc_eth::{Context, PendingBlock, method::QueueClass};
 use rpc_types::{Error, PendingDetail};
@@ -37,7 +38,7 @@ fn is_old(pending: &PendingBlock) -> bool {
 /// Returns whether a pending block is new enough for a request. A build that started after the request is, even if it
 /// took long. Otherwise requests on a fast chain would start one build after another.
 fn answers(pending: &PendingBlock, request: &RequestStart) -> bool {
-    let is_new = pending.started >= request.time || !is_old(pending);
+    let is_new = pending.started >= request.time || pending.started.elapsed() < request.max_age;
     is_new && pending.parent.undone == request.undone && pending.parent.number() >= request.head
 }
 
@@ -49,12 +50,16 @@ struct RequestStart {
     head: u64,
     /// [`View::undone`] when the request arrived.
     undone: u64,
+    /// Maximum age of a pending block for the request.
+    max_age: Duration,
 }
 
 impl RequestStart {
-    fn now(published: &Published) -> Self {
+    fn now(published: &Published, spec: &ChainSpec) -> Self {
         let view = published.load();
-        Self { time: Instant::now(), head: view.number(), undone: view.undone }
+        // Clients of a development chain set fields of the next block and expect them in the next answer.
+        let max_age = if spec.is_development() { Duration::ZERO } else { MAX_PENDING_AGE };
+        Self { time: Instant::now(), head: view.number(), undone: view.undone, max_age }
     }
 }
 
@@ -111,7 +116,7 @@ impl PendingBlocks {
         queues: &CallQueues,
         admit: impl Fn(QueueClass) -> Result<(), Error>,
     ) -> Result<Arc<PendingBlock>, Error> {
-        let request = RequestStart::now(&context.published);
+        let request = RequestStart::now(&context.published, &context.spec);
         // This must come before the lock, because a client that does not read its responses waits here.
         let _permit = client.flow.line().await;
         let fits = |known: &PendingBlock| answers(known, &request);

@@ -204,9 +204,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     // This comes before the servers: it remembers the head, and clients send transactions as soon as they can connect.
     let (published, caches) = (pipeline.published.clone(), home.caches.clone());
-    let follower = Follower::new(home.spec.clone(), published, caches, printed);
+    let development = development::control(&home, &pipeline, CallPrinter::observer(printed));
+    let shown = development.as_ref().map(|development| Arc::clone(&development.shown));
+    let follower = Follower::new(home.spec.clone(), published, caches, printed, shown);
     let observing = observing.handle();
-    let served = Served { mining: mining.clone(), backend, signers, printed };
+    let served = Served { mining: mining.clone(), backend, signers, development };
     let servers = serve(&home, &pipeline, listeners, served, observing);
     let servers = runtime.block_on(servers)?;
     let record = Record::write(&home.path, &servers.run, home.config.endpoints());
@@ -427,7 +429,7 @@ struct Served {
     mining: Option<MiningControl>,
     backend: Backend,
     signers: Option<Arc<Signers>>,
-    printed: Printed,
+    development: Option<Arc<rpc::Development>>,
 }
 
 async fn serve(
@@ -437,7 +439,7 @@ async fn serve(
     served: Served,
     observing: &tokio::runtime::Handle,
 ) -> anyhow::Result<Servers> {
-    let Served { mining, backend, signers, printed } = served;
+    let Served { mining, backend, signers, development } = served;
     let (config, budget) = (&home.config, &pipeline.budget);
     let run = running_node::run_name();
     let context = rpc_eth::Context {
@@ -452,7 +454,7 @@ async fn serve(
         caches: home.caches.clone(),
         signers,
         mining: mining.clone(),
-        development: development::control(home, pipeline, CallPrinter::observer(printed)),
+        development,
         budget: Arc::clone(budget),
     };
     let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;

@@ -12,7 +12,7 @@ use evm::ExecutionCaches;
 use state::{Published, View};
 use std::{
     io,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     thread::{self, JoinHandle},
     time::Instant,
 };
@@ -50,28 +50,29 @@ pub struct Terminal {
 }
 
 impl Follower {
-    /// Begins after the current head.
+    /// Begins after the current head. `shown` tells whether transactions of a development chain are shown now; other chains
+    /// do not have it.
     pub fn new(
         spec: Arc<ChainSpec>,
         published: Published,
         caches: Option<Arc<ExecutionCaches>>,
         printed: Printed,
+        shown: Option<Arc<AtomicBool>>,
     ) -> Self {
         let heads = published.heads();
         let view = published.load();
-        let is_development = spec.is_development();
-        let max_lines = match is_development {
+        let max_lines = match shown.is_some() {
             true => MAX_DEVELOPMENT_LINES_PER_SECOND,
             false => MAX_LINES_PER_SECOND,
         };
-        let has_txs = is_development && (printed.txs || printed.console);
+        let shown = shown.filter(|_| printed.txs || printed.console);
         Self {
             heads,
             last: view.number(),
             undone: view.undone,
             rate: LineRate::new(max_lines, Instant::now()),
             printed,
-            txs: has_txs.then(|| TxPrinter { spec, caches, printed }),
+            txs: shown.map(|shown| TxPrinter { spec, caches, printed, shown }),
             published,
         }
     }
@@ -165,13 +166,14 @@ impl Follower {
 
     fn print(&mut self, view: &View, number: u64) -> anyhow::Result<()> {
         let figures = BlockFigures::read(view, number)?;
-        let txs = if self.txs.is_some() { figures.txs.min(MAX_TX_LINES as u64) } else { 0 };
+        let printer = self.txs.as_ref().filter(|txs| txs.is_shown() && figures.txs > 0);
+        let txs = if printer.is_some() { figures.txs.min(MAX_TX_LINES as u64) } else { 0 };
         if !self.rate.admit(1 + txs) {
             self.rate.leave_out(number, figures.txs, figures.gas_used);
             return Ok(());
         }
-        if let Some(txs) = self.txs.as_ref().filter(|_| figures.txs > 0) {
-            txs.print(view, number)?;
+        if let Some(printer) = printer {
+            printer.print(view, number)?;
         }
         figures.print();
         Ok(())

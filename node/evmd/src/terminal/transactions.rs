@@ -17,7 +17,13 @@ use state::{
     View,
     stored::{self, MinedTx, StoredBlock},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use storage::{ReceiptOutcome, StateChanges, StoredReceipt};
 
 /// Maximum number of transactions of a block with lines of their own, which is also the number of those that are
@@ -34,6 +40,7 @@ pub(super) struct TxPrinter {
     pub(super) spec: Arc<ChainSpec>,
     pub(super) caches: Option<Arc<ExecutionCaches>>,
     pub(super) printed: Printed,
+    pub(super) shown: Arc<AtomicBool>,
 }
 
 /// A transaction with its result.
@@ -45,6 +52,11 @@ struct TxLine<'a> {
 }
 
 impl TxPrinter {
+    /// Whether clients want the lines.
+    pub(super) fn is_shown(&self) -> bool {
+        self.shown.load(Ordering::Relaxed)
+    }
+
     /// Prints the transactions of a block of the view, each after its messages.
     pub(super) fn print(&self, view: &View, number: u64) -> anyhow::Result<()> {
         let blocks = view.blocks()?;

@@ -52,6 +52,10 @@ pub(crate) fn calls() -> Vec<(&'static str, Value)> {
         ("anvil_increaseTime", json!(["0x10"])),
         ("evm_setNextBlockTimestamp", json!([4_000_000_000_u64])),
         ("anvil_setNextBlockTimestamp", json!(["0xee6b2801"])),
+        ("anvil_setBlockTimestampInterval", json!([15])),
+        ("anvil_removeBlockTimestampInterval", json!([])),
+        ("anvil_setLoggingEnabled", json!([false])),
+        ("hardhat_setLoggingEnabled", json!([true])),
         ("evm_snapshot", json!([])),
         ("anvil_snapshot", json!([])),
         ("evm_revert", json!(["0x2"])),
@@ -190,7 +194,9 @@ async fn a_snapshot_restores_the_head_the_pool_and_the_clock() {
     send(0).await;
     node.call("evm_mine", json!([])).await;
     assert_eq!(number(&node).await, "0x1");
-    let (_, message) = node.fail("anvil_reset", json!([{ "forking": {} }])).await;
+    node.call("anvil_reset", json!([{ "forking": {} }])).await;
+    let forking = json!({ "jsonRpcUrl": "http://127.0.0.1:1" });
+    let (_, message) = node.fail("anvil_reset", json!([{ "forking": forking }])).await;
     assert!(message.contains("anvil --fork-url"), "{message}");
     node.stop().await;
 }

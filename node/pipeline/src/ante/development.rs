@@ -3,26 +3,28 @@
 use super::Ante;
 use crate::{
     development::{
-        BlockSettings, Develop, DevelopError, Developed, DevelopmentClock, MAX_BLOCKS_AT_ONCE,
-        MAX_CLOCK_OFFSET_S, NextBlockSettings,
+        BlockSettings, Develop, DevelopError, Developed, MAX_BLOCKS_AT_ONCE,
+        MAX_CLOCK_OFFSET_S, NextBlockSettings, seconds,
     },
     fault::Fault,
 };
 use alloy_primitives::B256;
-use consensus::next_timestamp;
 use evm::AccountOverride;
 use mempool::Reject;
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime},
 };
 use storage::BlockFlags;
+use tokio::sync::watch;
 use transactions::RecoveredTx;
 
 /// Blocks that were requested, and the clock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Development {
     settings: NextBlockSettings,
+    /// A copy of the settings, for clients.
+    published: watch::Sender<NextBlockSettings>,
     /// Accounts that are set in a block of their own.
     accounts: Vec<AccountOverride>,
     /// Blocks to be produced, whatever the engine says.
@@ -34,17 +36,24 @@ pub(super) struct Development {
     is_suspended: bool,
 }
 
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 impl Development {
+    pub(super) fn new(published: watch::Sender<NextBlockSettings>) -> Self {
+        Self {
+            settings: NextBlockSettings::default(),
+            published,
+            accounts: Vec::new(),
+            requested: 0,
+            interval: None,
+            is_first: false,
+            is_suspended: false,
+        }
+    }
+
     /// Continues with the time of the head if it is ahead of `now`, because the clock had been moved before a restart.
-    pub(super) fn new(now: SystemTime, head_timestamp: u64) -> Self {
+    pub(super) fn continue_from(&mut self, head_timestamp: u64, now: SystemTime) {
         let ahead = head_timestamp.saturating_sub(seconds(now)).min(MAX_CLOCK_OFFSET_S);
-        let clock = DevelopmentClock { offset_s: ahead as i64, next_timestamp: None };
-        let settings = NextBlockSettings { clock, ..NextBlockSettings::default() };
-        Self { settings, ..Self::default() }
+        self.settings.clock.offset_s = ahead as i64;
+        self.publish();
     }
 
     pub(super) const fn is_suspended(&self) -> bool {
@@ -55,9 +64,13 @@ impl Development {
         self.requested > 0
     }
 
-    /// The base fee of the next block, if it was set.
-    pub(super) const fn base_fee(&self) -> Option<u64> {
-        self.settings.base_fee
+    /// Lets clients read what is set for the next block.
+    pub(super) fn publish(&self) {
+        self.published.send_if_modified(|published| {
+            let is_changed = *published != self.settings;
+            *published = self.settings;
+            is_changed
+        });
     }
 
     /// A block in which accounts are set, if a client asked for it.
@@ -69,42 +82,30 @@ impl Development {
 
     /// What is set in the block that is produced now.
     pub(super) fn take_settings(&mut self) -> Option<Box<BlockSettings>> {
-        let NextBlockSettings { clock, base_fee, coinbase, prev_randao } = self.settings;
-        self.settings = NextBlockSettings { clock, ..NextBlockSettings::default() };
-        let settings = BlockSettings { accounts: Vec::new(), base_fee, coinbase, prev_randao };
+        let header = std::mem::take(&mut self.settings.header);
+        let settings = BlockSettings { accounts: Vec::new(), header };
         (settings.flags() != BlockFlags::NONE).then(|| Box::new(settings))
     }
 
     /// The timestamp of the block that is produced now, on a parent with this timestamp.
     pub(super) fn timestamp(&mut self, now: SystemTime, parent: u64) -> u64 {
-        let set = self.settings.clock.next_timestamp.take();
-        if let Some(set) = set {
-            self.settings.clock.offset_s = set as i64 - seconds(now) as i64;
-        }
+        let clock = &mut self.settings.clock;
         let later = self.interval.filter(|_| self.requested > 0 && !self.is_first);
         self.is_first = false;
         self.requested = self.requested.saturating_sub(1);
-        match (set, later) {
-            (Some(set), _) => set,
-            (None, Some(interval)) => {
-                let timestamp = parent.saturating_add(interval);
-                // Time goes on from the last block.
-                self.settings.clock.offset_s =
-                    self.settings.clock.offset_s.max(timestamp as i64 - seconds(now) as i64);
-                timestamp
+        if let (None, Some(interval)) = (clock.next_timestamp, later) {
+            let timestamp = parent.saturating_add(interval);
+            // Time goes on from the last block.
+            if timestamp > seconds(now).saturating_add_signed(clock.offset_s) {
+                clock.continue_from(timestamp, now);
             }
-            (None, None) => next_timestamp(self.moved(now), parent, 0),
+            return timestamp;
         }
-    }
-
-    /// The time of the chain.
-    fn moved(&self, now: SystemTime) -> SystemTime {
-        let offset = Duration::from_secs(self.settings.clock.offset_s.unsigned_abs());
-        let moved = match self.settings.clock.offset_s < 0 {
-            true => now.checked_sub(offset),
-            false => now.checked_add(offset),
-        };
-        moved.unwrap_or(now)
+        let timestamp = clock.timestamp(now, parent, 0);
+        if clock.next_timestamp.take().is_some() || clock.interval_s.is_some() {
+            clock.continue_from(timestamp, now);
+        }
+        timestamp
     }
 }
 
@@ -145,12 +146,18 @@ impl Ante {
                 }
                 development.settings.clock.next_timestamp = Some(timestamp);
             }
+            Develop::SetTimestampInterval(Some(interval)) if interval > MAX_CLOCK_OFFSET_S => {
+                return Ok(Err(DevelopError::TooFar));
+            }
+            Develop::SetTimestampInterval(interval) => {
+                development.settings.clock.interval_s = interval;
+            }
             Develop::SetNextBaseFee(wei) => {
-                development.settings.base_fee = Some(wei);
+                development.settings.header.base_fee = Some(wei);
                 self.apply_base_fee();
             }
-            Develop::SetPrevRandao(value) => development.settings.prev_randao = Some(value),
-            Develop::SetCoinbase(address) => development.settings.coinbase = Some(address),
+            Develop::SetPrevRandao(value) => development.settings.header.prev_randao = Some(value),
+            Develop::SetCoinbase(address) => development.settings.header.coinbase = Some(address),
             Develop::SetAccounts(_) if self.engine.is_none() => {
                 return Ok(Err(DevelopError::NoProduction));
             }
@@ -185,6 +192,7 @@ impl Ante {
         }
         let in_flight = u64::from(self.proposal_in_flight);
         let development = &self.development;
+        development.publish();
         let waiting = match development.is_suspended {
             true => 0,
             false => u64::from(!development.accounts.is_empty()) + development.requested,
@@ -195,7 +203,7 @@ impl Ante {
 
     /// Lets the pool and the checks of transactions use the base fee that was set.
     pub(super) fn apply_base_fee(&mut self) {
-        if let Some(wei) = self.development.base_fee() {
+        if let Some(wei) = self.development.settings.header.base_fee {
             self.parent.next_base_fee = wei;
             self.pool.set_base_fee(wei);
         }
@@ -222,14 +230,21 @@ impl Ante {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
 
     fn at(seconds: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
+    fn after(now: SystemTime, head_timestamp: u64) -> Development {
+        let mut development = Development::new(watch::Sender::default());
+        development.continue_from(head_timestamp, now);
+        development
+    }
+
     #[test]
     fn time_goes_on_from_a_timestamp_that_was_set() {
-        let mut development = Development::new(at(100), 90);
+        let mut development = after(at(100), 90);
         assert_eq!(development.timestamp(at(100), 90), 100);
         development.settings.clock.offset_s += 50;
         assert_eq!(development.timestamp(at(101), 100), 151);
@@ -244,7 +259,7 @@ mod tests {
 
     #[test]
     fn requested_blocks_are_an_interval_apart() {
-        let mut development = Development::new(at(100), 0);
+        let mut development = after(at(100), 0);
         (development.requested, development.interval, development.is_first) = (3, Some(10), true);
         let times = [100, 110, 120]
             .map(|expected| (development.timestamp(at(100), expected - 10), expected));
@@ -254,8 +269,20 @@ mod tests {
     }
 
     #[test]
+    fn blocks_are_a_set_interval_apart_until_it_is_removed() {
+        let mut development = after(at(100), 90);
+        development.settings.clock.interval_s = Some(15);
+        assert_eq!(development.timestamp(at(100), 90), 105);
+        development.settings.clock.next_timestamp = Some(1000);
+        assert_eq!(development.timestamp(at(100), 105), 1000, "an exact timestamp comes first");
+        assert_eq!(development.timestamp(at(300), 1000), 1015);
+        development.settings.clock.interval_s = None;
+        assert_eq!(development.timestamp(at(301), 1015), 1016, "time goes on from the last block");
+    }
+
+    #[test]
     fn moved_time_survives_a_restart() {
-        let mut development = Development::new(at(100), 5000);
+        let mut development = after(at(100), 5000);
         assert_eq!(development.timestamp(at(100), 5000), 5000);
         assert_eq!(development.timestamp(at(107), 5000), 5007);
     }

@@ -5,6 +5,7 @@ use alloy_primitives::U64;
 use pipeline::{NextBlockSettings, UndoError};
 use rpc_eth::development::{Development, Snapshot};
 use rpc_types::params::{Number, Param};
+use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 use transactions::RecoveredTx;
@@ -52,22 +53,32 @@ pub(super) async fn revert(call: Call) -> Answer {
     json(&true)
 }
 
-/// The parameter of `anvil_reset`, which is not supported.
-struct Forking;
+/// The parameter of `anvil_reset`. viem sends it without the address of a network.
+#[derive(Deserialize)]
+struct Reset {
+    forking: Option<Forking>,
+}
 
-impl Param for Forking {
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Forking {
+    json_rpc_url: Option<String>,
+}
+
+impl Param for Reset {
     fn read(json: &str, _: &chain::ChainSpec) -> Result<Self, String> {
-        match json.contains("forking") {
-            true => Err("forking a network is not supported: use anvil --fork-url with this node"
+        let reset: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        match reset.forking.as_ref().and_then(|forking| forking.json_rpc_url.as_ref()) {
+            Some(_) => Err("forking a network is not supported: use anvil --fork-url with this node"
                 .to_owned()),
-            false => Ok(Self),
+            None => Ok(reset),
         }
     }
 }
 
 /// Returns to block 0.
 pub(super) async fn reset(call: Call) -> Answer {
-    call.arguments()?.optional::<Forking>()?;
+    call.arguments()?.optional::<Reset>()?;
     let development = development(&call)?;
     let _changing = development.changing.lock().await;
     development.forget();

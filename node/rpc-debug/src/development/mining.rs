@@ -127,6 +127,20 @@ pub(super) async fn set_next_timestamp(call: Call) -> Answer {
     json(&Value::Null)
 }
 
+pub(super) async fn set_timestamp_interval(call: Call) -> Answer {
+    let Number(seconds) = call.arguments()?.required()?;
+    develop(&call, Develop::SetTimestampInterval(Some(seconds))).await?;
+    json(&Value::Null)
+}
+
+/// Returns whether there was an interval.
+pub(super) async fn remove_timestamp_interval(call: Call) -> Answer {
+    call.no_arguments()?;
+    let was_set = call.context.pool.next_block_settings().clock.interval_s.is_some();
+    develop(&call, Develop::SetTimestampInterval(None)).await?;
+    json(&was_set)
+}
+
 pub(super) async fn set_next_base_fee(call: Call) -> Answer {
     let Number(wei) = call.arguments()?.required()?;
     develop(&call, Develop::SetNextBaseFee(wei)).await?;

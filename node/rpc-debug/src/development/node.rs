@@ -1,9 +1,10 @@
 //! What the node says about itself.
 
-use super::{Answer, Call, development, json};
+use super::{Answer, Call, accounts::done, development, json};
 use alloy_primitives::U64;
 use rpc_eth::web3;
 use serde_json::json;
+use std::sync::atomic::Ordering;
 
 pub(super) fn metadata(call: &Call) -> Answer {
     call.no_arguments()?;
@@ -22,6 +23,12 @@ pub(super) fn metadata(call: &Call) -> Answer {
     }))
 }
 
+pub(super) fn set_logging(call: &Call) -> Answer {
+    let enabled: bool = call.arguments()?.required()?;
+    development(call)?.shown.store(enabled, Ordering::Relaxed);
+    done(call)
+}
+
 pub(super) fn node_info(call: &Call) -> Answer {
     call.no_arguments()?;
     development(call)?;
@@ -35,10 +42,10 @@ pub(super) fn node_info(call: &Call) -> Answer {
         "hardFork": format!("{fork:?}").to_lowercase(),
         "transactionOrder": "fees",
         "environment": {
-            "baseFee": U64::from(view.head.next_base_fee),
+            "baseFee": U64::from(call.next_base_fee()),
             "chainId": call.context.spec.chain_id,
             "gasLimit": U64::from(head.gas_limit),
-            "gasPrice": U64::from(view.head.next_base_fee),
+            "gasPrice": U64::from(call.next_base_fee()),
         },
         "forkConfig": { "forkUrl": null, "forkBlockNumber": null, "forkRetryBackoff": null },
     }))

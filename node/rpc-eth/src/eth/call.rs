@@ -79,7 +79,7 @@ pub(super) fn call_inline(call: &Call) -> Result<Option<Json>, Error> {
         return Ok(None);
     }
     let deadline = call.interrupt.within(MAX_INLINE_TIME);
-    let done = on_block_until(call, &deadline, |site, execution| {
+    let done = on_block_until(call, &deadline, BlockId::LATEST, |site, execution| {
         Ok(site.call_with_reduced_gas(execution, gas_cap(call), MAX_INLINE_GAS))
     })?;
     match done {
@@ -110,12 +110,19 @@ pub(super) fn call(call: &Call) -> Answer {
 }
 
 pub(super) fn estimate_gas(call: &Call) -> Answer {
-    let gas = on_block(call, |site, execution| {
+    let default = estimate_block(call);
+    let gas = on_block_until(call, &call.call_deadline(), default, |site, execution| {
         let gas = estimate(call, site, execution);
         observed::observe(call, site, execution, gas.as_ref().err());
         gas
     })?;
     write_json(&U64::from(gas))
+}
+
+/// The block of an estimate that does not name one. On a development chain it is the pending block, as in anvil and Hardhat,
+/// because clients set the time and the fees of the next block.
+fn estimate_block(call: &Call) -> BlockId {
+    if call.context.spec.is_development() { BlockId::PENDING } else { BlockId::LATEST }
 }
 
 /// Estimates the gas of an execution under the rules of the block that will include it.
@@ -124,30 +131,34 @@ pub(super) fn estimate(
     site: &CallSite<'_, StateReader>,
     execution: &Execution,
 ) -> Result<u64, Error> {
-    let next = first_of_next_fork(call, site.header);
+    let next = next_header(call, site.header);
     let site = CallSite { header: next.as_ref().unwrap_or(site.header), ..*site };
     let gas = site.estimate_gas(execution, gas_cap(call));
     gas.map_err(|error| call_error(error, execution.from))
 }
 
-/// Returns the header of the block after the head, if `header` is the head and a new fork starts with that block. A
-/// transaction with an estimate by the head's rules could otherwise fail in that block.
-fn first_of_next_fork(call: &Call, header: &Header) -> Option<Header> {
+/// Returns the header of the block after the head, if `header` is the head and calls may have another result in that block:
+/// on the first block of a fork, and on a development chain, whose clients set time and fees of the next block. A
+/// transaction with an estimate by the head's header could otherwise fail in that block.
+fn next_header(call: &Call, header: &Header) -> Option<Header> {
     let (spec, head) = (&call.context.spec, &call.view.head);
     // The pending block is already the next block.
     if *header != *head.header || call.pending.is_some() {
         return None;
     }
+    let settings = call.context.pool.next_block_settings();
     let step = spec.rules.timestamp_step();
-    let timestamp = consensus::next_timestamp(SystemTime::now(), header.timestamp, step);
+    let timestamp = settings.clock.timestamp(SystemTime::now(), header.timestamp, step);
     let fork = spec.fork_after(header, timestamp);
-    if fork == spec.fork_of(header) {
+    if fork == spec.fork_of(header) && !spec.is_development() {
         return None;
     }
     Some(Header {
         number: header.number.saturating_add(1),
         timestamp,
-        base_fee_per_gas: (fork >= Fork::London).then_some(head.next_base_fee),
+        beneficiary: settings.header.coinbase.unwrap_or(header.beneficiary),
+        mix_hash: settings.header.prev_randao.unwrap_or(header.mix_hash),
+        base_fee_per_gas: (fork >= Fork::London).then_some(call.next_base_fee()),
         ..header.clone()
     })
 }
@@ -181,17 +192,19 @@ fn on_block<T>(
     call: &Call,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    on_block_until(call, &call.call_deadline(), run)
+    on_block_until(call, &call.call_deadline(), BlockId::LATEST, run)
 }
 
+/// The same with the deadline of the execution and the block of a call that does not name one.
 fn on_block_until<T>(
     call: &Call,
     deadline: &Deadline,
+    default: BlockId,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut arguments = call.arguments()?;
     let request: Request = arguments.required()?;
-    let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
+    let id: BlockId = arguments.optional()?.unwrap_or(default);
     let overrides = CallOverrides::next(&mut arguments)?;
     run_request(call, deadline, request, id, overrides, run)
 }

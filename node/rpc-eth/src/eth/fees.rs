@@ -32,7 +32,7 @@ pub(super) fn gas_price(call: &Call) -> Answer {
     let view = &call.view;
     let price = match without_base_fee(view) {
         Some(_) => prices(call)?.median,
-        None => u128::from(view.head.next_base_fee).saturating_add(suggested_tip(call)?),
+        None => u128::from(call.next_base_fee()).saturating_add(suggested_tip(call)?),
     };
     // The pool must accept the suggested price.
     write_json(&U128::from(price.max(least_price(view)).max(call.context.pool_limits.price_limit)))
@@ -48,7 +48,7 @@ pub(super) fn base_fee(call: &Call) -> Answer {
     let view = &call.view;
     let base_fee = match without_base_fee(view) {
         Some(_) => prices(call)?.median,
-        None => u128::from(view.head.next_base_fee),
+        None => u128::from(call.next_base_fee()),
     };
     write_json(&U128::from(base_fee))
 }
@@ -113,7 +113,7 @@ fn is_far_from_full(row: &FeeRow) -> bool {
 /// Returns the priority fee that this node's mempool requires at the next base fee.
 fn least_tip(call: &Call) -> u128 {
     let limits = &call.context.pool_limits;
-    let base_fee = u128::from(call.view.head.next_base_fee);
+    let base_fee = u128::from(call.next_base_fee());
     limits.min_tip.max(limits.price_limit.saturating_sub(base_fee))
 }
 

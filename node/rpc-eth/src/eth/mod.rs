@@ -398,7 +398,7 @@ pub const METHODS: &[Method] = &[
     method(
         "eth_estimateGas",
         &["transaction", BLOCK, OVERRIDES, BLOCK_OVERRIDES],
-        "The minimum gas limit with which a transaction succeeds.",
+        "The minimum gas limit with which a transaction succeeds. On a development chain, the default block is `pending`.",
         Run::Queued(QueueClass::Short, call::estimate_gas),
     ),
     method(

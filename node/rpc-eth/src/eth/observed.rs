@@ -9,9 +9,11 @@ use crate::{
 use evm::{Call as Execution, CallSite, ConsoleTracer};
 use rpc_types::error::Error;
 use state::StateReader;
+use std::sync::atomic::Ordering;
 
 fn observer(call: &Call) -> Option<&dyn CallObserver> {
-    call.context.development.as_deref()?.observer.as_deref()
+    let development = call.context.development.as_deref()?;
+    development.observer.as_deref().filter(|_| development.shown.load(Ordering::Relaxed))
 }
 
 /// Returns whether the calls of clients are passed to an observer.

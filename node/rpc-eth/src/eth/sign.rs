@@ -239,7 +239,7 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
             None => fees::suggested_tip(call)?,
         };
         let cap_given = tx.max_fee_per_gas > 0;
-        let doubled = u128::from(call.view.head.next_base_fee).saturating_mul(2);
+        let doubled = u128::from(call.next_base_fee()).saturating_mul(2);
         let cap = if cap_given { tx.max_fee_per_gas } else { doubled.saturating_add(tip) };
         if tip > cap && tx.max_priority_fee_per_gas.unwrap_or_default() > 0 {
             let tip = tx.wide_prices.map_or(U256::from(tip), |wide| wide.tip);
@@ -287,7 +287,7 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
 fn unaffordable(call: &Call, tx: &Execution, prices: &WidePrices) -> Result<Error, Error> {
     let WidePrices { mut fee_cap, tip, .. } = *prices;
     if fee_cap.is_zero() {
-        fee_cap = tip.saturating_add(U256::from(2) * U256::from(call.view.head.next_base_fee));
+        fee_cap = tip.saturating_add(U256::from(2) * U256::from(call.next_base_fee()));
     }
     if tip > fee_cap {
         return Ok(tip_above_cap(fee_cap, tip));

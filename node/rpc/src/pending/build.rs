@@ -17,7 +17,7 @@ use evm::{
     complete_header,
 };
 use feehistory::fee_row;
-use pipeline::{NextBlock, Tried, TryBounds, try_all};
+use pipeline::{NextBlock, NextBlockSettings, Tried, TryBounds, try_all};
 use rpc_eth::{Context, method::QueueClass};
 use rpc_types::error::Error;
 use server::interrupt::Deadline;
@@ -126,7 +126,7 @@ fn build_on(
     limits: &BuildLimits,
 ) -> Result<PendingBlock, Error> {
     let spec = &context.spec;
-    let next = next_block(spec, &view.head);
+    let next = next_block(spec, &view.head, &context.pool.next_block_settings());
     let (txs, mut executed) = execute(context, &view, &next, txs, limits)?;
     let (header, turned) = next.end(spec, &mut executed);
     let modules = turned.map(|turned| turned.modules);
@@ -151,14 +151,16 @@ fn build_on(
 }
 
 /// Returns the block that would be produced now.
-fn next_block(spec: &ChainSpec, head: &Head) -> NextBlock {
+fn next_block(spec: &ChainSpec, head: &Head, settings: &NextBlockSettings) -> NextBlock {
     let step = spec.rules.timestamp_step();
-    let timestamp = consensus::next_timestamp(SystemTime::now(), head.header.timestamp, step);
+    let timestamp = settings.clock.timestamp(SystemTime::now(), head.header.timestamp, step);
     // Only the first block after the merge depends on the total difficulty of all blocks.
     let merged = head.header.difficulty.is_zero();
     let total_difficulty = if merged { U256::MAX } else { head.header.difficulty };
     let parent = Parent { header: &head.header, hash: head.hash, total_difficulty };
-    NextBlock::after(spec, &parent, head.modules.as_deref(), timestamp)
+    let mut next = NextBlock::after(spec, &parent, head.modules.as_deref(), timestamp);
+    next.set_header(&settings.header);
+    next
 }
 
 /// Executes transactions and returns those that are in the block.

@@ -142,6 +142,90 @@ async fn impersonated_accounts_and_contracts_send_transactions() {
     node.stop().await;
 }
 
+/// Code that reverts before this timestamp.
+fn code_from(timestamp: u64) -> String {
+    format!("0x64{timestamp:010x}4210600c57005b600080fd")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn estimates_and_the_pending_block_see_what_is_set_for_the_next_block() {
+    let node = automine().await;
+    node.call("evm_mine", json!([])).await;
+    let opens = timestamp(&node).await + 5000;
+    node.call("anvil_setCode", json!([ACCOUNT, code_from(opens)])).await;
+    let tx = json!({ "from": DEV_ACCOUNTS[0].address, "to": ACCOUNT });
+    let shut = |reply: Value| assert_eq!(reply["error"]["code"], 3, "{reply}");
+    for params in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
+        shut(node.answer("eth_estimateGas", params).await);
+    }
+    shut(node.answer("eth_fillTransaction", json!([tx])).await);
+    node.call("evm_setNextBlockTimestamp", json!([opens - 1])).await;
+    shut(node.answer("eth_estimateGas", json!([tx])).await);
+    node.call("evm_setNextBlockTimestamp", json!([opens])).await;
+    node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x174876e800"])).await;
+    node.call("anvil_setCoinbase", json!([ACCOUNT])).await;
+    for params in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
+        node.call("eth_estimateGas", params).await;
+    }
+    let pending = node.call("eth_getBlockByNumber", json!(["pending", false])).await;
+    assert_eq!(pending["timestamp"], json!(format!("{opens:#x}")));
+    assert_eq!(pending["baseFeePerGas"], "0x174876e800");
+    assert_eq!(pending["miner"], json!(ACCOUNT));
+    let price = node.call("eth_gasPrice", json!([])).await;
+    let price = u64::from_str_radix(&price.as_str().unwrap()[2..], 16).unwrap();
+    assert!(price >= 100_000_000_000, "{price}");
+    node.call("eth_call", json!([tx, "pending"])).await;
+    shut(node.answer("eth_call", json!([tx, "latest"])).await);
+    let filled = node.call("eth_fillTransaction", json!([tx])).await;
+    let cap = filled["tx"]["maxFeePerGas"].as_str().unwrap();
+    assert!(u64::from_str_radix(&cap[2..], 16).unwrap() >= 200_000_000_000, "{filled}");
+    // The block is mined as it was announced, and the settings are used up.
+    node.call("anvil_impersonateAccount", json!([DEV_ACCOUNTS[0].address])).await;
+    let hash = node.call("eth_sendTransaction", json!([tx])).await;
+    let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+    assert_eq!(receipt["status"], "0x1");
+    let mined = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
+    for field in ["timestamp", "baseFeePerGas", "miner", "number", "mixHash"] {
+        assert_eq!(mined[field], pending[field], "{field}");
+    }
+    let after = node.call("eth_getBlockByNumber", json!(["pending", false])).await;
+    assert_ne!(after["baseFeePerGas"], pending["baseFeePerGas"]);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn estimates_see_the_transactions_of_the_pool() {
+    let node = Node::development().await;
+    let raw = transfer(0, 0, Address::repeat_byte(0xaf));
+    node.call("eth_sendRawTransaction", json!([raw])).await;
+    let tx = json!({ "from": Address::repeat_byte(0xaf), "to": ACCOUNT, "value": "0x1", "gasPrice": "0x0" });
+    node.call("eth_estimateGas", json!([tx])).await;
+    let at_head = node.answer("eth_estimateGas", json!([tx, "latest"])).await;
+    assert!(at_head["error"].is_object(), "{at_head}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_timestamp_interval_applies_until_it_is_removed() {
+    let node = automine().await;
+    node.call("evm_mine", json!([])).await;
+    let before = timestamp(&node).await;
+    let remove = async || node.call("anvil_removeBlockTimestampInterval", json!([])).await;
+    assert_eq!(remove().await, json!(false));
+    node.call("anvil_setBlockTimestampInterval", json!([77])).await;
+    for blocks in 1..=3 {
+        node.call("evm_mine", json!([])).await;
+        assert_eq!(timestamp(&node).await, before + 77 * blocks);
+    }
+    assert_eq!(remove().await, json!(true));
+    node.call("evm_mine", json!([])).await;
+    let after = timestamp(&node).await - before;
+    assert!((231..300).contains(&after), "{after}: time goes on from the last block");
+    let (_, message) = node.fail("anvil_setBlockTimestampInterval", json!([u64::MAX])).await;
+    assert!(message.contains("the clock can be ahead"), "{message}");
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_restores_what_is_set_for_the_next_block() {
     let node = Node::development().await;
