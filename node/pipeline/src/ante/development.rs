@@ -3,8 +3,8 @@
 use super::Ante;
 use crate::{
     development::{
-        BlockSettings, Develop, DevelopError, Developed, MAX_BLOCKS_AT_ONCE,
-        MAX_CLOCK_OFFSET_S, NextBlockSettings, seconds,
+        BlockSettings, Develop, DevelopError, Developed, MAX_BLOCKS_AT_ONCE, MAX_CLOCK_OFFSET_S,
+        NextBlockSettings, seconds,
     },
     fault::Fault,
 };

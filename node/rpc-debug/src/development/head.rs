@@ -67,10 +67,13 @@ struct Forking {
 
 impl Param for Reset {
     fn read(json: &str, _: &chain::ChainSpec) -> Result<Self, String> {
-        let reset: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let reset: Self = serde_json::from_str(json)
+            .map_err(|_| "expected an object such as {\"forking\": {}}".to_owned())?;
         match reset.forking.as_ref().and_then(|forking| forking.json_rpc_url.as_ref()) {
-            Some(_) => Err("forking a network is not supported: use anvil --fork-url with this node"
-                .to_owned()),
+            Some(_) => {
+                Err("forking a network is not supported: use anvil --fork-url with this node"
+                    .to_owned())
+            }
             None => Ok(reset),
         }
     }
