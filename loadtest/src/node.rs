@@ -79,7 +79,7 @@ impl Evmd {
             .args(["start", "--quiet", "--ingest.address", "127.0.0.1:0"])
             .args(["--json-rpc.address", &json_rpc, "--json-rpc.ws-address", &ws])
             .args(["--rest.address", &rest, "--grpc.address", &grpc])
-            .args(["--comet.address", "127.0.0.1:0"])
+            .args(["--comet.address", "127.0.0.1:0", "--pages.address", "127.0.0.1:0"])
             .args(["--metrics.address", &metrics, "--home"])
             .arg(&self.home)
             .stdout(Stdio::piped())

@@ -45,6 +45,8 @@ pub struct Budget {
     pub comet: Arc<Resource>,
     /// Connections of the metrics server.
     pub metrics: Arc<Resource>,
+    /// Connections of the web pages.
+    pub pages: Arc<Resource>,
     /// Ingest connections.
     pub ingest: Arc<Resource>,
     /// JSON-RPC filters.
@@ -70,6 +72,7 @@ impl Budget {
             grpc: connections("grpc_connections", config.grpc.max_connections).into(),
             comet: connections("comet_connections", config.comet.max_connections).into(),
             metrics: connections("metrics_connections", MAX_METRICS_CONNECTIONS).into(),
+            pages: connections("pages_connections", config.pages.max_connections).into(),
             ingest: ingest.with_max_idle(MAX_INGEST_IDLE).into(),
             filters: Resource::new("filters", config.json_rpc.filter_cap as u64).into(),
             proxies: TrustedProxies::new(&config.server.trusted_proxies),
@@ -84,8 +87,15 @@ impl Budget {
 
     /// The use of each resource.
     pub fn readings(&self) -> impl Iterator<Item = ResourceReading> {
-        let connections =
-            [&self.json_rpc, &self.rest, &self.grpc, &self.comet, &self.metrics, &self.ingest];
+        let connections = [
+            &self.json_rpc,
+            &self.rest,
+            &self.grpc,
+            &self.comet,
+            &self.metrics,
+            &self.pages,
+            &self.ingest,
+        ];
         [&self.memory, &self.filters]
             .into_iter()
             .chain(connections)

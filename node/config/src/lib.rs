@@ -9,6 +9,7 @@ mod file;
 mod minimum_gas_prices;
 mod network;
 mod node;
+mod pages;
 mod server;
 
 pub use bounds::{NOT_TOML, with_setting};
@@ -18,6 +19,7 @@ pub use file::with_value;
 pub use minimum_gas_prices::{ForeignToken, MinimumGasPrices, MinimumGasPricesError};
 pub use network::{InvalidNetwork, Network};
 pub use node::Node;
+pub use pages::Pages;
 pub use server::Server;
 
 use keys::keyring::Backend;
@@ -55,6 +57,8 @@ pub struct Config {
     pub ingest: Ingest,
     /// Metrics, health and status.
     pub metrics: Metrics,
+    /// Web pages.
+    pub pages: Pages,
     /// Block production.
     pub engine: Engine,
     /// Pending and queued transactions.
@@ -482,6 +486,8 @@ pub struct Endpoints {
     pub ingest: SocketAddr,
     /// Metrics, health and status.
     pub metrics: SocketAddr,
+    /// Web pages.
+    pub pages: SocketAddr,
 }
 
 /// Why the settings cannot be used.
@@ -533,6 +539,7 @@ impl Config {
             comet: self.comet.address,
             ingest: self.ingest.address,
             metrics: self.metrics.address,
+            pages: self.pages.address,
         }
     }
 

@@ -59,5 +59,7 @@ pub use simulate::{
 };
 pub use trace::TraceError;
 pub use trace::TracedBlock;
-pub use tracer::{ConsoleTrace, ConsoleTracer, GethTracer, ParityTracer, Tracer};
+pub use tracer::{
+    ConsoleTrace, ConsoleTracer, ExecutionGas, GethTracer, ParityTracer, Tracer, WithGas,
+};
 pub use validate::{complete_header, validate_executed};

@@ -16,6 +16,7 @@
 //! accounts, the base fee and the time are arguments.
 
 mod admit;
+mod bands;
 mod evict;
 pub mod journal;
 mod lane;
@@ -25,6 +26,7 @@ mod row;
 mod select;
 
 pub use admit::Standing;
+pub use bands::PriceBand;
 pub use lane::{Lane, Pooled};
 pub use limits::{Limits, SLOT_BYTES};
 pub use modules::decorator::Reject;

@@ -10,7 +10,7 @@ use super::{
     submit::Submissions,
 };
 use alloy_primitives::{Address, B256, Bytes};
-use mempool::{Level, Reject};
+use mempool::{Level, PriceBand, Reject};
 use std::{
     fmt,
     sync::{
@@ -119,6 +119,14 @@ impl PoolClient {
     /// See [`Self::nonce`].
     pub async fn level(&self) -> Result<Level, Reject> {
         Ok(self.ask(PoolQuery::Level).await?.unwrap_or_default())
+    }
+
+    /// The executable transactions by price. This reads the whole pool, which takes some milliseconds.
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    pub async fn price_bands(&self) -> Result<Vec<PriceBand>, Reject> {
+        Ok(self.ask(PoolQuery::Prices).await?.unwrap_or_default())
     }
 
     /// `None` if there is no pool.

@@ -9,6 +9,7 @@
 //! - [`compression`]: gzip of large responses.
 //! - [`connection`]: the layers of a connection: timeouts, turns, eviction, clients that have closed their sending side.
 //! - [`costs`]: how the costs of queries are described.
+//! - [`front_page`]: a link to the web pages, for browsers.
 //! - [`interrupt`]: interrupts work whose caller has disconnected.
 
 pub mod accept;
@@ -17,6 +18,7 @@ pub mod body;
 pub mod compression;
 pub mod connection;
 pub mod costs;
+pub mod front_page;
 pub mod interrupt;
 pub mod listen;
 pub mod listener;

@@ -72,6 +72,36 @@ impl<'v> Appearances<'v> {
     }
 }
 
+/// The blocks of a view that may contain a log of one address. Holds a read transaction.
+#[derive(Debug)]
+pub struct Emissions<'v> {
+    view: &'v View,
+    index: IndexReader,
+    key: PostingKey,
+}
+
+impl<'v> Emissions<'v> {
+    /// The logs of `address`.
+    ///
+    /// # Errors
+    /// If the index cannot be read; likewise for [`Self::up_to`].
+    pub fn of(view: &'v View, address: Address) -> Result<Self, ReadError> {
+        let index = view.state.index().reader()?;
+        Ok(Self { view, index, key: PostingKey::address(address) })
+    }
+
+    /// The newest block up to `number`.
+    pub fn up_to(&self, number: u64) -> Result<Option<u64>, ReadError> {
+        let number = number.min(self.view.number());
+        let emits = |layer: &&Arc<Layer>| {
+            let keys = layer.posting_keys().unwrap_or_default();
+            layer.number() <= number && keys.binary_search(&self.key).is_ok()
+        };
+        let layer = self.view.state.layers().iter().rev().find(emits).map(|layer| layer.number());
+        Ok(layer.max(self.index.posted_up_to(self.key, number)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,7 @@ pub mod stored;
 mod trie;
 mod undone;
 
-pub use appearances::{Appearances, called};
+pub use appearances::{Appearances, Emissions, called};
 pub use chain_view::ChainView;
 pub use fork::Fork;
 pub use layer::{Layer, LayerId, write_layers};

@@ -142,7 +142,7 @@ pub fn sent(
 }
 
 /// Whether this address is the sender or another participant of a transaction.
-fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
+pub fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
     let mut others = participants(&mined.tx, mined.sender, mined.cosmos.as_deref());
     mined.sender == address || others.any(|other| other == address)
 }

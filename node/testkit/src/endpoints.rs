@@ -22,16 +22,18 @@ pub struct Endpoints {
     pub ingest: SocketAddr,
     /// Metrics, health and status.
     pub metrics: SocketAddr,
+    /// Web pages.
+    pub pages: SocketAddr,
 }
 
 impl Endpoints {
     /// Addresses that are unused now. Another process may take one before the node listens on it.
     pub fn unused() -> Self {
         // All listeners exist at the same time, so the addresses differ.
-        let taken = [(); 7].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [json_rpc, web_socket, rest, grpc, comet, ingest, metrics] =
+        let taken = [(); 8].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages] =
             taken.each_ref().map(|listener| listener.local_addr().unwrap());
-        Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics }
+        Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages }
     }
 
     /// The options of `evmd start` that make a node listen on these addresses.
@@ -44,14 +46,15 @@ impl Endpoints {
             ("--comet.address", self.comet),
             ("--ingest.address", self.ingest),
             ("--metrics.address", self.metrics),
+            ("--pages.address", self.pages),
         ];
         options.iter().flat_map(|(name, at)| [(*name).to_owned(), at.to_string()]).collect()
     }
 
     /// All addresses.
-    pub const fn all(&self) -> [SocketAddr; 7] {
-        let Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics } = *self;
-        [json_rpc, web_socket, rest, grpc, comet, ingest, metrics]
+    pub const fn all(&self) -> [SocketAddr; 8] {
+        let Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages } = *self;
+        [json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages]
     }
 
     /// The whole response to a call.

@@ -41,6 +41,7 @@ use error::Error;
 use serde_json::Value;
 use server::{
     access::{Access, PageRules},
+    front_page,
     listen::{self, Bounds, Protocol, Server},
     listener::Listener,
 };
@@ -94,7 +95,9 @@ pub fn serve(config: &Comet, listener: Listener, budget: &Arc<Budget>, queries: 
         body: config.max_request_bytes as usize,
         protocol: Protocol::Http { access, health: Some("/health") },
     };
+    let pages = queries.pages();
     let router = router(config, listener.address, queries);
+    let router = front_page::with_link(router, "CometBFT RPC", pages);
     listen::serve(listener, bounds, budget, router)
 }
 

@@ -78,6 +78,8 @@ struct Facts {
     moniker: String,
     /// The address of JSON-RPC.
     json_rpc: SocketAddr,
+    /// The address of the web pages, with port 0 if they are not served.
+    pages: SocketAddr,
     /// Minimum gas price of the pool, in wei.
     price_limit: u64,
     /// Minimum gas price of Cosmos transactions in the pool, in the base unit of the token.
@@ -112,6 +114,7 @@ impl Queries {
         let facts = Facts {
             moniker: config.node.moniker.clone(),
             json_rpc: config.json_rpc.address,
+            pages: config.pages.address,
             price_limit: config.mempool.price_limit,
             minimum_gas_price: minimum.unwrap_or_default(),
             supply: Supply::default(),
@@ -122,6 +125,11 @@ impl Queries {
             read_limit: ConcurrencyLimit::new(cores.div_ceil(2), MAX_WAITING_READS),
         };
         Self { spec, published, pool, facts: Arc::new(facts) }
+    }
+
+    /// The address of the web pages, with port 0 if they are not served.
+    pub(crate) fn pages(&self) -> std::net::SocketAddr {
+        self.facts.pages
     }
 
     /// Waits for a permit to run a call.

@@ -35,6 +35,7 @@ use json::Style;
 use route::{ROUTES, Route, Verb, style_of};
 use server::{
     access::{Access, PageRules},
+    front_page,
     listen::{self, Bounds, Protocol, Server},
     listener::Listener,
 };
@@ -61,7 +62,9 @@ pub fn serve(config: &Rest, listener: Listener, budget: &Arc<Budget>, queries: Q
         body: config.max_request_bytes as usize,
         protocol: Protocol::Http { access, health: None },
     };
-    listen::serve(listener, bounds, budget, router(config, queries))
+    let pages = queries.pages();
+    let router = front_page::with_link(router(config, queries), "REST", pages);
+    listen::serve(listener, bounds, budget, router)
 }
 
 fn router(config: &Rest, queries: Queries) -> Router {

@@ -20,7 +20,7 @@ use ::keys::Signers;
 use alloy_primitives::U256;
 use anyhow::bail;
 use chain::{DEV_ACCOUNTS, DevAccount, Rules};
-use config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices};
+use config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices, Pages};
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use listeners::Listeners;
@@ -38,6 +38,9 @@ use std::{
 use storage::StateRead;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use verify::Backend;
+
+/// Niceness of the threads of the web pages, as in `nice(1)`.
+const PAGES_NICENESS: i32 = 10;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUST_LOG_HELP)]
@@ -99,6 +102,9 @@ pub(super) struct Args {
     /// Address of metrics, health and status
     #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = address)]
     metrics_address: Option<SocketAddr>,
+    /// Address of the web pages
+    #[arg(long = "pages.address", value_name = "HOST:PORT", value_parser = address)]
+    pages_address: Option<SocketAddr>,
     /// Start even if the timestamp of the newest block is further ahead of the system clock than
     /// engine.max-clock-step-s; new blocks have at least that timestamp
     #[arg(long)]
@@ -182,13 +188,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .thread_name("observe")
         .on_thread_start(|| slice::ask(slice::SOCKETS))
         .build()?;
+    let reading = pages_runtime(&home.config.pages)?;
     // This comes before the sockets are opened: a client may stop the node as soon as it can connect, and the node must
     // then shut down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
-    let listeners = runtime.block_on(Listeners::open(&mut home.config, observing.handle()))?;
+    let listeners = runtime.block_on(Listeners::open(
+        &mut home.config,
+        observing.handle(),
+        reading.handle(),
+    ))?;
     if listeners.comet.is_none() {
         // Another process answers at the address, so clients must not find it.
         home.config.comet.address.set_port(0);
+    }
+    if listeners.pages.is_none() {
+        home.config.pages.address.set_port(0);
     }
     let options = Options {
         transactions: Some(home.config.ingest.address),
@@ -207,9 +221,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let development = development::control(&home, &pipeline, CallPrinter::observer(printed));
     let shown = development.as_ref().map(|development| Arc::clone(&development.shown));
     let follower = Follower::new(home.spec.clone(), published, caches, printed, shown);
-    let observing = observing.handle();
+    let (observing, reading) = (observing.handle(), reading.handle());
     let served = Served { mining: mining.clone(), backend, signers, development };
-    let servers = serve(&home, &pipeline, listeners, served, observing);
+    let servers = serve(&home, &pipeline, listeners, served, (observing, reading));
     let servers = runtime.block_on(servers)?;
     let record = Record::write(&home.path, &servers.run, home.config.endpoints());
     if let Err(error) = &record {
@@ -231,6 +245,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     drop(record);
     tracing::info!(head = view.load().number(), "stopped");
     Ok(ended?)
+}
+
+/// The runtime of the web pages. Its threads have a low priority, so that a flood of requests for pages takes no time from
+/// JSON-RPC or the pipeline.
+fn pages_runtime(config: &Pages) -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(config.max_concurrent as usize)
+        .enable_all()
+        .thread_name("pages")
+        .on_thread_start(|| {
+            // On Linux this sets the priority of the calling thread. If it fails, the thread competes with the others.
+            let _ = rustix::process::setpriority_process(None, PAGES_NICENESS);
+        })
+        .build()
 }
 
 /// Starts to print blocks. A node that cannot do this still serves its clients.
@@ -333,6 +362,7 @@ fn apply(args: &Args, config: &mut Config) {
         (args.comet_address, &mut config.comet.address),
         (args.ingest_address, &mut config.ingest.address),
         (args.metrics_address, &mut config.metrics.address),
+        (args.pages_address, &mut config.pages.address),
     ];
     if let Some(keyring) = args.keyring {
         config.json_rpc.keyring = keyring;
@@ -391,6 +421,8 @@ struct Servers {
     /// `None` if its default address is in use.
     comet: Option<listen::Server>,
     observe: listen::Server,
+    /// `None` if its default address is in use.
+    pages: Option<listen::Server>,
 }
 
 impl Servers {
@@ -400,6 +432,9 @@ impl Servers {
         self.grpc.stop().await;
         if let Some(comet) = self.comet {
             comet.stop().await;
+        }
+        if let Some(pages) = self.pages {
+            pages.stop().await;
         }
         self.observe.stop().await;
     }
@@ -437,7 +472,7 @@ async fn serve(
     pipeline: &Pipeline,
     listeners: Listeners,
     served: Served,
-    observing: &tokio::runtime::Handle,
+    (observing, reading): (&tokio::runtime::Handle, &tokio::runtime::Handle),
 ) -> anyhow::Result<Servers> {
     let Served { mining, backend, signers, development } = served;
     let (config, budget) = (&home.config, &pipeline.budget);
@@ -470,6 +505,20 @@ async fn serve(
     let grpc = grpc::serve(&config.grpc, listeners.grpc, budget, queries.clone());
     let comet = listeners.comet;
     let comet = comet.map(|listener| comet::serve(&config.comet, listener, budget, queries));
+    let pages = listeners.pages.map(|listener| {
+        let _inside = reading.enter();
+        let context = pages::Context {
+            spec: home.spec.clone(),
+            published: pipeline.published.clone(),
+            pool: pipeline.client(),
+            monitor: pipeline.monitor(),
+            index: home.index.clone(),
+            endpoints: config.endpoints(),
+            caches: home.caches.clone(),
+            budget: Arc::clone(budget),
+        };
+        pages::serve(&config.pages, listener, context)
+    });
     let context = observe::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -487,7 +536,7 @@ async fn serve(
     };
     let metrics = listeners.metrics;
     let observe = observing.spawn(async { observe::serve(metrics, context) }).await??;
-    Ok(Servers { run, rpc, rest, grpc, comet, observe })
+    Ok(Servers { run, rpc, rest, grpc, comet, observe, pages })
 }
 
 /// The signals that shut down the node.
@@ -598,6 +647,10 @@ fn banner(
         Some(_) => format!("http://{}", config.comet.address),
         None => format!("not served: {} is in use (--comet.address)", Comet::default().address),
     };
+    let pages = match servers.pages {
+        Some(_) => format!("http://{}", config.pages.address),
+        None => format!("not served: {} is in use (--pages.address)", Pages::default().address),
+    };
     let replayed = home.replayed;
     if replayed.blocks > 0 {
         writeln!(
@@ -613,6 +666,7 @@ fn banner(
         "
 chain id         {}
 home             {}
+web pages        {pages}
 head             {} {}
 block time       {block_time}
 recovery         {backend}, {} threads

@@ -25,6 +25,7 @@ use pipeline::{Fault, MiningControl, Monitor, PoolClient};
 use rpc::{CallMeter, Seats};
 use server::{
     access::{Access, PageRules},
+    front_page,
     listen::{self, Bounds, Protocol, Server},
     listener::Listener,
 };
@@ -99,11 +100,13 @@ pub fn serve(listener: Listener, context: Context) -> Result<Server, Fault> {
     );
     let thread = |source| Fault::Socket { what: "the thread of health checks".to_owned(), source };
     let head = HeadCheck::start(context.published.clone()).map_err(thread)?;
+    let pages = context.config.pages.address;
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .route("/status", get(status))
         .with_state(Arc::new(Observed { context, head }));
+    let router = front_page::with_link(router, "the metrics server", pages);
     let bounds = Bounds {
         connections: Arc::clone(&budget.metrics),
         concurrent: MAX_CONCURRENT_REQUESTS,

@@ -1,13 +1,10 @@
 //! The lines about blocks.
 
-use super::{
-    BLOCK,
-    rate::Summary,
-    text::{count, percent, price, time},
-};
+use super::{BLOCK, rate::Summary};
 use alloy_primitives::B256;
 use anyhow::Context;
 use feehistory::RowReader;
+use pages::text::{count, percent, price, time};
 use state::{View, stored};
 
 /// The priority fee of a block is that of the transaction with half of the gas below it, as in `eth_feeHistory`.

@@ -1,7 +1,8 @@
 //! The lines about calls of clients of a development chain: messages of contracts, and failures.
 
-use super::{CALL, Printed, console, reason, text::printable};
+use super::{CALL, Printed, console, reason};
 use alloy_primitives::Address;
+use pages::text::printable;
 use rpc_eth::development::{CallObserver, ObservedCall};
 use std::sync::Arc;
 

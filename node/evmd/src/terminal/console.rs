@@ -1,13 +1,11 @@
 //! Messages of `console.log`, as the libraries of Hardhat and Foundry encode them: the selector of `log` with up to four
 //! arguments, or of `logInt`, `logBytes` and others, and ABI-encoded arguments.
 
-use super::{
-    CONSOLE,
-    text::{hex, printable},
-};
+use super::CONSOLE;
 use alloy_dyn_abi::{DynSolType, DynSolValue};
 use alloy_primitives::{Selector, keccak256};
 use evm::ConsoleTrace;
+use pages::text::{hex, printable};
 use std::{collections::HashMap, fmt::Write, sync::LazyLock};
 
 /// Types of the arguments of `log`.

@@ -12,7 +12,6 @@ mod console;
 mod follower;
 mod rate;
 mod reason;
-mod text;
 mod transactions;
 
 pub use calls::CallPrinter;

@@ -1,7 +1,7 @@
 //! Why an execution failed, in words.
 
-use super::text::{hex, printable};
 use evm::{CallOutcome, halt_text};
+use pages::text::{hex, printable};
 use rpc_types::revert::revert_reason;
 
 /// The reason of a failure; `None` if the execution succeeded. A revert with the error of a contract has its selector and

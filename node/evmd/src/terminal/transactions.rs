@@ -1,16 +1,12 @@
 //! The lines about the transactions of a development chain. Their blocks are executed again under a tracer, because the
 //! chain stores neither the reason of a failure nor the messages of contracts.
 
-use super::{
-    Printed, SUCCESS, TX,
-    calls::callee,
-    console, reason,
-    text::{count, hex},
-};
+use super::{Printed, SUCCESS, TX, calls::callee, console, reason};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, B256};
 use chain::ChainSpec;
 use evm::{ConsoleTrace, ConsoleTracer, ExecutionCaches, StateError, TracedBlock};
+use pages::text::{count, hex};
 use rpc_eth::{eth::CallHost, module_state::modules_within_view};
 use server::interrupt::Interrupt;
 use state::{

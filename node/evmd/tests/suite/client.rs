@@ -163,9 +163,10 @@ impl Node {
             json_rpc: rpc.address,
             web_socket: rpc.ws_address,
             rest: rest.address,
-            // Only `Served` starts these two servers.
+            // Only `Served` starts the next two servers, and no test of this kind needs pages.
             grpc: config.grpc.address,
             comet: config.comet.address,
+            pages: config.pages.address,
             ingest: pipeline.ingest_address.unwrap_or(config.ingest.address),
             metrics: observe.address,
         };

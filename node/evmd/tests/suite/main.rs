@@ -39,6 +39,7 @@ mod mempool;
 mod metrics_docs;
 mod metrics_text;
 mod native;
+mod pages;
 mod pending;
 mod plain_mode;
 mod production;

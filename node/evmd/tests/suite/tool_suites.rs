@@ -24,12 +24,18 @@ impl Drop for Group {
 async fn run(program: &str, script: &str) {
     let folder = tempfile::tempdir().unwrap();
     let node = NodeProcess::start(Path::new(PROGRAM), &folder.path().join("home"), &[]);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let endpoints = node.endpoints();
+    let addresses =
+        [format!("http://{}", endpoints.json_rpc), format!("ws://{}", endpoints.web_socket)];
+    run_script(program, script, &addresses).await;
+}
+
+/// Runs a script of the folder `clients`. It exits with 0 if all of its tests pass.
+pub(crate) async fn run_script(program: &str, script: &str, arguments: &[String]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let child = Command::new(program)
         .arg(path)
-        .arg(format!("http://{}", endpoints.json_rpc))
-        .arg(format!("ws://{}", endpoints.web_socket))
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -5,7 +5,7 @@ use crate::{
     development::{Develop, DevelopReply},
 };
 use alloy_primitives::{Address, B256};
-use mempool::{Lane, Level, Mempool, Pooled};
+use mempool::{Lane, Level, Mempool, Pooled, PriceBand};
 use std::sync::Arc;
 use storage::{ReadError, StateRead};
 use tokio::sync::oneshot;
@@ -20,6 +20,8 @@ pub enum PoolQuery {
     Transaction(B256, oneshot::Sender<Found>),
     /// How full the pool is.
     Level(oneshot::Sender<Level>),
+    /// The executable transactions by price.
+    Prices(oneshot::Sender<Vec<PriceBand>>),
     /// The best transactions for a part of the next block.
     Candidates(BlockPart, oneshot::Sender<Candidates>),
     /// A request of a client of a development chain.
@@ -115,6 +117,10 @@ impl PoolQuery {
             Self::Develop(..) => unreachable!("the stage itself answers these"),
             // The pool is not walked for a caller that has disconnected.
             Self::Content(None, reply) if reply.is_closed() => {}
+            Self::Prices(reply) if reply.is_closed() => {}
+            Self::Prices(reply) => {
+                let _ = reply.send(pool.price_bands());
+            }
             Self::Candidates(_, reply) if reply.is_closed() => {}
             Self::Candidates(part, reply) => {
                 let txs = choose(pool, &part);
@@ -133,6 +139,9 @@ impl PoolQuery {
 
     /// Whether the query walks the whole pool, or a block's part of it, or writes the journal.
     pub(super) const fn is_large(&self) -> bool {
-        matches!(self, Self::Content(None, _) | Self::Candidates(..) | Self::Develop(..))
+        matches!(
+            self,
+            Self::Content(None, _) | Self::Prices(_) | Self::Candidates(..) | Self::Develop(..)
+        )
     }
 }

@@ -24,6 +24,7 @@ use rpc_types::error::Error;
 use server::{
     body::{BodyError, read_body},
     compression::{self, MIN_COMPRESSED_BYTES},
+    front_page::{self, wants_html},
 };
 use std::{
     convert::Infallible,
@@ -72,6 +73,7 @@ async fn answer(
         Method::OPTIONS => plain(StatusCode::OK, ""),
         _ if !client.endpoint.http => plain(StatusCode::FORBIDDEN, "WebSocket only\n"),
         Method::POST => post(front, client, progress, request).await,
+        Method::GET if request.uri().path() == "/" && wants_html(request.headers()) => html(front),
         // Health checks of load balancers ask so; geth answers them.
         Method::GET | Method::HEAD if request.uri().query().is_none() => plain(StatusCode::OK, ""),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC calls are posted\n"),
@@ -90,6 +92,18 @@ fn respond(status: StatusCode, kind: HeaderValue, body: ReplyBody) -> Response<R
 fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<ReplyBody> {
     let body = ReplyBody::text(text);
     respond(status, HeaderValue::from_static("text/plain"), body)
+}
+
+/// A link to the web pages, for browsers.
+fn html(front: &Front) -> Response<ReplyBody> {
+    match front_page::text("JSON-RPC", front.dispatcher.context.endpoints.pages) {
+        Some(text) => respond(
+            StatusCode::OK,
+            HeaderValue::from_static("text/html; charset=utf-8"),
+            ReplyBody::text(text),
+        ),
+        None => plain(StatusCode::OK, ""),
+    }
 }
 
 /// An answer whose bytes are not accounted, because it is small.

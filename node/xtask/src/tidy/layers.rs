@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 33] = [
+pub(super) const LAYERS: [&str; 34] = [
     "crashdisk",
     "verify",
     "trie",
@@ -33,6 +33,7 @@ pub(super) const LAYERS: [&str; 33] = [
     "rpc-debug",
     "rpc",
     "cosmos-api",
+    "pages",
     "evmd",
     "xtask",
     "loadtest",

@@ -2,7 +2,7 @@
 //! that cannot be used, and every server knows the addresses of the others, also those with a port that the kernel
 //! chose.
 
-use config::{Comet, Config};
+use config::{Comet, Config, Pages};
 use pipeline::{Fault, INGEST_FLAG, INGEST_NAME, ListenError};
 use server::listener::Listener;
 use std::{
@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 
 const COMET_NAME: &str = "CometBFT RPC";
 const METRICS_NAME: &str = "metrics";
+const PAGES_NAME: &str = "web pages";
 
 /// The sockets of the servers, except for that of ingest, which the pipeline opens.
 pub(super) struct Listeners {
@@ -24,15 +25,21 @@ pub(super) struct Listeners {
     pub(super) comet: Option<Listener>,
     /// Belongs to the runtime of this server.
     pub(super) metrics: Listener,
+    /// Belongs to the runtime of this server. `None` if its default address is in use.
+    pub(super) pages: Option<Listener>,
 }
 
 impl Listeners {
-    /// Opens the sockets, that of metrics in its own runtime, and stores their addresses in the settings.
+    /// Opens the sockets, those of metrics and pages in their own runtimes, and stores their addresses in the settings.
     ///
     /// # Errors
     /// [`Fault::Listen`] with all addresses that cannot be listened on.
-    pub(super) async fn open(config: &mut Config, observing: &Handle) -> Result<Self, Fault> {
-        let mut sockets = Sockets { observing, open: Vec::new(), failed: Vec::new() };
+    pub(super) async fn open(
+        config: &mut Config,
+        observing: &Handle,
+        reading: &Handle,
+    ) -> Result<Self, Fault> {
+        let mut sockets = Sockets { observing, reading, open: Vec::new(), failed: Vec::new() };
         let web_socket = ("WebSocket", "--json-rpc.ws-address");
         let json_rpc =
             sockets.open(("JSON-RPC", "--json-rpc.address"), &mut config.json_rpc.address).await;
@@ -45,13 +52,14 @@ impl Listeners {
         let mut ingest_address = config.ingest.address;
         let ingest = sockets.open((INGEST_NAME, INGEST_FLAG), &mut ingest_address).await;
         let comet = sockets.open((COMET_NAME, "--comet.address"), &mut config.comet.address).await;
+        let pages = sockets.open((PAGES_NAME, "--pages.address"), &mut config.pages.address).await;
         drop(ingest);
         let failed = sockets.failed;
         match (json_rpc, web_socket, rest, grpc, metrics) {
             (Some(json_rpc), Some(web_socket), Some(rest), Some(grpc), Some(metrics))
                 if failed.is_empty() =>
             {
-                Ok(Self { json_rpc, web_socket, rest, grpc, comet, metrics })
+                Ok(Self { json_rpc, web_socket, rest, grpc, comet, metrics, pages })
             }
             _ => Err(Fault::Listen(failed)),
         }
@@ -61,6 +69,7 @@ impl Listeners {
 /// The sockets that are open so far.
 struct Sockets<'a> {
     observing: &'a Handle,
+    reading: &'a Handle,
     /// The name, the flag and the address of each.
     open: Vec<(&'static str, &'static str, SocketAddr)>,
     failed: Vec<ListenError>,
@@ -76,6 +85,7 @@ impl Sockets<'_> {
         let bind = Listener::bind(name, flag, *address);
         let bound = match name {
             METRICS_NAME => self.observing.spawn(bind).await.expect("bind does not panic"),
+            PAGES_NAME => self.reading.spawn(bind).await.expect("bind does not panic"),
             _ => bind.await,
         };
         match bound {
@@ -101,11 +111,14 @@ impl Sockets<'_> {
             let reason = format!("{name} of this node has the same address ({flag})");
             error.source = Error::new(ErrorKind::AddrInUse, reason);
         }
-        // Another process, such as a chain of CometBFT, often has the default address of this server. The node runs
-        // without it.
-        if error.server == COMET_NAME && error.address == Comet::default().address {
+        // Other processes, such as a chain of CometBFT or a web server, often have the default addresses of these servers.
+        // The node runs without them.
+        let defaults =
+            [(COMET_NAME, Comet::default().address), (PAGES_NAME, Pages::default().address)];
+        if defaults.contains(&(error.server, error.address)) {
             tracing::warn!(
-                "{COMET_NAME} is not served on {}: {}; set another address with {}",
+                "{} not served on {}: {}; set another address with {}",
+                is_or_are(error.server),
                 error.address,
                 error.source,
                 error.flag
@@ -114,6 +127,12 @@ impl Sockets<'_> {
         }
         self.failed.push(error);
     }
+}
+
+/// The name of a server with its verb.
+fn is_or_are(server: &str) -> String {
+    let verb = if server.ends_with('s') { "are" } else { "is" };
+    format!("{server} {verb}")
 }
 
 /// Whether sockets cannot listen on both addresses.

@@ -1,0 +1,236 @@
+//! The page of an address: its account, its transactions and the logs of its code.
+
+use crate::{
+    error::PageError,
+    frame::{Page, terms},
+    serve::Reading,
+    table::{self, TxRow},
+    text,
+};
+use alloy_primitives::{Address, B256};
+use keys::{bech32, parse_address_in_any_case};
+use maud::{Markup, html};
+use modules::decorator::is_delegation;
+use state::{Appearances, Emissions, parties::is_party, stored::StoredBlock};
+use storage::StateRead;
+
+/// Transactions of a page.
+const TXS_PER_PAGE: usize = 25;
+/// Logs of a page.
+const LOGS_PER_PAGE: usize = 25;
+/// Maximum number of transactions that are decoded for a page. A block producer's account changes in every block, and few
+/// of these blocks have a transaction of it. A page that ends here has a link to continue.
+const MAX_DECODED_TXS: usize = 20_000;
+/// Maximum number of blocks that are read for a page.
+const MAX_BLOCKS: usize = 200;
+/// Maximum number of bytes of code that are shown.
+const MAX_CODE_BYTES: usize = 1_024;
+/// Bytes of the designator of a delegation (EIP-7702).
+const DESIGNATOR_BYTES: usize = 3;
+
+/// A position on the chain: everything before it is older.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    block: u64,
+    /// Transactions of the block from this index on are not shown.
+    index: usize,
+}
+
+/// The page of an address in either form.
+pub(crate) fn page(reading: &Reading, address: &str) -> Result<Page, PageError> {
+    let prefix = &reading.spec().bech32_prefix;
+    let address = parse_address_in_any_case(address, prefix)
+        .map_err(|error| PageError::Invalid(format!("This is not an address: {error}.")))?;
+    let contents = html! {
+        (account(reading, address)?)
+        @if reading.parameter("logs").is_some() { (logs(reading, address)?) }
+        @else { (transactions(reading, address)?) }
+    };
+    Ok(Page::new(format!("Address {address}"), contents))
+}
+
+fn account(reading: &Reading, address: Address) -> Result<Markup, PageError> {
+    let state = reading.view.state.reader()?;
+    let account = state.account(address)?.unwrap_or_default();
+    let code = state.code(account.code_hash)?;
+    let mut rows = vec![
+        ("Hex form", html! { code { (address) } }),
+        ("Bech32 form", html! { code { (bech32(&reading.spec().bech32_prefix, address)) } }),
+        ("Balance", html! { (text::amount(account.balance)) " " (reading.symbol()) }),
+        ("Nonce", html! { (text::grouped(account.nonce)) }),
+    ];
+    if is_delegation(&code) {
+        let target = Address::from_slice(&code[DESIGNATOR_BYTES..]);
+        rows.push(("Delegates to", table::address_link(target)));
+    } else if !code.is_empty() {
+        rows.push(("Code", html! {
+            details {
+                summary { (text::count(code.len() as u64, "byte")) ", hash " code { (text::short_hash(account.code_hash)) } }
+                pre tabindex="0" { (text::hex_of(&code, MAX_CODE_BYTES)) }
+            }
+        }));
+    }
+    Ok(html! {
+        (terms(&rows))
+        nav.pages aria-label="Parts of this page" {
+            a href={ "/address/" (address) } { "Transactions" }
+            a href={ "/address/" (address) "?logs=1" } { "Logs" }
+        }
+    })
+}
+
+impl Cursor {
+    /// The parameter `before`, such as `1200.5`, or the newest block.
+    fn read(reading: &Reading) -> Result<Self, PageError> {
+        let head = reading.view.number();
+        let Some(text) = reading.parameter("before") else {
+            return Ok(Self { block: head, index: usize::MAX });
+        };
+        let parts = text.split_once('.');
+        let parsed =
+            parts.and_then(|(block, index)| Some((block.parse().ok()?, index.parse().ok()?)));
+        let invalid =
+            || PageError::Invalid("before must be a block and a position, such as 7.0".to_owned());
+        let (block, index): (u64, usize) = parsed.ok_or_else(invalid)?;
+        Ok(Self { block: block.min(head), index })
+    }
+
+    /// The position before a block.
+    fn before_block(number: u64) -> Option<Self> {
+        number.checked_sub(1).map(|block| Self { block, index: usize::MAX })
+    }
+}
+
+fn transactions(reading: &Reading, address: Address) -> Result<Markup, PageError> {
+    let (rows, next) = find(reading, address, Cursor::read(reading)?)?;
+    Ok(html! {
+        h2 { "Transactions" }
+        p.soft { "Sent by this address, sent to it, or creating it. Calls inside transactions are not listed." }
+        @if rows.is_empty() { p { "None were found here." } }
+        @else { (table::txs(&rows, reading.now(), Some(address))) }
+        (older(next, &format!("/address/{address}?before=")))
+    })
+}
+
+/// A link to what is before a position.
+fn older(next: Option<Cursor>, path: &str) -> Markup {
+    html! {
+        nav.pages aria-label="Pages" {
+            @if let Some(Cursor { block, index }) = next {
+                a href={ (path) (block) "." (index.min(u32::MAX as usize)) } { "Older" }
+            }
+        }
+    }
+}
+
+/// The transactions of an address before a position, newest first, and where the next page begins.
+fn find(
+    reading: &Reading,
+    address: Address,
+    from: Cursor,
+) -> Result<(Vec<TxRow>, Option<Cursor>), PageError> {
+    let appearances = Appearances::of(&reading.view, address)?;
+    let blocks = reading.view.blocks()?;
+    let (mut rows, mut decoded, mut next) = (Vec::new(), 0, Some(from));
+    for _ in 0..MAX_BLOCKS {
+        let Some(Cursor { block, index: end }) = next else { return Ok((rows, None)) };
+        let Some(number) = appearances.up_to(block)? else { return Ok((rows, None)) };
+        let stored = StoredBlock::read(reading.spec(), &blocks, number)?;
+        let end = if number == block { end } else { usize::MAX };
+        for index in (0..stored.block.transactions.len().min(end)).rev() {
+            let here = Cursor { block: number, index: index + 1 };
+            if rows.len() == TXS_PER_PAGE || decoded == MAX_DECODED_TXS {
+                return Ok((rows, Some(here)));
+            }
+            let Some(mined) = stored.tx(index)? else { continue };
+            decoded += 1;
+            if is_party(&mined, address) {
+                rows.push(TxRow::of(&mined));
+            }
+        }
+        next = Cursor::before_block(number);
+    }
+    Ok((rows, next))
+}
+
+/// A log in the list.
+struct LogRow {
+    block: u64,
+    tx: B256,
+    event: String,
+    data: String,
+}
+
+fn logs(reading: &Reading, address: Address) -> Result<Markup, PageError> {
+    let (rows, next) = find_logs(reading, address, Cursor::read(reading)?)?;
+    Ok(html! {
+        h2 { "Logs" }
+        p.soft { "Logs that the code of this address emitted." }
+        @if rows.is_empty() { p { "None were found here." } }
+        @else {
+            div.scroll tabindex="0" role="region" aria-label="Logs" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Block" } th scope="col" { "Transaction" }
+                        th scope="col" { "Event" } th scope="col" { "Data" }
+                    } }
+                    tbody {
+                        @for row in &rows {
+                            tr {
+                                td { (table::block_link(row.block)) }
+                                td.hash { a href={ "/tx/" (row.tx) } { (text::short_hash(row.tx)) } }
+                                td { (row.event) }
+                                td.hash.wrap { (row.data) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        (older(next, &format!("/address/{address}?logs=1&before=")))
+    })
+}
+
+/// The logs of an address before a position, newest first. The position counts transactions.
+fn find_logs(
+    reading: &Reading,
+    address: Address,
+    from: Cursor,
+) -> Result<(Vec<LogRow>, Option<Cursor>), PageError> {
+    let emissions = Emissions::of(&reading.view, address)?;
+    let blocks = reading.view.blocks()?;
+    let (mut rows, mut next) = (Vec::new(), Some(from));
+    for _ in 0..MAX_BLOCKS {
+        let Some(Cursor { block, index: end }) = next else { return Ok((rows, None)) };
+        let Some(number) = emissions.up_to(block)? else { return Ok((rows, None)) };
+        let receipts = state::stored::receipts(&blocks, number)?;
+        let end = if number == block { end } else { usize::MAX };
+        for index in (0..receipts.len().min(end)).rev() {
+            let mut own =
+                receipts[index].logs.iter().filter(|log| log.address == address).peekable();
+            if own.peek().is_none() {
+                continue;
+            }
+            if rows.len() >= LOGS_PER_PAGE {
+                return Ok((rows, Some(Cursor { block: number, index: index + 1 })));
+            }
+            let raw = state::stored::raw_tx(&blocks, number, index)?.unwrap_or_default();
+            let tx = alloy_primitives::keccak256(&raw);
+            // A transaction may have more logs than a page. Its own page has the others.
+            rows.extend(own.take(LOGS_PER_PAGE).map(|log| log_row(number, tx, log)));
+        }
+        next = Cursor::before_block(number);
+    }
+    Ok((rows, next))
+}
+
+fn log_row(block: u64, tx: B256, log: &alloy_primitives::Log) -> LogRow {
+    let topic = log.topics().first().copied();
+    let known = topic.and_then(crate::signatures::event);
+    let event = match (known, topic) {
+        (Some(signature), _) => signature.text().to_owned(),
+        (None, Some(topic)) => text::short_hash(topic),
+        (None, None) => "anonymous".to_owned(),
+    };
+    LogRow { block, tx, event, data: text::hex_of(&log.data.data, 64) }
+}

@@ -1,0 +1,147 @@
+//! The page for a text that a person enters: a block number, a hash, an address in either form, or a proposal.
+
+use crate::{error::PageError, frame, serve::Pages};
+use alloy_primitives::B256;
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, header::LOCATION},
+};
+use keys::parse_address_in_any_case;
+use maud::html;
+use pipeline::Found;
+use std::sync::Arc;
+
+/// Maximum length of a text, in bytes. The longest that has a meaning is a Bech32 address of 90 characters.
+const MAX_TEXT_BYTES: usize = 200;
+/// The words before the number of a proposal.
+const PROPOSAL_WORDS: [&str; 2] = ["proposal", "#"];
+
+/// The path of the page for the parameter `q` of a query.
+pub(crate) async fn target(pages: &Arc<Pages>, query: &str) -> Result<String, PageError> {
+    let parameter = query.split('&').find_map(|pair| pair.strip_prefix("q=")).unwrap_or_default();
+    let text = decoded(parameter);
+    let text = text.trim();
+    if text.is_empty() || text.len() > MAX_TEXT_BYTES {
+        let reason = "Enter a block number, a hash, an address or \"proposal 1\".";
+        return Err(PageError::Invalid(reason.to_owned()));
+    }
+    if let Some(path) = number_path(text) {
+        return Ok(path);
+    }
+    if let Ok(hash) = text.parse::<B256>() {
+        return hash_path(pages, hash).await;
+    }
+    let prefix = &pages.context.spec.bech32_prefix;
+    match parse_address_in_any_case(text, prefix) {
+        Ok(address) => Ok(format!("/address/{address}")),
+        Err(error) => Err(PageError::Invalid(format!(
+            "This is no block number, hash, address or proposal ({error})."
+        ))),
+    }
+}
+
+/// The path for a block number, also in hex, or a proposal.
+fn number_path(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    for word in PROPOSAL_WORDS {
+        let number = lower.strip_prefix(word).map(str::trim);
+        if let Some(id) = number.and_then(|number| number.parse::<u64>().ok()) {
+            return Some(format!("/governance/{id}"));
+        }
+    }
+    let plain = text.replace([',', '_'], "");
+    let number = match plain.strip_prefix("0x") {
+        Some(digits) if digits.len() <= 16 => u64::from_str_radix(digits, 16).ok()?,
+        Some(_) => return None,
+        None => plain.parse().ok()?,
+    };
+    Some(format!("/block/{number}"))
+}
+
+/// The path for a hash, which is that of a block or of a transaction.
+async fn hash_path(pages: &Arc<Pages>, hash: B256) -> Result<String, PageError> {
+    let view = pages.context.published.load();
+    let known = tokio::task::spawn_blocking(move || {
+        let block = view.block_number(hash)?;
+        Ok::<_, PageError>((block, view.tx_location(hash)?.is_some()))
+    });
+    match known.await.map_err(PageError::failed)?? {
+        (Some(number), _) => Ok(format!("/block/{number}")),
+        (None, true) => Ok(format!("/tx/{hash}")),
+        (None, false) => match pages.context.pool.transaction(hash).await {
+            Ok(Found::Pooled(_)) => Ok(format!("/tx/{hash}")),
+            Ok(Found::NotPooled { .. }) => Err(PageError::NotFound(format!(
+                "No block and no transaction of this chain has the hash {hash}."
+            ))),
+            Err(error) => Err(PageError::Busy(error.to_string())),
+        },
+    }
+}
+
+/// A text without percent-encoding (RFC 3986, section 2.1) and with spaces for plus signs, as forms send it.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes().iter();
+    while let Some(&byte) = rest.next() {
+        let digits = rest.as_slice();
+        match byte {
+            b'+' => bytes.push(b' '),
+            b'%' => match digits.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()) {
+                Some(pair) if u8::from_str_radix(pair, 16).is_ok() => {
+                    bytes.extend(u8::from_str_radix(pair, 16));
+                    rest.nth(1);
+                }
+                _ => bytes.push(byte),
+            },
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A response that leads to another page.
+pub(crate) fn redirect(path: &str) -> Response<Body> {
+    let mut response = frame::respond(StatusCode::SEE_OTHER, html! { a href=(path) { (path) } });
+    if let Ok(value) = HeaderValue::from_str(path) {
+        response.headers_mut().insert(LOCATION, value);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_proposals_are_recognised() {
+        for (text, path) in [
+            ("0", Some("/block/0")),
+            ("1,234", Some("/block/1234")),
+            ("0x10", Some("/block/16")),
+            ("18446744073709551615", Some("/block/18446744073709551615")),
+            ("18446744073709551616", None),
+            ("-1", None),
+            ("proposal 7", Some("/governance/7")),
+            ("#7", Some("/governance/7")),
+            ("proposal", None),
+            ("0x", None),
+        ] {
+            assert_eq!(number_path(text).as_deref(), path, "{text}");
+        }
+    }
+
+    #[test]
+    fn percent_encoding_is_removed() {
+        for (text, plain) in [
+            ("a%20b+c", "a b c"),
+            ("%", "%"),
+            ("%4", "%4"),
+            ("%zz", "%zz"),
+            ("%3Cscript%3E", "<script>"),
+            ("%C3%A9", "\u{e9}"),
+            ("%FF", "\u{fffd}"),
+        ] {
+            assert_eq!(decoded(text), plain);
+        }
+    }
+}

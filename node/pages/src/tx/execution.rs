@@ -1,0 +1,221 @@
+//! The execution of a mined transaction: gas, calls and state changes. The transactions before it in its block are executed
+//! too, within a time limit.
+
+use crate::{error::PageError, frame::terms, serve::Reading, table, text};
+use alloy_primitives::{Address, B256, U256};
+use alloy_rpc_types_trace::geth::{
+    CallFrame, DiffMode, GethDebugBuiltInTracerType, GethDebugTracingOptions, GethTrace,
+};
+use evm::{ExecutionGas, GethTracer, StateError, TraceError, TracedBlock, WithGas};
+use maud::{Markup, html};
+use rpc_eth::{eth::CallHost, module_state::modules_within_view};
+use rpc_types::revert::revert_reason;
+use server::interrupt::Deadline;
+use state::stored::StoredBlock;
+use std::collections::BTreeSet;
+use storage::StateChanges;
+
+/// Maximum number of calls that are shown.
+const MAX_CALLS: usize = 1_000;
+/// Maximum depth of calls that are shown. A browser lays out a deep list slowly.
+const MAX_SHOWN_DEPTH: u32 = 64;
+/// Maximum number of changed accounts, and of changed slots of one account, that are shown.
+const MAX_CHANGED: usize = 200;
+/// Maximum number of bytes of an input or an output that are shown.
+const MAX_DATA_BYTES: usize = 68;
+
+/// What was recorded.
+struct Execution {
+    gas: ExecutionGas,
+    calls: CallFrame,
+    changes: DiffMode,
+}
+
+/// The contents of the page.
+pub(super) fn section(
+    reading: &Reading,
+    stored: &StoredBlock,
+    index: usize,
+    deadline: &Deadline,
+) -> Result<Markup, PageError> {
+    let Execution { gas, calls, changes } = execute(reading, stored, index, deadline)?;
+    let rows = [
+        ("Gas used", html! { (text::grouped(gas.spent.saturating_sub(gas.refunded))) }),
+        ("Gas before the refund", html! { (text::grouped(gas.spent)) }),
+        ("Refund", html! { (text::grouped(gas.refunded)) }),
+    ];
+    Ok(html! {
+        h2 { "Execution" }
+        (terms(&rows))
+        h2 { "Calls" }
+        (call_tree(&calls))
+        h2 { "State changes" }
+        (state_changes(&changes))
+    })
+}
+
+fn execute(
+    reading: &Reading,
+    stored: &StoredBlock,
+    index: usize,
+    deadline: &Deadline,
+) -> Result<Execution, PageError> {
+    let (spec, view) = (reading.spec(), &reading.view);
+    let header = &stored.block.header;
+    let state = view.state.reader_at(header.number.saturating_sub(1))?;
+    let modules = modules_within_view(spec, view, header.number)?;
+    let caches = reading.pages.context.caches.as_deref();
+    let host = CallHost { view, deadline, caches };
+    let (hash, modules) = (stored.block.hash, modules.as_deref());
+    // The receipts are discarded, so the state roots in them may be wrong.
+    let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
+    let failed = |error: TraceError| match error {
+        TraceError::TooLarge => PageError::TooLarge(error.to_string()),
+        _ if deadline.passed() => PageError::Busy(
+            "The transaction and those before it in its block take too long to be executed again."
+                .to_owned(),
+        ),
+        error => PageError::Failed(error.to_string()),
+    };
+    let tracer = WithGas(tracer());
+    let mut block =
+        TracedBlock::start(spec, &state, &host, header, hash, modules, tracer).map_err(failed)?;
+    for before in 0..index {
+        let Some(tx) = stored.tx(before)? else { break };
+        block.pass(&tx.recovered(), &no_root).map_err(failed)?;
+    }
+    let tx = stored.tx(index)?;
+    let tx = tx.ok_or_else(|| PageError::failed("the transaction is not in its block"))?;
+    let (trace, gas) = block.trace(&tx.recovered(), &no_root).map_err(failed)?;
+    parts(trace, gas).ok_or_else(|| PageError::failed("the tracer did not record the execution"))
+}
+
+/// Records calls and state changes in one execution.
+fn tracer() -> GethTracer {
+    let config = serde_json::json!({ "callTracer": {}, "prestateTracer": { "diffMode": true } });
+    GethTracer(GethDebugTracingOptions {
+        tracer: Some(GethDebugBuiltInTracerType::MuxTracer.into()),
+        tracer_config: config.into(),
+        ..GethDebugTracingOptions::default()
+    })
+}
+
+fn parts(trace: GethTrace, gas: ExecutionGas) -> Option<Execution> {
+    let GethTrace::MuxTracer(mut traces) = trace else { return None };
+    let calls = traces.0.remove(&GethDebugBuiltInTracerType::CallTracer.into())?;
+    let changes = traces.0.remove(&GethDebugBuiltInTracerType::PreStateTracer.into())?;
+    // The tracer of state has the form of geth's JSON.
+    let (GethTrace::CallTracer(calls), GethTrace::JS(changes)) = (calls, changes) else {
+        return None;
+    };
+    let changes = serde_json::from_value(changes).ok()?;
+    Some(Execution { gas, calls, changes })
+}
+
+/// The calls as lists inside lists. The depth of a list is the depth of the call.
+fn call_tree(root: &CallFrame) -> Markup {
+    let mut left = MAX_CALLS;
+    let tree = call(root, 0, &mut left);
+    html! {
+        ul.tree tabindex="0" aria-label="Calls" { (tree) }
+        @if left == 0 { p { "The page shows the first " (text::grouped(MAX_CALLS as u64)) " calls." } }
+    }
+}
+
+fn call(frame: &CallFrame, depth: u32, left: &mut usize) -> Markup {
+    if *left == 0 {
+        return html! {};
+    }
+    *left -= 1;
+    let is_shown = depth < MAX_SHOWN_DEPTH;
+    html! {
+        li {
+            (line(frame))
+            @if !frame.calls.is_empty() {
+                @if is_shown { ul { @for inner in &frame.calls { (call(inner, depth + 1, left)) } } }
+                @else { " and deeper calls" }
+            }
+        }
+    }
+}
+
+fn line(frame: &CallFrame) -> Markup {
+    let value = frame.value.filter(|value| !value.is_zero());
+    html! {
+        code { (frame.typ) } " "
+        @if let Some(to) = frame.to { (table::address_link(to)) }
+        @if let Some(value) = value { ", amount " (text::amount(value)) }
+        ", gas " (text::grouped(u64::try_from(frame.gas_used).unwrap_or(u64::MAX)))
+        @if !frame.input.is_empty() { ", input " code { (text::hex_of(&frame.input, MAX_DATA_BYTES)) } }
+        @if let Some(error) = &frame.error { " " span.bad { (failure(frame, error)) } }
+    }
+}
+
+/// Why a call failed. A contract chooses the reason.
+fn failure(frame: &CallFrame, error: &str) -> Markup {
+    let reason = frame.output.as_ref().and_then(|output| revert_reason(output));
+    match reason {
+        Some(reason) => html! { "reverted: " bdi { (text::printable(&reason)) } },
+        None => html! { (text::printable(error)) },
+    }
+}
+
+fn state_changes(changes: &DiffMode) -> Markup {
+    let accounts: BTreeSet<Address> =
+        changes.pre.keys().chain(changes.post.keys()).copied().collect();
+    let left_out = accounts.len().saturating_sub(MAX_CHANGED);
+    html! {
+        @if accounts.is_empty() { p { "The transaction changed nothing." } }
+        @for address in accounts.iter().take(MAX_CHANGED) {
+            section {
+                p { (table::address_link(*address)) }
+                (account(changes, *address))
+            }
+        }
+        @if left_out > 0 { p { (text::count(left_out as u64, "more account")) } }
+    }
+}
+
+fn account(changes: &DiffMode, address: Address) -> Markup {
+    let none = Default::default();
+    let before = changes.pre.get(&address).unwrap_or(&none);
+    let after = changes.post.get(&address).unwrap_or(&none);
+    let balances = (before.balance.unwrap_or_default(), after.balance.or(before.balance));
+    let slots: BTreeSet<B256> =
+        before.storage.keys().chain(after.storage.keys()).copied().collect();
+    html! {
+        dl {
+            @if let (old, Some(new)) = balances {
+                @if old != new {
+                    div { dt { "Balance" } dd { (text::amount(old)) " → " (text::amount(new)) " (" (difference(old, new)) ")" } }
+                }
+            }
+            @if let Some(nonce) = after.nonce {
+                div { dt { "Nonce" } dd { (before.nonce.unwrap_or_default()) " → " (nonce) } }
+            }
+            @if let Some(code) = &after.code {
+                div { dt { "Code" } dd { (text::count(code.len() as u64, "byte")) } }
+            }
+            @for slot in slots.iter().take(MAX_CHANGED) {
+                div {
+                    dt { "Slot " code { (text::short_hash(*slot)) } }
+                    dd {
+                        code { (before.storage.get(slot).copied().unwrap_or_default()) } " → "
+                        code { (after.storage.get(slot).copied().unwrap_or_default()) }
+                    }
+                }
+            }
+            @if slots.len() > MAX_CHANGED {
+                div { dt { "Slots" } dd { (text::grouped((slots.len() - MAX_CHANGED) as u64)) " more" } }
+            }
+        }
+    }
+}
+
+/// The change of a balance with its sign.
+fn difference(old: U256, new: U256) -> String {
+    match new >= old {
+        true => format!("+{}", text::amount(new - old)),
+        false => format!("-{}", text::amount(old - new)),
+    }
+}
