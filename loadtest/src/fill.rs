@@ -21,6 +21,8 @@ const TIPS: [u128; 8] = [1, 2, 5, 10, 15, 20, 50, 100];
 const TENTH_GWEI: u128 = 100_000_000;
 /// Timeout of the next block.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout of a block without transactions. A development chain that mines at once does not produce one.
+const EMPTY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Polling interval of the head.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Fee cap, in wei per gas: 100 gwei, above the base fee of small blocks.
@@ -68,6 +70,8 @@ pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
     bar.set_length(args.blocks);
     let first = node.rpc.block_number()?;
     let (mut head, mut sent) = (first, 0_u64);
+    // Whether the node produces no blocks without transactions.
+    let mut is_on_request = false;
     while head < first + args.blocks {
         let txs: Vec<_> = (0..rng.below(args.txs + 1))
             .map(|_| {
@@ -84,7 +88,15 @@ pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
             .collect();
         sent += txs.len() as u64;
         fund::send(&node, &txs)?;
-        head = next_block(&node, head)?;
+        if txs.is_empty() && is_on_request {
+            continue;
+        }
+        let timeout = if txs.is_empty() { EMPTY_TIMEOUT } else { TIMEOUT };
+        match next_block(&node, head, timeout)? {
+            Some(next) => head = next,
+            None if txs.is_empty() && args.txs > 0 => is_on_request = true,
+            None => bail!("{} produced no block within {TIMEOUT:.0?}", node.url.text),
+        }
         bar.set_position(head - first);
     }
     bar.finish_and_clear();
@@ -94,15 +106,16 @@ pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
     Ok(writeln!(out, "token {}", senders.template.token)?)
 }
 
-fn next_block(node: &Node, head: u64) -> anyhow::Result<u64> {
+/// The head after the next block, or `None` if there is none within `timeout`.
+fn next_block(node: &Node, head: u64, timeout: Duration) -> anyhow::Result<Option<u64>> {
     let begun = Instant::now();
     loop {
         let now = node.rpc.block_number()?;
         if now > head {
-            return Ok(now);
+            return Ok(Some(now));
         }
-        if begun.elapsed() > TIMEOUT {
-            bail!("{} produced no block within {TIMEOUT:.0?}", node.url.text);
+        if begun.elapsed() > timeout {
+            return Ok(None);
         }
         std::thread::park_timeout(POLL_INTERVAL);
     }
