@@ -5,11 +5,23 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
+
+/// The options with the addresses of the node's servers. The kernel chooses their ports, and the node prints them.
+const SERVERS: [&str; 8] = [
+    "--json-rpc.address",
+    "--json-rpc.ws-address",
+    "--rest.address",
+    "--grpc.address",
+    "--comet.address",
+    "--ingest.address",
+    "--metrics.address",
+    "--pages.address",
+];
 
 /// The program `evmd` and a home folder.
 #[derive(Clone, Debug)]
@@ -73,14 +85,11 @@ impl Evmd {
 
     /// Starts the node and waits until it serves.
     pub(crate) fn start(&self) -> anyhow::Result<Running> {
-        let [json_rpc, ws, rest, grpc, metrics] = free_addresses()?;
         let begun = Instant::now();
         let mut process = Command::new(&self.program)
-            .args(["start", "--quiet", "--ingest.address", "127.0.0.1:0"])
-            .args(["--json-rpc.address", &json_rpc, "--json-rpc.ws-address", &ws])
-            .args(["--rest.address", &rest, "--grpc.address", &grpc])
-            .args(["--comet.address", "127.0.0.1:0", "--pages.address", "127.0.0.1:0"])
-            .args(["--metrics.address", &metrics, "--home"])
+            .args(["start", "--quiet"])
+            .args(SERVERS.iter().flat_map(|option| [*option, "127.0.0.1:0"]))
+            .arg("--home")
             .arg(&self.home)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -88,7 +97,8 @@ impl Evmd {
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         let mut banner =
             BufReader::new(process.stdout.take().context("the output of evmd is piped")?);
-        let (mut ingest, mut replayed, mut line) = (None, Replayed::default(), String::new());
+        let (mut json_rpc, mut ingest) = (None, None);
+        let (mut replayed, mut line) = (Replayed::default(), String::new());
         // "metrics" is the last line of the banner.
         while !line.starts_with("metrics") {
             line.clear();
@@ -96,6 +106,10 @@ impl Evmd {
                 let status = process.wait()?;
                 let program = self.program.display();
                 bail!("{program} start --home {} ended: {status}", self.home.display());
+            }
+            if let Some(urls) = line.strip_prefix("JSON-RPC") {
+                json_rpc =
+                    urls.trim().split_once(' ').map(|(http, ws)| (http.to_owned(), ws.to_owned()));
             }
             if let Some(at) = line.strip_prefix("transactions") {
                 ingest = at.trim().strip_prefix("tcp://").and_then(|at| at.parse().ok());
@@ -105,11 +119,12 @@ impl Evmd {
                     .context("cannot parse the line of the banner about replayed blocks")?;
             }
         }
+        let (http, ws) = json_rpc.context("the banner lacks the addresses of JSON-RPC")?;
         Ok(Running {
             process,
             _banner: banner,
-            rpc: Rpc::new(&Url::parse(&format!("http://{json_rpc}"))?),
-            ws: Url::parse(&format!("ws://{ws}"))?,
+            rpc: Rpc::new(&Url::parse(&http)?),
+            ws: Url::parse(&ws)?,
             ingest: ingest.context("the banner lacks the address of the TCP ingest")?,
             starting: begun.elapsed(),
             replayed,
@@ -155,17 +170,6 @@ impl Replayed {
             seconds: words.get(6)?.parse().ok()?,
         })
     }
-}
-
-/// Loopback addresses that were free a moment ago. Another process may take one before it is used.
-fn free_addresses<const N: usize>() -> anyhow::Result<[String; N]> {
-    let listeners: Vec<_> =
-        (0..N).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    let mut addresses = [const { String::new() }; N];
-    for (address, listener) in addresses.iter_mut().zip(&listeners) {
-        *address = listener.local_addr()?.to_string();
-    }
-    Ok(addresses)
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use crate::{MAX_WAIT, Socket, exchange};
 use serde_json::{Value, json};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+
+/// Width of the labels of the lines that a node prints at its start.
+const LABEL_WIDTH: usize = 17;
 
 /// The addresses of a node under test. Its methods are a client for them; they panic, and so fail the test, if the
 /// node does not answer as they require.
@@ -34,6 +37,44 @@ impl Endpoints {
         let [json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages] =
             taken.each_ref().map(|listener| listener.local_addr().unwrap());
         Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages }
+    }
+
+    /// Addresses with port 0, in whose place the kernel chooses free ports. The node prints them.
+    pub(crate) const fn chosen_by_kernel() -> Self {
+        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        Self {
+            json_rpc: any,
+            web_socket: any,
+            rest: any,
+            grpc: any,
+            comet: any,
+            ingest: any,
+            metrics: any,
+            pages: any,
+        }
+    }
+
+    /// Reads the addresses in a line that the node prints at its start.
+    pub(crate) fn read(&mut self, line: &str) {
+        let address = |word: &str| {
+            let after_scheme = word.split_once("://").map_or(word, |(_, rest)| rest);
+            after_scheme.split('/').next()?.parse().ok()
+        };
+        let mut found = line.split_whitespace().filter_map(address);
+        let mut set = |field: &mut SocketAddr| *field = found.next().unwrap_or(*field);
+        match line.get(..LABEL_WIDTH).unwrap_or_default().trim_end() {
+            "JSON-RPC" => {
+                set(&mut self.json_rpc);
+                set(&mut self.web_socket);
+            }
+            "REST" => set(&mut self.rest),
+            "gRPC" => set(&mut self.grpc),
+            "CometBFT RPC" => set(&mut self.comet),
+            "transactions" => set(&mut self.ingest),
+            "metrics" => set(&mut self.metrics),
+            "web pages" => set(&mut self.pages),
+            _ => {}
+        }
     }
 
     /// The options of `evmd start` that make a node listen on these addresses.

@@ -20,9 +20,10 @@ pub struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// Starts `program` on a home folder with more options of `evmd start`; returns when all servers listen.
+    /// Starts `program` on a home folder with more options of `evmd start`; returns when all servers listen. The kernel
+    /// chooses their ports.
     pub fn start(program: &Path, home: &Path, options: &[&str]) -> Self {
-        Self::start_at(program, home, options, Endpoints::unused())
+        Self::start_at(program, home, options, Endpoints::chosen_by_kernel())
     }
 
     /// The same at given addresses.
@@ -46,6 +47,7 @@ impl NodeProcess {
             line.clear();
             let length = node.banner.read_line(&mut line).unwrap();
             assert!(length > 0, "the node ended before it served requests");
+            node.endpoints.read(&line);
         }
         node.started_in = begun.elapsed();
         node
