@@ -15,6 +15,7 @@ mod compression;
 mod cosmos;
 mod costs_docs;
 mod development;
+mod documented_commands;
 mod ethereum_fixtures;
 mod fee_history;
 mod fee_market_chain;
