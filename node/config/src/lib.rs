@@ -486,8 +486,13 @@ pub struct Endpoints {
     pub ingest: SocketAddr,
     /// Metrics, health and status.
     pub metrics: SocketAddr,
-    /// Web pages.
+    /// Web pages, with port 0 if they are not served. Nodes of earlier versions do not name them.
+    #[serde(default = "not_served")]
     pub pages: SocketAddr,
+}
+
+fn not_served() -> SocketAddr {
+    local(0)
 }
 
 /// Why the settings cannot be used.

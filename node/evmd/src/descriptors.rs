@@ -8,14 +8,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::listen::MAX_RESERVED;
 
 /// Descriptors for the node's own files: standard streams, the home lock, two environments with their lock
-/// files, the journal and its next file, listeners, the runtime of the servers, signals, and files that are
+/// files, the journal and its next file, listeners, the runtimes of the servers, signals, and files that are
 /// open for a short time, such as keyrings.
-const OWN_FILES: u64 = 64;
+const OWN_FILES: u64 = 72;
 /// Connections of the metrics server. They are few, and their limit is not lowered, because monitors must be
 /// able to observe a node that runs out of descriptors.
 const METRICS_CONNECTIONS: u64 = MAX_METRICS_CONNECTIONS as u64;
-/// Connections for health checks that REST, gRPC, CometBFT RPC and metrics accept above their limits.
-const RESERVED_CONNECTIONS: u64 = 4 * MAX_RESERVED as u64;
+/// Connections for health checks that REST, gRPC, CometBFT RPC, metrics and pages accept above their limits.
+const RESERVED_CONNECTIONS: u64 = 5 * MAX_RESERVED as u64;
 /// Descriptors of a thread that serves JSON-RPC: its epoll instance, its wake-up, and its signals.
 const FILES_PER_THREAD: u64 = 4;
 /// The assumed limit if the system has none. It is more than all servers accept.
@@ -65,15 +65,15 @@ pub fn share(available: u64, wanted: &[u32]) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// The default limits of JSON-RPC, REST, gRPC, CometBFT RPC and TCP ingest, and a low one.
-    const DEFAULTS: [u32; 6] = [1000, 1000, 1000, 1000, 1024, 64];
+    /// The default limits of JSON-RPC, REST, gRPC, CometBFT RPC, pages and TCP ingest, and a low one.
+    const DEFAULTS: [u32; 7] = [1000, 1000, 1000, 1000, 500, 1024, 64];
 
     #[test]
     fn servers_keep_their_limits_if_the_open_files_limit_allows() {
         let all = DEFAULTS.iter().sum::<u32>().into();
         assert_eq!(share(all, &DEFAULTS), DEFAULTS);
         assert_eq!(share(UNLIMITED, &DEFAULTS), DEFAULTS);
-        assert_eq!(share(all - 1, &DEFAULTS), [1000, 1000, 1000, 1000, 1023, 64]);
+        assert_eq!(share(all - 1, &DEFAULTS), [1000, 1000, 1000, 1000, 500, 1023, 64]);
     }
 
     #[test]
@@ -87,8 +87,8 @@ mod tests {
                 assert!(available + own_files(threads) <= open_files);
             }
         }
-        assert_eq!(for_connections(1024, 2), 1024 - 64 - 32 - 32 - 8);
-        assert_eq!(share(888, &DEFAULTS), [164, 165, 165, 165, 165, 64]);
+        assert_eq!(for_connections(1024, 2), 1024 - 72 - 32 - 40 - 8);
+        assert_eq!(share(888, &DEFAULTS), [137, 137, 137, 138, 137, 138, 64]);
     }
 
     #[test]

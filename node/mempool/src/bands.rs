@@ -33,3 +33,76 @@ impl Mempool {
         bands
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+    use alloy_consensus::{SignableTransaction, TxEip1559};
+    use alloy_primitives::{Address, Bytes, Signature, TxKind, U256};
+    use std::{
+        sync::{Arc, OnceLock},
+        time::Instant,
+    };
+    use storage::Account;
+    use transactions::{RecoveredTx, Transaction};
+
+    const BASE_FEE: u64 = 1_000_000_000;
+
+    fn pool_with(offers: &[(u128, u128)]) -> Mempool {
+        let mut pool = Mempool::new(Limits::default(), BASE_FEE);
+        for (number, (tip, cap)) in offers.iter().enumerate() {
+            let tx = TxEip1559 {
+                gas_limit: 21_000,
+                max_fee_per_gas: *cap,
+                max_priority_fee_per_gas: *tip,
+                to: TxKind::Call(Address::ZERO),
+                ..TxEip1559::default()
+            };
+            let tx = tx.into_signed(Signature::test_signature());
+            let (hash, sender) = (*tx.hash(), Address::with_last_byte(number as u8));
+            let tx = RecoveredTx {
+                raw: Bytes::new(),
+                tx: Transaction::from(tx),
+                hash,
+                sender,
+                high_s: false,
+                authorities: OnceLock::new(),
+                cosmos: None,
+            };
+            let account =
+                Account { balance: U256::from(10).pow(U256::from(24)), ..Account::default() };
+            pool.insert(Arc::new(tx), |_| Box::default(), &account, Instant::now()).unwrap();
+        }
+        pool
+    }
+
+    #[test]
+    fn bounds_belong_to_the_higher_band() {
+        let base_fee = u128::from(BASE_FEE);
+        // Tip and cap; the effective priority fee is the smaller of the tip and what is above the base fee.
+        let offers = [
+            (1, base_fee - 1),
+            (0, base_fee),
+            (1, base_fee + 1),
+            (5, base_fee + 1),
+            (9_999_999, 2 * base_fee),
+            (10_000_000, 2 * base_fee),
+            (200_000_000_000, 300 * base_fee),
+        ];
+        let bands = pool_with(&offers).price_bands();
+        let counts: Vec<_> = bands.iter().map(|band| (band.from, band.txs)).collect();
+        let expected = [
+            (None, 1),
+            (Some(0), 1),
+            (Some(1), 3),
+            (Some(10_000_000), 1),
+            (Some(100_000_000), 0),
+            (Some(1_000_000_000), 0),
+            (Some(10_000_000_000), 0),
+            (Some(100_000_000_000), 1),
+        ];
+        assert_eq!(counts, expected);
+        assert_eq!(bands[2].gas, 3 * 21_000);
+    }
+}

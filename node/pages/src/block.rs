@@ -3,7 +3,7 @@
 use crate::{
     error::PageError,
     frame::{Page, terms},
-    serve::Reading,
+    reading::Reading,
     table::{self, BlockRow, TxRow},
     text,
 };

@@ -1,20 +1,17 @@
 //! The dashboard: the newest blocks, rates, fees, the stages of the pipeline, the pool, storage and addresses.
 
-mod samples;
-
 use crate::{
     error::PageError,
     frame::Page,
     plot::Plot,
-    serve::Reading,
+    reading::Reading,
+    samples::{PoolState, Rates, StageRates},
     table::{self, BlockRow},
     text,
 };
 use config::Endpoints;
 use maud::{Markup, html};
 use mempool::{Level, PriceBand};
-use samples::{Rates, StageRates};
-pub(crate) use samples::{Samples, sample};
 use std::net::SocketAddr;
 use storage::EnvStats;
 
@@ -34,14 +31,6 @@ const INPUTS: [(&str, &[&str]); 8] = [
     ("commit", &["sealed"]),
     ("flush", &["layers", "checkpoints"]),
 ];
-
-/// What the dashboard shows of the pool.
-#[derive(Clone, Debug)]
-pub(crate) struct PoolState {
-    /// `None` if the pool is too busy to answer.
-    pub(crate) level: Option<Level>,
-    pub(crate) bands: Vec<PriceBand>,
-}
 
 /// The page.
 pub(crate) fn page(reading: &Reading, pool: &PoolState) -> Result<Page, PageError> {

@@ -1,7 +1,7 @@
 //! The page of the fee market: parameters, history, and what a transaction with a given maximum price would have paid.
 
-use crate::{dashboard, error::PageError, frame::Page, serve::Reading, table::BlockRow, text};
-use alloy_primitives::U256;
+use crate::{dashboard, error::PageError, frame::Page, reading::Reading, table::BlockRow, text};
+use alloy_primitives::{U256, utils::parse_units};
 use feehistory::RowReader;
 use feemarket::Params;
 use maud::{Markup, html};
@@ -302,10 +302,11 @@ fn wait_text(waits: &Waits, cap: u128, range: u64) -> Markup {
 
 /// A price in gwei as wei.
 fn gwei(text: &str) -> Option<u128> {
-    let parsed = alloy_primitives::utils::parse_units(text, "gwei").ok()?;
-    if parsed.is_negative() {
+    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if !is_decimal || !text.contains(|c: char| c.is_ascii_digit()) {
         return None;
     }
+    let parsed = parse_units(text, "gwei").ok()?;
     u128::try_from(parsed.get_absolute()).ok()
 }
 
@@ -336,7 +337,7 @@ mod tests {
     fn prices_in_gwei_are_parsed() {
         assert_eq!(gwei("1.5"), Some(1_500_000_000));
         assert_eq!(gwei("0"), Some(0));
-        for invalid in ["", "-1", "x", "1e400", "99999999999999999999999999999999999999999999"] {
+        for invalid in ["", ".", "-1", "x", "1e3", "1e400", "99999999999999999999999999999999999999999999"] {
             assert_eq!(gwei(invalid), None, "{invalid}");
         }
     }

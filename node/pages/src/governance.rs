@@ -4,7 +4,7 @@ use crate::{
     error::PageError,
     fees,
     frame::{Page, terms},
-    serve::Reading,
+    reading::Reading,
     text,
 };
 use maud::{Markup, html};

@@ -19,11 +19,16 @@ mod fees;
 mod frame;
 mod governance;
 mod plot;
+mod reading;
+mod routes;
+mod samples;
 mod search;
 mod serve;
+mod shared;
 mod signatures;
 mod table;
 pub mod text;
 mod tx;
 
-pub use serve::{Context, serve};
+pub use serve::serve;
+pub use shared::Context;

@@ -1,6 +1,6 @@
 //! The page for a text that a person enters: a block number, a hash, an address in either form, or a proposal.
 
-use crate::{error::PageError, frame, serve::Pages};
+use crate::{error::PageError, frame, shared::Pages};
 use alloy_primitives::B256;
 use axum::{
     body::Body,

@@ -7,7 +7,8 @@ mod logs;
 use crate::{
     error::PageError,
     frame::{Page, terms},
-    serve::{Pages, Reading, symbol},
+    reading::{Reading, symbol},
+    shared::Pages,
     table, text,
 };
 use alloy_consensus::Transaction as _;

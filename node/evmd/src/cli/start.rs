@@ -300,6 +300,7 @@ fn lower_connections(config: &mut Config, open_files: u64) {
         ("rest.max-connections", &mut config.rest.max_connections),
         ("grpc.max-connections", &mut config.grpc.max_connections),
         ("comet.max-connections", &mut config.comet.max_connections),
+        ("pages.max-connections", &mut config.pages.max_connections),
         ("ingest.max-connections", &mut config.ingest.max_connections),
     ];
     let wanted = limits.each_ref().map(|(_, limit)| **limit);

@@ -1,7 +1,7 @@
 //! The execution of a mined transaction: gas, calls and state changes. The transactions before it in its block are executed
 //! too, within a time limit.
 
-use crate::{error::PageError, frame::terms, serve::Reading, table, text};
+use crate::{error::PageError, frame::terms, reading::Reading, table, text};
 use alloy_primitives::{Address, B256, U256};
 use alloy_rpc_types_trace::geth::{
     CallFrame, DiffMode, GethDebugBuiltInTracerType, GethDebugTracingOptions, GethTrace,

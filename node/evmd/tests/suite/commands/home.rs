@@ -240,7 +240,7 @@ fn comet_address_in_use_is_only_ignored_if_it_is_the_default() {
     let free = "127.0.0.1:0";
     let mut args = vec!["start", "--quiet", "--json-rpc.address", free, "--rest.address", free];
     args.extend(["--json-rpc.ws-address", free, "--grpc.address", free]);
-    args.extend(["--ingest.address", free, "--metrics.address", free]);
+    args.extend(["--ingest.address", free, "--metrics.address", free, "--pages.address", free]);
     let mut node = Command::new(env!("CARGO_BIN_EXE_evmd"))
         .args(&args)
         .arg("--home")

@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-const FLAGS: [&str; 7] = [
+const FLAGS: [&str; 8] = [
     "--json-rpc.address",
     "--json-rpc.ws-address",
     "--rest.address",
@@ -16,6 +16,7 @@ const FLAGS: [&str; 7] = [
     "--comet.address",
     "--ingest.address",
     "--metrics.address",
+    "--pages.address",
 ];
 
 #[test]
@@ -79,6 +80,7 @@ fn all_addresses_in_use_are_named_with_their_flags() {
         ("--comet.address", "CometBFT RPC"),
         ("--ingest.address", "ingest"),
         ("--metrics.address", "metrics"),
+        ("--pages.address", "web pages"),
     ] {
         let expected = format!(
             "error: {name} on {one} ({flag}): {in_use}: set another address with {flag}, or stop the process that \

@@ -134,6 +134,7 @@ pub(super) const OBJECTS: &[(&str, Fields)] = &[
             ("comet", "String"),
             ("ingest", "String"),
             ("metrics", "String"),
+            ("pages", "String"),
         ],
     ),
     ("EventAttribute", &[("key", "String"), ("value", "String")]),

@@ -1,5 +1,6 @@
 //! Readings of the counters, one each second, from which rates are computed.
 
+use mempool::{Level, PriceBand};
 use pipeline::{Monitor, Reading, RingReading};
 use state::Published;
 use std::{
@@ -16,6 +17,14 @@ const KEPT: usize = 11;
 /// Maximum number of new blocks whose transactions a sample counts. Reading more would cost milliseconds; their number is
 /// estimated from those that were read.
 const MAX_COUNTED_BLOCKS: u64 = 1_000;
+
+/// What the dashboard shows of the pool.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolState {
+    /// `None` if the pool is too busy to answer.
+    pub(crate) level: Option<Level>,
+    pub(crate) bands: Vec<PriceBand>,
+}
 
 #[derive(Clone, Debug)]
 struct Sample {

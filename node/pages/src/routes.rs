@@ -1,0 +1,228 @@
+//! The paths of the pages, and how their requests are answered: pages that read the chain on threads that may block, and what
+//! all clients share.
+
+use crate::{
+    address, block, dashboard,
+    error::PageError,
+    fees,
+    frame::{self, ASSETS, Page},
+    governance,
+    reading::Reading,
+    samples::PoolState,
+    search,
+    shared::{MAX_WAITING_EXECUTIONS, Pages},
+    tx,
+};
+use alloy_primitives::B256;
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, RawQuery, Request, State},
+    http::{HeaderMap, Response, StatusCode, Uri},
+    routing::get,
+};
+use chain::Rules;
+use maud::PreEscaped;
+use server::interrupt::Interrupt;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Maximum time to execute a transaction again, with the transactions before it in its block.
+const MAX_EXECUTION_TIME: Duration = Duration::from_secs(5);
+/// How long a rendering of the part of the dashboard that changes is used. Browsers ask for it each second.
+const LIVE_PERIOD: Duration = Duration::from_millis(500);
+/// How long a reading of the pool is used. Reading it takes up to some milliseconds, in which no transaction is admitted.
+const POOL_PERIOD: Duration = Duration::from_secs(2);
+
+type Answer = Response<Body>;
+type Shared = State<Arc<Pages>>;
+
+/// The paths.
+pub(crate) fn router(pages: Arc<Pages>) -> Router {
+    let mut router = Router::new()
+        .route("/", get(dashboard_page))
+        .route("/live", get(live))
+        .route("/blocks", get(blocks))
+        .route("/block/{id}", get(one_block))
+        .route("/tx/{hash}", get(one_tx))
+        .route("/tx/{hash}/execution", get(execution))
+        .route("/address/{address}", get(one_address))
+        .route("/fees", get(fee_market))
+        .route("/governance", get(proposals))
+        .route("/governance/{id}", get(one_proposal))
+        .route("/search", get(find))
+        .fallback(missing);
+    for item in ASSETS {
+        router = router.route(item.0, get(async move || frame::asset(item)));
+    }
+    router.with_state(pages)
+}
+
+impl Pages {
+    /// Reads a view on a thread that may block, and shows the page.
+    async fn show(
+        self: Arc<Self>,
+        uri: Uri,
+        read: impl FnOnce(&Reading) -> Result<Page, PageError> + Send + 'static,
+    ) -> Answer {
+        let page = self.read(&uri, read).await;
+        self.page(&uri, page)
+    }
+
+    async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        uri: &Uri,
+        read: impl FnOnce(&Reading) -> Result<T, PageError> + Send + 'static,
+    ) -> Result<T, PageError> {
+        let view = self.context.published.load();
+        let query = uri.query().unwrap_or_default().to_owned();
+        let reading = Reading { pages: Arc::clone(self), view, query };
+        let read = tokio::task::spawn_blocking(move || read(&reading)).await;
+        read.map_err(PageError::failed)?
+    }
+
+    fn page(&self, uri: &Uri, page: Result<Page, PageError>) -> Answer {
+        let (status, page) = match page {
+            Ok(page) => (StatusCode::OK, page),
+            Err(error) => (error.status(), frame::error_page(&error)),
+        };
+        frame::respond(status, page.render(&self.chain(), uri.path()))
+    }
+
+    /// Names the chain.
+    fn chain(&self) -> String {
+        let rules = match self.context.spec.rules {
+            Rules::Native if self.context.spec.is_development() => "development chain",
+            Rules::Native => "native chain",
+            Rules::Ethereum => "Ethereum rules",
+        };
+        format!("Chain {}, {rules}", self.context.spec.chain_id)
+    }
+}
+
+async fn dashboard_page(State(pages): Shared, uri: Uri) -> Answer {
+    let pool = pages.pool().await;
+    pages.show(uri, move |reading| dashboard::page(reading, &pool)).await
+}
+
+/// All clients that follow the dashboard share one rendering.
+async fn live(State(pages): Shared, uri: Uri) -> Answer {
+    let mut newest = pages.live.lock().await;
+    if let Some((_, text)) = newest.as_ref().filter(|(at, _)| at.elapsed() < LIVE_PERIOD) {
+        return frame::respond(StatusCode::OK, PreEscaped(text.clone()));
+    }
+    let (started, pool) = (Instant::now(), pages.pool().await);
+    let contents = pages.read(&uri, move |reading| dashboard::live(reading, &pool)).await;
+    if let Ok(markup) = &contents {
+        *newest = Some((started, markup.clone().into_string()));
+    }
+    drop(newest);
+    fragment(contents)
+}
+
+impl Pages {
+    /// The pool, which is read at most once in [`POOL_PERIOD`].
+    async fn pool(&self) -> PoolState {
+        let mut newest = self.pool.lock().await;
+        if let Some((_, state)) = newest.as_ref().filter(|(at, _)| at.elapsed() < POOL_PERIOD) {
+            return state.clone();
+        }
+        let level = self.context.pool.level().await.ok();
+        let bands = self.context.pool.price_bands().await.unwrap_or_default();
+        let state = PoolState { level, bands };
+        *newest = Some((Instant::now(), state.clone()));
+        state
+    }
+}
+
+async fn blocks(State(pages): Shared, uri: Uri) -> Answer {
+    pages.show(uri, block::list).await
+}
+
+async fn one_block(State(pages): Shared, uri: Uri, Path(id): Path<String>) -> Answer {
+    pages.show(uri, move |reading| block::page(reading, &id)).await
+}
+
+async fn one_tx(State(pages): Shared, uri: Uri, Path(hash): Path<String>) -> Answer {
+    let Ok(hash) = hash.parse::<B256>() else {
+        let reason = "a transaction hash has 64 hexadecimal digits after 0x".to_owned();
+        return pages.page(&uri, Err(PageError::Invalid(reason)));
+    };
+    match pages.read(&uri, move |reading| tx::mined(reading, hash)).await {
+        Ok(None) => {
+            let pooled = tx::pooled(&pages, hash).await;
+            pages.page(&uri, pooled)
+        }
+        Ok(Some(page)) => pages.page(&uri, Ok(page)),
+        Err(error) => pages.page(&uri, Err(error)),
+    }
+}
+
+/// Executes a transaction again. With the header that the script sets, only the contents are returned.
+async fn execution(
+    State(pages): Shared,
+    uri: Uri,
+    headers: HeaderMap,
+    Path(hash): Path<String>,
+) -> Answer {
+    let executed = pages.execute(&uri, &hash).await;
+    match headers.contains_key("x-fragment") {
+        true => fragment(executed.map(|page| page.contents)),
+        false => pages.page(&uri, executed),
+    }
+}
+
+impl Pages {
+    async fn execute(self: &Arc<Self>, uri: &Uri, hash: &str) -> Result<Page, PageError> {
+        let hash = hash.parse::<B256>();
+        let hash =
+            hash.map_err(|_| PageError::Invalid("this is not a transaction hash".to_owned()))?;
+        let busy = || {
+            PageError::Busy(format!(
+                "{MAX_WAITING_EXECUTIONS} requests already wait to execute a transaction: try again"
+            ))
+        };
+        let _waiting = self.waiting_executions.try_acquire().map_err(|_| busy())?;
+        let _running = self.running_executions.acquire().await.map_err(PageError::failed)?;
+        let deadline = Interrupt::default().within(MAX_EXECUTION_TIME);
+        self.read(uri, move |reading| tx::executed(reading, hash, &deadline)).await
+    }
+}
+
+fn fragment(contents: Result<maud::Markup, PageError>) -> Answer {
+    match contents {
+        Ok(contents) => frame::respond(StatusCode::OK, contents),
+        Err(error) => frame::respond(error.status(), frame::error_page(&error).contents),
+    }
+}
+
+async fn one_address(State(pages): Shared, uri: Uri, Path(text): Path<String>) -> Answer {
+    pages.show(uri, move |reading| address::page(reading, &text)).await
+}
+
+async fn fee_market(State(pages): Shared, uri: Uri) -> Answer {
+    pages.show(uri, fees::page).await
+}
+
+async fn proposals(State(pages): Shared, uri: Uri) -> Answer {
+    pages.show(uri, governance::list).await
+}
+
+async fn one_proposal(State(pages): Shared, uri: Uri, Path(id): Path<String>) -> Answer {
+    pages.show(uri, move |reading| governance::page(reading, &id)).await
+}
+
+async fn find(State(pages): Shared, uri: Uri, RawQuery(query): RawQuery) -> Answer {
+    let found = search::target(&pages, query.as_deref().unwrap_or_default()).await;
+    match found {
+        Ok(target) => search::redirect(&target),
+        Err(error) => pages.page(&uri, Err(error)),
+    }
+}
+
+async fn missing(State(pages): Shared, request: Request) -> Answer {
+    let error = PageError::NotFound("There is no page with this path.".to_owned());
+    pages.page(request.uri(), Err(error))
+}
