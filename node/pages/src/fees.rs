@@ -337,7 +337,9 @@ mod tests {
     fn prices_in_gwei_are_parsed() {
         assert_eq!(gwei("1.5"), Some(1_500_000_000));
         assert_eq!(gwei("0"), Some(0));
-        for invalid in ["", ".", "-1", "x", "1e3", "1e400", "99999999999999999999999999999999999999999999"] {
+        for invalid in
+            ["", ".", "-1", "x", "1e3", "1e400", "99999999999999999999999999999999999999999999"]
+        {
             assert_eq!(gwei(invalid), None, "{invalid}");
         }
     }
