@@ -4,10 +4,10 @@ use axum::http::StatusCode;
 use state::{ModulesViewError, stored::StoredError};
 use storage::ReadError;
 
-/// Why there is no page.
+/// Why a page cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
-    /// There is no such object on the chain.
+    /// The chain does not have the object.
     #[error("{0}")]
     NotFound(String),
     /// The path or the query is not valid.

@@ -29,6 +29,7 @@ mod signatures;
 mod table;
 pub mod text;
 mod tx;
+mod workers;
 
 pub use serve::serve;
 pub use shared::Context;

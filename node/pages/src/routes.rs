@@ -10,7 +10,7 @@ use crate::{
     reading::Reading,
     samples::PoolState,
     search,
-    shared::{MAX_WAITING_EXECUTIONS, Pages},
+    shared::Pages,
     tx,
 };
 use alloy_primitives::B256;
@@ -23,7 +23,7 @@ use axum::{
 };
 use chain::Rules;
 use maud::PreEscaped;
-use server::interrupt::Interrupt;
+use server::interrupt::Caller;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -61,7 +61,7 @@ pub(crate) fn router(pages: Arc<Pages>) -> Router {
 }
 
 impl Pages {
-    /// Reads a view on a thread that may block, and shows the page.
+    /// Reads a view with [`Workers`](crate::workers::Workers), and shows the page.
     async fn show(
         self: Arc<Self>,
         uri: Uri,
@@ -79,8 +79,7 @@ impl Pages {
         let view = self.context.published.load();
         let query = uri.query().unwrap_or_default().to_owned();
         let reading = Reading { pages: Arc::clone(self), view, query };
-        let read = tokio::task::spawn_blocking(move || read(&reading)).await;
-        read.map_err(PageError::failed)?
+        self.workers.run(move || read(&reading)).await
     }
 
     fn page(&self, uri: &Uri, page: Result<Page, PageError>) -> Answer {
@@ -179,15 +178,17 @@ impl Pages {
         let hash = hash.parse::<B256>();
         let hash =
             hash.map_err(|_| PageError::Invalid("this is not a transaction hash".to_owned()))?;
-        let busy = || {
-            PageError::Busy(format!(
-                "{MAX_WAITING_EXECUTIONS} requests already wait to execute a transaction: try again"
-            ))
+        let busy = "The node executes another transaction for a page: try again.";
+        let permit = Arc::clone(&self.executions).try_acquire_owned();
+        let permit = permit.map_err(|_| PageError::Busy(busy.to_owned()))?;
+        // If the client disconnects, the execution ends early, and keeps its permit until then.
+        let (_caller, interrupt) = Caller::waiting();
+        let deadline = interrupt.within(MAX_EXECUTION_TIME);
+        let execute = move |reading: &Reading| {
+            let _permit = permit;
+            tx::executed(reading, hash, &deadline)
         };
-        let _waiting = self.waiting_executions.try_acquire().map_err(|_| busy())?;
-        let _running = self.running_executions.acquire().await.map_err(PageError::failed)?;
-        let deadline = Interrupt::default().within(MAX_EXECUTION_TIME);
-        self.read(uri, move |reading| tx::executed(reading, hash, &deadline)).await
+        self.read(uri, execute).await
     }
 }
 

@@ -61,11 +61,11 @@ fn number_path(text: &str) -> Option<String> {
 /// The path for a hash, which is that of a block or of a transaction.
 async fn hash_path(pages: &Arc<Pages>, hash: B256) -> Result<String, PageError> {
     let view = pages.context.published.load();
-    let known = tokio::task::spawn_blocking(move || {
+    let known = pages.workers.run(move || {
         let block = view.block_number(hash)?;
-        Ok::<_, PageError>((block, view.tx_location(hash)?.is_some()))
+        Ok((block, view.tx_location(hash)?.is_some()))
     });
-    match known.await.map_err(PageError::failed)?? {
+    match known.await? {
         (Some(number), _) => Ok(format!("/block/{number}")),
         (None, true) => Ok(format!("/tx/{hash}")),
         (None, false) => match pages.context.pool.transaction(hash).await {

@@ -32,6 +32,6 @@ pub fn serve(config: &Settings, listener: Listener, context: Context) -> Server 
         protocol: Protocol::Http { access, health: None },
     };
     let samples = sample(context.monitor.clone(), context.published.clone());
-    let pages = Arc::new(Pages::new(context, samples));
+    let pages = Arc::new(Pages::new(context, samples, config.max_concurrent));
     listen::serve(listener, bounds, &budget, router(pages))
 }

@@ -1,6 +1,9 @@
 //! What all requests for pages share.
 
-use crate::samples::{PoolState, Samples};
+use crate::{
+    samples::{PoolState, Samples},
+    workers::Workers,
+};
 use budget::Budget;
 use chain::ChainSpec;
 use config::Endpoints;
@@ -11,11 +14,9 @@ use std::{sync::Arc, time::Instant};
 use storage::IndexDb;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Maximum number of transactions that are executed again at a time. Each of them uses a core for
-/// some seconds.
+/// Maximum number of transactions that are executed again at a time. Each of them uses a core for some seconds. Further
+/// requests are refused, because they would hold the places of requests for other pages while they wait.
 const MAX_EXECUTIONS: usize = 1;
-/// Maximum number of requests that wait for that.
-pub(crate) const MAX_WAITING_EXECUTIONS: usize = 8;
 
 /// What the pages show.
 #[derive(Clone, Debug)]
@@ -47,19 +48,21 @@ pub(crate) struct Pages {
     pub(crate) pool: Mutex<Option<(Instant, PoolState)>>,
     /// The part of the dashboard that changes, and when it was rendered.
     pub(crate) live: Mutex<Option<(Instant, String)>>,
-    pub(crate) running_executions: Semaphore,
-    pub(crate) waiting_executions: Semaphore,
+    /// Runs what reads the chain.
+    pub(crate) workers: Workers,
+    /// Permits to execute a transaction again.
+    pub(crate) executions: Arc<Semaphore>,
 }
 
 impl Pages {
-    pub(crate) fn new(context: Context, samples: Arc<Samples>) -> Self {
+    pub(crate) fn new(context: Context, samples: Arc<Samples>, max_concurrent: u32) -> Self {
         Self {
             context,
             samples,
             pool: Mutex::default(),
             live: Mutex::default(),
-            running_executions: Semaphore::new(MAX_EXECUTIONS),
-            waiting_executions: Semaphore::new(MAX_EXECUTIONS + MAX_WAITING_EXECUTIONS),
+            workers: Workers::new(max_concurrent as usize),
+            executions: Arc::new(Semaphore::new(MAX_EXECUTIONS)),
         }
     }
 }

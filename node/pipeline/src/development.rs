@@ -77,9 +77,12 @@ impl DevelopmentClock {
         }
     }
 
-    /// Lets time continue from a timestamp of now.
+    /// Lets time continue from a timestamp of now, by at most [`MAX_CLOCK_OFFSET_S`] ahead: clients can ask for intervals
+    /// up to any timestamp.
     pub(super) fn continue_from(&mut self, timestamp: u64, now: SystemTime) {
-        self.offset_s = timestamp as i64 - seconds(now) as i64;
+        let signed = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+        let offset = signed(timestamp).saturating_sub(signed(seconds(now)));
+        self.offset_s = offset.min(MAX_CLOCK_OFFSET_S as i64);
     }
 
     /// The time of the chain.

@@ -16,7 +16,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
              priority, and serve addresses and connections fairly (see [rpc.md](rpc.md#limits-and-fairness)). \
              `inline or ...` runs inline if the response is cached or the work is small, and in the queue otherwise.\n\n\
              A call with the block `pending` may have to build the pending block first: in the short queue, at most \
-             once per second and head, with at most 100,000,000 gas, 10,000 transactions of the pool and 0.5 s. \
+             once per second and head (on a development chain, for each call), with at most 100,000,000 gas, 10,000 transactions of the pool and 0.5 s. \
              Blocks, receipts, transactions of a block and `eth_simulateV1` also need its roots: in the long queue, an \
              update of the trie, whose work grows with the changes since the last checkpoint, up to 200,000 accounts \
              and slots. One call does this while the others wait. The table contains the work after that.",

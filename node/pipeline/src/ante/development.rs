@@ -281,6 +281,17 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_moves_time_within_the_limit() {
+        for interval in [MAX_CLOCK_OFFSET_S, u64::MAX / 2, u64::MAX] {
+            let mut development = after(at(100), 0);
+            (development.requested, development.interval) = (2, Some(interval));
+            development.timestamp(at(100), 100);
+            let offset = development.settings.clock.offset_s;
+            assert!((0..=MAX_CLOCK_OFFSET_S as i64).contains(&offset), "{interval}: {offset}");
+        }
+    }
+
+    #[test]
     fn moved_time_survives_a_restart() {
         let mut development = after(at(100), 5000);
         assert_eq!(development.timestamp(at(100), 5000), 5000);
