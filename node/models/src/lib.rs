@@ -15,6 +15,9 @@
 #[path = "../../pipeline/src/meter.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the models do not use all of the pipeline's code")]
 mod meter;
+#[path = "../../pipeline/src/recent_latency.rs"]
+#[allow(dead_code, reason = "the models do not use all of the pipeline's code")]
+mod recent_latency;
 #[path = "../../pipeline/src/reorder.rs"]
 #[allow(dead_code, reason = "the models do not use all of the pipeline's code")]
 mod reorder;

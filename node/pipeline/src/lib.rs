@@ -25,6 +25,7 @@ mod modules_block;
 mod monitor;
 mod next;
 mod options;
+mod recent_latency;
 mod recover;
 mod reorder;
 mod ring;

@@ -1,20 +1,15 @@
 //! Counters of one stage. The stage updates them once per batch and not per transaction. A reader gets exact
 //! values of each counter, but not a consistent snapshot of all.
 
-use hdrhistogram::Histogram;
+use super::recent_latency::RecentLatency;
 use std::{
     collections::BTreeMap,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
-
-/// Maximum latency recorded, in nanoseconds: a minute. Longer ones count as that.
-const MAX_LATENCY_NS: u64 = 60_000_000_000;
-/// Significant digits of the latency histogram.
-const LATENCY_DIGITS: u8 = 2;
 
 /// The counters of a stage.
 #[derive(Debug)]
@@ -27,7 +22,7 @@ pub(super) struct Meter {
     idle_ns: AtomicU64,
     blocked: AtomicU64,
     rejected: Mutex<BTreeMap<&'static str, u64>>,
-    latency_ns: Mutex<Histogram<u64>>,
+    latency: Mutex<RecentLatency>,
 }
 
 /// A snapshot of a [`Meter`].
@@ -51,14 +46,13 @@ pub struct Reading {
     pub blocked: u64,
     /// Items refused, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
-    /// Latency of a batch in the stage, in seconds: median, 99th percentile, maximum.
+    /// Latency of a batch in the stage in the last minutes, in seconds: median, 99th percentile, maximum.
     pub latency_seconds: [f64; 3],
 }
 
 impl Meter {
     /// A meter with all counters at zero.
     pub(super) fn new(name: &'static str) -> Self {
-        let latency = Histogram::new_with_max(MAX_LATENCY_NS, LATENCY_DIGITS);
         Self {
             name,
             taken: AtomicU64::new(0),
@@ -68,7 +62,7 @@ impl Meter {
             idle_ns: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
             rejected: Mutex::default(),
-            latency_ns: Mutex::new(latency.expect("constant bounds are valid")),
+            latency: Mutex::new(RecentLatency::new(Instant::now())),
         }
     }
 
@@ -100,8 +94,8 @@ impl Meter {
     pub(super) fn busy(&self, spent: Duration) {
         let ns = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
         self.busy_ns.fetch_add(ns, Relaxed);
-        let mut latency = self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        latency.saturating_record(ns);
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        latency.record(ns, Instant::now());
     }
 
     pub(super) fn slept(&self, slept: Duration) {
@@ -114,7 +108,8 @@ impl Meter {
 
     /// The current values of the counters.
     pub(super) fn read(&self) -> Reading {
-        let latency = self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let latency =
+            self.latency.lock().unwrap_or_else(PoisonError::into_inner).read(Instant::now());
         let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64();
         Reading {
             name: self.name,

@@ -278,7 +278,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "evmd_stage_batch_duration_seconds",
         Kind::Summary,
-        "Time to process a batch, since the start: median, 99th percentile and maximum.",
+        "Time to process a batch in the last four to five minutes: median, 99th percentile and maximum.",
         &["stage", "quantile"],
         |now, samples| {
             for stage in &now.stages {
