@@ -8,7 +8,7 @@ use benches::transfer;
 use chain::{Genesis, block::join};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use home::Home;
-use pipeline::{Mining, MiningControl, Options, Pipeline};
+use pipeline::{Mining, MiningControl, Options, Pipeline, SystemTimeSource};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -58,6 +58,7 @@ fn options(files: Vec<PathBuf>, block_time: Option<Duration>) -> Options {
         given_blocks: false,
         recover_workers: 1,
         backend: Backend::detect().expect("a backend"),
+        clocks: SystemTimeSource::boxed,
     }
 }
 

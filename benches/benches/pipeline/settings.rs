@@ -3,7 +3,7 @@
 use alloy_primitives::Address;
 use benches::{workload::Kind, world};
 use home::Home;
-use pipeline::{Mining, MiningControl, Options};
+use pipeline::{Mining, MiningControl, Options, SystemTimeSource};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -92,6 +92,7 @@ impl Settings {
             given_blocks: false,
             recover_workers: self.recover,
             backend: Backend::detect().expect("a backend"),
+            clocks: SystemTimeSource::boxed,
         }
     }
 }

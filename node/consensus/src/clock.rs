@@ -32,6 +32,13 @@ pub trait TimeSource: Send {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemTimeSource;
 
+impl SystemTimeSource {
+    /// These clocks.
+    pub fn boxed() -> Box<dyn TimeSource> {
+        Box::new(Self)
+    }
+}
+
 impl TimeSource for SystemTimeSource {
     fn wall(&self) -> SystemTime {
         SystemTime::now()

@@ -24,7 +24,7 @@ use super::{
     submit::{Gate, Submissions},
     undo_floor::UndoFloor,
 };
-use consensus::{Clock, ClockStatus, Engine, Solo, SystemTimeSource};
+use consensus::{Clock, ClockStatus, Engine, Solo};
 use home::{Home, HomeError, JOURNAL_FILE};
 use mempool::journal::Journal;
 use state::{Published, RecentState, StateTrie, View};
@@ -170,7 +170,7 @@ impl<'a> PipelineBuilder<'a> {
         let minimum = settings.minimum_gas_prices.in_token(token.denom);
         let minimum = minimum.map_err(HomeError::from)?;
         let max_step = home.config.engine.max_clock_step();
-        let mut clock = Clock::new(Box::new(SystemTimeSource), max_step, self.clock.clone());
+        let mut clock = Clock::new((self.options.clocks)(), max_step, self.clock.clone());
         let context = ante::Context {
             spec: Arc::clone(&home.spec),
             view: self.view.clone(),

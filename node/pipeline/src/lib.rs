@@ -46,7 +46,7 @@ pub use block_client::BlockClient;
 pub use branch::GiveError;
 pub use client::PoolClient;
 pub use commit::CommittedTotals;
-pub use consensus::{Mining, MiningControl};
+pub use consensus::{Mining, MiningControl, SystemTimeSource, TimeSource};
 pub use development::{
     Develop, DevelopError, Developed, DevelopmentClock, HeaderSettings, NextBlockSettings,
 };

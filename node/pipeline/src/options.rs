@@ -21,3 +21,5 @@ pub struct Options {
     /// Recovery backend.
     pub backend: Backend,
 }
+    /// The clocks that timestamps of new blocks follow. Tests use others than those of the machine.
+    pub clocks: fn() -> Box<dyn TimeSource>,

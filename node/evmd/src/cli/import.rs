@@ -4,7 +4,7 @@ use super::{HomeArg, Output, start_logs, tested_backend};
 use anyhow::Context;
 use home::Home;
 use indicatif::{ProgressBar, ProgressStyle};
-use pipeline::{CommittedTotals, Options, Pipeline, Reading};
+use pipeline::{CommittedTotals, Options, Pipeline, Reading, SystemTimeSource};
 use serde_json::json;
 use state::View;
 use std::{
@@ -45,6 +45,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         given_blocks: false,
         recover_workers: home.config.pipeline.recover_workers(),
         backend,
+        clocks: SystemTimeSource::boxed,
     };
     let pipeline = Pipeline::start(&home, options)?;
     let bar = progress_bar();

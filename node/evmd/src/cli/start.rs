@@ -24,7 +24,7 @@ use config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices, Pages};
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use listeners::Listeners;
-use pipeline::{Mining, MiningControl, Options, Pipeline};
+use pipeline::{Mining, MiningControl, Options, Pipeline, SystemTimeSource};
 use platform::slice;
 use server::listen;
 use state::View;
@@ -192,6 +192,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // This comes before the sockets are opened: a client may stop the node as soon as it can connect, and the node must
     // then shut down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
+        clocks: SystemTimeSource::boxed,
     let listeners = runtime.block_on(Listeners::open(
         &mut home.config,
         observing.handle(),

@@ -4,6 +4,7 @@
 mod answers;
 mod branches;
 mod deep;
+mod fast_clock;
 mod kill;
 mod notifications;
 mod pool;

@@ -11,7 +11,7 @@ use alloy_eips::{eip2718::Encodable2718, eip7702::Authorization};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use chain::{DEV_ACCOUNTS, Genesis, block::join};
 use home::{Home, HomeError};
-use pipeline::{Mining, MiningControl, Options, Pipeline};
+use pipeline::{Mining, MiningControl, Options, Pipeline, SystemTimeSource};
 use secp256k1::{
     Message, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
@@ -114,6 +114,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
         given_blocks: false,
         recover_workers: 2,
         backend: Backend::detect().unwrap(),
+        clocks: SystemTimeSource::boxed,
     }
 }
 
@@ -126,6 +127,7 @@ pub fn producing(block_time: Option<Duration>) -> Options {
         given_blocks: true,
         recover_workers: 2,
         backend: Backend::detect().unwrap(),
+        clocks: SystemTimeSource::boxed,
     }
 }
 

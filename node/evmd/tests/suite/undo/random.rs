@@ -2,6 +2,7 @@
 //! the pool.
 
 use super::{
+    fast_clock,
     pool::Accepted,
     replay::{compare_with_replay, runtime, serve, stop_and_compare_indexes},
     traffic::{BLOB_SENDER, Rules, Traffic},
@@ -13,7 +14,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256};
 use chain::DEV_ACCOUNTS;
-use pipeline::{UndoError, UndoneTransactions};
+use pipeline::{Options, UndoError, UndoneTransactions};
 use std::time::Duration;
 use storage::StateRead;
 use tokio::runtime::Runtime;
@@ -137,7 +138,8 @@ fn walk(rules: Rules, seed: u64) {
     let mut home = rules.home(&path);
     home.config.storage.undo_blocks = UNDO_BLOCKS as usize;
     home.config.engine.empty_blocks = false;
-    let options = producing(Some(Duration::from_millis(1)));
+    let clocks = fast_clock::clocks;
+    let options = Options { clocks, ..producing(Some(Duration::from_millis(1))) };
     let node = runtime.block_on(serve(folder, home, options));
     let (random, traffic) = (Random(seed), Traffic::new(rules));
     let mut walk =
@@ -150,6 +152,7 @@ fn walk(rules: Rules, seed: u64) {
         }
         if step % between == 0 {
             walk.compare();
+            println!("{rules:?}: step {step}, head {}", walk.head());
         }
     }
     let Walk { runtime, node, .. } = walk;
