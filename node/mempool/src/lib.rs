@@ -100,6 +100,8 @@ pub struct Level {
     pub pending: usize,
     /// Transactions behind a nonce gap.
     pub queued: usize,
+    /// Whether the next block would include a transaction: its fee cap covers the base fee.
+    pub payable: bool,
     /// Size of all raw transactions in bytes.
     pub bytes: u64,
     /// The base fee of the next block, in wei per gas.
@@ -180,9 +182,10 @@ impl Mempool {
     }
 
     /// Counts pending and queued transactions.
-    pub const fn level(&self) -> Level {
+    pub fn level(&mut self) -> Level {
+        let payable = self.best().is_some();
         let Load { pending, queued, .. } = self.load;
-        Level { pending, queued, bytes: self.bytes, base_fee: self.base_fee }
+        Level { pending, queued, payable, bytes: self.bytes, base_fee: self.base_fee }
     }
 
     /// Returns and resets the counts of dropped transactions.

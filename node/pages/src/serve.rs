@@ -29,7 +29,7 @@ pub fn serve(config: &Settings, listener: Listener, context: Context) -> Server 
         concurrent: config.max_concurrent,
         // Requests have no body.
         body: 0,
-        protocol: Protocol::Http { access, health: None },
+        protocol: Protocol::Http { access, health: &[] },
     };
     let samples = sample(context.monitor.clone(), context.published.clone());
     let pages = Arc::new(Pages::new(context, samples, config.max_concurrent));

@@ -121,6 +121,11 @@ impl PoolClient {
         Ok(self.ask(PoolQuery::Level).await?.unwrap_or_default())
     }
 
+    /// Whether the node is stopping: it processes the transactions that it has accepted, and accepts no others.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
     /// The executable transactions by price. This reads the whole pool, which takes some milliseconds.
     ///
     /// # Errors

@@ -104,8 +104,8 @@ pub enum Protocol {
     Http {
         /// The hosts and origins that are accepted.
         access: Access,
-        /// The path of health checks.
-        health: Option<&'static str>,
+        /// The paths of health checks.
+        health: &'static [&'static str],
     },
     /// HTTP/2.
     Grpc,
@@ -362,7 +362,7 @@ impl Shared {
 
     fn is_health(&self, path: &str) -> bool {
         match self.protocol {
-            Protocol::Http { health, .. } => health == Some(path),
+            Protocol::Http { health, .. } => health.contains(&path),
             Protocol::Grpc => path.starts_with(GRPC_HEALTH_PATH),
         }
     }

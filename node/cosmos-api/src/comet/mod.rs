@@ -93,7 +93,7 @@ pub fn serve(config: &Comet, listener: Listener, budget: &Arc<Budget>, queries: 
         connections: Arc::clone(&budget.comet),
         concurrent: config.max_concurrent,
         body: config.max_request_bytes as usize,
-        protocol: Protocol::Http { access, health: Some("/health") },
+        protocol: Protocol::Http { access, health: &["/health"] },
     };
     let pages = queries.pages();
     let router = router(config, listener.address, queries);

@@ -60,7 +60,7 @@ pub fn serve(config: &Rest, listener: Listener, budget: &Arc<Budget>, queries: Q
         connections: Arc::clone(&budget.rest),
         concurrent: config.max_concurrent,
         body: config.max_request_bytes as usize,
-        protocol: Protocol::Http { access, health: None },
+        protocol: Protocol::Http { access, health: &[] },
     };
     let pages = queries.pages();
     let router = front_page::with_link(router(config, queries), "REST", pages);

@@ -1,7 +1,6 @@
-//! Checks whether the head can be read, and whether it advances. A separate thread reads the disk periodically:
+//! Checks whether the head can be read. A separate thread reads the disk periodically:
 //! a disk that does not respond only blocks that thread, and `/health` reports the age of the last check.
 
-use pipeline::{Mining, MiningControl};
 use state::{Published, View};
 use std::{
     sync::{
@@ -16,10 +15,6 @@ use std::{
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum age of the last check. A disk under load may take seconds, and health checks do not wait for it.
 const MAX_CHECK_AGE: Duration = Duration::from_secs(10);
-/// Minimum for the time without a block after which the head counts as stalled; on slow chains it is a number
-/// of block times.
-const MAX_HEAD_AGE: Duration = Duration::from_secs(10);
-const MAX_HEAD_AGE_BLOCKS: u32 = 10;
 
 /// The checking thread. It ends when this is dropped, but it is not joined, because the disk may block it.
 #[derive(Debug)]
@@ -70,34 +65,9 @@ fn check(view: &View) -> Check {
     Check { at, is_readable: matches!(stored, Ok(Some(hash)) if hash == view.head.hash) }
 }
 
-/// Whether a node that produces blocks so should have produced one since the head, which has this age.
-pub(super) fn is_late(mining: Option<&MiningControl>, age: Duration) -> bool {
-    match mining.map(MiningControl::get) {
-        Some(Mining::Every(time)) => is_stalled(time, age),
-        Some(Mining::Instant | Mining::OnRequest) | None => false,
-    }
-}
-
-/// Whether a node with this `block_time` should have produced a block since the head, which has this age.
-fn is_stalled(block_time: Duration, age: Duration) -> bool {
-    age > block_time.saturating_mul(MAX_HEAD_AGE_BLOCKS).max(MAX_HEAD_AGE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn head_is_stalled_after_ten_block_times_and_ten_seconds() {
-        let second = Duration::from_secs(1);
-        for (block_time_ms, limit_s) in [(1, 10), (300, 10), (1000, 10), (1001, 10), (60_000, 600)]
-        {
-            let (block_time, limit) = (Duration::from_millis(block_time_ms), second * limit_s);
-            assert!(!is_stalled(block_time, limit));
-            assert!(is_stalled(block_time, limit + second), "{block_time_ms}");
-        }
-        assert!(!is_stalled(Duration::MAX, Duration::from_secs(86_400)));
-    }
 
     #[test]
     fn blocked_check_counts_for_ten_seconds() {

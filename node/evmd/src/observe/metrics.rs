@@ -481,7 +481,7 @@ mod tests {
             head_timestamp: 1000,
             next_base_fee: 875_000_000,
             block_gas: Some(21_000),
-            pool: Some(Level { pending: 3, queued: 2, bytes: 500, base_fee: 7 }),
+            pool: Some(Level { pending: 3, queued: 2, payable: true, bytes: 500, base_fee: 7 }),
             environments: vec![("chain", stats()), ("index", stats())],
             calls: vec![call],
             connections: vec![("serve-0".to_owned(), 2)],

@@ -1,11 +1,12 @@
-//! The HTTP server for monitoring: `/metrics` for Prometheus, `/health` for load balancers, `/status` for
-//! people and `evmd status`.
+//! The HTTP server for monitoring: `/metrics` for Prometheus, `/health` for what restarts the node, `/ready` for load
+//! balancers, `/status` for people and `evmd status`.
 //!
 //! It reads counters and the published view. A request causes at most one query to the mempool, and no other
 //! work for a stage.
 
 mod head;
 mod metrics;
+mod progress;
 mod status;
 
 pub use metrics::{Kind, METRICS, Metric};
@@ -22,6 +23,7 @@ use chain::ChainSpec;
 use config::Config;
 use head::HeadCheck;
 use pipeline::{Fault, MiningControl, Monitor, PoolClient};
+use progress::Progress;
 use rpc::{CallMeter, Seats};
 use server::{
     access::{Access, PageRules},
@@ -64,7 +66,7 @@ pub struct Context {
     pub backend: Backend,
     /// The name of this run of the node, which differs after each start.
     pub run: String,
-    /// When blocks are produced, if the node produces empty blocks.
+    /// When blocks are produced, if the node produces any.
     pub mining: Option<MiningControl>,
 }
 
@@ -73,6 +75,7 @@ pub struct Context {
 struct Observed {
     context: Context,
     head: HeadCheck,
+    progress: Progress,
 }
 
 impl Deref for Observed {
@@ -100,19 +103,23 @@ pub fn serve(listener: Listener, context: Context) -> Result<Server, Fault> {
     );
     let thread = |source| Fault::Socket { what: "the thread of health checks".to_owned(), source };
     let head = HeadCheck::start(context.published.clone()).map_err(thread)?;
-    let pages = context.config.pages.address;
+    let (mining, empty_blocks) = (context.mining.clone(), context.config.engine.empty_blocks);
+    let (published, pool) = (context.published.clone(), context.pool.clone());
+    let progress = Progress::watch(mining, empty_blocks, published, pool);
+    let pages = context.config.pages.address.address();
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
+        .route("/ready", get(ready))
         .route("/status", get(status))
-        .with_state(Arc::new(Observed { context, head }));
+        .with_state(Arc::new(Observed { context, head, progress }));
     let router = front_page::with_link(router, "the metrics server", pages);
     let bounds = Bounds {
         connections: Arc::clone(&budget.metrics),
         concurrent: MAX_CONCURRENT_REQUESTS,
         // Requests have no body.
         body: 0,
-        protocol: Protocol::Http { access, health: Some("/health") },
+        protocol: Protocol::Http { access, health: &["/health", "/ready"] },
     };
     Ok(listen::serve(listener, bounds, &budget, router))
 }
@@ -128,6 +135,12 @@ async fn health(State(context): Shared) -> impl IntoResponse {
     let health = status::Health::take(&context);
     let code = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(health))
+}
+
+async fn ready(State(context): Shared) -> impl IntoResponse {
+    let ready = status::Ready::take(&context);
+    let code = if ready.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(ready))
 }
 
 async fn status(State(context): Shared) -> impl IntoResponse {

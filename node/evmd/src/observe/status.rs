@@ -1,6 +1,6 @@
-//! `/health` and `/status`.
+//! `/health`, `/ready` and `/status`.
 
-use super::{Context, Observed, head};
+use super::{Context, Observed};
 use alloy_primitives::B256;
 use chain::Rules;
 use config::Endpoints;
@@ -16,7 +16,7 @@ pub(super) struct Health {
     pub(super) healthy: bool,
     head: u64,
     head_readable: bool,
-    /// The node produces blocks, but has not produced one for much longer than its block time.
+    /// A block has been due for ten block times, at least ten seconds.
     head_stalled: bool,
     fault: bool,
     /// Problems of a node that still works.
@@ -26,13 +26,30 @@ pub(super) struct Health {
 impl Health {
     /// From memory, because a disk that does not respond must not block this response.
     pub(super) fn take(context: &Observed) -> Self {
-        let (view, age) = (context.published.load(), context.published.age());
+        let view = context.published.load();
         let head_readable = context.head.is_readable();
-        let head_stalled = head::is_late(context.mining.as_ref(), age);
+        let head_stalled = context.progress.is_stalled();
         let fault = context.monitor.fault();
         let degraded = clock_reason(context.monitor.clock_step_seconds()).into_iter().collect();
         let healthy = head_readable && !head_stalled && !fault;
         Self { healthy, head: view.number(), head_readable, head_stalled, fault, degraded }
+    }
+}
+
+/// Whether the node should receive requests.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Ready {
+    /// The node is healthy and does not stop.
+    pub(super) ready: bool,
+    healthy: bool,
+    stopping: bool,
+}
+
+impl Ready {
+    pub(super) fn take(context: &Observed) -> Self {
+        let (healthy, stopping) = (Health::take(context).healthy, context.pool.is_stopping());
+        Self { ready: healthy && !stopping, healthy, stopping }
     }
 }
 

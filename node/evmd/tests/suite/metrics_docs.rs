@@ -10,13 +10,16 @@ fn document() -> String {
         "# Metrics\n\n\
          Generated from the program's table by `EVMD_WRITE_DOCS=1 cargo test -p evmd --test suite metrics_docs`. A \
          test compares the two.\n\n\
-         The server at `http://{address}` ([`metrics.address`](settings.md#metrics)) has three paths:\n\n\
+         The server at `http://{address}` ([`metrics.address`](settings.md#metrics)) has four paths:\n\n\
          - `/metrics` returns the metrics below in the text format of Prometheus.\n\
          - `/health` returns 200 if the head block can be read and no stage has failed, otherwise 503, with a JSON \
-         object that names the reason. If the node produces empty blocks, the status is also 503 when it has not \
-         produced a block for ten block times (at least 10 s). A separate thread reads the head block every second; \
+         object that names the reason. The status is also 503 when a block has been due for ten block times (at \
+         least 10 s): one is due at each block time, or, if empty blocks are off or transactions are mined at once, \
+         while the pool has a transaction that the next block would include. A separate thread reads the head block every second; \
          if a read takes longer than 10 s, the status is 503. A node that works in a degraded state returns 200 and \
          lists the reasons in `degraded`: the system clock was changed by more than `engine.max-clock-step-s`.\n\
+         - `/ready` returns 200 if the node is healthy and does not stop, otherwise 503: load balancers use it. A node \
+         that stops first processes the transactions that it has accepted.\n\
          - `/status` returns the head, the pool, the addresses, the stages and the calls as one JSON object, with the \
          same values.\n\n\
          Names end with the unit. Counters start at zero when the node starts. Stages and rings are described in the \

@@ -51,7 +51,7 @@ async fn served_with(budget: &Arc<Budget>, body: usize) -> Server {
         connections: Arc::clone(&budget.rest),
         concurrent: 2,
         body,
-        protocol: Protocol::Http { access: access(), health: Some("/health") },
+        protocol: Protocol::Http { access: access(), health: &["/health"] },
     };
     serve(listener().await, bounds, budget, router())
 }
@@ -290,7 +290,7 @@ async fn responses_are_accounted_until_they_are_read() {
         connections: Arc::clone(&budget.rest),
         concurrent: 1,
         body: 0,
-        protocol: Protocol::Http { access: access(), health: None },
+        protocol: Protocol::Http { access: access(), health: &[] },
     };
     let server = serve(listener().await, bounds, &budget, router);
     let mut slow = TcpStream::connect(server.address).await.unwrap();

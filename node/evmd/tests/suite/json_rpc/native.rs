@@ -373,9 +373,17 @@ async fn metrics_health_and_status_are_served() {
     let (status, health) = node.get("/health").await;
     let health: Value = serde_json::from_str(&health).unwrap();
     assert_eq!((status, &health["healthy"]), (200, &json!(true)));
+    let (status, ready) = node.get("/ready").await;
+    let expected = json!({ "ready": true, "healthy": true, "stopping": false });
+    assert_eq!((status, serde_json::from_str(&ready).unwrap()), (200, expected));
     let (status, body) = node.get("/status").await;
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, &body["chainId"], &body["rules"]), (200, &json!(262144), &json!("native")));
     assert_eq!(node.get("/nothing").await.0, 404);
+    // While the node stops, it is healthy but should receive no requests.
+    node.pipeline.stop();
+    let (status, ready) = node.get("/ready").await;
+    let expected = json!({ "ready": false, "healthy": true, "stopping": true });
+    assert_eq!((status, serde_json::from_str(&ready).unwrap()), (503, expected));
     node.stop().await;
 }
