@@ -44,7 +44,7 @@ pub(crate) struct TxArgs {
     /// Transports, measured one after another
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Transport::Batch])]
     via: Vec<Transport>,
-    /// Address of evmd's TCP ingest
+    /// Address of evmd's TCP ingest, which is off unless the node has `--ingest.address`
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8547")]
     ingest: SocketAddr,
     /// Calls per JSON-RPC batch

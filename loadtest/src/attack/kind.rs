@@ -62,13 +62,13 @@ pub(super) struct Targets {
     pub(super) metrics: Option<SocketAddr>,
 }
 
-/// Names and default ports of the other servers.
+/// Names and default ports of the other servers. Port 0: off by default.
 const PORTS: [(&str, u16); 6] = [
-    ("ws", 8546),
+    ("ws", 0),
     ("rest", 1317),
     ("grpc", 9090),
     ("comet", 26657),
-    ("ingest", 8547),
+    ("ingest", 0),
     ("metrics", 26660),
 ];
 
@@ -256,7 +256,8 @@ mod tests {
     use super::*;
 
     fn targets() -> Targets {
-        Targets::new(&Url::parse("http://127.0.0.1:8545").unwrap(), &["ws=0".to_owned()]).unwrap()
+        Targets::new(&Url::parse("http://127.0.0.1:8545").unwrap(), &["ingest=8547".to_owned()])
+            .unwrap()
     }
 
     #[test]
@@ -281,7 +282,11 @@ mod tests {
         let mut ports: Vec<_> = scripts.iter().map(|script| script.target.port()).collect();
         ports.sort_unstable();
         ports.dedup();
-        assert_eq!(ports, [1317, 8545, 8547, 9090, 26657, 26660], "all except the excluded one");
+        assert_eq!(
+            ports,
+            [1317, 8545, 8547, 9090, 26657, 26660],
+            "those that are on by default, and the one that was given"
+        );
         assert!(Kind::All.scripts(&targets, 70).len() >= 70);
         for text in ["rest", "rest=x", "none=1"] {
             assert!(Targets::new(&targets.json_rpc, &[text.to_owned()]).is_err(), "{text}");

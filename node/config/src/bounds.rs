@@ -2,7 +2,6 @@
 
 use crate::Config;
 use serde::{Deserialize, Deserializer, de::Error as _};
-use std::net::SocketAddr;
 use storage::MIN_MAP_BYTES;
 use toml::{Table, Value};
 
@@ -12,7 +11,7 @@ const MUST_BE: &str = "must be";
 /// The reason of [`with_setting`] for a value that is not TOML.
 pub const NOT_TOML: &str = "invalid value";
 /// The beginnings of error texts for values of another type, which do not say what is expected.
-const WRONG_TYPE: [&str; 3] = ["invalid type", NOT_TOML, "invalid socket address"];
+const WRONG_TYPE: [&str; 2] = ["invalid type", NOT_TOML];
 
 /// An error text with the name of the setting.
 pub fn with_setting(setting: &str, value: &str, reason: &str) -> String {
@@ -34,9 +33,6 @@ fn expected(setting: &str) -> Option<String> {
         Value::Integer(example) => Some(format!("a whole number, such as {example}")),
         Value::Boolean(_) => Some("true or false".to_owned()),
         Value::Array(_) => Some("a list, such as [\"a\", \"b\"]".to_owned()),
-        Value::String(text) if text.parse::<SocketAddr>().is_ok() => {
-            Some(format!("an IP address and a port, such as {text}"))
-        }
         _ => None,
     }
 }

@@ -1,8 +1,7 @@
 //! The Cosmos interfaces: their addresses and limits.
 
-use super::{bounds, local, local_hosts, local_origins};
+use super::{Listen, bounds, local, local_hosts, local_origins};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 
 /// Default for the connections of REST, gRPC and the CometBFT RPC. Browsers and tools keep several open.
 const MAX_CONNECTIONS: u32 = 1000;
@@ -16,7 +15,7 @@ const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rest {
     /// The address to listen on.
-    pub address: SocketAddr,
+    pub address: Listen,
     /// Host names that requests may use, as in `json-rpc.allowed-hosts`.
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may read responses and submit transactions, as in `json-rpc.cors-origins`.
@@ -49,7 +48,7 @@ impl Default for Rest {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Grpc {
     /// The address to listen on.
-    pub address: SocketAddr,
+    pub address: Listen,
     /// Maximum number of connections.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
@@ -76,7 +75,7 @@ impl Default for Grpc {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Comet {
     /// The address to listen on.
-    pub address: SocketAddr,
+    pub address: Listen,
     /// Host names that requests may use, as in `json-rpc.allowed-hosts`.
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may read responses and submit transactions, as in `json-rpc.cors-origins`.

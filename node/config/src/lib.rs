@@ -4,8 +4,10 @@
 
 mod bounds;
 mod cosmos;
+mod endpoints;
 mod engine;
 mod file;
+mod listen;
 mod minimum_gas_prices;
 mod network;
 mod node;
@@ -14,8 +16,10 @@ mod server;
 
 pub use bounds::{NOT_TOML, with_setting};
 pub use cosmos::{Comet, Grpc, Rest};
+pub use endpoints::{Endpoints, PortTooHigh};
 pub use engine::Engine;
 pub use file::with_value;
+pub use listen::{InvalidListen, Listen};
 pub use minimum_gas_prices::{ForeignToken, MinimumGasPrices, MinimumGasPricesError};
 pub use network::{InvalidNetwork, Network};
 pub use node::Node;
@@ -74,9 +78,9 @@ pub struct Config {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JsonRpc {
     /// The address of HTTP, which also accepts WebSockets.
-    pub address: SocketAddr,
+    pub address: Listen,
     /// The address of the server that only accepts WebSockets.
-    pub ws_address: SocketAddr,
+    pub ws_address: Listen,
     /// Namespaces served at `address`. `debug`, `trace` and `testing` must be named to be served.
     pub api: Vec<String>,
     /// Namespaces served at `ws-address`.
@@ -205,7 +209,8 @@ impl Default for JsonRpc {
     fn default() -> Self {
         Self {
             address: local(8545),
-            ws_address: local(8546),
+            // The other address also accepts WebSockets.
+            ws_address: Listen::Off,
             api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
             ws_api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
             allowed_hosts: local_hosts(),
@@ -241,7 +246,7 @@ impl Default for JsonRpc {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Ingest {
     /// The address to listen on for raw transaction frames.
-    pub address: SocketAddr,
+    pub address: Listen,
     /// Maximum number of connections.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_connections: u32,
@@ -252,7 +257,8 @@ const MAX_INGEST_CONNECTIONS: u32 = 1024;
 
 impl Default for Ingest {
     fn default() -> Self {
-        Self { address: local(8547), max_connections: MAX_INGEST_CONNECTIONS }
+        // Only load tests use it.
+        Self { address: Listen::Off, max_connections: MAX_INGEST_CONNECTIONS }
     }
 }
 
@@ -261,7 +267,7 @@ impl Default for Ingest {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Metrics {
     /// The address of `/metrics`, `/health` and `/status`.
-    pub address: SocketAddr,
+    pub address: Listen,
     /// Host names that requests may use, as in `json-rpc.allowed-hosts`.
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may read responses, as in `json-rpc.cors-origins`.
@@ -464,35 +470,8 @@ fn local_origins() -> Vec<String> {
 }
 
 /// A loopback address: by default, no server is reachable from other machines.
-fn local(port: u16) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], port))
-}
-
-/// The addresses of all servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Endpoints {
-    /// JSON-RPC over HTTP and WebSocket.
-    pub json_rpc: SocketAddr,
-    /// JSON-RPC over WebSocket.
-    pub json_rpc_ws: SocketAddr,
-    /// Cosmos queries over REST.
-    pub rest: SocketAddr,
-    /// Cosmos queries over gRPC.
-    pub grpc: SocketAddr,
-    /// CometBFT's RPC.
-    pub comet: SocketAddr,
-    /// Raw transactions over TCP.
-    pub ingest: SocketAddr,
-    /// Metrics, health and status.
-    pub metrics: SocketAddr,
-    /// Web pages, with port 0 if they are not served. Nodes of earlier versions do not name them.
-    #[serde(default = "not_served")]
-    pub pages: SocketAddr,
-}
-
-fn not_served() -> SocketAddr {
-    local(0)
+fn local(port: u16) -> Listen {
+    Listen::At(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
 /// Why the settings cannot be used.
@@ -532,20 +511,6 @@ impl Config {
             ("storage.recent-accounts", self.storage.recent_accounts() as u64),
             ("storage.trie-cache-bytes", self.storage.trie_cache_bytes()),
         ]
-    }
-
-    /// The addresses of all servers.
-    pub const fn endpoints(&self) -> Endpoints {
-        Endpoints {
-            json_rpc: self.json_rpc.address,
-            json_rpc_ws: self.json_rpc.ws_address,
-            rest: self.rest.address,
-            grpc: self.grpc.address,
-            comet: self.comet.address,
-            ingest: self.ingest.address,
-            metrics: self.metrics.address,
-            pages: self.pages.address,
-        }
     }
 
     /// Reads `config.toml` of a home folder. If there is no file, returns the defaults.

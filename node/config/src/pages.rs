@@ -1,8 +1,7 @@
 //! The web pages: their address and limits.
 
-use super::{bounds, local, local_hosts};
+use super::{Listen, bounds, local, local_hosts};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 
 /// Default for the connections. A browser keeps up to six open.
 const MAX_CONNECTIONS: u32 = 500;
@@ -14,7 +13,7 @@ const MAX_CONCURRENT: u32 = 2;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pages {
     /// The address to listen on.
-    pub address: SocketAddr,
+    pub address: Listen,
     /// Host names that requests may use, as in `json-rpc.allowed-hosts`.
     pub allowed_hosts: Vec<String>,
     /// Maximum number of connections.

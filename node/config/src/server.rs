@@ -17,6 +17,8 @@ pub struct Server {
     /// Maximum number of bytes that the clients of all servers use together: bytes received but not answered,
     /// and bytes of responses that they have not read. 0 derives it from the memory of the machine.
     pub max_client_bytes: u64,
+    /// A number that is added to the port of every server, so that several nodes can run on one machine.
+    pub port_offset: u16,
     /// Addresses or networks of reverse proxies. If one of them forwards a request, the client is the address
     /// in `Forwarded` or `X-Forwarded-For`.
     pub trusted_proxies: Vec<Network>,

@@ -257,19 +257,21 @@ fn environment(name: &str, stats: &EnvStats) -> Markup {
 }
 
 fn endpoints(endpoints: &Endpoints) -> Markup {
-    let url = |scheme: &str, address: SocketAddr| format!("{scheme}://{address}");
+    let url = |scheme: &str, address: Option<SocketAddr>| {
+        address.map(|address| format!("{scheme}://{address}"))
+    };
     let rows = [
         ("JSON-RPC over HTTP and WebSocket", url("http", endpoints.json_rpc)),
         ("JSON-RPC over WebSocket", url("ws", endpoints.json_rpc_ws)),
         ("REST", url("http", endpoints.rest)),
         ("gRPC", url("http", endpoints.grpc)),
         ("CometBFT RPC", url("http", endpoints.comet)),
-        ("Raw transactions over TCP", endpoints.ingest.to_string()),
+        ("Raw transactions over TCP", url("tcp", endpoints.ingest)),
         ("Metrics, health and status", url("http", endpoints.metrics)),
     ];
     html! {
         dl {
-            @for (name, address) in &rows {
+            @for (name, address) in rows.iter().filter_map(|(name, address)| Some((name, address.as_ref()?))) {
                 div {
                     dt { (name) }
                     dd {

@@ -1,14 +1,15 @@
 //! The options of a pipeline.
 
-use consensus::MiningControl;
-use std::{net::SocketAddr, path::PathBuf};
+use config::Listen;
+use consensus::{MiningControl, TimeSource};
+use std::path::PathBuf;
 use verify::Backend;
 
 /// Options of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Accept transactions: over RPC, and over TCP on this address.
-    pub transactions: Option<SocketAddr>,
+    /// Accept transactions: over RPC, and over TCP at this address, if TCP is not off. `None` accepts none.
+    pub transactions: Option<Listen>,
     /// Produce blocks; `None` produces none.
     pub mining: Option<MiningControl>,
     /// Import the blocks of these files.
@@ -20,6 +21,6 @@ pub struct Options {
     pub recover_workers: usize,
     /// Recovery backend.
     pub backend: Backend,
-}
     /// The clocks that timestamps of new blocks follow. Tests use others than those of the machine.
     pub clocks: fn() -> Box<dyn TimeSource>,
+}

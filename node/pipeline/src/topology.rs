@@ -124,7 +124,8 @@ impl Pipeline {
     pub fn start(home: &Home, options: Options) -> Result<Self, StartError> {
         verify::ensure_self_tested(options.backend).map_err(Fault::from)?;
         let budget = Budget::new(&home.config);
-        let sockets = Sockets::open(options.transactions, &budget)?;
+        let sockets =
+            Sockets::open(options.transactions.and_then(config::Listen::address), &budget)?;
         let ingest_address = sockets.address;
 
         // Workers first, because rings need their wakers.

@@ -10,7 +10,7 @@ use config::JsonRpc;
 use pipeline::Fault;
 use rpc_eth::Context;
 use server::{accept::accept, listener::Listener, stop::Stop};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
 /// Maximum wait for calls in flight when the servers stop.
@@ -22,19 +22,16 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 /// The running servers.
 #[derive(Debug)]
 pub struct Servers {
-    listening: [JoinHandle<()>; 2],
+    listening: Vec<JoinHandle<()>>,
     stop: Stop,
-    /// The address of HTTP and WebSocket.
-    pub address: SocketAddr,
-    /// The address of WebSocket only.
-    pub ws_address: SocketAddr,
     calls: Arc<CallMeter>,
     /// The threads that serve the connections.
     threads: Arc<Threads>,
     sweeping: JoinHandle<()>,
 }
 
-/// Serves JSON-RPC until [`Servers::stop`]: at `http` over HTTP and WebSocket, at `web_socket` over WebSocket only.
+/// Serves JSON-RPC until [`Servers::stop`]: at `http` over HTTP and WebSocket, at `web_socket` over WebSocket only. One
+/// that is off has no listener.
 ///
 /// # Errors
 /// Returns an error if a thread cannot be started.
@@ -43,8 +40,8 @@ pub struct Servers {
 /// Outside a Tokio runtime.
 pub fn serve(
     config: &JsonRpc,
-    http: Listener,
-    web_socket: Listener,
+    http: Option<Listener>,
+    web_socket: Option<Listener>,
     context: Context,
 ) -> Result<Servers, Fault> {
     let dispatcher = Arc::new(Dispatcher::new(context, config));
@@ -56,15 +53,15 @@ pub fn serve(
     let threads = Arc::new(threads);
     let sweeping = tokio::spawn(sweep(Arc::clone(&dispatcher)));
     let front = Arc::new(Front::new(dispatcher, &threads, config));
-    let listen = |socket, api, http| {
+    let listen = |listener: Listener, api, http| {
         let endpoint = Endpoint::new(api, http);
         let listening = Listening::new(&front, endpoint, &threads, stopping.clone());
-        tokio::spawn(accept(socket, Arc::new(listening), stopping.clone()))
+        tokio::spawn(accept(listener.socket, Arc::new(listening), stopping.clone()))
     };
-    let (address, ws_address) = (http.address, web_socket.address);
-    let listening =
-        [listen(http.socket, &config.api, true), listen(web_socket.socket, &config.ws_api, false)];
-    Ok(Servers { listening, stop, address, ws_address, calls, threads, sweeping })
+    let http = http.map(|listener| listen(listener, &config.api, true));
+    let web_socket = web_socket.map(|listener| listen(listener, &config.ws_api, false));
+    let listening = http.into_iter().chain(web_socket).collect();
+    Ok(Servers { listening, stop, calls, threads, sweeping })
 }
 
 async fn sweep(dispatcher: Arc<Dispatcher>) {

@@ -76,10 +76,10 @@ pub struct Queries {
 struct Facts {
     /// The name of the node.
     moniker: String,
-    /// The address of JSON-RPC.
-    json_rpc: SocketAddr,
-    /// The address of the web pages, with port 0 if they are not served.
-    pages: SocketAddr,
+    /// The address of JSON-RPC, if it is served.
+    json_rpc: Option<SocketAddr>,
+    /// The address of the web pages, if they are served.
+    pages: Option<SocketAddr>,
     /// Minimum gas price of the pool, in wei.
     price_limit: u64,
     /// Minimum gas price of Cosmos transactions in the pool, in the base unit of the token.
@@ -113,8 +113,8 @@ impl Queries {
         let minimum = minimum.ok().flatten().map(|price| price.amount);
         let facts = Facts {
             moniker: config.node.moniker.clone(),
-            json_rpc: config.json_rpc.address,
-            pages: config.pages.address,
+            json_rpc: config.json_rpc.address.address(),
+            pages: config.pages.address.address(),
             price_limit: config.mempool.price_limit,
             minimum_gas_price: minimum.unwrap_or_default(),
             supply: Supply::default(),
@@ -127,8 +127,8 @@ impl Queries {
         Self { spec, published, pool, facts: Arc::new(facts) }
     }
 
-    /// The address of the web pages, with port 0 if they are not served.
-    pub(crate) fn pages(&self) -> std::net::SocketAddr {
+    /// The address of the web pages, if they are served.
+    pub(crate) fn pages(&self) -> Option<std::net::SocketAddr> {
         self.facts.pages
     }
 

@@ -60,7 +60,11 @@ impl Snapshot {
                 moniker: self.facts.moniker.clone(),
                 other: Some(DefaultNodeInfoOther {
                     tx_index: "on".to_owned(),
-                    rpc_address: format!("http://{}", self.facts.json_rpc),
+                    rpc_address: self
+                        .facts
+                        .json_rpc
+                        .map(|at| format!("http://{at}"))
+                        .unwrap_or_default(),
                 }),
                 ..DefaultNodeInfo::default()
             }),

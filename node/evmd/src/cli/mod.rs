@@ -52,7 +52,7 @@ enum Command {
     /// Create a home folder with a new chain
     Init(init::Args),
     /// Run the node; creates a development chain if the home folder is empty
-    Start(start::Args),
+    Start(Box<start::Args>),
     /// Append blocks from RLP files, as geth exports them; the node must be stopped
     Import(import::Args),
     /// Write blocks to an RLP file, as geth exports them; the node must be stopped

@@ -1,8 +1,12 @@
 //! `evmd start`
 
+mod addresses;
+mod banner;
 mod development;
+mod interrupts;
 mod listeners;
 mod minimum_gas_prices;
+mod servers;
 mod system_contracts;
 
 use super::{
@@ -10,34 +14,31 @@ use super::{
     init::development_genesis,
     keys,
     logs::{self, LogArgs, RUST_LOG_HELP},
-    running_node::{self, Record},
+    running_node::Record,
     tested_backend,
 };
-use crate::eth_calls::JsonRpcCalls;
-use crate::terminal::{CallPrinter, Follower, Printed, Terminal};
-use crate::{descriptors, observe};
+use crate::{
+    descriptors,
+    terminal::{CallPrinter, Follower, Printed, Terminal},
+};
 use ::keys::Signers;
 use alloy_primitives::U256;
 use anyhow::bail;
-use chain::{DEV_ACCOUNTS, DevAccount, Rules};
-use config::{Comet, Config, JsonRpc, KeyringChoice, MinimumGasPrices, Pages};
-use cosmos_api::{comet, grpc, query::Queries, rest};
+use banner::Banner;
+use chain::Rules;
+use config::{Config, JsonRpc, KeyringChoice, Listen, MinimumGasPrices, Pages};
 use home::Home;
+use interrupts::{Interrupts, until_over};
 use listeners::Listeners;
 use pipeline::{Mining, MiningControl, Options, Pipeline, SystemTimeSource};
 use platform::slice;
-use server::listen;
-use state::View;
+use servers::{Served, serve};
 use std::{
-    io::Write,
-    net::{SocketAddr, ToSocketAddrs},
+    net::SocketAddr,
     path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use storage::StateRead;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use verify::Backend;
 
 /// Niceness of the threads of the web pages, as in `nice(1)`.
 const PAGES_NICENESS: i32 = 10;
@@ -56,12 +57,15 @@ pub(super) struct Args {
     /// rules. Without it, a development chain produces a block as soon as there is a transaction
     #[arg(long, value_name = "TIME", value_parser = duration)]
     block_time: Option<Duration>,
-    /// Address of JSON-RPC over HTTP and WebSocket
-    #[arg(long = "json-rpc.address", value_name = "HOST:PORT", value_parser = address)]
-    json_rpc_address: Option<SocketAddr>,
-    /// Address of JSON-RPC over WebSocket only
-    #[arg(long = "json-rpc.ws-address", value_name = "HOST:PORT", value_parser = address)]
-    ws_address: Option<SocketAddr>,
+    /// Number that is added to the port of every server, so that several nodes can run on one machine
+    #[arg(long, value_name = "NUMBER")]
+    port_offset: Option<u16>,
+    /// Address of JSON-RPC over HTTP and WebSocket; `off` switches a server off
+    #[arg(long = "json-rpc.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    json_rpc_address: Option<Listen>,
+    /// Address of JSON-RPC over WebSocket only; off by default
+    #[arg(long = "json-rpc.ws-address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    ws_address: Option<Listen>,
     /// Let JSON-RPC clients sign with the keys of this keyring; off by default
     #[arg(long = "json-rpc.keyring", value_name = "BACKEND", value_enum)]
     keyring: Option<KeyringChoice>,
@@ -76,17 +80,17 @@ pub(super) struct Args {
     #[arg(long = "json-rpc.ws-api", value_name = "NAMES", value_delimiter = ',')]
     ws_api: Option<Vec<String>>,
     /// Address of Cosmos queries over REST
-    #[arg(long = "rest.address", value_name = "HOST:PORT", value_parser = address)]
-    rest_address: Option<SocketAddr>,
+    #[arg(long = "rest.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    rest_address: Option<Listen>,
     /// Address of Cosmos queries over gRPC
-    #[arg(long = "grpc.address", value_name = "HOST:PORT", value_parser = address)]
-    grpc_address: Option<SocketAddr>,
+    #[arg(long = "grpc.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    grpc_address: Option<Listen>,
     /// Address of CometBFT's RPC, for Cosmos clients
-    #[arg(long = "comet.address", value_name = "HOST:PORT", value_parser = address)]
-    comet_address: Option<SocketAddr>,
-    /// Address of raw transactions over TCP
-    #[arg(long = "ingest.address", value_name = "HOST:PORT", value_parser = address)]
-    ingest_address: Option<SocketAddr>,
+    #[arg(long = "comet.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    comet_address: Option<Listen>,
+    /// Address of raw transactions over TCP; off by default
+    #[arg(long = "ingest.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    ingest_address: Option<Listen>,
     /// Accept transactions although this node does not produce blocks; they wait until the node is started with
     /// block production
     #[arg(long = "mempool.accept-without-production")]
@@ -100,11 +104,11 @@ pub(super) struct Args {
     )]
     minimum_gas_prices: Option<MinimumGasPrices>,
     /// Address of metrics, health and status
-    #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = address)]
-    metrics_address: Option<SocketAddr>,
+    #[arg(long = "metrics.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    metrics_address: Option<Listen>,
     /// Address of the web pages
-    #[arg(long = "pages.address", value_name = "HOST:PORT", value_parser = address)]
-    pages_address: Option<SocketAddr>,
+    #[arg(long = "pages.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    pages_address: Option<Listen>,
     /// Start even if the timestamp of the newest block is further ahead of the system clock than
     /// engine.max-clock-step-s; new blocks have at least that timestamp
     #[arg(long)]
@@ -112,24 +116,6 @@ pub(super) struct Args {
     /// Do not print the keys of the development accounts; -q is for the log
     #[arg(long)]
     quiet: bool,
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    const FORM: &str = "expected HOST:PORT, such as 127.0.0.1:8545";
-    let (host, port) = text.rsplit_once(':').unwrap_or_default();
-    if host.is_empty() || port.parse::<u16>().is_err() {
-        return Err(FORM.to_owned());
-    }
-    let found = text.to_socket_addrs();
-    let found = found.map_err(|error| format!("{FORM}; {host} has no address: {error}"))?;
-    listen_address(found).ok_or_else(|| format!("{FORM}; {host} has no address"))
-}
-
-/// The address for a host name to listen on. If it has several, as `localhost` often has, the first IPv4
-/// address is used, because clients that try only one address and the defaults of this program use that.
-fn listen_address(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
-    let addresses: Vec<_> = addresses.collect();
-    addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -158,6 +144,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         development::adjust(&mut home.config);
     }
     apply(args, &mut home.config);
+    home.config.shift_ports()?;
     // Clients of a development chain set its time.
     if !args.accept_future_head && !is_development {
         home.check_head_time(SystemTime::now(), home.config.engine.max_clock_step())?;
@@ -192,19 +179,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // This comes before the sockets are opened: a client may stop the node as soon as it can connect, and the node must
     // then shut down cleanly.
     let interrupts = runtime.block_on(async { Interrupts::listen() })?;
-        clocks: SystemTimeSource::boxed,
     let listeners = runtime.block_on(Listeners::open(
         &mut home.config,
         observing.handle(),
         reading.handle(),
     ))?;
-    if listeners.comet.is_none() {
-        // Another process answers at the address, so clients must not find it.
-        home.config.comet.address.set_port(0);
-    }
-    if listeners.pages.is_none() {
-        home.config.pages.address.set_port(0);
-    }
+    let in_use = listeners.in_use.clone();
     let options = Options {
         transactions: Some(home.config.ingest.address),
         mining: mining.clone(),
@@ -212,10 +192,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         given_blocks: is_development,
         recover_workers: home.config.pipeline.recover_workers(),
         backend,
+        clocks: SystemTimeSource::boxed,
     };
     let pipeline = Pipeline::start(&home, options)?;
     if let Some(address) = pipeline.ingest_address {
-        home.config.ingest.address = address;
+        home.config.ingest.address = Listen::At(address);
     }
     // This comes before the servers: it remembers the head, and clients send transactions as soon as they can connect.
     let (published, caches) = (pipeline.published.clone(), home.caches.clone());
@@ -226,11 +207,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let served = Served { mining: mining.clone(), backend, signers, development };
     let servers = serve(&home, &pipeline, listeners, served, (observing, reading));
     let servers = runtime.block_on(servers)?;
-    let record = Record::write(&home.path, &servers.run, home.config.endpoints());
+    let record = Record::write(&home.path, home.config.endpoints());
     if let Err(error) = &record {
         tracing::warn!(%error, "cannot record the addresses: commands with --home do not find this node");
     }
-    if let Err(error) = banner(&home, &pipeline, &servers, mining.as_ref(), backend, args.quiet) {
+    let mining = mining.as_ref();
+    let summary = Banner { home: &home, pipeline: &pipeline, in_use: &in_use, mining, backend };
+    if let Err(error) = summary.print(args.quiet) {
         // A full disk or a closed pipe behind standard output must not stop a node.
         tracing::warn!(%error, "cannot write the summary to standard output");
     }
@@ -381,6 +364,9 @@ fn apply(args: &Args, config: &mut Config) {
             *setting = flag;
         }
     }
+    if let Some(offset) = args.port_offset {
+        config.server.port_offset = offset;
+    }
 }
 
 /// An unknown namespace is an error, because a misspelt one would have no effect.
@@ -396,49 +382,26 @@ pub(super) fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     }
 }
 
+/// The address of JSON-RPC that other machines can reach, if there is one: the name of its setting, and its value.
+fn reachable_from_elsewhere(config: &JsonRpc) -> Option<(&'static str, SocketAddr)> {
+    let addresses = [("address", config.address), ("ws-address", config.ws_address)];
+    let mut served = addresses.into_iter().filter_map(|(name, at)| Some((name, at.address()?)));
+    served.find(|(_, address)| !address.ip().to_canonical().is_loopback())
+}
+
 /// Refuses to let other machines sign with the node's keys, unless the setting allows it. All methods that
 /// sign, such as `eth_sendTransaction`, `eth_sign*` and `personal_*`, need the keyring.
 fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
     if config.keyring == KeyringChoice::Off || config.allow_remote_signing {
         return Ok(());
     }
-    let addresses = [("address", config.address), ("ws-address", config.ws_address)];
-    match addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback()) {
+    match reachable_from_elsewhere(config) {
         None => Ok(()),
         Some((name, address)) => bail!(
             "json-rpc.keyring signs for every client that reaches json-rpc.{name} {address}, which is not a \
              loopback address: serve JSON-RPC at 127.0.0.1, turn json-rpc.keyring off, or set \
              json-rpc.allow-remote-signing (--json-rpc.allow-remote-signing)"
         ),
-    }
-}
-
-/// The running servers.
-struct Servers {
-    /// The name of this run, which metrics reports.
-    run: String,
-    rpc: rpc::Servers,
-    rest: listen::Server,
-    grpc: listen::Server,
-    /// `None` if its default address is in use.
-    comet: Option<listen::Server>,
-    observe: listen::Server,
-    /// `None` if its default address is in use.
-    pages: Option<listen::Server>,
-}
-
-impl Servers {
-    async fn stop(self) {
-        self.rpc.stop().await;
-        self.rest.stop().await;
-        self.grpc.stop().await;
-        if let Some(comet) = self.comet {
-            comet.stop().await;
-        }
-        if let Some(pages) = self.pages {
-            pages.stop().await;
-        }
-        self.observe.stop().await;
     }
 }
 
@@ -461,262 +424,9 @@ fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
     Ok(Some(Arc::new(signers)))
 }
 
-/// What the servers serve in addition to the home and the pipeline.
-struct Served {
-    mining: Option<MiningControl>,
-    backend: Backend,
-    signers: Option<Arc<Signers>>,
-    development: Option<Arc<rpc::Development>>,
-}
-
-async fn serve(
-    home: &Home,
-    pipeline: &Pipeline,
-    listeners: Listeners,
-    served: Served,
-    (observing, reading): (&tokio::runtime::Handle, &tokio::runtime::Handle),
-) -> anyhow::Result<Servers> {
-    let Served { mining, backend, signers, development } = served;
-    let (config, budget) = (&home.config, &pipeline.budget);
-    let run = running_node::run_name();
-    let context = rpc_eth::Context {
-        spec: home.spec.clone(),
-        published: pipeline.published.clone(),
-        pool: pipeline.client(),
-        monitor: pipeline.monitor(),
-        pool_limits: config.mempool.limits(),
-        gas_cap: config.json_rpc.gas_cap,
-        feehistory_cap: config.json_rpc.feehistory_cap,
-        endpoints: config.endpoints(),
-        caches: home.caches.clone(),
-        signers,
-        mining: mining.clone(),
-        development,
-        budget: Arc::clone(budget),
-    };
-    let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;
-    let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc, home.caches.clone()));
-    let queries = Queries::new(
-        home.spec.clone(),
-        pipeline.published.clone(),
-        pipeline.client(),
-        config,
-        calls,
-    );
-    let rest = rest::serve(&config.rest, listeners.rest, budget, queries.clone());
-    let grpc = grpc::serve(&config.grpc, listeners.grpc, budget, queries.clone());
-    let comet = listeners.comet;
-    let comet = comet.map(|listener| comet::serve(&config.comet, listener, budget, queries));
-    let pages = listeners.pages.map(|listener| {
-        let _inside = reading.enter();
-        let context = pages::Context {
-            spec: home.spec.clone(),
-            published: pipeline.published.clone(),
-            pool: pipeline.client(),
-            monitor: pipeline.monitor(),
-            index: home.index.clone(),
-            endpoints: config.endpoints(),
-            caches: home.caches.clone(),
-            budget: Arc::clone(budget),
-        };
-        pages::serve(&config.pages, listener, context)
-    });
-    let context = observe::Context {
-        spec: home.spec.clone(),
-        published: pipeline.published.clone(),
-        pool: pipeline.client(),
-        monitor: pipeline.monitor(),
-        calls: rpc.calls(),
-        seats: rpc.seats(),
-        budget: Arc::clone(budget),
-        index: home.index.clone(),
-        config: config.clone(),
-        backend,
-        run: run.clone(),
-        // If empty blocks are disabled, an old head may only mean that there are no transactions.
-        mining: mining.filter(|_| config.engine.empty_blocks),
-    };
-    let metrics = listeners.metrics;
-    let observe = observing.spawn(async { observe::serve(metrics, context) }).await??;
-    Ok(Servers { run, rpc, rest, grpc, comet, observe, pages })
-}
-
-/// The signals that shut down the node.
-struct Interrupts {
-    /// Ctrl-C.
-    interrupt: Signal,
-    terminate: Signal,
-    /// The terminal was closed. `None` if the node was started with `nohup`.
-    hangup: Option<Signal>,
-}
-
-impl Interrupts {
-    fn listen() -> std::io::Result<Self> {
-        let interrupt = signal(SignalKind::interrupt())?;
-        let terminate = signal(SignalKind::terminate())?;
-        let hangup = (!is_hangup_ignored()).then(|| signal(SignalKind::hangup())).transpose()?;
-        Ok(Self { interrupt, terminate, hangup })
-    }
-
-    /// Waits for any of the signals.
-    async fn recv(&mut self) {
-        let hangup = async {
-            match &mut self.hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = hangup => {}
-        }
-    }
-}
-
-/// Whether the process was started with SIGHUP ignored, as `nohup` does. Only Linux reports it.
-fn is_hangup_ignored() -> bool {
-    const SIGHUP_BIT: u64 = 1;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & SIGHUP_BIT != 0)
-}
-
-/// Waits for a signal or the end of the pipeline.
-async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
-    let mut tick = tokio::time::interval(Duration::from_millis(200));
-    loop {
-        tokio::select! {
-            () = interrupts.recv() => return,
-            _ = tick.tick() => if pipeline.is_over() { return },
-        }
-    }
-}
-
-/// Prints the development accounts of the chain, with their keys.
-fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyhow::Result<()> {
-    let state = view.state.reader()?;
-    let mut title =
-        Some("\nDevelopment accounts. Their keys are public: never use them elsewhere.");
-    for (n, DevAccount { address, private_key }) in DEV_ACCOUNTS.iter().enumerate() {
-        if state.account(*address)?.is_none_or(|account| account.balance.is_zero()) {
-            continue;
-        }
-        if let Some(title) = title.take() {
-            writeln!(out, "{title}")?;
-        }
-        let bech32 = ::keys::bech32(prefix, *address);
-        writeln!(out, "({n}) {address} {bech32}\n    key {private_key}")?;
-    }
-    Ok(())
-}
-
-/// The memory of the process, and the limits derived from it.
-fn derived(config: &Config) -> String {
-    let values = config.derived();
-    let values = values.iter().map(|(name, value)| match *name {
-        "memory" => format!("{} MiB", value >> 20),
-        name => format!("{name} {value}"),
-    });
-    values.collect::<Vec<_>>().join("\n                 ")
-}
-
-fn banner(
-    home: &Home,
-    pipeline: &Pipeline,
-    servers: &Servers,
-    mining: Option<&MiningControl>,
-    backend: Backend,
-    quiet: bool,
-) -> anyhow::Result<()> {
-    let view = pipeline.published.load();
-    let config = &home.config;
-    let mut out = crate::cli::stdout();
-    writeln!(out, "evmd {}", env!("CARGO_PKG_VERSION"))?;
-    if home.spec.rules == Rules::Native && !quiet {
-        development_accounts(&mut out, &view, &home.spec.bech32_prefix)?;
-    }
-    let block_time = match mining.map(MiningControl::get) {
-        None => "none (this node does not produce blocks)".to_owned(),
-        Some(Mining::Instant | Mining::OnRequest) => {
-            "none (a block as soon as there is a transaction)".to_owned()
-        }
-        Some(Mining::Every(time)) => format!("{time:?} (earlier when a block is full)"),
-    };
-    let comet = match servers.comet {
-        Some(_) => format!("http://{}", config.comet.address),
-        None => format!("not served: {} is in use (--comet.address)", Comet::default().address),
-    };
-    let pages = match servers.pages {
-        Some(_) => format!("http://{}", config.pages.address),
-        None => format!("not served: {} is in use (--pages.address)", Pages::default().address),
-    };
-    let replayed = home.replayed;
-    if replayed.blocks > 0 {
-        writeln!(
-            out,
-            "\nreplayed         {} blocks with {} transactions in {:.3} s",
-            replayed.blocks,
-            replayed.transactions,
-            replayed.elapsed.as_secs_f64()
-        )?;
-    }
-    writeln!(
-        out,
-        "
-chain id         {}
-home             {}
-web pages        {pages}
-head             {} {}
-block time       {block_time}
-recovery         {backend}, {} threads
-JSON-RPC         http://{} ws://{}
-REST             http://{} /swagger
-gRPC             {}
-CometBFT RPC     {comet}
-transactions     tcp://{}
-metrics          http://{}/metrics /health /status
-memory           {}",
-        home.spec.chain_id,
-        home.path.display(),
-        view.number(),
-        view.head.hash,
-        config.pipeline.recover_workers(),
-        config.json_rpc.address,
-        config.json_rpc.ws_address,
-        config.rest.address,
-        config.grpc.address,
-        config.ingest.address,
-        config.metrics.address,
-        derived(config),
-    )?;
-    out.flush()?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_without_host_or_port_are_refused_with_an_example() {
-        assert_eq!(address("[::1]:0"), Ok("[::1]:0".parse().unwrap()));
-        for text in ["", "off", "8545", ":18545", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536"] {
-            let error = address(text).unwrap_err();
-            assert_eq!(error, "expected HOST:PORT, such as 127.0.0.1:8545", "{text}");
-        }
-    }
-
-    #[test]
-    fn ipv4_address_of_a_host_name_is_preferred() {
-        let [v6, v4] = ["[::1]:1", "127.0.0.1:1"].map(|address| address.parse().unwrap());
-        for (addresses, chosen) in [(vec![v6, v4], v4), (vec![v4, v6], v4), (vec![v6], v6)] {
-            assert_eq!(listen_address(addresses.into_iter()), Some(chosen));
-        }
-        assert_eq!(listen_address(std::iter::empty()), None);
-    }
 
     #[test]
     fn keyring_signs_only_for_this_machine_unless_allowed() {

@@ -5,7 +5,7 @@
 use crate::common::{GENESIS_TIME, native_home, producing};
 use budget::Budget;
 use chain::Genesis;
-use config::Config;
+use config::{Config, Listen};
 use cosmos_api::{query::Queries, rest};
 use evmd::eth_calls::JsonRpcCalls;
 use evmd::observe;
@@ -16,9 +16,18 @@ use keys::{
 };
 use pipeline::{Mining, MiningControl, Options, Pipeline};
 use server::{listen, listener::Listener};
-use std::{net::SocketAddr, ops::Deref, path::Path, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    ops::Deref,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 use tempfile::TempDir;
 pub(crate) use testkit::{MAX_WAIT, Socket, exchange, exchange_with_head};
+
+/// The address of a server that does not run.
+const NOT_SERVED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A running node. It dereferences to its endpoints, so that most of a test does not depend on how the node runs.
 pub(crate) struct Node {
@@ -42,9 +51,10 @@ impl Deref for Node {
 }
 
 /// A socket for a server. `address` becomes that of the socket.
-async fn opened(address: &mut SocketAddr) -> Listener {
-    let listener = Listener::bind("test", "--test.address", *address).await.unwrap();
-    *address = listener.address;
+async fn opened(address: &mut Listen) -> Listener {
+    let wanted = address.address().unwrap();
+    let listener = Listener::bind("test", "--test.address", wanted).await.unwrap();
+    *address = Listen::At(listener.address);
     listener
 }
 
@@ -55,7 +65,7 @@ pub(crate) async fn any_port() -> Listener {
 
 /// Settings with free ports and low limits.
 pub(crate) fn config() -> Config {
-    let free: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let free: Listen = "127.0.0.1:0".parse().unwrap();
     let mut config = Config::default();
     config.json_rpc.address = free;
     config.json_rpc.ws_address = free;
@@ -121,6 +131,7 @@ impl Node {
         let (published, client) = (pipeline.published.clone(), pipeline.client());
         let queries = Queries::new(home.spec.clone(), published, client, &config, calls);
         let budget = Budget::new(&config);
+        let at = config.endpoints();
         let rest = rest::serve(&config.rest, rest, &budget, queries.clone());
         let context = rpc_eth::Context {
             spec: home.spec.clone(),
@@ -143,7 +154,7 @@ impl Node {
             budget: Arc::clone(&budget),
             caches: home.caches.clone(),
         };
-        let rpc = rpc::serve(&config.json_rpc, http, web_socket, context).unwrap();
+        let rpc = rpc::serve(&config.json_rpc, Some(http), Some(web_socket), context).unwrap();
         let context = observe::Context {
             spec: home.spec.clone(),
             published: pipeline.published.clone(),
@@ -160,14 +171,14 @@ impl Node {
         };
         let observe = observe::serve(metrics, context).unwrap();
         let endpoints = testkit::Endpoints {
-            json_rpc: rpc.address,
-            web_socket: rpc.ws_address,
+            json_rpc: at.json_rpc.unwrap(),
+            web_socket: at.json_rpc_ws.unwrap(),
             rest: rest.address,
             // Only `Served` starts the next two servers, and no test of this kind needs pages.
-            grpc: config.grpc.address,
-            comet: config.comet.address,
-            pages: config.pages.address,
-            ingest: pipeline.ingest_address.unwrap_or(config.ingest.address),
+            grpc: at.grpc.unwrap(),
+            comet: at.comet.unwrap(),
+            pages: at.pages.unwrap(),
+            ingest: pipeline.ingest_address.unwrap_or(NOT_SERVED),
             metrics: observe.address,
         };
         Self {

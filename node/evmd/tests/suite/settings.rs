@@ -125,8 +125,8 @@ fn refused_settings_are_named_with_the_expected_form() {
         ("engine.produce", "7", "engine.produce must be true or false, got \"7\""),
         (
             "rest.address",
-            "off",
-            "rest.address must be an IP address and a port, such as 127.0.0.1:1317, got \"off\"",
+            "on",
+            "rest.address must be an IP address and a port, such as 127.0.0.1:8545, or off, got \"on\"",
         ),
     ] {
         assert_eq!(set(key, value), error);

@@ -1,7 +1,7 @@
 //! The HTTP servers of a node: which of them answers at a URL, and how the addresses of the others are found.
 
 use super::client::Client;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use config::Endpoints;
 use prost::Message;
@@ -36,6 +36,16 @@ impl Server {
         }
     }
 
+    /// The flag of `evmd start` with its address.
+    const fn flag(self) -> &'static str {
+        match self {
+            Self::Rest => "--rest.address",
+            Self::JsonRpc => "--json-rpc.address",
+            Self::Comet => "--comet.address",
+            Self::Metrics => "--metrics.address",
+        }
+    }
+
     pub(in crate::cli) const fn default_port(self) -> u16 {
         match self {
             Self::Rest => 1317,
@@ -45,7 +55,7 @@ impl Server {
         }
     }
 
-    /// The address of this server. A server that the node could not start has port 0.
+    /// The address of this server, if the node serves it.
     pub(super) fn address(self, endpoints: &Endpoints) -> anyhow::Result<SocketAddr> {
         let address = match self {
             Self::Rest => endpoints.rest,
@@ -53,13 +63,14 @@ impl Server {
             Self::Comet => endpoints.comet,
             Self::Metrics => endpoints.metrics,
         };
-        ensure!(
-            address.port() != 0,
-            "the node does not serve {0}, because the default address was in use when it started: start it with another \
-             one (--comet.address)",
-            self.name()
-        );
-        Ok(address)
+        address.with_context(|| {
+            format!(
+                "the node does not serve {}, because the server is off or its default address was in use when the node \
+                 started: start it with an address ({})",
+                self.name(),
+                self.flag()
+            )
+        })
     }
 
     /// Whether this server answers at the URL. Other servers refuse its request in various ways, so every failure

@@ -2,6 +2,7 @@
 //! for clients, and pages of every origin may use JSON-RPC. The keys are public, so the servers must not be reachable
 //! from other machines unless an option allows it.
 
+use super::reachable_from_elsewhere;
 use anyhow::bail;
 use chain::DEV_ACCOUNTS;
 use config::{Config, Engine, JsonRpc, Mempool};
@@ -77,8 +78,7 @@ pub(super) fn is_local(config: &JsonRpc) -> anyhow::Result<()> {
     if config.allow_remote_signing {
         return Ok(());
     }
-    let addresses = [("address", config.address), ("ws-address", config.ws_address)];
-    match addresses.iter().find(|(_, address)| !address.ip().to_canonical().is_loopback()) {
+    match reachable_from_elsewhere(config) {
         None => Ok(()),
         Some((name, address)) => bail!(
             "a development chain has public keys: every client that reaches \

@@ -2,7 +2,7 @@
 //! that cannot be used, and every server knows the addresses of the others, also those with a port that the kernel
 //! chose.
 
-use config::{Comet, Config, Pages};
+use config::{Comet, Config, Listen, Pages};
 use pipeline::{Fault, INGEST_FLAG, INGEST_NAME, ListenError};
 use server::listener::Listener;
 use std::{
@@ -11,26 +11,45 @@ use std::{
 };
 use tokio::runtime::Handle;
 
-const COMET_NAME: &str = "CometBFT RPC";
+pub(super) const COMET_NAME: &str = "CometBFT RPC";
 const METRICS_NAME: &str = "metrics";
-const PAGES_NAME: &str = "web pages";
+pub(super) const PAGES_NAME: &str = "web pages";
 
 /// The sockets of the servers, except for that of ingest, which the pipeline opens.
+#[derive(Default)]
 pub(super) struct Listeners {
-    pub(super) json_rpc: Listener,
-    pub(super) web_socket: Listener,
-    pub(super) rest: Listener,
-    pub(super) grpc: Listener,
-    /// `None` if its default address is in use.
+    pub(super) json_rpc: Option<Listener>,
+    pub(super) web_socket: Option<Listener>,
+    pub(super) rest: Option<Listener>,
+    pub(super) grpc: Option<Listener>,
     pub(super) comet: Option<Listener>,
     /// Belongs to the runtime of this server.
-    pub(super) metrics: Listener,
-    /// Belongs to the runtime of this server. `None` if its default address is in use.
+    pub(super) metrics: Option<Listener>,
+    /// Belongs to the runtime of this server.
     pub(super) pages: Option<Listener>,
+    /// The servers that do not run because their default address is in use.
+    pub(super) in_use: Vec<InUse>,
+}
+
+/// A server that does not run because another process uses its default address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InUse {
+    server: &'static str,
+    flag: &'static str,
+    address: SocketAddr,
+}
+
+/// Why the server with this name does not run.
+pub(super) fn reason_not_served(in_use: &[InUse], server: &str) -> String {
+    match in_use.iter().find(|taken| taken.server == server) {
+        Some(InUse { flag, address, .. }) => format!("not served: {address} is in use ({flag})"),
+        None => Listen::Off.to_string(),
+    }
 }
 
 impl Listeners {
     /// Opens the sockets, those of metrics and pages in their own runtimes, and stores their addresses in the settings.
+    /// A server that does not run is off in the settings then.
     ///
     /// # Errors
     /// [`Fault::Listen`] with all addresses that cannot be listened on.
@@ -39,50 +58,64 @@ impl Listeners {
         observing: &Handle,
         reading: &Handle,
     ) -> Result<Self, Fault> {
-        let mut sockets = Sockets { observing, reading, open: Vec::new(), failed: Vec::new() };
+        let optional = optional(config);
+        let (open, failed, in_use) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sockets = Sockets { observing, reading, optional, open, failed, in_use };
+        let json_rpc = ("JSON-RPC", "--json-rpc.address");
         let web_socket = ("WebSocket", "--json-rpc.ws-address");
-        let json_rpc =
-            sockets.open(("JSON-RPC", "--json-rpc.address"), &mut config.json_rpc.address).await;
-        let web_socket = sockets.open(web_socket, &mut config.json_rpc.ws_address).await;
-        let rest = sockets.open(("REST", "--rest.address"), &mut config.rest.address).await;
-        let grpc = sockets.open(("gRPC", "--grpc.address"), &mut config.grpc.address).await;
         let metrics = (METRICS_NAME, "--metrics.address");
-        let metrics = sockets.open(metrics, &mut config.metrics.address).await;
+        let mut opened = Self {
+            json_rpc: sockets.open(json_rpc, &mut config.json_rpc.address).await,
+            web_socket: sockets.open(web_socket, &mut config.json_rpc.ws_address).await,
+            rest: sockets.open(("REST", "--rest.address"), &mut config.rest.address).await,
+            grpc: sockets.open(("gRPC", "--grpc.address"), &mut config.grpc.address).await,
+            metrics: sockets.open(metrics, &mut config.metrics.address).await,
+            ..Self::default()
+        };
         // The pipeline opens this socket again. Here it is only tried, so that the error names all addresses.
         let mut ingest_address = config.ingest.address;
         let ingest = sockets.open((INGEST_NAME, INGEST_FLAG), &mut ingest_address).await;
-        let comet = sockets.open((COMET_NAME, "--comet.address"), &mut config.comet.address).await;
-        let pages = sockets.open((PAGES_NAME, "--pages.address"), &mut config.pages.address).await;
+        let comet = (COMET_NAME, "--comet.address");
+        opened.comet = sockets.open(comet, &mut config.comet.address).await;
+        let pages = (PAGES_NAME, "--pages.address");
+        opened.pages = sockets.open(pages, &mut config.pages.address).await;
         drop(ingest);
-        let failed = sockets.failed;
-        match (json_rpc, web_socket, rest, grpc, metrics) {
-            (Some(json_rpc), Some(web_socket), Some(rest), Some(grpc), Some(metrics))
-                if failed.is_empty() =>
-            {
-                Ok(Self { json_rpc, web_socket, rest, grpc, comet, metrics, pages })
-            }
-            _ => Err(Fault::Listen(failed)),
-        }
+        opened.in_use = sockets.in_use;
+        if sockets.failed.is_empty() { Ok(opened) } else { Err(Fault::Listen(sockets.failed)) }
     }
+}
+
+/// The default addresses of servers without which the node runs: other processes, such as a chain of CometBFT or a web
+/// server, often have them.
+fn optional(config: &Config) -> [(&'static str, Option<Listen>); 2] {
+    let shifted = |default: Listen| default.shifted(config.server.port_offset);
+    [
+        (COMET_NAME, shifted(Comet::default().address)),
+        (PAGES_NAME, shifted(Pages::default().address)),
+    ]
 }
 
 /// The sockets that are open so far.
 struct Sockets<'a> {
     observing: &'a Handle,
     reading: &'a Handle,
+    /// See [`optional`].
+    optional: [(&'static str, Option<Listen>); 2],
     /// The name, the flag and the address of each.
     open: Vec<(&'static str, &'static str, SocketAddr)>,
     failed: Vec<ListenError>,
+    in_use: Vec<InUse>,
 }
 
 impl Sockets<'_> {
-    /// Opens a socket and sets `address` to its address. If it cannot be opened, the error is stored.
+    /// Opens a socket, unless the server is off, and sets `listen` to its address. If it cannot be opened, the error is
+    /// stored, and the server is off.
     async fn open(
         &mut self,
         (name, flag): (&'static str, &'static str),
-        address: &mut SocketAddr,
+        listen: &mut Listen,
     ) -> Option<Listener> {
-        let bind = Listener::bind(name, flag, *address);
+        let bind = Listener::bind(name, flag, listen.address()?);
         let bound = match name {
             METRICS_NAME => self.observing.spawn(bind).await.expect("bind does not panic"),
             PAGES_NAME => self.reading.spawn(bind).await.expect("bind does not panic"),
@@ -90,11 +123,12 @@ impl Sockets<'_> {
         };
         match bound {
             Ok(listener) => {
-                *address = listener.address;
-                self.open.push((name, flag, *address));
+                *listen = Listen::At(listener.address);
+                self.open.push((name, flag, listener.address));
                 Some(listener)
             }
             Err(error) => {
+                *listen = Listen::Off;
                 self.fail(error);
                 None
             }
@@ -111,11 +145,9 @@ impl Sockets<'_> {
             let reason = format!("{name} of this node has the same address ({flag})");
             error.source = Error::new(ErrorKind::AddrInUse, reason);
         }
-        // Other processes, such as a chain of CometBFT or a web server, often have the default addresses of these servers.
-        // The node runs without them.
-        let defaults =
-            [(COMET_NAME, Comet::default().address), (PAGES_NAME, Pages::default().address)];
-        if defaults.contains(&(error.server, error.address)) {
+        let (server, flag, address) = (error.server, error.flag, error.address);
+        if self.optional.contains(&(server, Some(Listen::At(address)))) {
+            self.in_use.push(InUse { server, flag, address });
             tracing::warn!(
                 "{} not served on {}: {}; set another address with {}",
                 is_or_are(error.server),

@@ -170,9 +170,9 @@ async fn sessions_with_a_node() {
     let home = native_home(folder.path());
     let mut config = config();
     // The addresses that the node reports must be correct.
-    config.json_rpc.address = free();
-    config.rest.address = free();
-    config.metrics.address = free();
+    config.json_rpc.address = free().into();
+    config.rest.address = free().into();
+    config.metrics.address = free().into();
     let options = producing(Some(Duration::from_millis(5)));
     let node = Node::start_with(folder, home, options, config).await;
     // The recordings show block 1 empty.

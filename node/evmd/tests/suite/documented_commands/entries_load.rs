@@ -57,7 +57,7 @@ pub(super) const ENTRIES_LOAD: &[Entry] = &[
             ..Scenario::PLAIN
         }),
     },
-    run(BENCHMARKS, "evmd start --home DIR; cargo run --release -p loadtest -- tx --via ingest"),
+    run(BENCHMARKS, "evmd start --home DIR --ingest.address 127.0.0.1:8547"),
     run(
         BENCHMARKS,
         "loadtest genesis --accounts 1000000 genesis.json; evmd init --home DIR --genesis genesis.json && evmd start",

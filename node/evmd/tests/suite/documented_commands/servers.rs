@@ -56,6 +56,10 @@ impl Servers {
             Some(at) => folder.join(options.drain(at..at + 2).nth(1).unwrap()),
             None => self.user.join(".evmd"),
         };
+        // The kernel chooses the ports, which `with_addresses` puts into the commands.
+        while let Some(at) = options.iter().position(|option| option.ends_with("address")) {
+            options.drain(at..at + 2);
+        }
         self.node = Some(NodeProcess::start(&program(&self.user), &home, &options));
     }
 

@@ -19,6 +19,16 @@ const FLAGS: [&str; 8] = [
     "--pages.address",
 ];
 
+/// The lines that a node prints at its start, up to the addresses.
+fn banner(node: &mut super::Running) -> String {
+    let mut lines = BufReader::new(node.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut banner = Vec::new();
+    while banner.last().is_none_or(|line: &String| !line.starts_with("metrics")) {
+        banner.push(lines.next().expect("the banner names metrics"));
+    }
+    banner.join("\n")
+}
+
 #[test]
 fn ports_that_the_kernel_chooses_are_shown_everywhere() {
     let _turn = turn();
@@ -28,12 +38,7 @@ fn ports_that_the_kernel_chooses_are_shown_everywhere() {
     command.args(FLAGS.iter().flat_map(|flag| [*flag, "127.0.0.1:0"]));
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut node = super::Running::start(&mut command);
-    let mut lines = BufReader::new(node.0.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let mut banner = Vec::new();
-    while banner.last().is_none_or(|line: &String| !line.starts_with("metrics")) {
-        banner.push(lines.next().expect("the banner names metrics"));
-    }
-    let banner = banner.join("\n");
+    let banner = banner(&mut node);
     assert!(!banner.contains(":0\n") && !banner.contains(":0 "), "{banner}");
     let start = banner.find("JSON-RPC         http://").unwrap() + "JSON-RPC         http://".len();
     let json_rpc: SocketAddr = banner[start..].split(' ').next().unwrap().parse().unwrap();
@@ -103,4 +108,67 @@ fn all_addresses_in_use_are_named_with_their_flags() {
              (--json-rpc.address): set another address with --json-rpc.ws-address"
         )
     );
+}
+
+#[test]
+fn each_server_can_be_switched_off() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().display().to_string();
+    let labels =
+        ["JSON-RPC", "", "REST", "gRPC", "CometBFT RPC", "transactions", "metrics", "web pages"];
+    // WebSocket only has no line of its own, and a node without any server is of no use but runs.
+    for off in
+        [&FLAGS[..1], &FLAGS[2..3], &FLAGS[3..4], &FLAGS[4..5], &FLAGS[5..7], &FLAGS[7..], &FLAGS]
+    {
+        let mut command = evmd();
+        command.args(["start", "--quiet", "--home", &home]);
+        for flag in FLAGS {
+            command.args([flag, if off.contains(&flag) { "off" } else { "127.0.0.1:0" }]);
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut node = super::Running::start(&mut command);
+        let banner = banner(&mut node);
+        for (flag, label) in FLAGS.iter().zip(labels).filter(|(_, label)| !label.is_empty()) {
+            let is_off = banner.contains(&format!("\n{label:<17}off"));
+            let is_web_socket_on = label == "JSON-RPC" && !off.contains(&FLAGS[1]);
+            assert_eq!(is_off, off.contains(flag) && !is_web_socket_on, "{label}: {banner}");
+        }
+        let command = |line: &str| run(folder.path(), &line.split(' ').collect::<Vec<_>>());
+        // A command finds the node without the server of metrics, and names the server that it needs.
+        for (flag, line) in [
+            ("--json-rpc.address", "rpc eth_chainId"),
+            ("--rest.address", "q gov params"),
+            ("--metrics.address", "status"),
+        ] {
+            let (code, _, err) = command(line);
+            let refused = err.contains("the server is off") && err.contains(flag);
+            assert_eq!(
+                (code != 0, refused),
+                (off.contains(&flag), off.contains(&flag)),
+                "{line}: {err}"
+            );
+        }
+        assert!(node.terminate().success());
+    }
+}
+
+#[test]
+fn offset_is_added_to_every_port() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let lower = format!("127.0.0.1:{}", free.port() - 7);
+    let mut command = evmd();
+    command.args(["start", "--quiet", "--port-offset", "7", "--home"]).arg(folder.path());
+    command.args(FLAGS[1..].iter().flat_map(|flag| [*flag, "127.0.0.1:0"]));
+    command.args(["--json-rpc.address", &lower]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut node = super::Running::start(&mut command);
+    let banner = banner(&mut node);
+    assert!(banner.contains(&format!("JSON-RPC         http://{free} ")), "{banner}");
+    assert!(node.terminate().success());
+    let too_high = ["start", "--port-offset", "60000"];
+    let (code, _, err) = run(folder.path(), &too_high);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("--port-offset") && err.contains("127.0.0.1:8545"), "{err}");
 }

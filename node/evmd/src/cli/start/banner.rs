@@ -1,0 +1,133 @@
+//! The summary that `evmd start` prints.
+
+use super::listeners::{COMET_NAME, InUse, PAGES_NAME, reason_not_served};
+use chain::{DEV_ACCOUNTS, DevAccount, Rules};
+use config::{Config, Endpoints};
+use home::Home;
+use pipeline::{INGEST_NAME, Mining, MiningControl, Pipeline};
+use state::View;
+use std::io::Write;
+use storage::StateRead;
+use verify::Backend;
+
+/// Prints the development accounts of the chain, with their keys.
+fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyhow::Result<()> {
+    let state = view.state.reader()?;
+    let mut title =
+        Some("\nDevelopment accounts. Their keys are public: never use them elsewhere.");
+    for (n, DevAccount { address, private_key }) in DEV_ACCOUNTS.iter().enumerate() {
+        if state.account(*address)?.is_none_or(|account| account.balance.is_zero()) {
+            continue;
+        }
+        if let Some(title) = title.take() {
+            writeln!(out, "{title}")?;
+        }
+        let bech32 = ::keys::bech32(prefix, *address);
+        writeln!(out, "({n}) {address} {bech32}\n    key {private_key}")?;
+    }
+    Ok(())
+}
+
+/// The memory of the process, and the limits derived from it.
+fn derived(config: &Config) -> String {
+    let values = config.derived();
+    let values = values.iter().map(|(name, value)| match *name {
+        "memory" => format!("{} MiB", value >> 20),
+        name => format!("{name} {value}"),
+    });
+    values.collect::<Vec<_>>().join("\n                 ")
+}
+
+/// What the summary is about.
+pub(super) struct Banner<'a> {
+    pub(super) home: &'a Home,
+    pub(super) pipeline: &'a Pipeline,
+    /// The servers that do not run because another process uses their default address.
+    pub(super) in_use: &'a [InUse],
+    pub(super) mining: Option<&'a MiningControl>,
+    pub(super) backend: Backend,
+}
+
+impl Banner<'_> {
+    /// Prints the summary to standard output, with the development accounts unless `quiet` is set.
+    pub(super) fn print(&self, quiet: bool) -> anyhow::Result<()> {
+        let Self { home, pipeline, .. } = self;
+        let view = pipeline.published.load();
+        let mut out = crate::cli::stdout();
+        writeln!(out, "evmd {}", env!("CARGO_PKG_VERSION"))?;
+        if home.spec.rules == Rules::Native && !quiet {
+            development_accounts(&mut out, &view, &home.spec.bech32_prefix)?;
+        }
+        let replayed = home.replayed;
+        if replayed.blocks > 0 {
+            writeln!(
+                out,
+                "\nreplayed         {} blocks with {} transactions in {:.3} s",
+                replayed.blocks,
+                replayed.transactions,
+                replayed.elapsed.as_secs_f64()
+            )?;
+        }
+        let at = home.config.endpoints();
+        writeln!(
+            out,
+            "
+chain id         {}
+home             {}
+web pages        {}
+head             {} {}
+block time       {}
+recovery         {}, {} threads
+JSON-RPC         {}
+REST             {}
+gRPC             {}
+CometBFT RPC     {}
+transactions     {}
+metrics          {}
+memory           {}",
+            home.spec.chain_id,
+            home.path.display(),
+            self.server(PAGES_NAME, at.pages.map(|at| format!("http://{at}"))),
+            view.number(),
+            view.head.hash,
+            self.block_time(),
+            self.backend,
+            home.config.pipeline.recover_workers(),
+            self.server("JSON-RPC", json_rpc(&at)),
+            self.server("REST", at.rest.map(|at| format!("http://{at} /swagger"))),
+            self.server("gRPC", at.grpc.map(|at| at.to_string())),
+            self.server(COMET_NAME, at.comet.map(|at| format!("http://{at}"))),
+            self.server(INGEST_NAME, at.ingest.map(|at| format!("tcp://{at}"))),
+            self.server(
+                "metrics",
+                at.metrics.map(|at| format!("http://{at}/metrics /health /status"))
+            ),
+            derived(&home.config),
+        )?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn block_time(&self) -> String {
+        match self.mining.map(MiningControl::get) {
+            None => "none (this node does not produce blocks)".to_owned(),
+            Some(Mining::Instant | Mining::OnRequest) => {
+                "none (a block as soon as there is a transaction)".to_owned()
+            }
+            Some(Mining::Every(time)) => format!("{time:?} (earlier when a block is full)"),
+        }
+    }
+
+    /// The address of a server, or the reason why it has none.
+    fn server(&self, name: &str, address: Option<String>) -> String {
+        address.unwrap_or_else(|| reason_not_served(self.in_use, name))
+    }
+}
+
+/// The addresses of JSON-RPC. The first one also accepts WebSockets, which clients use if there is no second one.
+fn json_rpc(at: &Endpoints) -> Option<String> {
+    let http = at.json_rpc.map(|at| format!("http://{at}"));
+    let web_socket = at.json_rpc_ws.or(at.json_rpc).map(|at| format!("ws://{at}"));
+    let found: Vec<_> = http.into_iter().chain(web_socket).collect();
+    (!found.is_empty()).then(|| found.join(" "))
+}

@@ -1,0 +1,59 @@
+//! The signals that shut down the node.
+
+use pipeline::Pipeline;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that shut down the node.
+pub(super) struct Interrupts {
+    /// Ctrl-C.
+    interrupt: Signal,
+    terminate: Signal,
+    /// The terminal was closed. `None` if the node was started with `nohup`.
+    hangup: Option<Signal>,
+}
+
+impl Interrupts {
+    pub(super) fn listen() -> std::io::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        let terminate = signal(SignalKind::terminate())?;
+        let hangup = (!is_hangup_ignored()).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self { interrupt, terminate, hangup })
+    }
+
+    /// Waits for any of the signals.
+    async fn recv(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
+        }
+    }
+}
+
+/// Whether the process was started with SIGHUP ignored, as `nohup` does. Only Linux reports it.
+fn is_hangup_ignored() -> bool {
+    const SIGHUP_BIT: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & SIGHUP_BIT != 0)
+}
+
+/// Waits for a signal or the end of the pipeline.
+pub(super) async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
+    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    loop {
+        tokio::select! {
+            () = interrupts.recv() => return,
+            _ = tick.tick() => if pipeline.is_over() { return },
+        }
+    }
+}

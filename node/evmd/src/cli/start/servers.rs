@@ -1,0 +1,122 @@
+//! Starts and stops all servers.
+
+use super::listeners::Listeners;
+use crate::{eth_calls::JsonRpcCalls, observe};
+use cosmos_api::{comet, grpc, query::Queries, rest};
+use home::Home;
+use keys::Signers;
+use pipeline::{MiningControl, Pipeline};
+use server::listen;
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tokio::runtime::Handle;
+use verify::Backend;
+
+/// A name for this run of the node that no other run has: the process id is unique at one time on one machine.
+fn run_name() -> String {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{:x}-{:x}", time.as_nanos(), std::process::id())
+}
+
+/// The running servers.
+pub(super) struct Servers {
+    rpc: rpc::Servers,
+    /// In the order in which they stop.
+    others: Vec<listen::Server>,
+}
+
+impl Servers {
+    pub(super) async fn stop(self) {
+        self.rpc.stop().await;
+        for server in self.others {
+            server.stop().await;
+        }
+    }
+}
+
+/// What the servers serve in addition to the home and the pipeline.
+pub(super) struct Served {
+    pub(super) mining: Option<MiningControl>,
+    pub(super) backend: Backend,
+    pub(super) signers: Option<Arc<Signers>>,
+    pub(super) development: Option<Arc<rpc::Development>>,
+}
+
+/// Starts the servers that have a listener: metrics in the runtime `observing`, web pages in `reading`, the others in the
+/// current one.
+pub(super) async fn serve(
+    home: &Home,
+    pipeline: &Pipeline,
+    listeners: Listeners,
+    served: Served,
+    (observing, reading): (&Handle, &Handle),
+) -> anyhow::Result<Servers> {
+    let Served { mining, backend, signers, development } = served;
+    let (config, budget) = (&home.config, &pipeline.budget);
+    let context = rpc_eth::Context {
+        spec: home.spec.clone(),
+        published: pipeline.published.clone(),
+        pool: pipeline.client(),
+        monitor: pipeline.monitor(),
+        pool_limits: config.mempool.limits(),
+        gas_cap: config.json_rpc.gas_cap,
+        feehistory_cap: config.json_rpc.feehistory_cap,
+        endpoints: config.endpoints(),
+        caches: home.caches.clone(),
+        signers,
+        mining: mining.clone(),
+        development,
+        budget: Arc::clone(budget),
+    };
+    let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;
+    let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc, home.caches.clone()));
+    let queries = Queries::new(
+        home.spec.clone(),
+        pipeline.published.clone(),
+        pipeline.client(),
+        config,
+        calls,
+    );
+    let rest =
+        listeners.rest.map(|listener| rest::serve(&config.rest, listener, budget, queries.clone()));
+    let grpc =
+        listeners.grpc.map(|listener| grpc::serve(&config.grpc, listener, budget, queries.clone()));
+    let comet =
+        listeners.comet.map(|listener| comet::serve(&config.comet, listener, budget, queries));
+    let pages = listeners.pages.map(|listener| {
+        let _inside = reading.enter();
+        let context = pages::Context {
+            spec: home.spec.clone(),
+            published: pipeline.published.clone(),
+            pool: pipeline.client(),
+            monitor: pipeline.monitor(),
+            index: home.index.clone(),
+            endpoints: config.endpoints(),
+            caches: home.caches.clone(),
+            budget: Arc::clone(budget),
+        };
+        pages::serve(&config.pages, listener, context)
+    });
+    let context = observe::Context {
+        spec: home.spec.clone(),
+        published: pipeline.published.clone(),
+        pool: pipeline.client(),
+        monitor: pipeline.monitor(),
+        calls: rpc.calls(),
+        seats: rpc.seats(),
+        budget: Arc::clone(budget),
+        index: home.index.clone(),
+        config: config.clone(),
+        backend,
+        run: run_name(),
+        mining,
+    };
+    let observe = match listeners.metrics {
+        Some(metrics) => Some(observing.spawn(async { observe::serve(metrics, context) }).await??),
+        None => None,
+    };
+    let others = [rest, grpc, comet, pages, observe].into_iter().flatten().collect();
+    Ok(Servers { rpc, others })
+}
