@@ -88,8 +88,8 @@ fn value_of_another_type_is_refused_with_an_example() {
         ),
         ("[engine]\nproduce = 1\n", "line 2: engine.produce must be true or false, got \"1\""),
         (
-            "[rest]\n\naddress = \"off\"\n",
-            "line 3: rest.address must be an IP address and a port, such as 127.0.0.1:1317, got \"off\"",
+            "[rest]\n\naddress = \"on\"\n",
+            "line 3: address must be an IP address and a port, such as 127.0.0.1:8545, or off, got \"on\"",
         ),
     ] {
         let error = refused(text);
