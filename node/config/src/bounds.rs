@@ -111,16 +111,12 @@ pub(super) fn with_setting_at(text: &str, offset: usize, reason: String) -> Stri
     let line = text.get(start..).unwrap_or_default();
     let Some((name, value)) = line.split_once('=') else { return reason };
     let (name, value) = (name.trim(), value.trim().trim_matches('"'));
-    if reason.starts_with(MUST_BE) {
-        return format!("{name} {reason}");
-    }
     let headings = text[..start].lines().rev().map(str::trim);
     let section = headings.filter_map(|line| line.strip_prefix('[')?.strip_suffix(']')).next();
-    let is_wrong_type = WRONG_TYPE.iter().any(|start| reason.starts_with(start));
+    let is_of_value =
+        reason.starts_with(MUST_BE) || WRONG_TYPE.iter().any(|start| reason.starts_with(start));
     match section {
-        Some(section) if is_wrong_type => {
-            with_setting(&format!("{section}.{name}"), value, &reason)
-        }
+        Some(section) if is_of_value => with_setting(&format!("{section}.{name}"), value, &reason),
         _ => reason,
     }
 }

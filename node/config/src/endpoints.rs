@@ -54,7 +54,7 @@ impl Config {
     }
 
     /// The settings of addresses, with their names.
-    fn listens(&mut self) -> [(&'static str, &mut Listen); 8] {
+    fn address_settings(&mut self) -> [(&'static str, &mut Listen); 8] {
         [
             ("json-rpc.address", &mut self.json_rpc.address),
             ("json-rpc.ws-address", &mut self.json_rpc.ws_address),
@@ -73,7 +73,7 @@ impl Config {
     /// If a port would be too high.
     pub fn shift_ports(&mut self) -> Result<(), PortTooHigh> {
         let offset = self.server.port_offset;
-        for (setting, address) in self.listens() {
+        for (setting, address) in self.address_settings() {
             let too_high = PortTooHigh { offset, setting, address: *address };
             *address = address.shifted(offset).ok_or(too_high)?;
         }

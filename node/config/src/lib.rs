@@ -266,7 +266,7 @@ impl Default for Ingest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Metrics {
-    /// The address of `/metrics`, `/health` and `/status`.
+    /// The address of `/metrics`, `/health`, `/ready` and `/status`.
     pub address: Listen,
     /// Host names that requests may use, as in `json-rpc.allowed-hosts`.
     pub allowed_hosts: Vec<String>,

@@ -63,7 +63,8 @@ fn unknown_key_is_an_error_with_its_line() {
 fn invalid_block_time_is_refused() {
     for ms in ["0", "86400001"] {
         let error = refused(&format!("[engine]\n\nblock-time-ms = {ms}\n"));
-        let reason = format!("line 3: block-time-ms must be between 1 and 86400000, got {ms}");
+        let reason =
+            format!("line 3: engine.block-time-ms must be between 1 and 86400000, got {ms}");
         assert!(error.ends_with(&reason), "{error}");
     }
     for wait in ["slow-client-s = 0", "idle-timeout-s = 86401", "call-timeout-ms = 86400001"] {
@@ -74,9 +75,12 @@ fn invalid_block_time_is_refused() {
         );
     }
     let error = refused("[json-rpc]\nmax-connections = 0\n");
-    assert!(error.ends_with("line 2: max-connections must be at least 1, got 0"), "{error}");
+    assert!(
+        error.ends_with("line 2: json-rpc.max-connections must be at least 1, got 0"),
+        "{error}"
+    );
     let error = refused("[rest]\nmax-concurrent = 0\n");
-    assert!(error.ends_with("line 2: max-concurrent must be at least 1, got 0"), "{error}");
+    assert!(error.ends_with("line 2: rest.max-concurrent must be at least 1, got 0"), "{error}");
 }
 
 #[test]
@@ -89,7 +93,7 @@ fn value_of_another_type_is_refused_with_an_example() {
         ("[engine]\nproduce = 1\n", "line 2: engine.produce must be true or false, got \"1\""),
         (
             "[rest]\n\naddress = \"on\"\n",
-            "line 3: address must be an IP address and a port, such as 127.0.0.1:8545, or off, got \"on\"",
+            "line 3: rest.address must be an IP address and a port, such as 127.0.0.1:8545, or off, got \"on\"",
         ),
     ] {
         let error = refused(text);

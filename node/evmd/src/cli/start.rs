@@ -269,6 +269,7 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
                 false => Config::default(),
             };
             apply(args, &mut config);
+            config.shift_ports()?;
             development::is_local(&config.json_rpc)?;
             development_genesis()
         }

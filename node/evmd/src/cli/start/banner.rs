@@ -100,7 +100,7 @@ memory           {}",
             self.server(INGEST_NAME, at.ingest.map(|at| format!("tcp://{at}"))),
             self.server(
                 "metrics",
-                at.metrics.map(|at| format!("http://{at}/metrics /health /status"))
+                at.metrics.map(|at| format!("http://{at}/metrics /health /ready /status"))
             ),
             derived(&home.config),
         )?;

@@ -168,7 +168,9 @@ fn offset_is_added_to_every_port() {
     assert!(banner.contains(&format!("JSON-RPC         http://{free} ")), "{banner}");
     assert!(node.terminate().success());
     let too_high = ["start", "--port-offset", "60000"];
-    let (code, _, err) = run(folder.path(), &too_high);
+    let unused = folder.path().join("unused");
+    let (code, _, err) = run(&unused, &too_high);
+    assert!(!unused.exists(), "a refused start creates no chain");
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("--port-offset") && err.contains("127.0.0.1:8545"), "{err}");
 }
