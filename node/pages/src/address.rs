@@ -11,16 +11,16 @@ use alloy_primitives::{Address, B256};
 use keys::{bech32, parse_address_in_any_case};
 use maud::{Markup, html};
 use modules::decorator::is_delegation;
-use state::{Appearances, Emissions, parties::is_party, stored::StoredBlock};
+use state::{Appearances, Emissions, parties, stored::StoredBlock};
 use storage::StateRead;
 
 /// Transactions of a page.
 const TXS_PER_PAGE: usize = 25;
 /// Logs of a page.
 const LOGS_PER_PAGE: usize = 25;
-/// Maximum number of transactions that are decoded for a page. A block producer's account changes in every block, and few
-/// of these blocks have a transaction of it. A page that ends here has a link to continue.
-const MAX_DECODED_TXS: usize = 20_000;
+/// Number of searched transactions after which a page ends with a link to continue. A block producer's account changes in
+/// every block, and few of these blocks have a transaction of it.
+const MAX_SEARCHED_TXS: usize = 20_000;
 /// Maximum number of blocks that are read for a page.
 const MAX_BLOCKS: usize = 200;
 /// Maximum number of bytes of code that are shown.
@@ -131,23 +131,23 @@ fn find(
 ) -> Result<(Vec<TxRow>, Option<Cursor>), PageError> {
     let appearances = Appearances::of(&reading.view, address)?;
     let blocks = reading.view.blocks()?;
-    let (mut rows, mut decoded, mut next) = (Vec::new(), 0, Some(from));
+    let (mut rows, mut searched, mut next) = (Vec::new(), 0, Some(from));
     for _ in 0..MAX_BLOCKS {
         let Some(Cursor { block, index: end }) = next else { return Ok((rows, None)) };
         let Some(number) = appearances.up_to(block)? else { return Ok((rows, None)) };
+        if rows.len() == TXS_PER_PAGE || searched >= MAX_SEARCHED_TXS {
+            break;
+        }
         let stored = StoredBlock::read(reading.spec(), &blocks, number)?;
         let end = if number == block { end } else { usize::MAX };
-        for index in (0..stored.block.transactions.len().min(end)).rev() {
-            let here = Cursor { block: number, index: index + 1 };
-            if rows.len() == TXS_PER_PAGE || decoded == MAX_DECODED_TXS {
-                return Ok((rows, Some(here)));
+        for mined in parties::of_block(&stored, address, 0..end).rev() {
+            let mined = mined?;
+            if rows.len() == TXS_PER_PAGE {
+                return Ok((rows, Some(Cursor { block: number, index: mined.index + 1 })));
             }
-            let Some(mined) = stored.tx(index)? else { continue };
-            decoded += 1;
-            if is_party(&mined, address) {
-                rows.push(TxRow::of(&mined));
-            }
+            rows.push(TxRow::of(&mined));
         }
+        searched += stored.senders.len();
         next = Cursor::before_block(number);
     }
     Ok((rows, next))

@@ -6,9 +6,9 @@ use crate::{Appearances, View};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::Address;
 use chain::ChainSpec;
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::Range};
 use storage::{Account, ChainReader};
-use transactions::participants;
+use transactions::{may_be_participant, participants};
 
 /// The direction of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +101,25 @@ impl<'v> Search<'v> {
     }
 
     fn indices(&self, block: &StoredBlock) -> Result<Vec<usize>, StoredError> {
-        let mut indices = Vec::new();
-        for mined in block.txs() {
-            let mined = mined?;
-            if is_party(&mined, self.address) {
-                indices.push(mined.index);
-            }
-        }
-        Ok(indices)
+        let all = 0..block.senders.len();
+        of_block(block, self.address, all).map(|mined| Ok(mined?.index)).collect()
     }
+}
+
+/// The transactions of an address among those of a block that have these indices. Decodes hardly any others.
+pub fn of_block(
+    block: &StoredBlock,
+    address: Address,
+    indices: Range<usize>,
+) -> impl DoubleEndedIterator<Item = Result<MinedTx<'_>, StoredError>> {
+    let may_be_party = move |index: &usize| {
+        let sender = block.senders[*index];
+        sender == address || may_be_participant(&block.block.transactions[*index], address)
+    };
+    let end = indices.end.min(block.senders.len());
+    let decoded =
+        (indices.start..end).filter(may_be_party).filter_map(|index| block.tx(index).transpose());
+    decoded.filter(move |mined| mined.as_ref().map_or(true, |mined| is_party(mined, address)))
 }
 
 /// The block with the transaction of a sender that has this nonce, and the index of the transaction.
@@ -142,7 +152,7 @@ pub fn sent(
 }
 
 /// Whether this address is the sender or another participant of a transaction.
-pub fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
+fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
     let mut others = participants(&mined.tx, mined.sender, mined.cosmos.as_deref());
     mined.sender == address || others.any(|other| other == address)
 }

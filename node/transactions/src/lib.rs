@@ -2,6 +2,7 @@
 //!
 //! - [`DecodedTx`] and [`RecoveredTx`] are used by all later stages; [`Senders`] creates them in batches.
 //! - [`cosmos`] implements Cosmos transactions.
+//! - [`may_be_participant`] finds the transactions of an address among many.
 //! - [`SidecarError`] states why the blobs of a submitted transaction are rejected.
 //! - [`code`] defines the registered errors of the Cosmos SDK that rejections use.
 //!
@@ -9,12 +10,14 @@
 
 pub mod code;
 pub mod cosmos;
+mod recipient;
 mod senders;
 mod sidecar;
 mod tx;
 mod update;
 
 pub use code::Code;
+pub use recipient::may_be_participant;
 pub use senders::{Senders, recover_senders};
 pub use sidecar::{MAX_SIDECAR_BYTES, SidecarError, is_blob_tx, split, without_blobs};
 pub use tx::{

@@ -40,8 +40,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Niceness of the threads of the web pages, as in `nice(1)`.
-const PAGES_NICENESS: i32 = 10;
+/// Niceness of the threads of the web pages, as in `nice(1)`. A higher one makes pages slow on a busy node, and does not
+/// protect JSON-RPC from a flood of page requests better (docs/pages.md).
+const PAGES_NICENESS: i32 = 2;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUST_LOG_HELP)]
@@ -246,6 +247,7 @@ fn pages_runtime(config: &Pages) -> std::io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
+            slice::ask(slice::SOCKETS);
 /// Starts to print blocks. A node that cannot do this still serves its clients.
 fn start_terminal(follower: Follower, runtime: tokio::runtime::Handle) -> Option<Terminal> {
     let started = follower.start(runtime);

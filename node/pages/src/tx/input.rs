@@ -96,6 +96,19 @@ mod tests {
     }
 
     #[test]
+    fn ten_megabytes_of_input_are_shortened() {
+        let mut input = vec![0xff; 10 << 20];
+        for is_known in [false, true] {
+            for creates in [false, true] {
+                let shown = section(&input, creates).into_string();
+                assert!(shown.len() < 4 * MAX_INPUT_BYTES, "{is_known} {creates}: {}", shown.len());
+                assert!(shown.contains(" more bytes)"), "{is_known} {creates}");
+            }
+            input[..4].copy_from_slice(&[0xa9, 0x05, 0x9c, 0xbb]);
+        }
+    }
+
+    #[test]
     fn truncated_input_does_not_fail() {
         for length in 0..=100 {
             let mut input = vec![0; length];

@@ -1,11 +1,15 @@
 //! Contents that were made to harm the reader of a page, or the node.
 
 use super::{filled, get, send, shown};
-use crate::development::PROGRAM;
-use chain::DEV_ACCOUNTS;
-use serde_json::json;
-use std::path::Path;
-use testkit::NodeProcess;
+use crate::{
+    common::{GENESIS_TIME, frames::Frames, transfer},
+    development::PROGRAM,
+};
+use chain::{DEV_ACCOUNTS, Genesis};
+use home::Home;
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+use testkit::{Endpoints, NodeProcess};
 
 /// Maximum length of any page in bytes.
 const MAX_PAGE_BYTES: usize = 512 * 1024;
@@ -80,17 +84,79 @@ async fn block_and_address_with_many_transactions_are_shown_in_pages() {
         assert_eq!(body.matches("href=\"/tx/").count(), rows, "page {page}");
     }
     // The pages of the address have each transaction once.
-    let mut seen = Vec::new();
-    let mut path = format!("/address/{to}");
-    loop {
-        let body = shown(&endpoints, &path).await;
-        let hashes = body.split("href=\"/tx/").skip(1).map(|rest| rest[..66].to_owned());
+    let (mut seen, mut path) = (Vec::new(), Some(format!("/address/{to}")));
+    while let Some(now) = path.take() {
+        let (hashes, next) = page_of_address(&endpoints, &now).await;
         seen.extend(hashes);
-        let Some(rest) = body.split(&format!("href=\"/address/{to}?before=")).nth(1) else { break };
-        path = format!("/address/{to}?before={}", rest.split('"').next().unwrap());
+        path = next;
     }
     assert_eq!(seen.len(), txs);
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), txs);
+}
+
+/// The hashes of the transactions on a page of an address, and the path of the next page.
+async fn page_of_address(endpoints: &Endpoints, path: &str) -> (Vec<String>, Option<String>) {
+    let body = shown(endpoints, path).await;
+    assert!(body.len() < MAX_PAGE_BYTES, "{path}: {} bytes", body.len());
+    let hashes = body.split("href=\"/tx/").skip(1).map(|rest| rest[..66].to_owned());
+    let links = body.split("href=\"").map(|rest| rest.split('"').next().unwrap());
+    let next = links.filter(|link| link.contains("?before=")).last();
+    (hashes.collect(), next.map(str::to_owned))
+}
+
+/// A native chain whose first block has `count` transfers of one account to another.
+async fn with_large_block(home: &Path, count: u64) -> NodeProcess {
+    let mut file: Value =
+        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
+    file["config"]["evmd"]["maxGas"] = json!(-1);
+    drop(Home::init(home, &Genesis::from_json(&file.to_string()).unwrap()).unwrap());
+    let settings = "[mempool]\naccept-without-production = true\naccount-slots = 30000\n";
+    fs::write(home.join("config.toml"), settings).unwrap();
+    // The transactions are collected before the first block.
+    let mut node = NodeProcess::start(Path::new(PROGRAM), home, &["--no-produce"]);
+    let mut client = Frames::connect(node.endpoints().ingest);
+    let mut answers = client.twin();
+    let to = DEV_ACCOUNTS[1].address;
+    let raw: Vec<_> = (0..count).map(|nonce| transfer(0, nonce, to)).collect();
+    let sending = std::thread::spawn(move || {
+        client.send(raw.iter().map(AsRef::as_ref)).unwrap();
+    });
+    for _ in 0..count {
+        answers.answer().unwrap().unwrap();
+    }
+    sending.join().unwrap();
+    node.stop();
+    NodeProcess::start(Path::new(PROGRAM), home, &["--block-time", "50ms"])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn block_with_20_000_transactions_has_short_pages() {
+    let count = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let node = with_large_block(&folder.path().join("home"), count).await;
+    let endpoints = node.endpoints();
+    let first = endpoints.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
+    let txs = first["transactions"].as_array().unwrap();
+    assert_eq!(txs.len() as u64, count);
+    for (page, rows) in [(1, 50), (200, 50), (400, 50), (401, 50), (u64::MAX, 50)] {
+        let body = shown(&endpoints, &format!("/block/1?page={page}")).await;
+        assert_eq!(body.matches("href=\"/tx/").count(), rows, "page {page}");
+        assert!(body.len() < MAX_PAGE_BYTES, "page {page}: {} bytes", body.len());
+    }
+    for account in [0, 1] {
+        let address = DEV_ACCOUNTS[account].address;
+        let (newest, next) = page_of_address(&endpoints, &format!("/address/{address}")).await;
+        let hashes: Vec<_> = txs.iter().rev().take(50).map(|hash| hash.as_str().unwrap()).collect();
+        assert_eq!(newest, &hashes[..25]);
+        let (older, _) = page_of_address(&endpoints, &next.unwrap()).await;
+        assert_eq!(older, &hashes[25..]);
+    }
+    // The fee recipient's account changes in each block, and no transaction names it.
+    let miner = first["miner"].as_str().unwrap();
+    let (none, _) = page_of_address(&endpoints, &format!("/address/{miner}")).await;
+    assert!(none.is_empty(), "{none:?}");
+    let last = txs.last().unwrap().as_str().unwrap();
+    assert!(shown(&endpoints, &format!("/tx/{last}")).await.len() < MAX_PAGE_BYTES);
 }
