@@ -24,6 +24,7 @@ mod fixtures;
 mod forks;
 mod governance;
 mod half_close;
+mod health;
 mod hostile;
 mod import;
 mod ingest;

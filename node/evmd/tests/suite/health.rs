@@ -1,0 +1,71 @@
+//! `/health` and `/ready` of a node whose pipeline stands still and goes on again.
+
+use crate::{
+    client::Node,
+    common::{native_home, producing},
+};
+use pipeline::{Options, SystemTimeSource, TimeSource};
+use serde_json::Value;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+use testkit::MAX_WAIT;
+
+/// When the clock of the node was stopped, and for how long it has been stopped in all.
+static STOPPED: Mutex<(Option<Duration>, Duration)> = Mutex::new((None, Duration::ZERO));
+
+/// The clock of the machine without the time during which it was stopped. The engine produces no block meanwhile.
+struct Stoppable;
+
+impl TimeSource for Stoppable {
+    fn wall(&self) -> SystemTime {
+        SystemTimeSource.wall() - SystemTimeSource.monotonic().saturating_sub(self.monotonic())
+    }
+
+    fn monotonic(&self) -> Duration {
+        let (since, before) = *STOPPED.lock().unwrap_or_else(PoisonError::into_inner);
+        since.unwrap_or_else(|| SystemTimeSource.monotonic()) - before
+    }
+}
+
+fn stop_clock() {
+    STOPPED.lock().unwrap().0 = Some(SystemTimeSource.monotonic());
+}
+
+fn continue_clock() {
+    let mut stopped = STOPPED.lock().unwrap();
+    let since = stopped.0.take().expect("it is stopped");
+    stopped.1 += SystemTimeSource.monotonic() - since;
+}
+
+/// Asks both paths until they return this status; returns the last answer of `/health`.
+async fn wait_for_status(node: &Node, expected: u16) -> Value {
+    let begun = Instant::now();
+    loop {
+        let (health, body) = node.get("/health").await;
+        let (ready, _) = node.get("/ready").await;
+        if [health, ready] == [expected; 2] {
+            return serde_json::from_str(&body).unwrap();
+        }
+        assert!(begun.elapsed() < MAX_WAIT, "the status is {health} and {ready}: {body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_that_stands_still_is_unhealthy_until_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = native_home(&folder.path().join("home"));
+    let options =
+        Options { clocks: || Box::new(Stoppable), ..producing(Some(Duration::from_millis(20))) };
+    let node = Node::start(folder, home, options).await;
+    wait_for_status(&node, 200).await;
+    stop_clock();
+    let reason = wait_for_status(&node, 503).await;
+    assert_eq!(reason["headStalled"], true, "{reason}");
+    // Requests about what is published are answered meanwhile.
+    node.call("eth_blockNumber", serde_json::json!([])).await;
+    continue_clock();
+    wait_for_status(&node, 200).await;
+    node.stop().await;
+}
