@@ -53,6 +53,13 @@ impl Config {
         }
     }
 
+    /// The addresses on which servers listen, with the names of their settings.
+    pub fn listening(&self) -> Vec<(&'static str, SocketAddr)> {
+        let mut config = self.clone();
+        let settings = config.address_settings().into_iter();
+        settings.filter_map(|(name, listen)| Some((name, listen.address()?))).collect()
+    }
+
     /// The settings of addresses, with their names.
     fn address_settings(&mut self) -> [(&'static str, &mut Listen); 8] {
         [

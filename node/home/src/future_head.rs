@@ -17,25 +17,36 @@ impl Home {
     /// # Errors
     /// If it is further ahead. The error names the newest block that is within the limit.
     pub fn check_head_time(&self, now: SystemTime, limit: Duration) -> Result<(), HomeError> {
-        let limit = match self.spec.rules {
-            Rules::Native => limit.as_secs(),
-            Rules::Ethereum => limit.as_secs().max(ORDINARY_SECONDS_AHEAD),
-        };
-        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let latest = now.saturating_add(limit);
         let blocks = self.chain.reader()?;
         let (number, _) = blocks.head()?.ok_or_else(|| HomeError::Empty(self.path.clone()))?;
-        let (_, header) = stored_header(&blocks, number)?;
-        if header.timestamp <= latest {
-            return Ok(());
-        }
-        Err(HomeError::FutureHead {
-            number,
-            ahead: header.timestamp - now,
-            limit,
-            keep: newest_at(&blocks, number, latest)?,
-        })
+        check_block_time(&blocks, number, self.spec.rules, now, limit)
     }
+}
+
+/// Does the same as [`Home::check_head_time`] with the head of an open chain.
+pub(super) fn check_block_time(
+    blocks: &ChainReader,
+    number: u64,
+    rules: Rules,
+    now: SystemTime,
+    limit: Duration,
+) -> Result<(), HomeError> {
+    let limit = match rules {
+        Rules::Native => limit.as_secs(),
+        Rules::Ethereum => limit.as_secs().max(ORDINARY_SECONDS_AHEAD),
+    };
+    let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let latest = now.saturating_add(limit);
+    let (_, header) = stored_header(blocks, number)?;
+    if header.timestamp <= latest {
+        return Ok(());
+    }
+    Err(HomeError::FutureHead {
+        number,
+        ahead: header.timestamp - now,
+        limit,
+        keep: newest_at(blocks, number, latest)?,
+    })
 }
 
 /// Returns the newest block below `head` whose timestamp is at most `latest`. Timestamps do not decrease.

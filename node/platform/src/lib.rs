@@ -1,5 +1,6 @@
 //! Functions of the machine and the operating system that the node uses.
 //!
+//! - [`clock`]: whether the system clock is synchronized.
 //! - [`heap`]: the allocator of the programs, with huge pages for large allocations.
 //! - [`memory`]: how much memory the process may use, and defaults that follow from it.
 //! - [`slice`]: hints to the scheduler.
@@ -7,6 +8,7 @@
 //! - [`whole_file`]: atomic replacement of files.
 //! - [`table`]: a map whose lines can be prefetched.
 
+pub mod clock;
 pub mod heap;
 pub mod memory;
 pub mod sigbus;

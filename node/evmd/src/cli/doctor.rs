@@ -1,12 +1,23 @@
 //! `evmd doctor`
 
-use super::{HomeArg, Output, start_logs};
-use anyhow::bail;
-use home::doctor::{self, Outcome, Report};
-use std::io::Write;
+mod clock;
+mod disk;
+mod limits;
+mod permissions;
+mod ports;
 
-/// Checks the stored data of a stopped node, or of a snapshot. Exit code 1 if a check fails; each failure names
-/// its remedy.
+use super::{HomeArg, Output, start_logs, tested_backend};
+use anyhow::bail;
+use config::{CONFIG_FILE, Config};
+use home::{
+    HomeError,
+    doctor::{self, Failure, Outcome, Report},
+};
+use std::{io::Write, path::Path, time::SystemTime};
+use storage::{CHAIN_FORMAT, INDEX_FORMAT, OpenError};
+
+/// Checks the machine, the settings and the stored data of a stopped node, or of a snapshot. Exit code 1 if a check
+/// fails; each failure and warning names its remedy. While the node runs, the stored data is not checked.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -22,13 +33,55 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     start_logs("warn");
-    let report = doctor::run(&args.home.path()?, args.verify)?;
+    let report = report(&args.home.path()?, args.verify)?;
     print(args.output, &report)?;
     let (failed, all) = (report.failed(), report.checks.len());
     if failed > 0 {
         bail!("{failed} of {all} checks failed");
     }
     Ok(())
+}
+
+fn report(home: &Path, verify: bool) -> anyhow::Result<Report> {
+    let data = match doctor::run(home, verify) {
+        Err(HomeError::Open(OpenError::HomeLocked { .. })) if !verify => None,
+        other => Some(other?),
+    };
+    let mut config = Config::load(home)?;
+    config.shift_ports()?;
+    let mut report = Report::default();
+    report.check("program.version", version());
+    limits::check(&mut report, &config);
+    report.warn("machine.clock", clock::synchronized());
+    disk::check(&mut report, home);
+    report.check("home.permissions", permissions::check(home));
+    match &data {
+        None => report.skip("servers.ports", "the node to be stopped"),
+        Some(_) if !home.join(CONFIG_FILE).exists() => report.skip("servers.ports", CONFIG_FILE),
+        Some(_) => report.warn("servers.ports", ports::check(&config)),
+    }
+    match data {
+        None => doctor::skip_data(&mut report),
+        Some(data) => {
+            let is_readable = data.failed() == 0;
+            report.checks.extend(data.checks);
+            if is_readable {
+                let now = SystemTime::now();
+                report.check("chain.time", doctor::head_time(home, &config, now));
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Tests the program on this processor, because a damaged executable file or processor must not write blocks.
+fn version() -> Result<String, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let remedy = "install the program again, or use another machine";
+    let backend = tested_backend().map_err(|error| Failure::new(format!("{error:#}"), remedy))?;
+    Ok(format!(
+        "evmd {version}; backend {backend} passes its self-test; storage formats: chain {CHAIN_FORMAT}, index {INDEX_FORMAT}"
+    ))
 }
 
 fn print(output: Output, report: &Report) -> anyhow::Result<()> {
@@ -42,11 +95,12 @@ fn print(output: Output, report: &Report) -> anyhow::Result<()> {
         let outcome = match check.outcome {
             Outcome::Passed => "ok",
             Outcome::Failed => "FAILED",
+            Outcome::Warning => "warning",
             Outcome::Skipped => "skipped",
         };
-        writeln!(out, "{outcome:<8} {:<14} {}", check.name, check.detail)?;
+        writeln!(out, "{outcome:<8} {:<18} {}", check.name, check.detail)?;
         if let Some(remedy) = &check.remedy {
-            writeln!(out, "{:<8} {:<14} remedy: {remedy}", "", "")?;
+            writeln!(out, "{:<8} {:<18} remedy: {remedy}", "", "")?;
         }
     }
     Ok(())

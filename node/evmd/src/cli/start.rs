@@ -279,17 +279,27 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
     Ok(Home::init(path, &genesis)?)
 }
 
-/// Lowers the connection limits of the servers to what the open-files limit of the process allows.
-fn lower_connections(config: &mut Config, open_files: u64) {
-    let available = descriptors::for_connections(open_files, config.json_rpc.threads());
-    let mut limits = [
+/// Maximum number of connections of all servers together, except those of the metrics server.
+pub(super) fn connections(config: &Config) -> u64 {
+    let mut config = config.clone();
+    connection_limits(&mut config).iter().map(|(_, limit)| u64::from(**limit)).sum()
+}
+
+fn connection_limits(config: &mut Config) -> [(&'static str, &mut u32); 6] {
+    [
         ("json-rpc.max-connections", &mut config.json_rpc.max_connections),
         ("rest.max-connections", &mut config.rest.max_connections),
         ("grpc.max-connections", &mut config.grpc.max_connections),
         ("comet.max-connections", &mut config.comet.max_connections),
         ("pages.max-connections", &mut config.pages.max_connections),
         ("ingest.max-connections", &mut config.ingest.max_connections),
-    ];
+    ]
+}
+
+/// Lowers the connection limits of the servers to what the open-files limit of the process allows.
+fn lower_connections(config: &mut Config, open_files: u64) {
+    let available = descriptors::for_connections(open_files, config.json_rpc.threads());
+    let mut limits = connection_limits(config);
     let wanted = limits.each_ref().map(|(_, limit)| **limit);
     let shares = descriptors::share(available, &wanted);
     for ((setting, limit), share) in limits.iter_mut().zip(shares) {

@@ -1,18 +1,19 @@
 //! Checks a home folder whose node is stopped, for `evmd doctor`.
 //!
 //! Each check has a name, an outcome and, if it failed, a remedy. Checks only read. A check that depends on a
-//! failed one is skipped, so that one fault is reported once.
+//! failed one is skipped, so that one fault is reported once. Callers may add checks of their own to the report.
 
 mod chain;
 mod index;
 
 use crate::{
-    Home, HomeError, INDEX_FOLDER, check_index, open_chain, open_index, stored_genesis, stored_spec,
+    Home, HomeError, INDEX_FOLDER, check_index, future_head::check_block_time, open_chain,
+    open_index, stored_genesis, stored_spec,
 };
 use ::chain::ChainSpec;
 use config::Config;
 use serde::Serialize;
-use std::{fmt::Display, path::Path};
+use std::{fmt::Display, path::Path, time::SystemTime};
 use storage::{ChainDb, HomeLock, IndexDb};
 
 /// Maximum number of failures that one check reports: enough to see a pattern, and few enough to read.
@@ -26,6 +27,8 @@ pub enum Outcome {
     Passed,
     /// A fault was found.
     Failed,
+    /// The node works, but not as well as it could.
+    Warning,
     /// The check was not run, because an earlier one failed.
     Skipped,
 }
@@ -53,13 +56,14 @@ pub struct Report {
 
 /// Why a check failed.
 #[derive(Debug)]
-struct Failure {
+pub struct Failure {
     detail: String,
     remedy: String,
 }
 
 impl Failure {
-    fn new(detail: impl Display, remedy: impl Into<String>) -> Self {
+    /// Describes a fault, and what the operator can do.
+    pub fn new(detail: impl Display, remedy: impl Into<String>) -> Self {
         Self { detail: detail.to_string(), remedy: remedy.into() }
     }
 
@@ -87,19 +91,38 @@ impl Report {
         self.checks.iter().filter(|check| check.outcome == Outcome::Failed).count()
     }
 
+    /// Records the outcome of a check.
+    pub fn check(&mut self, name: &'static str, result: Result<String, Failure>) {
+        self.add(name, result.map(|detail| ((), detail)));
+    }
+
+    /// Records the outcome of a check whose failure is only a warning.
+    pub fn warn(&mut self, name: &'static str, result: Result<String, Failure>) {
+        self.record(name, Outcome::Warning, result);
+    }
+
+    /// Records that a check was not run, because it needs something.
+    pub fn skip(&mut self, name: &'static str, needs: &str) {
+        let detail = format!("needs {needs}");
+        self.checks.push(Check { name, outcome: Outcome::Skipped, detail, remedy: None });
+    }
+
     /// Records the outcome of a check. Returns its value unless it failed.
     fn add<T>(&mut self, name: &'static str, result: Result<(T, String), Failure>) -> Option<T> {
-        let (found, outcome, detail, remedy) = match result {
-            Ok((found, detail)) => (Some(found), Outcome::Passed, detail, None),
-            Err(failure) => (None, Outcome::Failed, failure.detail, Some(failure.remedy)),
+        let (found, result) = match result {
+            Ok((found, detail)) => (Some(found), Ok(detail)),
+            Err(failure) => (None, Err(failure)),
         };
-        self.checks.push(Check { name, outcome, detail, remedy });
+        self.record(name, Outcome::Failed, result);
         found
     }
 
-    fn skip(&mut self, name: &'static str, because: &str) {
-        let detail = format!("needs {because}");
-        self.checks.push(Check { name, outcome: Outcome::Skipped, detail, remedy: None });
+    fn record(&mut self, name: &'static str, fault: Outcome, result: Result<String, Failure>) {
+        let (outcome, detail, remedy) = match result {
+            Ok(detail) => (Outcome::Passed, detail, None),
+            Err(failure) => (fault, failure.detail, Some(failure.remedy)),
+        };
+        self.checks.push(Check { name, outcome, detail, remedy });
     }
 }
 
@@ -107,7 +130,15 @@ impl Report {
 const VERIFY_CHAIN: [&str; 3] = ["chain.genesis", "chain.rows", "chain.blocks"];
 const VERIFY_INDEX: [&str; 4] = ["index.runs", "index.lookups", "index.state", "index.trie"];
 
-/// Checks a home folder or a snapshot. With `verify`, every row is read; otherwise only what opening a home
+/// Names of the checks that read little.
+const OPEN: [&str; 3] = ["chain.open", "index.open", "index.chain"];
+
+/// Records that the stored data was not checked, because the home folder has to be free of a running node.
+pub fn skip_data(report: &mut Report) {
+    OPEN.iter().for_each(|name| report.skip(name, "the node to be stopped"));
+}
+
+/// Checks the stored data of a home folder or a snapshot. With `verify`, every row is read; otherwise only what opening a home
 /// reads.
 ///
 /// # Errors
@@ -117,21 +148,26 @@ pub fn run(home: &Path, verify: bool) -> Result<Report, HomeError> {
     Home::require_chain(home)?;
     let _lock = HomeLock::acquire(home)?;
     let config = Config::load(home)?;
+    Ok(check_data(home, &config, verify))
+}
+
+/// Does the same as [`run`] with a folder whose lock the caller holds.
+pub(crate) fn check_data(home: &Path, config: &Config, verify: bool) -> Report {
     let mut report = Report::default();
-    let chain = report.add("chain.open", open_the_chain(home, &config));
-    let index = report.add("index.open", open_the_index(home, &config));
+    let chain = report.add(OPEN[0], open_the_chain(home, config));
+    let index = report.add(OPEN[1], open_the_index(home, config));
     match (&chain, &index) {
         (Some((chain, _)), Some(index)) => {
-            report.add("index.chain", same_chain(chain, index));
+            report.add(OPEN[2], same_chain(chain, index));
         }
-        _ => report.skip("index.chain", "both environments"),
+        _ => report.skip(OPEN[2], "both environments"),
     }
     if !verify {
-        return Ok(report);
+        return report;
     }
     let Some((chain, spec)) = chain else {
         VERIFY_CHAIN.iter().chain(&VERIFY_INDEX).for_each(|name| report.skip(name, "the chain"));
-        return Ok(report);
+        return report;
     };
     report.add(VERIFY_CHAIN[0], chain::genesis(&chain));
     report.add(VERIFY_CHAIN[1], chain::rows(&chain));
@@ -148,7 +184,26 @@ pub fn run(home: &Path, verify: bool) -> Result<Report, HomeError> {
             report.add(VERIFY_INDEX[3], index::trie(&chain, &index));
         }
     }
-    Ok(report)
+    report
+}
+
+/// Compares the timestamp of the newest block with the system clock, as `evmd start` does. Clients of a development chain
+/// set its time.
+///
+/// # Errors
+/// If the block is too far ahead, or if the chain cannot be read.
+pub fn head_time(home: &Path, config: &Config, now: SystemTime) -> Result<String, Failure> {
+    let ((chain, spec), _) = open_the_chain(home, config)?;
+    if spec.is_development() {
+        return Ok("clients set the time of a development chain".to_owned());
+    }
+    let remedy = "correct the system clock, or start with --accept-future-head";
+    let failed = |error: &dyn Display| Failure::new(error, remedy);
+    let blocks = chain.reader().map_err(|error| failed(&error))?;
+    let head = blocks.head_number().map_err(|error| failed(&error))?.unwrap_or(0);
+    check_block_time(&blocks, head, spec.rules, now, config.engine.max_clock_step())
+        .map_err(|error| failed(&error))?;
+    Ok("the newest block is not ahead of the system clock".to_owned())
 }
 
 fn open_the_chain(home: &Path, config: &Config) -> Result<((ChainDb, ChainSpec), String), Failure> {

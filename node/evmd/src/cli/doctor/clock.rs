@@ -1,0 +1,18 @@
+//! Checks of the system clock.
+
+use home::doctor::Failure;
+use platform::clock::{self, Clock};
+
+/// A producer's clock decides the timestamps of blocks; other nodes refuse blocks from the future.
+pub(super) fn synchronized() -> Result<String, Failure> {
+    match clock::state() {
+        Clock::Synchronized => Ok("the system clock is synchronized".to_owned()),
+        Clock::Unknown => {
+            Ok("this system does not say whether its clock is synchronized".to_owned())
+        }
+        Clock::Unsynchronized => Err(Failure::new(
+            "the kernel does not know of a program that synchronizes the system clock",
+            "run an NTP client, such as chrony or systemd-timesyncd; in a container, on the host",
+        )),
+    }
+}

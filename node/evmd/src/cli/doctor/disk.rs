@@ -1,0 +1,92 @@
+//! Checks of the file system of the home folder.
+
+use home::doctor::{Failure, Report};
+use rustix::fs::statvfs;
+use std::path::Path;
+
+/// Below this number of free bytes the check fails: a busy node writes a gigabyte in a few minutes.
+const MIN_FREE_BYTES: u64 = 1 << 30;
+/// Below this share of the file system, in percent, the check warns.
+const LOW_PERCENT: u64 = 10;
+
+pub(super) fn check(report: &mut Report, home: &Path) {
+    match statvfs(home) {
+        Ok(system) => {
+            let unit = system.f_frsize;
+            let (free, all) = (system.f_bavail * unit, system.f_blocks * unit);
+            match free < MIN_FREE_BYTES {
+                true => report.check("disk.space", Err(fault(free, all))),
+                false => report.warn("disk.space", space(free, all)),
+            }
+        }
+        Err(error) => report.check("disk.space", Err(Failure::new(error, "check the disk"))),
+    }
+    report.check("disk.file-system", file_system(home));
+}
+
+fn space(free: u64, all: u64) -> Result<String, Failure> {
+    if free.saturating_mul(100) < all.saturating_mul(LOW_PERCENT) {
+        return Err(fault(free, all));
+    }
+    Ok(describe(free, all))
+}
+
+fn fault(free: u64, all: u64) -> Failure {
+    let minimum =
+        format!("a node should have {LOW_PERCENT} % and needs {}", gigabytes(MIN_FREE_BYTES));
+    Failure::new(
+        format!("{}; {minimum}", describe(free, all)),
+        "remove old snapshots or other files, or move the home folder to a larger disk",
+    )
+}
+
+fn describe(free: u64, all: u64) -> String {
+    format!("{} of {} are free", gigabytes(free), gigabytes(all))
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}
+
+/// LMDB needs memory maps and locks that all processes see, which network file systems do not have.
+#[cfg(target_os = "linux")]
+fn file_system(home: &Path) -> Result<String, Failure> {
+    /// Numbers of `statfs(2)`.
+    const NETWORK: [(u32, &str); 5] = [
+        (0x6969, "NFS"),
+        (0x517b, "SMB"),
+        (0xff53_4d42, "CIFS"),
+        (0xfe53_4d42, "SMB2"),
+        (0x0102_1997, "9P"),
+    ];
+    let remedy = "move the home folder to a local disk";
+    let found = rustix::fs::statfs(home).map_err(|error| Failure::new(error, remedy))?;
+    // The numbers have 32 bits; some systems extend their sign.
+    let number = found.f_type as u32;
+    match NETWORK.iter().find(|(known, _)| *known == number) {
+        Some((_, name)) => Err(Failure::new(
+            format!(
+                "the home folder is on a network file system ({name}), where LMDB may lose data"
+            ),
+            remedy,
+        )),
+        None => Ok(format!("not a known network file system ({number:#x})")),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn file_system(_home: &Path) -> Result<String, Failure> {
+    Ok("not examined on this system".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_space_is_a_warning() {
+        assert!(space(99, 1000).is_err());
+        assert_eq!(space(100, 1000).unwrap(), "0.0 GiB of 0.0 GiB are free");
+        assert!(space(u64::MAX / 2, u64::MAX).is_ok());
+    }
+}

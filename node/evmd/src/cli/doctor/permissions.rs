@@ -1,0 +1,122 @@
+//! Checks of the owners and modes of the files in the home folder.
+
+use home::doctor::Failure;
+use rustix::process::geteuid;
+use std::{
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// Levels of folders that are examined: those of the node's own files.
+const MAX_DEPTH: usize = 3;
+/// Maximum number of files that are examined. A home folder has about twenty, and two for each key.
+const MAX_FILES: usize = 10_000;
+/// Permission bits of a mode for other users than the owner.
+const OTHERS: u32 = 0o077;
+/// Permission bits of the owner of a file that the node writes.
+const OWNER_READS_AND_WRITES: u32 = 0o600;
+/// Beginning of the names of folders with keys.
+const KEYRING: &str = "keyring-";
+
+/// A node that was once started as root leaves files that its own user cannot write.
+pub(super) fn check(home: &Path) -> Result<String, Failure> {
+    let files = files(home).map_err(|error| {
+        Failure::new(format!("cannot read the home folder: {error}"), "correct its permissions")
+    })?;
+    let user = geteuid().as_raw();
+    for (path, metadata) in &files {
+        file(home, path, metadata, user)?;
+    }
+    Ok(format!("{} files and folders belong to user {user}, and keys only to it", files.len()))
+}
+
+fn file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Result<(), Failure> {
+    let shown = path.display();
+    let mode = metadata.mode() & 0o777;
+    if metadata.uid() != user {
+        return Err(Failure::new(
+            format!("{shown} belongs to user {}, not to user {user}", metadata.uid()),
+            format!(
+                "run this command as the user of the node, or `chown -R {user} {}`",
+                home.display()
+            ),
+        ));
+    }
+    if mode & OWNER_READS_AND_WRITES != OWNER_READS_AND_WRITES {
+        return Err(Failure::new(
+            format!("{shown} has mode {mode:03o}: its owner cannot read and write it"),
+            format!("`chmod u+rw {shown}`"),
+        ));
+    }
+    let below = path.strip_prefix(home).unwrap_or(path);
+    let is_key = below.to_string_lossy().starts_with(KEYRING);
+    if is_key && mode & OTHERS != 0 {
+        return Err(Failure::new(
+            format!("{shown} has mode {mode:03o}: other users have access to keys"),
+            format!("`chmod go= {shown}`"),
+        ));
+    }
+    Ok(())
+}
+
+/// The files and folders of a home folder, down to a depth, without those behind symbolic links.
+fn files(home: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
+    let mut found = vec![(home.to_owned(), fs::metadata(home)?)];
+    let mut folders = vec![home.to_owned()];
+    for _ in 0..MAX_DEPTH {
+        for folder in std::mem::take(&mut folders) {
+            for entry in fs::read_dir(folder)? {
+                let entry = entry?;
+                let metadata = entry.metadata()?;
+                if metadata.is_dir() {
+                    folders.push(entry.path());
+                }
+                if found.len() < MAX_FILES {
+                    found.push((entry.path(), metadata));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn keys_that_others_can_read_and_files_that_cannot_be_written_are_faults() {
+        let home = tempfile::tempdir().unwrap();
+        let keyring = home.path().join("keyring-file");
+        fs::create_dir(&keyring).unwrap();
+        set_mode(&keyring, 0o700);
+        let (key, config) = (keyring.join("a.info"), home.path().join("config.toml"));
+        fs::write(&key, "").unwrap();
+        fs::write(&config, "").unwrap();
+        set_mode(&config, 0o644);
+        for (mode, is_good) in [(0o600, true), (0o700, true), (0o640, false), (0o604, false)] {
+            set_mode(&key, mode);
+            assert_eq!(check(home.path()).is_ok(), is_good, "{mode:o}");
+        }
+        set_mode(&key, 0o600);
+        set_mode(&config, 0o444);
+        let fault = format!("{:?}", check(home.path()).unwrap_err());
+        assert!(fault.contains("config.toml has mode 444"), "{fault}");
+    }
+
+    #[test]
+    fn files_of_another_user_are_faults() {
+        let home = tempfile::tempdir().unwrap();
+        let metadata = fs::metadata(home.path()).unwrap();
+        let (owner, other) = (metadata.uid(), metadata.uid() + 1);
+        file(home.path(), home.path(), &metadata, owner).unwrap();
+        file(home.path(), home.path(), &metadata, other).unwrap_err();
+    }
+}

@@ -1,0 +1,49 @@
+//! Checks of the addresses of the servers.
+
+use config::Config;
+use home::doctor::Failure;
+use std::net::TcpListener;
+
+/// Opens and closes a socket on each address.
+pub(super) fn check(config: &Config) -> Result<String, Failure> {
+    let all = config.listening();
+    let in_use = all.iter().filter_map(|(setting, address)| {
+        let error = TcpListener::bind(address).err()?;
+        Some(format!("{setting} {address}: {error}"))
+    });
+    let in_use: Vec<_> = in_use.collect();
+    if in_use.is_empty() {
+        return Ok("the addresses of all servers are free".to_owned());
+    }
+    Err(Failure::new(
+        in_use.join("; "),
+        "stop the other program, change the setting (`off` switches a server off), or start with --port-offset",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Listen;
+
+    #[test]
+    fn an_address_in_use_is_named_with_its_setting() {
+        let mut config = Config::default();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        for listen in [
+            &mut config.json_rpc.address,
+            &mut config.rest.address,
+            &mut config.grpc.address,
+            &mut config.comet.address,
+            &mut config.metrics.address,
+        ] {
+            *listen = Listen::Off;
+        }
+        config.pages.address = Listen::At(address);
+        let fault = format!("{:?}", check(&config).unwrap_err());
+        assert!(fault.contains(&format!("pages.address {address}")), "{fault}");
+        drop(taken);
+        assert_eq!(check(&config).unwrap(), "the addresses of all servers are free");
+    }
+}
