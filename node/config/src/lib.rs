@@ -13,6 +13,7 @@ mod network;
 mod node;
 mod pages;
 mod server;
+mod snapshot;
 
 pub use bounds::{NOT_TOML, with_setting};
 pub use cosmos::{Comet, Grpc, Rest};
@@ -25,6 +26,7 @@ pub use network::{InvalidNetwork, Network};
 pub use node::Node;
 pub use pages::Pages;
 pub use server::Server;
+pub use snapshot::Snapshot;
 
 use keys::keyring::Backend;
 use mempool::Limits;
@@ -71,6 +73,8 @@ pub struct Config {
     pub pipeline: Pipeline,
     /// The two LMDB environments.
     pub storage: Storage,
+    /// Snapshots that the node makes itself.
+    pub snapshot: Snapshot,
 }
 
 /// `[json-rpc]`

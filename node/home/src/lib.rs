@@ -205,6 +205,36 @@ pub enum HomeError {
     /// The target of a snapshot already exists.
     #[error("{} is there already; choose another folder", .0.display())]
     Taken(PathBuf),
+    /// The disk has too little space for a snapshot.
+    #[error(
+        "{} has {free} free bytes, but a copy needs up to {bytes}, and {reserved} must stay free for the node: choose a \
+         folder on a larger disk, or remove older snapshots",
+        path.display()
+    )]
+    NoSpace {
+        /// The folder for the snapshot.
+        path: PathBuf,
+        /// Bytes of both environments.
+        bytes: u64,
+        /// Bytes that must stay free.
+        reserved: u64,
+        /// Free bytes.
+        free: u64,
+    },
+    /// The verification of a new snapshot has failed.
+    #[error(
+        "the copy in {} is damaged and was removed ({check}: {detail}): check the chain with `evmd doctor --verify` when the \
+         node is stopped",
+        path.display()
+    )]
+    DamagedCopy {
+        /// The folder of the copy.
+        path: PathBuf,
+        /// The check that failed.
+        check: &'static str,
+        /// The fault.
+        detail: String,
+    },
     /// Another process is writing the same snapshot.
     #[error(
         "{} is being made by {}; wait until it ends, or choose another folder",

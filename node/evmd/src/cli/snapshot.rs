@@ -1,7 +1,7 @@
 //! `evmd snapshot`
 
 use super::{HomeArg, Output, start_logs};
-use home::snapshot;
+use home::snapshot::{self, Checked};
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -10,9 +10,18 @@ use std::{
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Copy the chain of a home folder to a new folder and compact it; the node may be running
-    Create(Args),
+    Create(Create),
     /// Create a home folder from a snapshot
     Restore(Args),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Create {
+    #[command(flatten)]
+    args: Args,
+    /// Check everything in the copy, as `evmd doctor --verify` does, and remove it if it is damaged
+    #[arg(long)]
+    verify: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -30,8 +39,9 @@ pub(super) struct Args {
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     start_logs("warn");
     match command {
-        Command::Create(args) => {
-            let height = snapshot::create(&args.home.path()?, &args.folder)?;
+        Command::Create(Create { args, verify }) => {
+            let checked = if *verify { Checked::Verified } else { Checked::Opened };
+            let height = snapshot::create(&args.home.path()?, &args.folder, checked)?;
             print(args.output, "Copied", height, &args.folder)
         }
         Command::Restore(args) => {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     descriptors,
+    snapshots::Snapshots,
     terminal::{CallPrinter, Follower, Printed, Terminal},
 };
 use ::keys::Signers;
@@ -205,7 +206,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let shown = development.as_ref().map(|development| Arc::clone(&development.shown));
     let follower = Follower::new(home.spec.clone(), published, caches, printed, shown);
     let (observing, reading) = (observing.handle(), reading.handle());
-    let served = Served { mining: mining.clone(), backend, signers, development };
+    let making = Snapshots::start(&home.path, &home.config, pipeline.published.clone())?;
+    let snapshots = making.counters();
+    let served = Served { mining: mining.clone(), backend, signers, development, snapshots };
     let servers = serve(&home, &pipeline, listeners, served, (observing, reading));
     let servers = runtime.block_on(servers)?;
     let record = Record::write(&home.path, home.config.endpoints());
@@ -221,6 +224,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // Standard error is not standard output, so the lines could otherwise appear in the middle of the summary.
     let terminal = start_terminal(follower, observing.clone());
     runtime.block_on(until_over(&pipeline, interrupts));
+    drop(making);
     tracing::info!("stopping: processing the accepted transactions");
     pipeline.stop();
     let view = pipeline.published.clone();
@@ -243,11 +247,11 @@ fn pages_runtime(config: &Pages) -> std::io::Result<tokio::runtime::Runtime> {
         .on_thread_start(|| {
             // On Linux this sets the priority of the calling thread. If it fails, the thread competes with the others.
             let _ = rustix::process::setpriority_process(None, PAGES_NICENESS);
+            slice::ask(slice::SOCKETS);
         })
         .build()
 }
 
-            slice::ask(slice::SOCKETS);
 /// Starts to print blocks. A node that cannot do this still serves its clients.
 fn start_terminal(follower: Follower, runtime: tokio::runtime::Handle) -> Option<Terminal> {
     let started = follower.start(runtime);

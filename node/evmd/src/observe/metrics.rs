@@ -7,7 +7,7 @@ use budget::ResourceReading;
 use mempool::Level;
 use pipeline::{Reading, RingReading};
 use rpc::{CallReading, LATENCY_BOUNDS_US};
-use std::{fmt::Write, time::Duration};
+use std::{fmt::Write, sync::atomic::Ordering, time::Duration};
 use storage::EnvStats;
 use tokio::{task::spawn_blocking, time::timeout};
 
@@ -73,6 +73,10 @@ pub(super) struct Snapshot {
     /// Use of the resources that clients share.
     resources: Vec<ResourceReading>,
     backend: &'static str,
+    /// The block of the newest scheduled snapshot.
+    snapshot_block: u64,
+    /// Scheduled snapshots that failed.
+    snapshots_failed: u64,
 }
 
 impl Snapshot {
@@ -101,6 +105,8 @@ impl Snapshot {
                 .collect(),
             resources: context.budget.readings().collect(),
             backend: context.backend.name(),
+            snapshot_block: context.snapshots.newest.load(Ordering::Relaxed),
+            snapshots_failed: context.snapshots.failed.load(Ordering::Relaxed),
         }
     }
 }
@@ -341,6 +347,20 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
+        "evmd_snapshot_block_number",
+        Kind::Gauge,
+        "Block of the newest scheduled snapshot; 0 if there is none, or if snapshot.every-blocks is 0.",
+        &[],
+        |now, samples| samples.add(&[], now.snapshot_block),
+    ),
+    metric(
+        "evmd_snapshots_failed_total",
+        Kind::Counter,
+        "Scheduled snapshots that could not be made or verified. The log has the reasons.",
+        &[],
+        |now, samples| samples.add(&[], now.snapshots_failed),
+    ),
+    metric(
         "evmd_rpc_connections",
         Kind::Gauge,
         "JSON-RPC connections of each thread. Threads named `serve` send small responses, threads named `bulk` large ones.",
@@ -493,6 +513,8 @@ mod tests {
                 evicted: 1,
             }],
             backend: "scalar",
+            snapshot_block: 5,
+            snapshots_failed: 1,
         }
     }
 

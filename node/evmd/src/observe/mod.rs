@@ -11,6 +11,7 @@ mod status;
 
 pub use metrics::{Kind, METRICS, Metric};
 
+use crate::snapshots;
 use axum::{
     Json, Router,
     extract::State,
@@ -68,6 +69,8 @@ pub struct Context {
     pub run: String,
     /// When blocks are produced, if the node produces any.
     pub mining: Option<MiningControl>,
+    /// The counters of scheduled snapshots.
+    pub snapshots: Arc<snapshots::Counters>,
 }
 
 /// The state that all requests share.

@@ -168,6 +168,7 @@ impl Node {
             backend,
             run: "test".to_owned(),
             mining,
+            snapshots: Arc::default(),
         };
         let observe = observe::serve(metrics, context).unwrap();
         let endpoints = testkit::Endpoints {

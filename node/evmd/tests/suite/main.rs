@@ -51,6 +51,7 @@ mod rpc_io;
 mod rules_versions;
 mod settings;
 mod settings_docs;
+mod snapshots;
 mod start_safety;
 mod stored_data;
 mod terminal;

@@ -8,7 +8,7 @@ use crate::{
 use home::{
     Home, HomeError,
     doctor::{self, Outcome, Report},
-    snapshot,
+    snapshot::{self, Checked},
 };
 use serde_json::{Value, json};
 use std::{
@@ -186,6 +186,29 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
 }
 
 #[test]
+fn a_verified_snapshot_of_damaged_data_is_refused_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home_with_blocks(folder.path());
+    let (number, _) = block_with_transactions(&home);
+    let (_, body) = rows(&home, number).swap_remove(1);
+    let path = home.path.clone();
+    drop(home);
+    let file = data(&path, "chain");
+    let starts = occurrences(&fs::read(&file).unwrap(), &body);
+    let offsets: Vec<_> = starts.iter().map(|start| start + body.len() / 2).collect();
+    flip(&file, &offsets);
+    let copy = |name: &str| folder.path().join(name);
+    // Only what opening the copy reads is checked.
+    snapshot::create(&path, &copy("opened"), Checked::Opened).unwrap();
+    let error = snapshot::create(&path, &copy("verified"), Checked::Verified).unwrap_err();
+    assert!(matches!(error, HomeError::DamagedCopy { check: "chain.rows", .. }), "{error:?}");
+    assert!(error.to_string().contains(&format!("block {number}")), "{error}");
+    let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = names.filter(|name| name.to_string_lossy().contains("verified")).collect();
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
 fn doctor_finds_damage_of_the_index_and_reindex_removes_it() {
     let folder = tempfile::tempdir().unwrap();
     let home = home_with_blocks(folder.path());
@@ -284,7 +307,7 @@ fn truncated_chain_error_names_sizes_and_snapshot() {
 }
 
 /// A copy of the archived home folder, and the hash of its head.
-fn old_home(folder: &Path) -> (PathBuf, String) {
+pub fn old_home(folder: &Path) -> (PathBuf, String) {
     let archive = fixtures("native-a142d93");
     let head = fs::read_to_string(archive.join("head")).unwrap().trim().to_owned();
     let home = folder.join("home");

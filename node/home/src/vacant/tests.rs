@@ -267,7 +267,7 @@ fn a_snapshot_replaces_neither_a_genesis_file_nor_a_journal_of_another_chain() {
     let folder = tempfile::tempdir().unwrap();
     let [source, copy] = ["source", "copy"].map(|name| folder.path().join(name));
     drop(Home::init(&source, &own_genesis()).unwrap());
-    crate::snapshot::create(&source, &copy).unwrap();
+    crate::snapshot::create(&source, &copy, crate::snapshot::Checked::Opened).unwrap();
     let home = |name: &str| {
         let path = folder.path().join(name);
         fs::create_dir(&path).unwrap();

@@ -1,7 +1,7 @@
 //! Starts and stops all servers.
 
 use super::listeners::Listeners;
-use crate::{eth_calls::JsonRpcCalls, observe};
+use crate::{eth_calls::JsonRpcCalls, observe, snapshots};
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use keys::Signers;
@@ -42,6 +42,7 @@ pub(super) struct Served {
     pub(super) backend: Backend,
     pub(super) signers: Option<Arc<Signers>>,
     pub(super) development: Option<Arc<rpc::Development>>,
+    pub(super) snapshots: Arc<snapshots::Counters>,
 }
 
 /// Starts the servers that have a listener: metrics in the runtime `observing`, web pages in `reading`, the others in the
@@ -53,7 +54,7 @@ pub(super) async fn serve(
     served: Served,
     (observing, reading): (&Handle, &Handle),
 ) -> anyhow::Result<Servers> {
-    let Served { mining, backend, signers, development } = served;
+    let Served { mining, backend, signers, development, snapshots } = served;
     let (config, budget) = (&home.config, &pipeline.budget);
     let context = rpc_eth::Context {
         spec: home.spec.clone(),
@@ -112,6 +113,7 @@ pub(super) async fn serve(
         backend,
         run: run_name(),
         mining,
+        snapshots,
     };
     let observe = match listeners.metrics {
         Some(metrics) => Some(observing.spawn(async { observe::serve(metrics, context) }).await??),

@@ -232,7 +232,7 @@ fn concurrent_commands_on_an_empty_folder_create_one_chain() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     drop(native_home(&at("template")));
-    snapshot::create(&at("template"), &at("snapshot")).unwrap();
+    snapshot::create(&at("template"), &at("snapshot"), snapshot::Checked::Verified).unwrap();
     for (number, first) in ON_NOTHING.iter().enumerate() {
         for (with, second) in ON_NOTHING.iter().enumerate().skip(number) {
             for attempt in 0..3 {

@@ -2,11 +2,13 @@
 //!
 //! A snapshot is a folder with the two compacted environments and the genesis file. It contains neither
 //! settings nor keys. It is complete or absent: it is written under another name in the same folder and
-//! renamed.
+//! renamed. [`kept`] manages the snapshots that a node makes at intervals.
+
+pub mod kept;
 
 use crate::{
     CHAIN_FOLDER, GENESIS_FILE, GenesisFile, Home, HomeError, INDEX_FOLDER, check_for_restore,
-    check_index, open_environments, stored_genesis,
+    check_index, doctor, open_environments, stored_genesis,
 };
 use chain::Genesis;
 use config::Config;
@@ -29,16 +31,32 @@ const FOLDERS: [&str; 2] = [INDEX_FOLDER, CHAIN_FOLDER];
 const DATA_FILE: &str = "data.mdb";
 const READERS_FILE: &str = "lock.mdb";
 
+/// End of the name of a snapshot that is not complete.
+const UNFINISHED: &str = ".evmd-unfinished";
+/// Bytes of the disk that a snapshot leaves free: a running node needs them until an operator can act.
+const RESERVED_BYTES: u64 = 1 << 30;
+
+/// How much of a new snapshot is checked before it becomes visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// Whether it can be opened and both parts belong together.
+    Opened,
+    /// Everything, as `evmd doctor --verify` does.
+    Verified,
+}
+
 /// Copies the chain of a home folder into the new folder `to`. Returns the number of the newest block in the
 /// copy.
 ///
 /// # Errors
-/// If `to` exists, if another process is writing it, and if reading or writing fails.
-pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
+/// If `to` exists, if another process is writing it, if the disk is too small, if reading or writing fails, and if a
+/// check of the copy fails.
+pub fn create(home: &Path, to: &Path, checked: Checked) -> Result<u64, HomeError> {
     if to.exists() {
         return Err(HomeError::Taken(to.to_owned()));
     }
     let (chain, index) = Home::attach(home)?;
+    check_space(folder_of(to), chain.stats().used_bytes + index.stats().used_bytes)?;
     // From here on, the metrics of a running node show the reader of the snapshot, even while it waits for its
     // lock or its disk.
     let reader = index.reader()?;
@@ -58,13 +76,17 @@ pub fn create(home: &Path, to: &Path) -> Result<u64, HomeError> {
         drop(reader);
         chain.copy(unfinished.join(FOLDERS[1]))?;
         let genesis = stored_genesis(&chain)?.ok_or_else(|| HomeError::Empty(home.to_owned()))?;
+        whole_file::write(&unfinished.join(GENESIS_FILE), &genesis).map_err(&io)?;
         let number = head(&unfinished, &Config::load(home)?).map_err(|error| match error {
             HomeError::OtherIndex { .. } if check_index(&chain, &index).is_ok() => {
                 HomeError::RolledBack(home.to_owned())
             }
             other => other,
         })?;
-        whole_file::write(&unfinished.join(GENESIS_FILE), &genesis).map_err(&io)?;
+        if checked == Checked::Verified {
+            verify(&unfinished)?;
+        }
+        remove_readers(&unfinished)?;
         fs::rename(&unfinished, to).map_err(at(to))?;
         // The lock is held until here: the renamed folder is complete, and the temporary name is free again.
         fs::remove_file(to.join(LOCK_FILE)).map_err(at(to))?;
@@ -140,20 +162,52 @@ fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     let (chain, index) = open_environments(copy, config)?;
     check_index(&chain, &index)?;
     let head = chain.reader()?.head()?;
-    drop((chain, index));
+    head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
+}
+
+/// Checks everything in a copy.
+fn verify(copy: &Path) -> Result<(), HomeError> {
+    let report = doctor::check_data(copy, &Config::default(), true);
+    let failed = report.checks.into_iter().find(|check| check.outcome == doctor::Outcome::Failed);
+    failed.map_or(Ok(()), |check| {
+        Err(HomeError::DamagedCopy {
+            path: copy.to_owned(),
+            check: check.name,
+            detail: check.detail,
+        })
+    })
+}
+
+/// Removes the reader tables, which LMDB makes whenever an environment is opened.
+fn remove_readers(copy: &Path) -> Result<(), HomeError> {
     for folder in FOLDERS {
         let readers = copy.join(folder).join(READERS_FILE);
         fs::remove_file(&readers).map_err(at(&readers))?;
         sync_folder(folder_of(&readers)).map_err(at(&readers))?;
     }
-    head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
+    Ok(())
+}
+
+/// Checks that a folder has room for a copy of `bytes`, and for what a running node writes meanwhile.
+fn check_space(folder: &Path, bytes: u64) -> Result<(), HomeError> {
+    let system = rustix::fs::statvfs(folder).map_err(|error| at(folder)(error.into()))?;
+    let free = system.f_bavail * system.f_frsize;
+    match bytes + RESERVED_BYTES <= free {
+        true => Ok(()),
+        false => Err(HomeError::NoSpace {
+            path: folder.to_owned(),
+            bytes,
+            reserved: RESERVED_BYTES,
+            free,
+        }),
+    }
 }
 
 /// Returns the temporary name under which a snapshot is written.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(".evmd-unfinished");
+    name.push(UNFINISHED);
     path.with_file_name(name)
 }
 
