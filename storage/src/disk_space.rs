@@ -1,4 +1,4 @@
-//! Distinguishes a full disk from a failing one.
+//! The free space of a disk, and the difference between a full and a failing one.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -34,4 +34,10 @@ pub(crate) fn has_disk_space(folder: &Path) -> bool {
     // A leftover probe is never read, and the next one overwrites it.
     let _ = fs::remove_file(&probe);
     has_disk_space
+}
+
+/// Returns the bytes that this user may still write to the file system of `folder`.
+pub(crate) fn disk_available_bytes(folder: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }

@@ -22,7 +22,7 @@ use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvOpenOptions, RwTxn
 
 use crate::checked::{CheckedTable, RowFormat};
 use crate::data_file;
-use crate::disk_space::{DATA_FILE, has_disk_space, is_short_write};
+use crate::disk_space::{DATA_FILE, disk_available_bytes, has_disk_space, is_short_write};
 use crate::error::{OpenError, ReadError, WriteError};
 use crate::folders::{OPEN_FOLDER_MODE, make_folder, sync_folder};
 use crate::kind::Kind;
@@ -64,6 +64,8 @@ pub struct EnvStats {
     pub map_bytes: u64,
     /// Bytes up to the last page in use (free pages below it are counted too).
     pub used_bytes: u64,
+    /// Bytes that this user may still write to the file system of the environment; `None` if the system does not report it.
+    pub disk_available_bytes: Option<u64>,
     /// Number of the last committed transaction.
     pub last_txn_id: u64,
     /// Read transactions in use, in this process and in others.
@@ -235,6 +237,7 @@ impl Environment {
         EnvStats {
             map_bytes: self.map_bytes,
             used_bytes: (info.last_page_number as u64 + 1) * page_bytes,
+            disk_available_bytes: disk_available_bytes(&self.path),
             last_txn_id: info.last_txn_id as u64,
             readers,
             readers_max: MAX_READERS,

@@ -3,6 +3,7 @@
 //! - [`clock`]: whether the system clock is synchronized.
 //! - [`heap`]: the allocator of the programs, with huge pages for large allocations.
 //! - [`memory`]: how much memory the process may use, and defaults that follow from it.
+//! - [`process`]: the memory, open files and processor time of this process.
 //! - [`slice`]: hints to the scheduler.
 //! - [`sigbus`]: the message when a mapped file cannot be read.
 //! - [`whole_file`]: atomic replacement of files.
@@ -11,6 +12,7 @@
 pub mod clock;
 pub mod heap;
 pub mod memory;
+pub mod process;
 pub mod sigbus;
 pub mod slice;
 pub mod table;

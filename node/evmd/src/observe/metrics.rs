@@ -1,13 +1,19 @@
 //! The table of metrics: name, kind, help text, labels and value of each. `/metrics` and `docs/metrics.md` are
-//! generated from it, so a metric cannot be exported without a description. Names have the prefix `evmd_` and
-//! end with the base unit; monitors compute rates.
+//! generated from it, so a metric cannot be exported without a description. Names have the prefix `evmd_`, or
+//! `process_` if Prometheus's client libraries export the metric under this name, and end with the base unit;
+//! monitors compute rates.
 
-use super::Context;
+use super::{Observed, status::Health};
 use budget::ResourceReading;
 use mempool::Level;
 use pipeline::{Reading, RingReading};
+use platform::{memory::available_memory, process::ProcessUsage};
 use rpc::{CallReading, LATENCY_BOUNDS_US};
-use std::{fmt::Write, sync::atomic::Ordering, time::Duration};
+use std::{
+    fmt::Write,
+    sync::atomic::Ordering,
+    time::{Duration, UNIX_EPOCH},
+};
 use storage::EnvStats;
 use tokio::{task::spawn_blocking, time::timeout};
 
@@ -42,7 +48,7 @@ impl Kind {
 /// A row of the table.
 #[derive(Debug)]
 pub struct Metric {
-    /// The name: the prefix `evmd_`, what is measured, and the unit last.
+    /// The name: the prefix `evmd_` or `process_`, what is measured, and the unit last.
     pub name: &'static str,
     /// The type.
     pub kind: Kind,
@@ -72,6 +78,9 @@ pub(super) struct Snapshot {
     connections: Vec<(String, usize)>,
     /// Use of the resources that clients share.
     resources: Vec<ResourceReading>,
+    health: Health,
+    process: ProcessUsage,
+    started_seconds: f64,
     backend: &'static str,
     /// The block of the newest scheduled snapshot.
     snapshot_block: u64,
@@ -80,13 +89,14 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) async fn take(context: &Context) -> Self {
+    pub(super) async fn take(context: &Observed) -> Self {
         let view = context.published.load();
         let (chain, index) = (view.chain.db().clone(), context.index.clone());
         // This reads files, which can block the thread if the disk does not respond.
         let environments =
             spawn_blocking(move || [("chain", chain.stats()), ("index", index.stats())]);
         let environments = environments.await.ok();
+        let started = context.started.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             stages: context.monitor.readings(),
             rings: context.monitor.rings(),
@@ -104,6 +114,9 @@ impl Snapshot {
                 .map(|(name, taken)| (name.to_owned(), taken))
                 .collect(),
             resources: context.budget.readings().collect(),
+            health: Health::take(context),
+            process: ProcessUsage::read(),
+            started_seconds: started.as_secs_f64(),
             backend: context.backend.name(),
             snapshot_block: context.snapshots.newest.load(Ordering::Relaxed),
             snapshots_failed: context.snapshots.failed.load(Ordering::Relaxed),
@@ -174,6 +187,18 @@ pub const METRICS: &[Metric] = &[
         "Always 1. The labels name the version of the program and the backend of signature recovery.",
         &["version", "backend"],
         |now, samples| samples.add(&[env!("CARGO_PKG_VERSION"), now.backend], 1),
+    ),
+    metric(
+        "evmd_health_check_passed",
+        Kind::Gauge,
+        "1 if a check of `/health` passes, otherwise 0. `head_readable`: the head block can be read. `blocks_produced`: no block has been due for ten block times. `stages_running`: no stage has failed.",
+        &["check"],
+        |now, samples| {
+            let health = &now.health;
+            samples.add(&["head_readable"], u8::from(health.head_readable));
+            samples.add(&["blocks_produced"], u8::from(!health.head_stalled));
+            samples.add(&["stages_running"], u8::from(!health.fault));
+        },
     ),
     metric(
         "evmd_head_block_number",
@@ -323,6 +348,19 @@ pub const METRICS: &[Metric] = &[
         |now, samples| each_environment(now, samples, |stats| stats.used_bytes as f64),
     ),
     metric(
+        "evmd_storage_disk_available_bytes",
+        Kind::Gauge,
+        "Free space of the file system of an LMDB environment that the node may use.",
+        &["environment"],
+        |now, samples| {
+            for (name, stats) in &now.environments {
+                if let Some(bytes) = stats.disk_available_bytes {
+                    samples.add(&[name], bytes);
+                }
+            }
+        },
+    ),
+    metric(
         "evmd_storage_readers",
         Kind::Gauge,
         "Read transactions of this and other processes that are open in an LMDB environment.",
@@ -427,6 +465,65 @@ pub const METRICS: &[Metric] = &[
         &["method"],
         |now, samples| now.calls.iter().for_each(|call| latency(call, samples)),
     ),
+    metric(
+        "evmd_memory_limit_bytes",
+        Kind::Gauge,
+        "Memory that the node may use: the smallest of the machine's memory and the limits of its cgroups.",
+        &[],
+        |_, samples| samples.add(&[], available_memory()),
+    ),
+    metric(
+        "evmd_memory_anonymous_bytes",
+        Kind::Gauge,
+        "Resident memory that is not pages of files. The kernel can reclaim pages of files, but not this memory.",
+        &[],
+        |now, samples| {
+            if let Some(value) = now.process.anonymous_bytes {
+                samples.add(&[], value);
+            }
+        },
+    ),
+    metric(
+        "process_resident_memory_bytes",
+        Kind::Gauge,
+        "Resident memory, including pages of the mapped data files.",
+        &[],
+        |now, samples| {
+            if let Some(value) = now.process.resident_bytes {
+                samples.add(&[], value);
+            }
+        },
+    ),
+    metric(
+        "process_cpu_seconds_total",
+        Kind::Counter,
+        "Processor time in user and system mode.",
+        &[],
+        |now, samples| samples.add(&[], now.process.cpu_time.as_secs_f64()),
+    ),
+    metric("process_open_fds", Kind::Gauge, "Open file descriptors.", &[], |now, samples| {
+        if let Some(value) = now.process.open_files {
+            samples.add(&[], value);
+        }
+    }),
+    metric(
+        "process_max_fds",
+        Kind::Gauge,
+        "Maximum number of open file descriptors.",
+        &[],
+        |now, samples| {
+            if let Some(value) = now.process.max_open_files {
+                samples.add(&[], value);
+            }
+        },
+    ),
+    metric(
+        "process_start_time_seconds",
+        Kind::Gauge,
+        "Start of the node, in seconds since 1970-01-01 UTC.",
+        &[],
+        |now, samples| samples.add(&[], now.started_seconds),
+    ),
 ];
 
 fn each_stage<T: std::fmt::Display>(
@@ -468,6 +565,7 @@ mod tests {
         let stats = || EnvStats {
             map_bytes: 1 << 40,
             used_bytes: 4096,
+            disk_available_bytes: Some(1 << 30),
             last_txn_id: 1,
             readers: 2,
             readers_max: 126,
@@ -512,6 +610,15 @@ mod tests {
                 refused: 2,
                 evicted: 1,
             }],
+            health: Health::from_checks(7, true, true, false, Vec::new()),
+            process: ProcessUsage {
+                resident_bytes: Some(3 << 20),
+                anonymous_bytes: Some(2 << 20),
+                open_files: Some(40),
+                max_open_files: Some(1024),
+                cpu_time: Duration::from_millis(1500),
+            },
+            started_seconds: 1000.5,
             backend: "scalar",
             snapshot_block: 5,
             snapshots_failed: 1,
@@ -535,7 +642,7 @@ mod tests {
     #[test]
     fn names_follow_the_conventions_of_prometheus() {
         for Metric { name, kind, help, labels, .. } in METRICS {
-            assert!(name.starts_with("evmd_"), "{name}");
+            assert!(name.starts_with("evmd_") || name.starts_with("process_"), "{name}");
             assert!(name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_'), "{name}");
             assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
             for unit in ["_seconds", "_bytes", "_wei", "_total"] {
@@ -564,6 +671,11 @@ mod tests {
             "evmd_rpc_call_duration_seconds_bucket{method=\"eth_chainId\",le=\"+Inf\"} 4",
             "evmd_rpc_call_duration_seconds_sum{method=\"eth_chainId\"} 14",
             "evmd_storage_used_bytes{environment=\"chain\"} 4096",
+            "evmd_health_check_passed{check=\"head_readable\"} 1",
+            "evmd_health_check_passed{check=\"blocks_produced\"} 0",
+            "evmd_health_check_passed{check=\"stages_running\"} 1",
+            "process_cpu_seconds_total 1.5",
+            "process_open_fds 40",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

@@ -33,7 +33,7 @@ use server::{
     listener::Listener,
 };
 use state::Published;
-use std::{ops::Deref, sync::Arc};
+use std::{ops::Deref, sync::Arc, time::SystemTime};
 use storage::IndexDb;
 use verify::Backend;
 
@@ -79,6 +79,7 @@ struct Observed {
     context: Context,
     head: HeadCheck,
     progress: Progress,
+    started: SystemTime,
 }
 
 impl Deref for Observed {
@@ -110,12 +111,13 @@ pub fn serve(listener: Listener, context: Context) -> Result<Server, Fault> {
     let (published, pool) = (context.published.clone(), context.pool.clone());
     let progress = Progress::watch(mining, empty_blocks, published, pool);
     let pages = context.config.pages.address.address();
+    let started = SystemTime::now();
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .route("/status", get(status))
-        .with_state(Arc::new(Observed { context, head, progress }));
+        .with_state(Arc::new(Observed { context, head, progress, started }));
     let router = front_page::with_link(router, "the metrics server", pages);
     let bounds = Bounds {
         connections: Arc::clone(&budget.metrics),

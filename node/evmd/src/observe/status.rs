@@ -15,10 +15,10 @@ pub(super) struct Health {
     /// The head can be read and is recent enough, and no stage has failed.
     pub(super) healthy: bool,
     head: u64,
-    head_readable: bool,
+    pub(super) head_readable: bool,
     /// A block has been due for ten block times, at least ten seconds.
-    head_stalled: bool,
-    fault: bool,
+    pub(super) head_stalled: bool,
+    pub(super) fault: bool,
     /// Problems of a node that still works.
     degraded: Vec<String>,
 }
@@ -31,8 +31,18 @@ impl Health {
         let head_stalled = context.progress.is_stalled();
         let fault = context.monitor.fault();
         let degraded = clock_reason(context.monitor.clock_step_seconds()).into_iter().collect();
+        Self::from_checks(view.number(), head_readable, head_stalled, fault, degraded)
+    }
+
+    pub(super) const fn from_checks(
+        head: u64,
+        head_readable: bool,
+        head_stalled: bool,
+        fault: bool,
+        degraded: Vec<String>,
+    ) -> Self {
         let healthy = head_readable && !head_stalled && !fault;
-        Self { healthy, head: view.number(), head_readable, head_stalled, fault, degraded }
+        Self { healthy, head, head_readable, head_stalled, fault, degraded }
     }
 }
 
