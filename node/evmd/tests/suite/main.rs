@@ -40,6 +40,7 @@ mod load_kill;
 mod mempool;
 mod metrics_docs;
 mod metrics_text;
+mod monitoring;
 mod native;
 mod pages;
 mod pending;
