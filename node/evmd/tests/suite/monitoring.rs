@@ -1,5 +1,5 @@
 //! The files in `node/packaging/monitoring` agree with the program and with the documents: they use metrics that exist,
-//! and each alert has a paragraph and tests. `promtool` checks the rest.
+//! and each alert has a paragraph and tests. `promtool` and the script `try` there check the rest.
 
 use evmd::observe::{Kind, METRICS};
 use std::{
