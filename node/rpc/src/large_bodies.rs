@@ -2,18 +2,16 @@
 //! hold up for tens of milliseconds.
 //!
 //! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limit: each
-//! thread parses one body at a time, and [`FairQueue`] bounds the queue. When full: the body is refused.
+//! thread parses one body at a time, and [`Turns`] bounds the queue. When full: the body is refused.
 //!
 //! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay
 //! the next body.
 
-use crate::{client::Client, fair_queue::FairQueue};
+use crate::client::Client;
 use rpc_types::error::Error;
-use std::{
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
-use tokio::{runtime::Handle, sync::oneshot, task::JoinSet};
+use server::turns::{NoTurn, Turn, Turns};
+use std::{future::Future, sync::Arc};
+use tokio::{runtime::Handle, task::JoinSet};
 
 /// A body of at least this many bytes is large. Smaller ones are parsed in some tens of microseconds: with
 /// hundreds of connections on a thread, each of them waits for a body of every other one.
@@ -23,28 +21,14 @@ pub(crate) const LARGE_BODY_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub(crate) struct LargeBodies {
     threads: Vec<Handle>,
-    queue: Mutex<Queue>,
-}
-
-#[derive(Debug)]
-struct Queue {
-    /// Numbers of the threads on which no body is parsed.
-    free: Vec<usize>,
-    /// None while a thread is free.
-    waiting: FairQueue<oneshot::Sender<Result<Turn, usize>>>,
-}
-
-/// Permission to parse a body on a thread. When this is dropped, the next body is parsed there.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    bodies: Arc<LargeBodies>,
-    thread: usize,
+    /// A place for each thread.
+    turns: Arc<Turns>,
 }
 
 impl LargeBodies {
     pub(crate) fn new(threads: Vec<Handle>) -> Self {
-        let free = (0..threads.len()).collect();
-        Self { threads, queue: Mutex::new(Queue { free, waiting: FairQueue::default() }) }
+        let turns = Turns::new(threads.len());
+        Self { threads, turns }
     }
 
     /// Runs `answer` on a thread when it is this client's turn. `answer` releases the thread by dropping the turn.
@@ -52,7 +36,7 @@ impl LargeBodies {
     /// # Errors
     /// If too many bodies wait, or the node stops.
     pub(crate) async fn answer<T, F>(
-        self: &Arc<Self>,
+        &self,
         client: &Client,
         answer: impl FnOnce(Turn) -> F,
     ) -> Result<T, Error>
@@ -61,7 +45,7 @@ impl LargeBodies {
         F: Future<Output = T> + Send + 'static,
     {
         let turn = self.turn(client).await?;
-        let thread = &self.threads[turn.thread];
+        let thread = &self.threads[turn.place()];
         // The set ends the task if the caller is dropped.
         let mut task = JoinSet::new();
         task.spawn_on(answer(turn), thread);
@@ -72,50 +56,12 @@ impl LargeBodies {
         }
     }
 
-    async fn turn(self: &Arc<Self>, client: &Client) -> Result<Turn, Error> {
-        let (granted, displaced) = {
-            let mut queue = self.lock();
-            if let Some(thread) = queue.free.pop() {
-                return Ok(Turn { bodies: Arc::clone(self), thread });
-            }
-            let (grant, granted) = oneshot::channel();
-            let displaced = queue.waiting.push(client.address, client.id, grant);
-            (granted, displaced.map_err(Error::busy)?)
-        };
-        if let Some((refused, limit)) = displaced {
-            // A caller that has left needs no answer.
-            let _ = refused.send(Err(limit));
-        }
-        let turn = granted.await.map_err(|_| Error::server("the node is stopping"))?;
-        turn.map_err(Error::busy)
-    }
-
-    /// Gives a thread to the next caller that still waits.
-    fn release(self: &Arc<Self>, thread: usize) {
-        loop {
-            let grant = {
-                let mut queue = self.lock();
-                match queue.waiting.pop() {
-                    Some(grant) => grant,
-                    None => return queue.free.push(thread),
-                }
-            };
-            if !grant.is_closed() {
-                // A caller that leaves right now drops the turn, which gives it to the next.
-                let _ = grant.send(Ok(Turn { bodies: Arc::clone(self), thread }));
-                return;
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.bodies.release(self.thread);
+    async fn turn(&self, client: &Client) -> Result<Turn, Error> {
+        let turn = self.turns.turn(client.address, client.id).await;
+        turn.map_err(|refused| match refused {
+            NoTurn::Full(limit) => Error::busy(limit),
+            NoTurn::Stopping => Error::server(refused.to_string()),
+        })
     }
 }
 
@@ -202,7 +148,7 @@ mod tests {
         drop(waiting);
         drop(turn);
         drop(last.await.unwrap());
-        assert_eq!(bodies.lock().free, [0]);
+        assert_eq!(bodies.turns.free(), 1);
     }
 
     #[tokio::test]
@@ -216,6 +162,6 @@ mod tests {
         });
         let failed: Result<(), _> = failed.await;
         assert_eq!(failed.expect_err("it failed").code(), -32603);
-        assert_eq!(bodies.lock().free, [0]);
+        assert_eq!(bodies.turns.free(), 1);
     }
 }

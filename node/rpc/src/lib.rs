@@ -11,7 +11,6 @@ pub mod costs;
 mod discover;
 mod dispatch;
 mod envelope;
-mod fair_queue;
 mod flow;
 mod front;
 #[cfg(any(test, fuzzing))]

@@ -6,10 +6,13 @@
 //! limits and the order. The threads have a lower priority than those of the pipeline and of the sockets, so that scans
 //! do not delay blocks and reads.
 
-use crate::{client::Client, fair_queue::FairQueue};
+use crate::client::Client;
 use rpc_eth::method::QueueClass;
 use rpc_types::error::Error;
-use server::interrupt::{Caller, Interrupt};
+use server::{
+    fair_queue::FairQueue,
+    interrupt::{Caller, Interrupt},
+};
 use std::{
     net::{IpAddr, Ipv4Addr},
     panic::AssertUnwindSafe,

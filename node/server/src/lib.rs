@@ -9,6 +9,7 @@
 //! - [`compression`]: gzip of large responses.
 //! - [`connection`]: the layers of a connection: timeouts, turns, eviction, clients that have closed their sending side.
 //! - [`costs`]: how the costs of queries are described.
+//! - [`fair_queue`]: a queue that serves clients in turn; [`turns`]: a limited number of places with such a queue.
 //! - [`front_page`]: a link to the web pages, for browsers.
 //! - [`interrupt`]: interrupts work whose caller has disconnected.
 
@@ -18,8 +19,10 @@ pub mod body;
 pub mod compression;
 pub mod connection;
 pub mod costs;
+pub mod fair_queue;
 pub mod front_page;
 pub mod interrupt;
 pub mod listen;
 pub mod listener;
 pub mod stop;
+pub mod turns;

@@ -18,6 +18,7 @@ use crate::{
     connection::{self, Hold, Open, Requests, Socket, Timeouts},
     listener::Listener,
     stop::{Stop, Stopping},
+    turns::{Turn, Turns},
 };
 use axum::{
     Router,
@@ -45,7 +46,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -89,7 +90,7 @@ const STREAMING_BYTES: usize = 2 * STREAM_BYTES + MAX_NAME_MESSAGE_BYTES;
 pub struct Bounds {
     /// The resource that counts connections.
     pub connections: Arc<Resource>,
-    /// Maximum number of concurrent requests; further requests wait.
+    /// Maximum number of concurrent requests; further requests wait, and clients take turns.
     pub concurrent: u32,
     /// Maximum bytes of a request body. The body is read before the request gets a permit.
     pub body: usize,
@@ -130,7 +131,9 @@ struct Shared {
     budget: Arc<Budget>,
     connections: Arc<Resource>,
     reserve: Reserve,
-    permits: Semaphore,
+    turns: Arc<Turns>,
+    /// The number of the next connection.
+    next_connection: AtomicU64,
     /// Permits to compress responses.
     compressions: Arc<Semaphore>,
     body: usize,
@@ -143,6 +146,8 @@ struct Shared {
 #[derive(Debug)]
 pub struct Peer {
     address: IpAddr,
+    /// The number of the connection.
+    number: u64,
     evictable: Arc<Evictable>,
     unread: UnreadPieces,
     /// The requests over HTTP/1.1.
@@ -164,7 +169,8 @@ pub fn serve(listener: Listener, bounds: Bounds, budget: &Arc<Budget>, router: R
         budget: Arc::clone(budget),
         connections: bounds.connections,
         reserve: Reserve::default(),
-        permits: Semaphore::new(bounds.concurrent as usize),
+        turns: Turns::new(bounds.concurrent as usize),
+        next_connection: AtomicU64::new(0),
         compressions: Arc::new(Semaphore::new(compress::MAX_COMPRESSIONS)),
         body: bounds.body,
         protocol: bounds.protocol,
@@ -215,6 +221,7 @@ impl Shared {
         let reserved = place.is_none().then(|| self.reserve.enter(from, &evictable));
         let peer = Arc::new(Peer {
             address: from,
+            number: self.next_connection.fetch_add(1, Relaxed),
             evictable: Arc::clone(&evictable),
             unread: UnreadPieces::default(),
             requests: Arc::default(),
@@ -340,7 +347,7 @@ impl Shared {
         request.extensions_mut().insert(self.stopping.clone());
         let turn = match is_health {
             true => None,
-            false => Some(self.permits.acquire().await.expect("the semaphore is never closed")),
+            false => Some(self.turn(client, peer).await?),
         };
         let is_stream = self.is_stream(request.uri().path());
         let mut response = self.router.clone().oneshot(request).await.into_response();
@@ -358,6 +365,15 @@ impl Shared {
             cors.apply(response.headers_mut());
         }
         Ok(response)
+    }
+
+    /// Waits until this client may have another request processed.
+    async fn turn(&self, client: IpAddr, peer: &Peer) -> Result<Turn, Box<Response<Body>>> {
+        let turn = self.turns.turn(client, peer.number).await;
+        turn.map_err(|refused| {
+            let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, Code::ResourceExhausted);
+            self.refusal(status, code, refused.to_string())
+        })
     }
 
     fn is_health(&self, path: &str) -> bool {

@@ -1,4 +1,4 @@
-//! A bounded queue that is served round-robin by address, and within an address by connection.
+//! A bounded queue of requests that is served round-robin by address, and within an address by connection.
 //!
 //! Limits: [`MAX_WAITING`] entries, half of them from one address, and [`MAX_WAITING_PER_CONNECTION`] from one
 //! connection. A full queue refuses the newest entry of the address that has the most, or the new entry. A client with
@@ -72,7 +72,7 @@ impl<T> Default for AddressQueue<T> {
 
 /// A fair queue of calls or large bodies.
 #[derive(Debug)]
-pub(crate) struct FairQueue<T> {
+pub struct FairQueue<T> {
     addresses: RoundRobin<IpAddr, AddressQueue<T>>,
     count: usize,
 }
@@ -85,13 +85,20 @@ impl<T> Default for FairQueue<T> {
 
 impl<T> FairQueue<T> {
     /// Returns the number of waiting entries.
-    pub(crate) const fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.count
     }
 
-    /// Adds a call, or returns the limit that was reached. Returns the call that was displaced, if any, with the
-    /// limit for which it is refused.
-    pub(crate) fn push(
+    /// Returns whether nothing waits.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds a call. Returns the call that was displaced, if any, with the limit for which it is refused.
+    ///
+    /// # Errors
+    /// The limit that was reached.
+    pub fn push(
         &mut self,
         address: IpAddr,
         connection: u64,
@@ -146,7 +153,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Takes the next call.
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    pub fn pop(&mut self) -> Option<T> {
         let job = self.addresses.next(|address| {
             let job = address.connections.next(|jobs| {
                 let job = jobs.pop_front();

@@ -1,0 +1,166 @@
+//! A limited number of places that clients take in turn, by address and connection: a client with a thousand waiting
+//! requests delays another one by one request.
+//!
+//! State: the free places, and the queue of those who wait, a [`FairQueue`], which has the limits. When it is full, a
+//! request is refused.
+
+use crate::fair_queue::FairQueue;
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::oneshot;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Turns(Mutex<Queue>);
+
+#[derive(Debug)]
+struct Queue {
+    /// Numbers of the free places.
+    free: Vec<usize>,
+    /// None while a place is free.
+    waiting: FairQueue<oneshot::Sender<Result<Turn, usize>>>,
+}
+
+/// A place. When this is dropped, the next one who waits gets it.
+#[derive(Debug)]
+pub struct Turn {
+    turns: Arc<Turns>,
+    place: usize,
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoTurn {
+    /// Too many requests wait.
+    #[error("too many requests: {0} earlier requests wait for their turn, try again")]
+    Full(usize),
+    /// The server stops.
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+impl Turns {
+    /// Creates this number of places.
+    pub fn new(places: usize) -> Arc<Self> {
+        let (free, waiting) = ((0..places).collect(), FairQueue::default());
+        Arc::new(Self(Mutex::new(Queue { free, waiting })))
+    }
+
+    /// Waits for a place. A caller that is dropped while it waits leaves nothing behind.
+    ///
+    /// # Errors
+    /// If too many wait.
+    pub async fn turn(self: &Arc<Self>, address: IpAddr, connection: u64) -> Result<Turn, NoTurn> {
+        let (granted, displaced) = {
+            let mut queue = self.lock();
+            if let Some(place) = queue.free.pop() {
+                return Ok(Turn { turns: Arc::clone(self), place });
+            }
+            let (grant, granted) = oneshot::channel();
+            let displaced = queue.waiting.push(address, connection, grant);
+            (granted, displaced.map_err(NoTurn::Full)?)
+        };
+        if let Some((refused, limit)) = displaced {
+            // A caller that has left needs no answer.
+            let _ = refused.send(Err(limit));
+        }
+        granted.await.map_err(|_| NoTurn::Stopping)?.map_err(NoTurn::Full)
+    }
+
+    /// Gives a place to the next caller that still waits.
+    fn release(self: &Arc<Self>, place: usize) {
+        loop {
+            let grant = {
+                let mut queue = self.lock();
+                match queue.waiting.pop() {
+                    Some(grant) => grant,
+                    None => return queue.free.push(place),
+                }
+            };
+            if !grant.is_closed() {
+                // A caller that leaves right now drops the turn, which gives it to the next.
+                let _ = grant.send(Ok(Turn { turns: Arc::clone(self), place }));
+                return;
+            }
+        }
+    }
+
+    /// The number of free places.
+    pub fn free(&self) -> usize {
+        self.lock().free.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn {
+    /// The number of the place, from 0.
+    pub const fn place(&self) -> usize {
+        self.place
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.release(self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        pin::Pin,
+        task::{Context, Poll, Waker},
+    };
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn another_client_waits_for_one_turn_of_a_flood() {
+        let turns = Turns::new(1);
+        let first = turns.turn(address(1), 1).await.unwrap();
+        let mut flood: Vec<_> =
+            (0..100).map(|connection| Box::pin(turns.turn(address(1), connection))).collect();
+        for waiting in &mut flood {
+            assert!(poll(waiting).is_pending());
+        }
+        let mut other = Box::pin(turns.turn(address(2), 200));
+        assert!(poll(&mut other).is_pending());
+        drop(first);
+        let Poll::Ready(second) = poll(&mut flood[0]) else { panic!("it waited longest") };
+        assert!(poll(&mut other).is_pending());
+        drop(second);
+        assert!(matches!(poll(&mut other), Poll::Ready(Ok(_))));
+    }
+
+    #[tokio::test]
+    async fn callers_that_leave_free_their_places_and_a_full_queue_refuses() {
+        let turns = Turns::new(1);
+        let turn = turns.turn(address(1), 1).await.unwrap();
+        let mut waiting = Vec::new();
+        let refused = loop {
+            let mut next = Box::pin(turns.turn(address(1), waiting.len() as u64));
+            match poll(&mut next) {
+                Poll::Pending => waiting.push(next),
+                Poll::Ready(turn) => break turn.unwrap_err(),
+            }
+        };
+        assert_eq!(refused, NoTurn::Full(waiting.len()));
+        let last = waiting.pop().unwrap();
+        drop(waiting);
+        drop(turn);
+        drop(last.await.unwrap());
+        assert_eq!(turns.free(), 1);
+    }
+}
