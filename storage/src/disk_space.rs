@@ -36,8 +36,8 @@ pub(crate) fn has_disk_space(folder: &Path) -> bool {
     has_disk_space
 }
 
-/// Returns the bytes that this user may still write to the file system of `folder`.
-pub(crate) fn disk_available_bytes(folder: &Path) -> Option<u64> {
+/// Returns the bytes that this user may still write to the file system of `folder`; `None` if the system does not say.
+pub fn disk_available_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }

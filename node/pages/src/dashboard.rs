@@ -12,6 +12,7 @@ use crate::{
 use config::Endpoints;
 use maud::{Markup, html};
 use mempool::{Level, PriceBand};
+use platform::{memory::available_memory, process::ProcessUsage};
 use std::net::SocketAddr;
 use storage::EnvStats;
 
@@ -209,6 +210,7 @@ fn storage(reading: &Reading) -> Markup {
                 thead { tr { th scope="col" { "What" } th.number scope="col" { "In use" } th.number scope="col" { "Limit" } } }
                 tbody {
                     @for (name, stats) in &environments { (environment(name, stats)) }
+                    (process())
                     @for resource in context.budget.readings() {
                         tr {
                             th scope="row" { (resource_name(resource.name)) }
@@ -217,6 +219,19 @@ fn storage(reading: &Reading) -> Markup {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The memory of the process without pages of files, which the kernel can reclaim.
+fn process() -> Markup {
+    html! {
+        @if let Some(bytes) = ProcessUsage::read().anonymous_bytes {
+            tr {
+                th scope="row" { "Memory of the process" }
+                td.number { (text::bytes(bytes)) }
+                td.number { (text::bytes(available_memory())) }
             }
         }
     }

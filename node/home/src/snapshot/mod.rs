@@ -20,7 +20,8 @@ use std::{
     path::{Path, PathBuf},
 };
 use storage::{
-    HomeLock, LOCK_FILE, OPEN_FOLDER_MODE, OpenError, folder_of, make_folder, sync_folder,
+    HomeLock, LOCK_FILE, OPEN_FOLDER_MODE, OpenError, disk_available_bytes, folder_of, make_folder,
+    sync_folder,
 };
 
 /// The folders of the environments, in the order in which they are copied: the index first, so that it does not
@@ -190,16 +191,12 @@ fn remove_readers(copy: &Path) -> Result<(), HomeError> {
 
 /// Checks that a folder has room for a copy of `bytes`, and for what a running node writes meanwhile.
 fn check_space(folder: &Path, bytes: u64) -> Result<(), HomeError> {
-    let system = rustix::fs::statvfs(folder).map_err(|error| at(folder)(error.into()))?;
-    let free = system.f_bavail * system.f_frsize;
-    match bytes + RESERVED_BYTES <= free {
-        true => Ok(()),
-        false => Err(HomeError::NoSpace {
-            path: folder.to_owned(),
-            bytes,
-            reserved: RESERVED_BYTES,
-            free,
-        }),
+    let reserved = RESERVED_BYTES;
+    match disk_available_bytes(folder) {
+        Some(free) if free < bytes.saturating_add(reserved) => {
+            Err(HomeError::NoSpace { path: folder.to_owned(), bytes, reserved, free })
+        }
+        _ => Ok(()),
     }
 }
 
