@@ -4,6 +4,7 @@ use crate::{
     error::PageError,
     frame::{Page, terms},
     reading::Reading,
+    search,
     table::{self, BlockRow, TxRow},
     text,
 };
@@ -61,7 +62,7 @@ fn number_of(reading: &Reading, id: &str) -> Result<u64, PageError> {
         let number = reading.view.block_number(hash)?;
         return number.ok_or_else(|| PageError::NotFound(format!("No block has the hash {hash}.")));
     }
-    let number: u64 = id.parse().map_err(|_| {
+    let number = search::block_number(id).ok_or_else(|| {
         PageError::Invalid(
             "The path of a block ends with a number, a hash or \"latest\".".to_owned(),
         )

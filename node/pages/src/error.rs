@@ -13,6 +13,9 @@ pub(crate) enum PageError {
     /// The path or the query is not valid.
     #[error("{0}")]
     Invalid(String),
+    /// The client must not ask for it.
+    #[error("{0}")]
+    Refused(String),
     /// The node is doing too much.
     #[error("{0}")]
     Busy(String),
@@ -35,6 +38,7 @@ impl PageError {
         match self {
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Invalid(_) => StatusCode::BAD_REQUEST,
+            Self::Refused(_) => StatusCode::FORBIDDEN,
             Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooLarge(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,

@@ -6,6 +6,8 @@ use feehistory::RowReader;
 use feemarket::Params;
 use maud::{Markup, html};
 
+/// Decimals of a price in gwei: 1 gwei is 10^9 wei.
+const GWEI_DECIMALS: usize = 9;
 /// Blocks of the plots and of the list, by the choices that the page offers.
 const RANGES: [u64; 3] = [100, 1_000, 5_000];
 /// Rows of the list. A longer range is shown in buckets of equal length.
@@ -39,7 +41,7 @@ pub(crate) fn page(reading: &Reading) -> Result<Page, PageError> {
         (parameter_section(reading))
         (estimate(reading, first, head)?)
         h2 { "History" }
-        (choices(range))
+        (choices(range, reading.parameter("cap")))
         (plots(reading, head, range)?)
         (history(&buckets))
     };
@@ -166,11 +168,12 @@ impl Bucket {
     }
 }
 
-fn choices(range: u64) -> Markup {
+fn choices(range: u64, cap: Option<&str>) -> Markup {
+    let cap = cap.map(|cap| format!("&cap={cap}")).unwrap_or_default();
     html! {
         nav.pages aria-label="Length of the history" {
             @for blocks in RANGES {
-                a href={ "/fees?blocks=" (blocks) } aria-current=[(blocks == range).then_some("true")] {
+                a href={ "/fees?blocks=" (blocks) (cap) } aria-current=[(blocks == range).then_some("true")] {
                     "Last " (text::grouped(blocks)) " blocks"
                 }
             }
@@ -236,7 +239,9 @@ fn estimate(reading: &Reading, first: u64, last: u64) -> Result<Markup, PageErro
     let cap = match reading.parameter("cap") {
         None => u128::from(next),
         Some(text) => gwei(text).ok_or_else(|| {
-            PageError::Invalid("cap must be a price in gwei, such as 1.5".to_owned())
+            PageError::Invalid(
+                "cap must be a price in gwei with at most nine decimals, such as 1.5.".to_owned(),
+            )
         })?,
     };
     let fees = base_fees(reading, first, last)?;
@@ -244,6 +249,7 @@ fn estimate(reading: &Reading, first: u64, last: u64) -> Result<Markup, PageErro
     Ok(html! {
         h2 { "A transaction with a maximum price" }
         form action="/fees" {
+            @if let Some(blocks) = reading.parameter("blocks") { input type="hidden" name="blocks" value=(blocks); }
             label for="cap" { "Maximum price in gwei " }
             input #cap name="cap" inputmode="decimal" maxlength="30" value=(text::exact_price(cap).trim_end_matches(" gwei"));
             " " button { "Compute" }
@@ -302,6 +308,10 @@ fn wait_text(waits: &Waits, cap: u128, range: u64) -> Markup {
 
 /// A price in gwei as wei.
 fn gwei(text: &str) -> Option<u128> {
+    let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    if decimals > GWEI_DECIMALS {
+        return None;
+    }
     let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if !is_decimal || !text.contains(|c: char| c.is_ascii_digit()) {
         return None;

@@ -137,6 +137,7 @@ fn set_headers(response: &mut Response<Body>, kind: &'static str, cache: &'stati
 pub(crate) fn error_page(error: &PageError) -> Page {
     let title = match error {
         PageError::NotFound(_) => "Not found",
+        PageError::Refused(_) => "Refused",
         PageError::Invalid(_) => "Not a valid request",
         PageError::Busy(_) => "The node is busy",
         PageError::TooLarge(_) => "The page would be too large",

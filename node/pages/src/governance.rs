@@ -113,7 +113,13 @@ pub(crate) fn page(reading: &Reading, id: &str) -> Result<Page, PageError> {
 fn summary(entry: &Entry, proposal: &Proposal) -> Markup {
     let mut rows = vec![
         ("Title", html! { bdi { (text::printable(&proposal.title)) } }),
-        ("Status", html! { (status(entry.status())) }),
+        (
+            "Status",
+            html! {
+                (status(entry.status()))
+                @if entry.status() == ProposalStatus::VotingPeriod { ", votes are counted in the first block after its end" }
+            },
+        ),
         ("Summary", html! { bdi { (text::printable(&proposal.summary)) } }),
         (
             "Proposer",
@@ -129,7 +135,9 @@ fn summary(entry: &Entry, proposal: &Proposal) -> Markup {
             },
         ),
     ];
-    if let Some(tally) = entry.final_tally() {
+    let is_over =
+        !matches!(entry.status(), ProposalStatus::DepositPeriod | ProposalStatus::VotingPeriod);
+    if let Some(tally) = entry.final_tally().filter(|_| is_over) {
         rows.push((
             "Result",
             html! {

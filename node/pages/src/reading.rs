@@ -41,7 +41,9 @@ impl Reading {
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, PageError> {
         let Some(text) = self.parameter(name) else { return Ok(None) };
         let number = text.parse();
-        number.map(Some).map_err(|_| PageError::Invalid(format!("{name} must be a number")))
+        number.map(Some).map_err(|_| {
+            PageError::Invalid(format!("{name} must be a number from 0 to {}.", u64::MAX))
+        })
     }
 
     /// Seconds since 1970.

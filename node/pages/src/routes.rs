@@ -146,7 +146,7 @@ async fn one_block(State(pages): Shared, uri: Uri, Path(id): Path<String>) -> An
 
 async fn one_tx(State(pages): Shared, uri: Uri, Path(hash): Path<String>) -> Answer {
     let Ok(hash) = hash.parse::<B256>() else {
-        let reason = "a transaction hash has 64 hexadecimal digits after 0x".to_owned();
+        let reason = "A transaction hash has 64 hexadecimal digits after 0x.".to_owned();
         return pages.page(&uri, Err(PageError::Invalid(reason)));
     };
     match pages.read(&uri, move |reading| tx::mined(reading, hash)).await {
@@ -166,26 +166,37 @@ async fn execution(
     headers: HeaderMap,
     Path(hash): Path<String>,
 ) -> Answer {
-    let executed = pages.execute(&uri, &hash).await;
+    let executed = match is_from_another_site(&headers) {
+        true => Err(PageError::Refused("Another site asks for this execution.".to_owned())),
+        false => pages.execute(&uri, &hash).await,
+    };
     match headers.contains_key("x-fragment") {
         true => fragment(executed.map(|page| page.contents)),
         false => pages.page(&uri, executed),
     }
 }
 
+/// Whether a page of another site has caused the request (Fetch Metadata, section 2.3). Such a page must not make the node
+/// work, although it cannot read the response.
+fn is_from_another_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
+}
+
 impl Pages {
     async fn execute(self: &Arc<Self>, uri: &Uri, hash: &str) -> Result<Page, PageError> {
         let hash = hash.parse::<B256>();
-        let hash =
-            hash.map_err(|_| PageError::Invalid("this is not a transaction hash".to_owned()))?;
+        let hash = hash.map_err(|_| {
+            PageError::Invalid("A transaction hash has 64 hexadecimal digits after 0x.".to_owned())
+        })?;
         let busy = "The node executes another transaction for a page: try again.";
         let permit = Arc::clone(&self.executions).try_acquire_owned();
         let permit = permit.map_err(|_| PageError::Busy(busy.to_owned()))?;
         // If the client disconnects, the execution ends early, and keeps its permit until then.
         let (_caller, interrupt) = Caller::waiting();
-        let deadline = interrupt.within(MAX_EXECUTION_TIME);
         let execute = move |reading: &Reading| {
             let _permit = permit;
+            // The time for which it has waited for a thread does not count.
+            let deadline = interrupt.within(MAX_EXECUTION_TIME);
             tx::executed(reading, hash, &deadline)
         };
         self.read(uri, execute).await

@@ -1,6 +1,6 @@
 //! The page for a text that a person enters: a block number, a hash, an address in either form, or a proposal.
 
-use crate::{error::PageError, frame, shared::Pages};
+use crate::{error::PageError, frame, shared::Pages, text};
 use alloy_primitives::B256;
 use axum::{
     body::Body,
@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Maximum length of a text, in bytes. The longest that has a meaning is a Bech32 address of 90 characters.
 const MAX_TEXT_BYTES: usize = 200;
+/// Digits of the largest block number.
+const MAX_DECIMAL_DIGITS: usize = 20;
 /// The words before the number of a proposal.
 const PROPOSAL_WORDS: [&str; 2] = ["proposal", "#"];
 
@@ -35,7 +37,7 @@ pub(crate) async fn target(pages: &Arc<Pages>, query: &str) -> Result<String, Pa
     match parse_address_in_any_case(text, prefix) {
         Ok(address) => Ok(format!("/address/{address}")),
         Err(error) => Err(PageError::Invalid(format!(
-            "This is no block number, hash, address or proposal ({error})."
+            "This is not a block number, a hash, an address or a proposal ({error})."
         ))),
     }
 }
@@ -49,13 +51,24 @@ fn number_path(text: &str) -> Option<String> {
             return Some(format!("/governance/{id}"));
         }
     }
-    let plain = text.replace([',', '_'], "");
-    let number = match plain.strip_prefix("0x") {
-        Some(digits) if digits.len() <= 16 => u64::from_str_radix(digits, 16).ok()?,
-        Some(_) => return None,
-        None => plain.parse().ok()?,
-    };
-    Some(format!("/block/{number}"))
+    block_number(text).map(|number| format!("/block/{number}"))
+}
+
+/// A block number: decimal digits, with commas between groups of three or without, or hexadecimal digits after 0x. An
+/// address without 0x may have decimal digits only.
+pub(crate) fn block_number(text: &str) -> Option<u64> {
+    let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16)
+            .ok()
+            .filter(|_| is_hex(digits) && digits.len() <= 16);
+    }
+    let plain = text.replace(',', "");
+    if plain.len() > MAX_DECIMAL_DIGITS || !plain.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number = plain.parse().ok()?;
+    (plain == text || text::grouped(number) == text).then_some(number)
 }
 
 /// The path for a hash, which is that of a block or of a transaction.
@@ -125,6 +138,11 @@ mod tests {
             ("#7", Some("/governance/7")),
             ("proposal", None),
             ("0x", None),
+            ("0x+5", None),
+            ("+5", None),
+            ("1,2,3", None),
+            ("1_234", None),
+            ("0000000000000000000000000000000000000000", None),
         ] {
             assert_eq!(number_path(text).as_deref(), path, "{text}");
         }

@@ -3,12 +3,28 @@
 
 const PERIOD_MS = 1000;
 
+// Whether a person selects text in an element or has moved the focus into it. New contents would end both.
+function isInUse(element) {
+  const selection = document.getSelection();
+  const hasSelection = selection && !selection.isCollapsed && element.contains(selection.anchorNode);
+  return hasSelection || element.contains(document.activeElement);
+}
+
+// Replaces the contents of an element, and keeps how far its tables are scrolled.
+function replace(element, contents) {
+  const tables = () => [...element.querySelectorAll(".scroll")];
+  const positions = tables().map((table) => table.scrollLeft);
+  element.innerHTML = contents;
+  tables().forEach((table, at) => (table.scrollLeft = positions[at] ?? 0));
+}
+
 // Each element with data-live names the path that returns its contents.
 async function refresh(element) {
+  if (isInUse(element)) return;
   try {
     const response = await fetch(element.dataset.live, { cache: "no-store" });
     if (response.ok) {
-      element.innerHTML = await response.text();
+      replace(element, await response.text());
       element.classList.remove("stale");
     } else {
       element.classList.add("stale");
@@ -33,17 +49,35 @@ async function copy(button) {
   setTimeout(() => (button.textContent = text), PERIOD_MS);
 }
 
+// Shows a message at the end of a section, which keeps its link: the reader can try again.
+function showMessage(section, contents) {
+  let message = section.querySelector("[data-message]");
+  if (!message) {
+    message = document.createElement("div");
+    message.dataset.message = "";
+    section.append(message);
+  }
+  message.innerHTML = contents;
+}
+
 // A link with data-insert is followed inside the page.
 async function insert(event, link) {
   event.preventDefault();
+  const text = link.textContent;
   const section = link.closest("section");
   link.textContent = "Executing…";
   try {
     const response = await fetch(link.href, { headers: { "x-fragment": "1" } });
-    section.innerHTML = await response.text();
+    const contents = await response.text();
+    if (response.ok) {
+      section.innerHTML = contents;
+    } else {
+      showMessage(section, contents);
+    }
   } catch {
     location.href = link.href;
   }
+  link.textContent = text;
 }
 
 for (const element of document.querySelectorAll("[data-live]")) follow(element);

@@ -69,13 +69,16 @@ fn execute(
     let (hash, modules) = (stored.block.hash, modules.as_deref());
     // The receipts are discarded, so the state roots in them may be wrong.
     let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
-    let failed = |error: TraceError| match error {
+    let failed = |error: TraceError| {
+        match error {
         TraceError::TooLarge => PageError::TooLarge(error.to_string()),
         _ if deadline.passed() => PageError::Busy(
-            "The transaction and those before it in its block take too long to be executed again."
+            "The node could not execute the transaction and those before it in its block within 5 s. It may be busy: \
+             try again."
                 .to_owned(),
         ),
         error => PageError::Failed(error.to_string()),
+    }
     };
     let tracer = WithGas(tracer());
     let mut block =
@@ -146,8 +149,9 @@ fn line(frame: &CallFrame) -> Markup {
         @if let Some(to) = frame.to { (table::address_link(to)) }
         @if let Some(value) = value { ", amount " (text::amount(value)) }
         ", gas " (text::grouped(u64::try_from(frame.gas_used).unwrap_or(u64::MAX)))
+        // Before the input, which may be longer than the screen is wide.
+        @if let Some(error) = &frame.error { ", " span.bad { (failure(frame, error)) } }
         @if !frame.input.is_empty() { ", input " code { (text::hex_of(&frame.input, MAX_DATA_BYTES)) } }
-        @if let Some(error) = &frame.error { " " span.bad { (failure(frame, error)) } }
     }
 }
 
