@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 34] = [
+pub(super) const LAYERS: [&str; 35] = [
     "crashdisk",
     "verify",
     "trie",
@@ -35,6 +35,7 @@ pub(super) const LAYERS: [&str; 34] = [
     "cosmos-api",
     "pages",
     "evmd",
+    "man-pages",
     "xtask",
     "loadtest",
     "benches",
