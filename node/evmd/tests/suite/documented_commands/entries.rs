@@ -43,6 +43,8 @@ pub(super) const fn leave(file: &'static str, begins: &'static str, reason: &'st
 }
 
 const TESTS: &str = "It runs the tests, which CI does anyway; tidy checks the names in it.";
+const PACKAGES: &str = "It builds for minutes, or changes the machine; .ci/run tests the Debian package with \
+                        node/packaging/test-debian-package, and Docker does not run there.";
 const FUZZING: &str = "It builds the fuzz targets with another compiler or a sanitizer.";
 
 /// A genesis file of version 0 of the rules.
@@ -153,6 +155,11 @@ pub(super) const ENTRIES: &[Entry] = &[
             ..Scenario::PLAIN
         }),
     },
+    leave("docs/packaging.md", "cargo install --locked --path node/evmd", PACKAGES),
+    leave("docs/packaging.md", "cargo install --locked cargo-cyclonedx", PACKAGES),
+    leave("docs/packaging.md", "sudo apt install ./evmd_0.1.0_amd64.deb", PACKAGES),
+    leave("docs/packaging.md", "sudo EVMD_PURGE_DATA=yes apt purge evmd", PACKAGES),
+    leave("docs/packaging.md", "docker compose -f node/packaging/compose.yaml build", PACKAGES),
     Entry {
         file: "docs/rules.md",
         begins: "evmd rules show; evmd rules adopt",
