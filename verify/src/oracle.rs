@@ -143,3 +143,21 @@ macro_rules! over_every_lanes {
     }};
 }
 pub(crate) use over_every_lanes;
+
+/// Runs a generic test with every implementation of the field: over the models, and over every instruction set
+/// that this processor has.
+macro_rules! over_every_field {
+    ($test:ident) => {{
+        $test::<crate::field::Limbs52<crate::lanes::model::Model>>();
+        $test::<crate::field::Limbs52<crate::lanes::model::SignedModel>>();
+        #[cfg(target_arch = "x86_64")]
+        if crate::Avx2::detect().is_some() {
+            $test::<crate::field::Limbs52<crate::lanes::fma::Fma>>();
+        }
+        #[cfg(target_arch = "x86_64")]
+        if crate::Avx512Ifma::detect().is_some() {
+            $test::<crate::field::Limbs52<crate::lanes::ifma::Ifma>>();
+        }
+    }};
+}
+pub(crate) use over_every_field;

@@ -1,8 +1,11 @@
 //! The batch interface of all backends.
 
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::{fma::Fma, ifma::Ifma};
 use crate::{Backend, engine::Engine, scalar};
+#[cfg(target_arch = "x86_64")]
+use crate::{
+    field::Limbs52,
+    lanes::{fma::Fma, ifma::Ifma},
+};
 
 /// A signature to recover. All numbers are big-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,9 +58,9 @@ enum Work {
     /// libsecp256k1, one signature at a time.
     Single,
     #[cfg(target_arch = "x86_64")]
-    Avx2(Box<Engine<Fma>>),
+    Avx2(Box<Engine<Limbs52<Fma>>>),
     #[cfg(target_arch = "x86_64")]
-    Ifma(Box<Engine<Ifma>>),
+    Ifma(Box<Engine<Limbs52<Ifma>>>),
 }
 
 impl Recoverer {

@@ -5,7 +5,7 @@
 //! with their group; other lanes are not affected.
 
 use crate::{
-    field::{Factor, Fe, limbs52, mul},
+    field::{Field, limbs52},
     inverse::{FIELD, ORDER, invert_var},
     lanes::{Lanes, Mask, StagePart, five},
     order::Scalar,
@@ -15,80 +15,97 @@ use core::marker::PhantomData;
 /// Number of independent running products, so that the latency of one overlaps with three others.
 const CHAINS: usize = 4;
 
-/// An element that can be inverted in a batch.
-pub(super) trait Element<V: Lanes>: Copy {
-    fn one() -> Self;
-    fn times(&self, other: &Self) -> Self;
+/// A group of elements that can be inverted in a batch.
+pub(super) trait Invertible {
+    type Lanes: Lanes;
+    type Element: Copy;
+    fn one() -> Self::Element;
+    fn times(a: &Self::Element, b: &Self::Element) -> Self::Element;
     /// Returns the inverse of an element that is not zero and equal in every lane.
-    fn invert_uniform(&self) -> Self;
-    fn zero_mask(&self) -> Mask;
-    fn select(mask: Mask, yes: &Self, no: &Self) -> Self;
-    fn swap<const DISTANCE: usize>(&self) -> Self;
+    fn invert_uniform(a: &Self::Element) -> Self::Element;
+    fn zero_mask(a: &Self::Element) -> Mask;
+    fn select(mask: Mask, yes: &Self::Element, no: &Self::Element) -> Self::Element;
+    fn swap<const DISTANCE: usize>(a: &Self::Element) -> Self::Element;
 }
 
-impl<V: Lanes> Element<V> for Factor<V> {
+/// The field modulo p.
+#[derive(Debug)]
+pub(super) struct ModuloP<F>(PhantomData<F>);
+
+impl<F: Field> Invertible for ModuloP<F> {
+    type Lanes = F::Lanes;
+    type Element = F::Factor;
+
     #[inline(always)]
-    fn one() -> Self {
-        Self::one()
+    fn one() -> F::Factor {
+        F::one()
     }
 
     #[inline(always)]
-    fn times(&self, other: &Self) -> Self {
-        mul(self, other)
+    fn times(a: &F::Factor, b: &F::Factor) -> F::Factor {
+        F::mul(a, b)
     }
 
     #[inline(always)]
-    fn invert_uniform(&self) -> Self {
-        let words = self.masked().canonical().to_words().map(|word| word.to_words()[0]);
-        Fe::splat(limbs52(invert_var(words, &FIELD))).factor()
+    fn invert_uniform(a: &F::Factor) -> F::Factor {
+        let [a, b, c, d] = F::to_words(&F::masked(a));
+        let words = [a.to_words()[0], b.to_words()[0], c.to_words()[0], d.to_words()[0]];
+        F::factor(&F::splat(invert_var(words, &FIELD)))
     }
 
     #[inline(always)]
-    fn zero_mask(&self) -> Mask {
-        self.masked().zero_mask()
+    fn zero_mask(a: &F::Factor) -> Mask {
+        F::zero_mask(&F::masked(a))
     }
 
     #[inline(always)]
-    fn select(mask: Mask, yes: &Self, no: &Self) -> Self {
-        Self::select(mask, yes, no)
+    fn select(mask: Mask, yes: &F::Factor, no: &F::Factor) -> F::Factor {
+        F::select(mask, yes, no)
     }
 
     #[inline(always)]
-    fn swap<const DISTANCE: usize>(&self) -> Self {
-        Self(five(|i| self.0[i].swap::<DISTANCE>()))
+    fn swap<const DISTANCE: usize>(a: &F::Factor) -> F::Factor {
+        F::swap::<DISTANCE>(a)
     }
 }
 
-impl<V: Lanes> Element<V> for Scalar<V> {
+/// The scalars modulo n.
+#[derive(Debug)]
+pub(super) struct ModuloN<V>(PhantomData<V>);
+
+impl<V: Lanes> Invertible for ModuloN<V> {
+    type Lanes = V;
+    type Element = Scalar<V>;
+
     #[inline(always)]
-    fn one() -> Self {
-        Self::one()
+    fn one() -> Scalar<V> {
+        Scalar::one()
     }
 
     #[inline(always)]
-    fn times(&self, other: &Self) -> Self {
-        self.mul(other)
+    fn times(a: &Scalar<V>, b: &Scalar<V>) -> Scalar<V> {
+        a.mul(b)
     }
 
     #[inline(always)]
-    fn invert_uniform(&self) -> Self {
-        Self::splat(limbs52(invert_var(self.first_reduced(), &ORDER))).inverse_to_montgomery()
+    fn invert_uniform(a: &Scalar<V>) -> Scalar<V> {
+        Scalar::splat(limbs52(invert_var(a.first_reduced(), &ORDER))).inverse_to_montgomery()
     }
 
     /// Always empty: only r is inverted modulo n. It is in 1..n, and n is prime.
     #[inline(always)]
-    fn zero_mask(&self) -> Mask {
+    fn zero_mask(_: &Scalar<V>) -> Mask {
         0
     }
 
     #[inline(always)]
-    fn select(mask: Mask, yes: &Self, no: &Self) -> Self {
-        Self(five(|i| V::select(mask, yes.0[i], no.0[i])))
+    fn select(mask: Mask, yes: &Scalar<V>, no: &Scalar<V>) -> Scalar<V> {
+        Scalar(five(|i| V::select(mask, yes.0[i], no.0[i])))
     }
 
     #[inline(always)]
-    fn swap<const DISTANCE: usize>(&self) -> Self {
-        Self(five(|i| self.0[i].swap::<DISTANCE>()))
+    fn swap<const DISTANCE: usize>(a: &Scalar<V>) -> Scalar<V> {
+        Scalar(five(|i| a.0[i].swap::<DISTANCE>()))
     }
 }
 
@@ -101,16 +118,17 @@ struct Slot<E> {
 
 /// The stack of elements to be inverted, with a fixed capacity.
 #[derive(Debug)]
-pub(super) struct Inverter<E> {
-    slots: Vec<Slot<E>>,
+pub(super) struct Inverter<I: Invertible> {
+    slots: Vec<Slot<I::Element>>,
     groups: Vec<u16>,
     used: usize,
-    running: [E; CHAINS],
+    running: [I::Element; CHAINS],
 }
 
-impl<E: Copy> Inverter<E> {
-    /// Creates a stack for at most `capacity` elements, which is filled with `one`.
-    pub(super) fn new(capacity: usize, one: E) -> Self {
+impl<I: Invertible> Inverter<I> {
+    /// Creates a stack for at most `capacity` elements.
+    pub(super) fn new(capacity: usize) -> Self {
+        let one = I::one();
         Self {
             slots: vec![Slot { element: one, before: one }; capacity],
             groups: vec![0; capacity],
@@ -121,144 +139,129 @@ impl<E: Copy> Inverter<E> {
 
     /// Pushes an element that belongs to `group`.
     #[inline(always)]
-    pub(super) fn push<V: Lanes>(&mut self, group: usize, element: E)
-    where
-        E: Element<V>,
-    {
+    pub(super) fn push(&mut self, group: usize, element: I::Element) {
         let chain = &mut self.running[self.used % CHAINS];
         self.slots[self.used] = Slot { element, before: *chain };
         self.groups[self.used] = group as u16;
-        *chain = chain.times(&element);
+        *chain = I::times(chain, &element);
         self.used += 1;
     }
 
     /// Pops the last element. Returns its inverse and the element itself.
     #[inline(always)]
-    pub(super) fn pop<V: Lanes>(&mut self) -> (E, E)
-    where
-        E: Element<V>,
-    {
+    pub(super) fn pop(&mut self) -> (I::Element, I::Element) {
         self.used -= 1;
         let slot = &self.slots[self.used];
         let chain = &mut self.running[self.used % CHAINS];
-        let inverse = chain.times(&slot.before);
-        *chain = chain.times(&slot.element);
+        let inverse = I::times(chain, &slot.before);
+        *chain = I::times(chain, &slot.element);
         (inverse, slot.element)
     }
 
     /// Inverts all elements. Lanes that are zero are replaced by one, and are set in the entry of `zeros` for
     /// their group.
     #[inline(always)]
-    pub(super) fn invert<V: Lanes>(&mut self, zeros: &mut [Mask])
-    where
-        E: Element<V>,
-    {
-        V::outlined(Inversion { stack: self, zeros, lanes: PhantomData });
+    pub(super) fn invert(&mut self, zeros: &mut [Mask]) {
+        I::Lanes::outlined(Inversion { stack: self, zeros });
     }
 
     #[inline(always)]
-    fn invert_here<V: Lanes>(&mut self, zeros: &mut [Mask])
-    where
-        E: Element<V>,
-    {
+    fn invert_here(&mut self, zeros: &mut [Mask]) {
         let mut halves = self.halves();
-        let mut all = halves[0].times(&halves[1]);
-        if all.zero_mask() != 0 {
+        let mut all = I::times(&halves[0], &halves[1]);
+        if I::zero_mask(&all) != 0 {
             self.replace_zeros(zeros);
             halves = self.halves();
-            all = halves[0].times(&halves[1]);
+            all = I::times(&halves[0], &halves[1]);
         }
         let [a, b, c, d] = self.running;
-        let all = inverse_by_lanes(&all);
-        let (ab, cd) = (all.times(&halves[1]), all.times(&halves[0]));
-        self.running = [ab.times(&b), ab.times(&a), cd.times(&d), cd.times(&c)];
+        let all = inverse_by_lanes::<I>(&all);
+        let (ab, cd) = (I::times(&all, &halves[1]), I::times(&all, &halves[0]));
+        self.running = [I::times(&ab, &b), I::times(&ab, &a), I::times(&cd, &d), I::times(&cd, &c)];
     }
 
     #[inline(always)]
-    fn halves<V: Lanes>(&self) -> [E; 2]
-    where
-        E: Element<V>,
-    {
+    fn halves(&self) -> [I::Element; 2] {
         let [a, b, c, d] = &self.running;
-        [a.times(b), c.times(d)]
+        [I::times(a, b), I::times(c, d)]
     }
 
     /// The cold path: detects the zeros, replaces them, and multiplies the chains again.
     #[inline(always)]
-    fn replace_zeros<V: Lanes>(&mut self, zeros: &mut [Mask])
-    where
-        E: Element<V>,
-    {
-        self.running = [E::one(); CHAINS];
+    fn replace_zeros(&mut self, zeros: &mut [Mask]) {
+        self.running = [I::one(); CHAINS];
         for i in 0..self.used {
             let slot = &mut self.slots[i];
-            let mask = slot.element.zero_mask();
+            let mask = I::zero_mask(&slot.element);
             zeros[usize::from(self.groups[i])] |= mask;
-            slot.element = E::select(mask, &E::one(), &slot.element);
+            slot.element = I::select(mask, &I::one(), &slot.element);
             let chain = &mut self.running[i % CHAINS];
             slot.before = *chain;
-            *chain = chain.times(&slot.element);
+            *chain = I::times(chain, &slot.element);
         }
     }
 }
 
 /// [`Inverter::invert`]
-struct Inversion<'a, V, E> {
-    stack: &'a mut Inverter<E>,
+struct Inversion<'a, I: Invertible> {
+    stack: &'a mut Inverter<I>,
     zeros: &'a mut [Mask],
-    lanes: PhantomData<V>,
 }
 
-impl<V: Lanes, E: Element<V>> StagePart for Inversion<'_, V, E> {
+impl<I: Invertible> StagePart for Inversion<'_, I> {
     type Result = ();
 
     #[inline(always)]
     fn run(self) {
-        self.stack.invert_here::<V>(self.zeros);
+        self.stack.invert_here(self.zeros);
     }
 }
 
 /// Inverts each lane, for the cost of one scalar inversion and six products.
 #[inline(always)]
-fn inverse_by_lanes<V: Lanes, E: Element<V>>(a: &E) -> E {
-    let pairs = a.times(&a.swap::<1>());
-    let fours = pairs.times(&pairs.swap::<2>());
-    let eight = fours.times(&fours.swap::<4>());
-    let inverse = eight.invert_uniform().times(&fours.swap::<4>());
-    inverse.times(&pairs.swap::<2>()).times(&a.swap::<1>())
+fn inverse_by_lanes<I: Invertible>(a: &I::Element) -> I::Element {
+    let pairs = I::times(a, &I::swap::<1>(a));
+    let fours = I::times(&pairs, &I::swap::<2>(&pairs));
+    let eight = I::times(&fours, &I::swap::<4>(&fours));
+    let inverse = I::times(&I::invert_uniform(&eight), &I::swap::<4>(&fours));
+    I::times(&I::times(&inverse, &I::swap::<2>(&pairs)), &I::swap::<1>(a))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{lanes::model::Model, oracle};
+    use crate::oracle::{self, over_every_field};
 
     #[test]
     fn zeros_are_reported_and_the_rest_inverted() {
+        over_every_field!(zeros_over);
+    }
+
+    fn zeros_over<F: Field>() {
         let mut stream = oracle::Stream(3);
         for count in [1, 2, 3, 4, 5, 8, 13] {
-            let mut inverter = Inverter::new(13, Factor::<Model>::one());
+            let mut inverter = Inverter::<ModuloP<F>>::new(13);
             let mut elements = Vec::new();
             for i in 0..count {
                 let words = core::array::from_fn(|_| {
-                    Model::from_words(core::array::from_fn(|_| stream.word()))
+                    F::Lanes::from_words(core::array::from_fn(|_| stream.word()))
                 });
                 // Lane 3 of the second element is p, which is zero modulo p.
                 let mask = if i == 1 { 0b1000 } else { 0 };
-                let p = Fe::splat(limbs52(oracle::to_words(&oracle::prime())));
-                let plain: Fe<Model> = Fe::from_words(words);
-                let element = Factor::select(mask, &p.factor(), &plain.factor()).masked();
+                let p = F::splat(oracle::to_words(&oracle::prime()));
+                let plain = F::factor(&F::from_words(words));
+                let element = F::select(mask, &F::factor(&p), &plain);
                 elements.push(element);
-                inverter.push(i, element.factor());
+                inverter.push(i, element);
             }
             let mut zeros = vec![0; count];
             inverter.invert(&mut zeros);
             for (i, element) in elements.iter().enumerate().rev() {
                 assert_eq!(zeros[i], if i == 1 { 0b1000 } else { 0 });
                 let (inverse, _) = inverter.pop();
-                let product = mul(&inverse, element).masked();
-                let minus_one = product.sub(&Fe::one());
-                assert_eq!(minus_one.zero_mask(), !zeros[i]);
+                let product = F::mul_fe(&inverse, element);
+                let minus_one = F::sub(&product, &F::splat([1, 0, 0, 0]));
+                assert_eq!(F::zero_mask(&minus_one), !zeros[i]);
             }
         }
     }

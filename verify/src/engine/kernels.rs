@@ -6,15 +6,16 @@
 #![allow(unsafe_code)]
 
 use super::{stages, workspace::Workspace};
-use crate::{Backend, lanes::Lanes};
+use crate::{Backend, field::Field};
 #[cfg(target_arch = "x86_64")]
 use crate::{
+    field::Limbs52,
     lanes::{fma::Fma, ifma::Ifma},
     processor::{Avx2, Avx512Ifma},
 };
 
 /// The stages over one instruction set.
-pub(crate) trait Kernels: Lanes {
+pub(crate) trait Kernels: Field {
     /// The proof that the processor can run the stages.
     type Processor: Copy + core::fmt::Debug;
     /// Smaller batches are faster one by one, because the cost of a vector does not depend on the number of
@@ -36,10 +37,10 @@ pub(crate) trait Kernels: Lanes {
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! stages {
-    ($lanes:ty, $features:literal: $($stage:ident)*) => {$(
+    ($field:ty, $features:literal: $($stage:ident)*) => {$(
         fn $stage(_: Self::Processor, ws: &mut Workspace<Self>) {
             #[target_feature(enable = $features)]
-            fn run(ws: &mut Workspace<$lanes>) {
+            fn run(ws: &mut Workspace<$field>) {
                 stages::$stage(ws);
             }
             // SAFETY: the first argument proves that the processor has exactly these features.
@@ -49,7 +50,7 @@ macro_rules! stages {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl Kernels for Ifma {
+impl Kernels for Limbs52<Ifma> {
     type Processor = Avx512Ifma;
     const MIN_BATCH: usize = 2;
 
@@ -63,13 +64,13 @@ impl Kernels for Ifma {
     }
 
     stages!(
-        Ifma, "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl,avx512vbmi2,bmi2":
+        Limbs52<Ifma>, "avx512f,avx512ifma,avx512dq,avx512bw,avx512vl,avx512vbmi2,bmi2":
         decompress scalars tables pairs base ladder finish
     );
 }
 
 #[cfg(target_arch = "x86_64")]
-impl Kernels for Fma {
+impl Kernels for Limbs52<Fma> {
     type Processor = Avx2;
     const MIN_BATCH: usize = 5;
 
@@ -82,7 +83,7 @@ impl Kernels for Fma {
         Avx2::detect()
     }
 
-    stages!(Fma, "avx2,fma,bmi2": decompress scalars tables pairs base ladder finish);
+    stages!(Limbs52<Fma>, "avx2,fma,bmi2": decompress scalars tables pairs base ladder finish);
 }
 
 #[cfg(test)]
@@ -95,7 +96,7 @@ macro_rules! model_stage {
 }
 
 #[cfg(test)]
-impl<const SIGNED: bool> Kernels for crate::lanes::model::Checked<SIGNED> {
+impl<const SIGNED: bool> Kernels for crate::field::Limbs52<crate::lanes::model::Checked<SIGNED>> {
     type Processor = ();
     const MIN_BATCH: usize = 2;
 

@@ -16,7 +16,8 @@ mod tests;
 mod workspace;
 
 use crate::{
-    Job, Key, Outcome, Reason, keccak::hash_all, lanes::LANES, limbs, order::ORDER_WORDS, scalar,
+    Job, Key, Outcome, Reason, field::Field, keccak::hash_all, lanes::LANES, limbs,
+    order::ORDER_WORDS, scalar,
 };
 use base::BaseTable;
 use kernels::Kernels;
@@ -27,10 +28,10 @@ const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0]
 
 /// A recoverer over one instruction set.
 #[derive(Debug)]
-pub(crate) struct Engine<V: Kernels> {
+pub(crate) struct Engine<F: Kernels> {
     /// The proof that this processor can run the stages.
-    processor: V::Processor,
-    workspace: Box<Workspace<V>>,
+    processor: F::Processor,
+    workspace: Box<Workspace<F>>,
     /// Indices of the jobs of the chunk that have no result yet.
     pending: Vec<u16>,
     keys: Vec<[u8; 64]>,
@@ -38,13 +39,13 @@ pub(crate) struct Engine<V: Kernels> {
     hashes: Vec<[u8; 32]>,
 }
 
-impl<V: Kernels> Engine<V> {
-    /// Creates an engine with these lanes.
-    pub(crate) fn new(processor: V::Processor) -> Self {
+impl<F: Kernels> Engine<F> {
+    /// Creates an engine over this instruction set.
+    pub(crate) fn new(processor: F::Processor) -> Self {
         Self::over(processor, BaseTable::shared())
     }
 
-    fn over(processor: V::Processor, base: std::sync::Arc<BaseTable>) -> Self {
+    fn over(processor: F::Processor, base: std::sync::Arc<BaseTable>) -> Self {
         Self {
             processor,
             workspace: Box::new(Workspace::new(base)),
@@ -64,27 +65,27 @@ impl<V: Kernels> Engine<V> {
 
     fn recover_chunk(&mut self, jobs: &[Job], outcomes: &mut [Outcome]) {
         self.admit(jobs, outcomes);
-        if self.pending.len() < V::MIN_BATCH {
+        if self.pending.len() < F::MIN_BATCH {
             return self.one_by_one(jobs, outcomes);
         }
         let processor = self.processor;
-        V::decompress(processor, &mut self.workspace);
+        F::decompress(processor, &mut self.workspace);
         self.pack(jobs, outcomes);
-        if self.pending.len() < V::MIN_BATCH {
+        if self.pending.len() < F::MIN_BATCH {
             return self.one_by_one(jobs, outcomes);
         }
         let ws = &mut *self.workspace;
         ws.zeros.fill(0);
-        V::scalars(processor, ws);
-        V::tables(processor, ws);
+        F::scalars(processor, ws);
+        F::tables(processor, ws);
         let length = equal_part(ws.used, BLOCK);
         for first in (0..ws.used).step_by(length) {
             ws.block = first..ws.used.min(first + length);
-            V::pairs(processor, ws);
-            V::base(processor, ws);
-            V::ladder(processor, ws);
+            F::pairs(processor, ws);
+            F::base(processor, ws);
+            F::ladder(processor, ws);
         }
-        V::finish(processor, ws);
+        F::finish(processor, ws);
         self.deliver(jobs, outcomes);
     }
 
@@ -157,7 +158,7 @@ impl<V: Kernels> Engine<V> {
             self.keys.push(key);
         }
         self.hashes.resize(self.keys.len(), [0; 32]);
-        hash_all(V::backend(self.processor), self.keys.len(), |i| &self.keys[i], &mut self.hashes);
+        hash_all(F::backend(self.processor), self.keys.len(), |i| &self.keys[i], &mut self.hashes);
         for (position, (key, hash)) in self.keys.iter().zip(&self.hashes).enumerate() {
             let (group, lane) = group_and_lane(position);
             let exchange = &self.workspace.exchange[group];
@@ -188,7 +189,7 @@ const fn group_and_lane(position: usize) -> (usize, usize) {
 }
 
 /// Writes one job into its lane.
-fn fill<V>(ws: &mut Workspace<V>, position: usize, x: &[u64; 4], y: &[u64; 4], job: &Job) {
+fn fill<F: Field>(ws: &mut Workspace<F>, position: usize, x: &[u64; 4], y: &[u64; 4], job: &Job) {
     let (group, lane) = group_and_lane(position);
     let exchange = &mut ws.exchange[group];
     exchange.x.set(lane, x);

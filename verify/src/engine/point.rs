@@ -6,64 +6,52 @@
 #![allow(clippy::needless_range_loop)]
 
 use crate::{
-    field::{Columns, Factor, Fe, LOCKSTEP, Linear, mul, mul_fe, square},
+    field::{Field, LOCKSTEP},
     lanes::{Lanes, Mask, StagePart},
     order::WINDOWS,
 };
 
 /// A point that is not at infinity.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Affine<V> {
-    pub(super) x: Fe<V>,
-    pub(super) y: Fe<V>,
+pub(super) struct Affine<F: Field> {
+    pub(super) x: F::Fe,
+    pub(super) y: F::Fe,
 }
 
-impl<V: Lanes> Affine<V> {
+impl<F: Field> Affine<F> {
     pub(super) fn zero() -> Self {
-        Self { x: Fe::zero(), y: Fe::zero() }
+        let zero = F::splat([0; 4]);
+        Self { x: zero, y: zero }
     }
-}
-
-/// Returns x of the affine sum of p and q, whose line has this slope; `minus_x` is 16 p - x_p - x_q.
-#[inline(always)]
-pub(super) fn along_x<V: Lanes>(slope: &Factor<V>, minus_x: &Linear<V>) -> Fe<V> {
-    Columns::square(slope).plus(minus_x).fold().fe()
-}
-
-/// Returns the columns of y of the sum of `p` and another point, which has this `x`.
-#[inline(always)]
-pub(super) fn along_y<V: Lanes>(slope: &Factor<V>, p: &Affine<V>, x: &Fe<V>) -> Columns<V> {
-    let minus_y = Linear::multiple_of_p::<16>().minus(&p.y);
-    Columns::product(slope, &p.x.sub_factor(x)).plus(&minus_y)
 }
 
 /// Points in coordinates x = X / Z^2, y = W / (2 Z^3), for a few groups in lockstep.
 #[derive(Clone, Debug)]
-pub(super) struct Accumulators<V> {
-    pub(super) x: [Fe<V>; LOCKSTEP],
-    pub(super) w: [Factor<V>; LOCKSTEP],
-    pub(super) z: [Factor<V>; LOCKSTEP],
-    scratch: [[Factor<V>; LOCKSTEP]; 3],
-    masked: [[Fe<V>; LOCKSTEP]; 2],
+pub(super) struct Accumulators<F: Field> {
+    pub(super) x: [F::Fe; LOCKSTEP],
+    pub(super) w: [F::Factor; LOCKSTEP],
+    pub(super) z: [F::Factor; LOCKSTEP],
+    scratch: [[F::Factor; LOCKSTEP]; 3],
+    masked: [[F::Fe; LOCKSTEP]; 2],
 }
 
-impl<V: Lanes> Accumulators<V> {
+impl<F: Field> Accumulators<F> {
     /// Creates accumulators with the same point in all lanes, given as x and twice y, with Z = 1.
     #[inline(always)]
-    pub(super) fn start(point: &Affine<V>) -> Self {
+    pub(super) fn start(point: &Affine<F>) -> Self {
         Self {
             x: [point.x; LOCKSTEP],
-            w: [point.y.factor(); LOCKSTEP],
-            z: [Factor::one(); LOCKSTEP],
-            scratch: [[Factor::one(); LOCKSTEP]; 3],
-            masked: [[Fe::one(); LOCKSTEP]; 2],
+            w: [F::factor(&point.y); LOCKSTEP],
+            z: [F::one(); LOCKSTEP],
+            scratch: [[F::one(); LOCKSTEP]; 3],
+            masked: [[F::splat([1, 0, 0, 0]); LOCKSTEP]; 2],
         }
     }
 
     /// Replaces P by -2 P in the first `n` groups: 2 M + 4 S and one fused pair.
     #[inline(always)]
     pub(super) fn double(&mut self, n: usize) {
-        V::outlined(Doubling { sum: self, n });
+        F::Lanes::outlined(Doubling { sum: self, n });
     }
 
     #[inline(always)]
@@ -72,98 +60,93 @@ impl<V: Lanes> Accumulators<V> {
         let [t, m, _] = &mut self.scratch;
         let [s, _] = &mut self.masked;
         for k in 0..n {
-            t[k] = square(&self.w[k]);
+            t[k] = F::square(&self.w[k]);
         }
         for k in 0..n {
-            m[k] = Columns::square(&self.x[k]).fold().tripled().factor();
+            m[k] = F::square_scaled::<3>(&self.x[k]);
         }
         for k in 0..n {
-            s[k] = mul_fe(&self.x[k], &t[k]);
+            s[k] = F::mul_fe(&self.x[k], &t[k]);
         }
         for k in 0..n {
-            self.z[k] = mul(&self.w[k], &self.z[k]);
+            self.z[k] = F::mul(&self.w[k], &self.z[k]);
         }
         for k in 0..n {
-            let minus_2s = Linear::multiple_of_p::<8>().minus(&s[k]).minus(&s[k]);
-            self.x[k] = Columns::square(&m[k]).plus(&minus_2s).fold().fe();
+            self.x[k] = F::square_plus_fe(&m[k], &F::minus_twice(&s[k]));
         }
         for k in 0..n {
-            let d = self.x[k].sub_twice_factor(&s[k]);
-            self.w[k] = Columns::square(&t[k]).plus_product(&m[k], &d).fold().factor();
+            let d = F::sub_twice_factor(&self.x[k], &s[k]);
+            self.w[k] = F::square_plus_mul(&t[k], &m[k], &d);
         }
     }
 
     /// Replaces P by -(P + Q) in the first `n` groups, where Q is `points[k][window]` as x and twice y. Z
     /// becomes zero if and only if P is Q, -Q or infinity.
     #[inline(always)]
-    pub(super) fn add(&mut self, n: usize, points: &[[Affine<V>; WINDOWS]], window: usize) {
-        V::outlined(Addition { sum: self, n, points, window });
+    pub(super) fn add(&mut self, n: usize, points: &[[Affine<F>; WINDOWS]], window: usize) {
+        F::Lanes::outlined(Addition { sum: self, n, points, window });
     }
 
     #[inline(always)]
-    fn add_here(&mut self, n: usize, points: &[[Affine<V>; WINDOWS]], window: usize) {
+    fn add_here(&mut self, n: usize, points: &[[Affine<F>; WINDOWS]], window: usize) {
         let q = |k: usize| &points[k][window];
         let n = n.min(LOCKSTEP);
         let [zz, h, r] = &mut self.scratch;
         let [j, v] = &mut self.masked;
         for k in 0..n {
-            zz[k] = square(&self.z[k]);
+            zz[k] = F::square(&self.z[k]);
         }
         for k in 0..n {
-            let minus_x = Linear::multiple_of_p::<16>().minus(&self.x[k]);
-            h[k] = Columns::product(&q(k).x, &zz[k]).plus(&minus_x).fold().factor();
+            h[k] = F::mul_plus::<1>(&q(k).x, &zz[k], &F::minus(&self.x[k]));
         }
         for k in 0..n {
-            zz[k] = mul(&zz[k], &self.z[k]);
+            zz[k] = F::mul(&zz[k], &self.z[k]);
         }
         for k in 0..n {
-            let minus_w = Linear::multiple_of_p::<16>().minus(&self.w[k].masked());
-            r[k] = Columns::product(&q(k).y, &zz[k]).plus(&minus_w).fold().factor();
+            let minus_w = F::minus(&F::masked(&self.w[k]));
+            r[k] = F::mul_plus::<1>(&q(k).y, &zz[k], &minus_w);
         }
         for k in 0..n {
-            self.z[k] = Columns::product(&self.z[k], &h[k]).fold().doubled().factor();
+            self.z[k] = F::mul_scaled::<2>(&self.z[k], &h[k]);
         }
         for k in 0..n {
             // I = 4 H^2 replaces Z^3.
-            zz[k] = Columns::square(&h[k]).fold().quadrupled().factor();
+            zz[k] = F::square_scaled::<4>(&h[k]);
         }
         for k in 0..n {
-            j[k] = mul_fe(&zz[k], &h[k]);
+            j[k] = F::mul_fe(&zz[k], &h[k]);
         }
         for k in 0..n {
-            v[k] = mul_fe(&self.x[k], &zz[k]);
+            v[k] = F::mul_fe(&self.x[k], &zz[k]);
         }
         for k in 0..n {
-            let minus = Linear::multiple_of_p::<16>().minus(&j[k]).minus(&v[k]).minus(&v[k]);
-            self.x[k] = Columns::square(&r[k]).plus(&minus).fold().fe();
+            self.x[k] = F::square_plus_fe(&r[k], &F::minus_and_twice(&j[k], &v[k]));
         }
         for k in 0..n {
-            let d = self.x[k].sub_factor(&v[k]);
-            let sum = Columns::product(&r[k], &d).plus_product(&self.w[k], &j[k]);
-            self.w[k] = sum.fold().doubled().factor();
+            let d = F::sub_factor(&self.x[k], &v[k]);
+            self.w[k] = F::twice_mul_plus_mul(&r[k], &d, &self.w[k], &j[k]);
         }
     }
 
     /// Returns the lanes of group `k` in which adding `q` results in infinity: same x, different y.
     #[inline(always)]
-    pub(super) fn opposite_mask(&self, k: usize, q: &Affine<V>) -> Mask {
-        let zz = square(&self.z[k]);
-        let minus_x = Linear::multiple_of_p::<16>().minus(&self.x[k]);
-        let h = Columns::product(&q.x, &zz).plus(&minus_x).fold().fe();
-        let zzz = mul(&zz, &self.z[k]);
-        let minus_w = Linear::multiple_of_p::<16>().minus(&self.w[k].masked());
-        let r = Columns::product(&q.y, &zzz).plus(&minus_w).fold().fe();
-        h.zero_mask() & !r.zero_mask() & !self.z[k].masked().zero_mask()
+    pub(super) fn opposite_mask(&self, k: usize, q: &Affine<F>) -> Mask {
+        let zz = F::square(&self.z[k]);
+        let h = F::mul_plus::<1>(&q.x, &zz, &F::minus(&self.x[k]));
+        let zzz = F::mul(&zz, &self.z[k]);
+        let r = F::mul_plus::<1>(&q.y, &zzz, &F::minus(&F::masked(&self.w[k])));
+        let zero_mask = |a| F::zero_mask(&F::masked(a));
+        zero_mask(&h) & !zero_mask(&r) & !zero_mask(&self.z[k])
     }
 }
 
 /// [`Accumulators::double`]
-struct Doubling<'a, V> {
-    sum: &'a mut Accumulators<V>,
+struct Doubling<'a, F: Field> {
+    sum: &'a mut Accumulators<F>,
     n: usize,
 }
 
-impl<V: Lanes> StagePart for Doubling<'_, V> {
+impl<F: Field> StagePart for Doubling<'_, F> {
     type Result = ();
 
     #[inline(always)]
@@ -173,14 +156,14 @@ impl<V: Lanes> StagePart for Doubling<'_, V> {
 }
 
 /// [`Accumulators::add`]
-struct Addition<'a, V> {
-    sum: &'a mut Accumulators<V>,
+struct Addition<'a, F: Field> {
+    sum: &'a mut Accumulators<F>,
     n: usize,
-    points: &'a [[Affine<V>; WINDOWS]],
+    points: &'a [[Affine<F>; WINDOWS]],
     window: usize,
 }
 
-impl<V: Lanes> StagePart for Addition<'_, V> {
+impl<F: Field> StagePart for Addition<'_, F> {
     type Result = ();
 
     #[inline(always)]
@@ -192,49 +175,50 @@ impl<V: Lanes> StagePart for Addition<'_, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::{self, Point, over_every_lanes};
+    use crate::oracle::{self, Point, over_every_field};
     use num_bigint::BigUint;
 
-    fn element<V: Lanes>(values: &[BigUint; 8]) -> Fe<V> {
+    fn element<F: Field>(values: &[BigUint; 8]) -> F::Fe {
         let words: [[u64; 8]; 4] =
             core::array::from_fn(|w| core::array::from_fn(|l| oracle::to_words(&values[l])[w]));
-        Fe::from_words(words.map(V::from_words))
+        F::from_words(words.map(F::Lanes::from_words))
     }
 
-    fn value<V: Lanes>(element: Fe<V>, lane: usize) -> BigUint {
-        oracle::lane(&element.canonical().to_words().map(V::to_words), lane)
+    fn value<F: Field>(element: F::Fe, lane: usize) -> BigUint {
+        oracle::lane(&F::to_words(&element).map(F::Lanes::to_words), lane)
     }
 
-    fn affine<V: Lanes>(points: &[Point; 8]) -> Affine<V> {
+    fn affine<F: Field>(points: &[Point; 8]) -> Affine<F> {
         let coordinate = |f: fn(&(BigUint, BigUint)) -> &BigUint| {
-            element(&core::array::from_fn(|l| f(points[l].as_ref().expect("finite")).clone()))
+            element::<F>(&core::array::from_fn(|l| f(points[l].as_ref().expect("finite")).clone()))
         };
         Affine { x: coordinate(|p| &p.0), y: coordinate(|p| &p.1) }
     }
 
     /// Creates accumulators of `points` with the given Z.
-    fn accumulators<V: Lanes>(points: &[Point; 8], zs: &[BigUint; 8]) -> Accumulators<V> {
-        let Affine { x, y } = affine(points);
-        let z = element::<V>(zs).factor();
-        let zz = square(&z);
-        let mut sum = Accumulators::start(&Affine { x, y: y.twice() });
-        sum.x = [mul_fe(&x, &zz); LOCKSTEP];
-        sum.w = [mul(&y.twice(), &mul(&zz, &z)); LOCKSTEP];
+    fn accumulators<F: Field>(points: &[Point; 8], zs: &[BigUint; 8]) -> Accumulators<F> {
+        let Affine { x, y } = affine::<F>(points);
+        let z = F::factor(&element::<F>(zs));
+        let zz = F::square(&z);
+        let w = F::twice(&y);
+        let mut sum = Accumulators::start(&Affine { x, y: w });
+        sum.x = [F::mul_fe(&x, &zz); LOCKSTEP];
+        sum.w = [F::mul(&w, &F::mul(&zz, &z)); LOCKSTEP];
         sum.z = [z; LOCKSTEP];
         sum
     }
 
     /// Returns the affine point of a lane; `None` if Z is zero.
-    fn point<V: Lanes>(sum: &Accumulators<V>, lane: usize) -> Point {
+    fn point<F: Field>(sum: &Accumulators<F>, lane: usize) -> Point {
         let p = oracle::prime();
-        let z = value(sum.z[0].masked(), lane);
+        let z = value::<F>(F::masked(&sum.z[0]), lane);
         if z == BigUint::ZERO {
             return None;
         }
         let zi = oracle::inverse(&z, &p);
         let half = oracle::inverse(&BigUint::from(2u8), &p);
-        let x = value(sum.x[0], lane) * &zi * &zi % &p;
-        let y = value(sum.w[0].masked(), lane) * &zi * &zi * &zi * half % &p;
+        let x = value::<F>(sum.x[0], lane) * &zi * &zi % &p;
+        let y = value::<F>(F::masked(&sum.w[0]), lane) * &zi * &zi * &zi * half % &p;
         Some((x, y))
     }
 
@@ -277,11 +261,11 @@ mod tests {
 
     #[test]
     fn every_pair_of_small_groups() {
-        over_every_lanes!(pairs_over);
+        over_every_field!(pairs_over);
     }
 
     /// Z is zero, and a denominator is zero, if and only if P = +-Q; otherwise the sum is correct.
-    fn pairs_over<V: Lanes>() {
+    fn pairs_over<F: Field>() {
         let mut stream = oracle::Stream(7);
         let p = oracle::prime();
         for points in groups() {
@@ -293,13 +277,13 @@ mod tests {
                     let bs: [Point; 8] = core::array::from_fn(|l| points[at(l)].clone());
                     let a8: [Point; 8] = core::array::from_fn(|_| a.clone());
                     let zs = core::array::from_fn(|_| oracle::from_words(&stream.words()) % &p);
-                    check_pair::<V>(i, &a8, &bs, &zs, &at, points.len());
+                    check_pair::<F>(i, &a8, &bs, &zs, &at, points.len());
                 }
             }
         }
     }
 
-    fn check_pair<V: Lanes>(
+    fn check_pair<F: Field>(
         i: usize,
         a: &[Point; 8],
         b: &[Point; 8],
@@ -307,13 +291,13 @@ mod tests {
         at: &impl Fn(usize) -> usize,
         count: usize,
     ) {
-        let q = affine::<V>(b);
-        let doubled = Affine { x: q.x, y: q.y.twice() };
-        let mut sum = accumulators::<V>(a, zs);
+        let q = affine::<F>(b);
+        let doubled = Affine { x: q.x, y: F::twice(&q.y) };
+        let mut sum = accumulators::<F>(a, zs);
         let opposite = sum.opposite_mask(0, &doubled);
-        let p = affine::<V>(a);
-        let run = q.x.sub(&p.x);
-        let vertical = run.zero_mask();
+        let p = affine::<F>(a);
+        let run = F::sub(&q.x, &p.x);
+        let vertical = F::zero_mask(&run);
         sum.add(1, &[[doubled; WINDOWS]], 0);
         for l in 0..8 {
             let equal = at(l) == i;
@@ -325,23 +309,23 @@ mod tests {
             assert_eq!(got.is_none(), equal || negative);
             if got.is_some() {
                 assert_eq!(got, oracle::negated(&expected));
-                let inverse = oracle::inverse(&value(run, l), &oracle::prime());
-                let inverse = element::<V>(&core::array::from_fn(|_| inverse.clone()));
-                let slope = mul(&q.y.sub_factor(&p.y), &inverse);
-                let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&q.x);
-                let x = along_x(&slope, &minus_x);
-                let y = along_y(&slope, &p, &x).fold().fe();
-                assert_eq!(Some((value(x, l), value(y, l))), expected);
+                let inverse = oracle::inverse(&value::<F>(run, l), &oracle::prime());
+                let inverse = element::<F>(&core::array::from_fn(|_| inverse.clone()));
+                let slope = F::mul(&F::sub_factor(&q.y, &p.y), &inverse);
+                let x = F::square_plus_fe(&slope, &F::minus_both(&p.x, &q.x));
+                let rise = F::sub_factor(&p.x, &x);
+                let y = F::masked(&F::mul_plus::<1>(&slope, &rise, &F::minus(&p.y)));
+                assert_eq!(Some((value::<F>(x, l), value::<F>(y, l))), expected);
             }
         }
     }
 
     #[test]
     fn doubling_negates() {
-        over_every_lanes!(doubling_over);
+        over_every_field!(doubling_over);
     }
 
-    fn doubling_over<V: Lanes>() {
+    fn doubling_over<F: Field>() {
         let points = multiples(
             "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798",
             "483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8",
@@ -350,7 +334,7 @@ mod tests {
         let mut stream = oracle::Stream(8);
         for eight in points.as_chunks::<8>().0 {
             let zs = core::array::from_fn(|_| oracle::from_words(&stream.words()));
-            let mut sum = accumulators::<V>(eight, &zs);
+            let mut sum = accumulators::<F>(eight, &zs);
             let mut expected = eight.clone();
             for _ in 0..6 {
                 sum.double(1);

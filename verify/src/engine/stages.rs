@@ -7,70 +7,67 @@
 
 use super::{
     equal_part,
-    invert::Inverter,
-    point::{Accumulators, Affine, along_x, along_y},
+    invert::{Inverter, ModuloP},
+    point::{Accumulators, Affine},
     workspace::{Exchange, Group, ODD, Words, Workspace},
 };
 use crate::{
-    field::{Columns, Factor, Fe, LOCKSTEP, Linear, limbs52, mul, mul_fe, square_root},
+    field::{Field, LOCKSTEP, square_root},
     lanes::{LANES, Lanes},
     order::{Scalar, WINDOWS, split},
 };
 
 /// A cube root of one modulo p: lambda (x, y) = (beta x, y).
-const BETA: [u64; 5] = limbs52([
-    0xc139_6c28_7195_01ee,
-    0x9cf0_4975_12f5_8995,
-    0x6e64_479e_ac34_34e9,
-    0x7ae9_6a2b_657c_0710,
-]);
+const BETA: [u64; 4] =
+    [0xc139_6c28_7195_01ee, 0x9cf0_4975_12f5_8995, 0x6e64_479e_ac34_34e9, 0x7ae9_6a2b_657c_0710];
 /// 1/2 modulo p.
-const HALF: [u64; 5] = limbs52([0xffff_ffff_7fff_fe18, u64::MAX, u64::MAX, u64::MAX >> 1]);
+const HALF: [u64; 4] = [0xffff_ffff_7fff_fe18, u64::MAX, u64::MAX, u64::MAX >> 1];
 
 /// Computes y of -R for every x, and which of them are on the curve.
 #[inline(always)]
-pub(super) fn decompress<V: Lanes>(ws: &mut Workspace<V>) {
+pub(super) fn decompress<F: Field>(ws: &mut Workspace<F>) {
     let used = ws.used;
     for block in ws.exchange[..used].chunks_mut(equal_part(used, LOCKSTEP)) {
         let n = block.len();
-        let mut squares = [Fe::<V>::zero(); LOCKSTEP];
+        let mut squares = [F::splat([0; 4]); LOCKSTEP];
         for (square, exchange) in squares.iter_mut().zip(block.iter()) {
-            let x = exchange.x.element();
-            let xx = Columns::square(&x).fold().factor();
-            *square = Columns::product(&xx, &x).plus(&Linear::small(7)).fold().fe();
+            let x = F::from_words(exchange.x.vectors());
+            let sum = F::mul_plus::<1>(&F::square(&x), &x, &F::small(7));
+            *square = F::masked(&sum);
         }
         let mut roots = squares;
         // A single group fits into registers, so it has separate code.
         if n == 1 {
-            square_root(&mut roots, 1);
+            square_root::<F>(&mut roots, 1);
         } else {
-            square_root(&mut roots, n);
+            square_root::<F>(&mut roots, n);
         }
         for (k, exchange) in block.iter_mut().enumerate() {
             let root = roots[k];
-            let zero = Columns::square(&root).fold().fe().sub(&squares[k]);
-            exchange.on_curve = zero.zero_mask();
-            let root = root.canonical();
+            let square = F::masked(&F::square(&root));
+            exchange.on_curve = F::zero_mask(&F::sub(&square, &squares[k]));
+            let [low, ..] = F::to_words(&root);
+            let even = low.and(F::Lanes::splat(1)).zero_mask();
             // -R is the root whose parity differs from that of R.
-            let negate = !(root.odd_mask() ^ exchange.odd);
-            exchange.y = Words::of_canonical(root.negate_where(negate).canonical());
+            let negate = even ^ exchange.odd;
+            exchange.y = Words::of(F::to_words(&F::negate_where(&root, negate)));
         }
     }
 }
 
 /// Computes u2 = s / r and u1 = z / r modulo n, split and recoded.
 #[inline(always)]
-pub(super) fn scalars<V: Lanes>(ws: &mut Workspace<V>) {
+pub(super) fn scalars<F: Field>(ws: &mut Workspace<F>) {
     let used = ws.used;
     for exchange in &ws.exchange[..used] {
-        let r = Scalar(exchange.r.element::<V>().0).to_montgomery();
+        let r = Scalar::from_words(exchange.r.vectors()).to_montgomery();
         ws.order.push(0, r);
     }
     ws.order.invert(&mut ws.zeros);
     for (exchange, group) in ws.exchange[..used].iter().zip(&mut ws.groups[..used]).rev() {
         let (inverse, _) = ws.order.pop();
-        let u2 = Scalar(exchange.s.element::<V>().0).mul(&inverse);
-        let u1 = Scalar(exchange.z.element::<V>().0).mul(&inverse);
+        let u2 = Scalar::from_words(exchange.s.vectors()).mul(&inverse);
+        let u1 = Scalar::from_words(exchange.z.vectors()).mul(&inverse);
         let (d1, d2) = split(&u2);
         let (e1, e2) = split(&u1);
         group.digits = [d1, d2, e1, e2];
@@ -125,9 +122,9 @@ const ROUNDS: [&[Step]; 5] = {
     ]
 };
 
-impl<V: Lanes> Group<V> {
+impl<F: Field> Group<F> {
     #[inline(always)]
-    fn at(&self, at: At) -> &Affine<V> {
+    fn at(&self, at: At) -> &Affine<F> {
         match at {
             At::Odd(i) => &self.odd[i],
             At::Even(i) => &self.even[i],
@@ -135,26 +132,26 @@ impl<V: Lanes> Group<V> {
     }
 
     #[inline(always)]
-    fn denominator(&self, step: Step) -> Factor<V> {
+    fn denominator(&self, step: Step) -> F::Factor {
         match step {
-            Step::Double { of, .. } => self.at(of).y.twice().factor(),
-            Step::Add { a, b, .. } => self.even[b].x.sub_factor(&self.at(a).x),
+            Step::Double { of, .. } => F::factor(&F::twice(&self.at(of).y)),
+            Step::Add { a, b, .. } => F::sub_factor(&self.even[b].x, &self.at(a).x),
         }
     }
 
     /// Returns the slope of the line through the operands of a step.
     #[inline(always)]
-    fn slope(&self, step: Step, inverse: &Factor<V>) -> Factor<V> {
+    fn slope(&self, step: Step, inverse: &F::Factor) -> F::Factor {
         let rise = match step {
-            Step::Double { of, .. } => Columns::square(&self.at(of).x).fold().tripled().factor(),
-            Step::Add { a, b, .. } => self.even[b].y.sub_factor(&self.at(a).y),
+            Step::Double { of, .. } => F::square_scaled::<3>(&self.at(of).x),
+            Step::Add { a, b, .. } => F::sub_factor(&self.even[b].y, &self.at(a).y),
         };
-        mul(&rise, inverse)
+        F::mul(&rise, inverse)
     }
 
     /// Returns the point from which a step starts, and x of the other point.
     #[inline(always)]
-    fn operands(&self, step: Step) -> (&Affine<V>, &Fe<V>) {
+    fn operands(&self, step: Step) -> (&Affine<F>, &F::Fe) {
         match step {
             Step::Double { of, .. } => (self.at(of), &self.at(of).x),
             Step::Add { a, b, .. } => (self.at(a), &self.even[b].x),
@@ -173,9 +170,9 @@ impl<V: Lanes> Group<V> {
 
     /// Returns y of the multiple with this `index`, with the sign of window `w` of the digits `half`.
     #[inline(always)]
-    fn signed_y(&self, half: usize, w: usize, index: &[u64; LANES]) -> Fe<V> {
+    fn signed_y(&self, half: usize, w: usize, index: &[u64; LANES]) -> F::Fe {
         let (_, negative) = self.digits[half].digit(w);
-        pick(index, |i| &self.odd[i].y).negate_where(negative)
+        F::negate_where(&pick::<F>(index, |i| &self.odd[i].y), negative)
     }
 
     /// Returns the indices of the rows of the base table for the digits of u1.
@@ -190,7 +187,7 @@ impl<V: Lanes> Group<V> {
     }
 
     #[inline(always)]
-    fn result(&mut self, step: Step) -> &mut Affine<V> {
+    fn result(&mut self, step: Step) -> &mut Affine<F> {
         match step {
             Step::Double { into, .. } => &mut self.even[into],
             Step::Add { into, .. } => &mut self.odd[into],
@@ -198,13 +195,19 @@ impl<V: Lanes> Group<V> {
     }
 }
 
+/// Returns `SCALE` times y of the sum of `p` and another point, which has this `x`.
+#[inline(always)]
+fn y_on_line<F: Field, const SCALE: u32>(slope: &F::Factor, p: &Affine<F>, x: &F::Fe) -> F::Fe {
+    F::masked(&F::mul_plus::<SCALE>(slope, &F::sub_factor(&p.x, x), &F::minus(&p.y)))
+}
+
 /// Completes the last `n` steps that were pushed, in lockstep. `at` returns the group and step of each, starting
 /// with the last one.
 #[inline(always)]
-fn complete<V: Lanes>(
-    groups: &mut [Group<V>],
-    inverter: &mut Inverter<Factor<V>>,
-    slopes: &mut [Factor<V>; LOCKSTEP],
+fn complete<F: Field>(
+    groups: &mut [Group<F>],
+    inverter: &mut Inverter<ModuloP<F>>,
+    slopes: &mut [F::Factor; LOCKSTEP],
     at: &[(usize, Step)],
 ) {
     let n = at.len().min(LOCKSTEP);
@@ -218,25 +221,28 @@ fn complete<V: Lanes>(
     for k in 0..n {
         let (g, step) = at[k];
         let (p, other_x) = groups[g].operands(step);
-        let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(other_x);
-        groups[g].result(step).x = along_x(&slopes[k], &minus_x);
+        let minus_x = F::minus_both(&p.x, other_x);
+        groups[g].result(step).x = F::square_plus_fe(&slopes[k], &minus_x);
     }
     for k in 0..n {
         let (g, step) = at[k];
         let x = groups[g].result(step).x;
-        let y = along_y(&slopes[k], groups[g].operands(step).0, &x);
-        groups[g].result(step).y = y.fold().fe();
+        let y = y_on_line::<F, 1>(&slopes[k], groups[g].operands(step).0, &x);
+        groups[g].result(step).y = y;
     }
 }
 
 /// Builds the odd multiples of P = -R and of lambda P.
 #[inline(always)]
-pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
+pub(super) fn tables<F: Field>(ws: &mut Workspace<F>) {
     let groups = &mut ws.groups[..ws.used];
     for (group, exchange) in groups.iter_mut().zip(&ws.exchange) {
-        group.odd[0] = Affine { x: exchange.x.element(), y: exchange.y.element() };
+        group.odd[0] = Affine {
+            x: F::from_words(exchange.x.vectors()),
+            y: F::from_words(exchange.y.vectors()),
+        };
     }
-    let mut slopes = [Factor::one(); LOCKSTEP];
+    let mut slopes = [F::one(); LOCKSTEP];
     for round in ROUNDS {
         for (g, group) in groups.iter().enumerate() {
             for &step in round {
@@ -257,10 +263,10 @@ pub(super) fn tables<V: Lanes>(ws: &mut Workspace<V>) {
             done += n;
         }
     }
-    let beta = Fe::splat(BETA);
+    let beta = F::splat(BETA);
     for group in groups {
         for (beta_x, point) in group.beta_x.iter_mut().zip(&group.odd) {
-            *beta_x = mul_fe(&point.x, &beta);
+            *beta_x = F::mul_fe(&point.x, &beta);
         }
     }
 }
@@ -271,82 +277,68 @@ type Indices = [[u64; LANES]; WINDOWS];
 
 /// Gathers the table entries with these indices, lane by lane.
 #[inline(always)]
-fn pick<'a, V: Lanes>(index: &[u64; LANES], entry: impl Fn(usize) -> &'a Fe<V>) -> Fe<V> {
-    let rows = index.map(|i| entry(i as usize % ODD));
-    let mut picked = Fe::zero();
-    for (j, limb) in picked.0.iter_mut().enumerate() {
-        *limb = V::gather([
-            &rows[0].0[j],
-            &rows[1].0[j],
-            &rows[2].0[j],
-            &rows[3].0[j],
-            &rows[4].0[j],
-            &rows[5].0[j],
-            &rows[6].0[j],
-            &rows[7].0[j],
-        ]);
-    }
-    picked
+fn pick<'a, F: Field>(index: &[u64; LANES], entry: impl Fn(usize) -> &'a F::Fe) -> F::Fe {
+    F::gather(index.map(|i| entry(i as usize % ODD)))
 }
 
 /// Adds, for each window, the digit's multiples of P and of lambda P.
 #[inline(always)]
-pub(super) fn pairs<V: Lanes>(ws: &mut Workspace<V>) {
+pub(super) fn pairs<F: Field>(ws: &mut Workspace<F>) {
     let groups = &ws.groups[ws.block.clone()];
     let windows = &mut ws.windows[..groups.len()];
     for ((g, group), windows) in ws.block.clone().zip(groups).zip(windows.iter_mut()) {
         let index = [group.multiples(0), group.multiples(1)];
         for (w, window) in windows.iter_mut().enumerate() {
-            window.x = pick(&index[0][w], |i| &group.odd[i].x);
-            let other = pick(&index[1][w], |i| &group.beta_x[i]);
-            ws.field.push(g, other.sub(&window.x).factor());
+            window.x = pick::<F>(&index[0][w], |i| &group.odd[i].x);
+            let other = pick::<F>(&index[1][w], |i| &group.beta_x[i]);
+            ws.field.push(g, F::factor(&F::sub(&other, &window.x)));
         }
     }
     ws.field.invert(&mut ws.zeros);
     let mut scratch = Scratch::new();
     for (group, windows) in groups.iter().zip(windows).rev() {
         let index = [group.multiples(0), group.multiples(1)];
-        let rise = |w: usize, window: &mut Affine<V>| {
+        let rise = |w: usize, window: &mut Affine<F>| {
             window.y = group.signed_y(0, w, &index[0][w]);
-            group.signed_y(1, w, &index[1][w]).sub_factor(&window.y)
+            F::sub_factor(&group.signed_y(1, w, &index[1][w]), &window.y)
         };
-        add_to_windows(windows, &mut ws.field, &mut scratch, rise, |y| y.fold().fe());
+        add_to_windows::<F, 1>(windows, &mut ws.field, &mut scratch, rise);
     }
 }
 
 /// Adds, for each window, the row of the base table for the digits of u1.
 #[inline(always)]
-pub(super) fn base<V: Lanes>(ws: &mut Workspace<V>) {
+pub(super) fn base<F: Field>(ws: &mut Workspace<F>) {
     let table = &*ws.base;
     let groups = &ws.groups[ws.block.clone()];
     let windows = &mut ws.windows[..groups.len()];
     for ((g, group), windows) in ws.block.clone().zip(groups).zip(windows.iter_mut()) {
         for (index, window) in group.rows().iter().zip(windows) {
-            let x = Fe::from_words(V::transpose(index.map(|i| &table.row(i as usize).x)));
-            ws.field.push(g, x.sub(&window.x).factor());
+            let rows = index.map(|i| &table.row(i as usize).x);
+            let x = F::from_words(F::Lanes::transpose(rows));
+            ws.field.push(g, F::factor(&F::sub(&x, &window.x)));
         }
     }
     ws.field.invert(&mut ws.zeros);
     let mut scratch = Scratch::new();
     for (group, windows) in groups.iter().zip(windows).rev() {
         let index = group.rows();
-        let rise = |w: usize, window: &mut Affine<V>| {
-            let y = Fe::from_words(V::transpose(index[w].map(|i| &table.row(i as usize).y)));
-            y.sub_factor(&window.y)
+        let rise = |w: usize, window: &mut Affine<F>| {
+            let rows = index[w].map(|i| &table.row(i as usize).y);
+            F::sub_factor(&F::from_words(F::Lanes::transpose(rows)), &window.y)
         };
-        add_to_windows(windows, &mut ws.field, &mut scratch, rise, |y| y.fold().doubled().fe());
+        add_to_windows::<F, 2>(windows, &mut ws.field, &mut scratch, rise);
     }
 }
 
 /// Completes an addition to every window of a group, in lockstep. The differences of x must have been pushed
-/// last. `rise(w, point)` returns the difference of y, and `y` reduces the columns of the sum's y.
+/// last. `rise(w, point)` returns the difference of y. The sum is stored as x and `SCALE` times y.
 #[inline(always)]
-fn add_to_windows<V: Lanes>(
-    windows: &mut [Affine<V>; WINDOWS],
-    inverter: &mut Inverter<Factor<V>>,
-    scratch: &mut Scratch<V>,
-    rise: impl Fn(usize, &mut Affine<V>) -> Factor<V>,
-    y: impl Fn(Columns<V>) -> Fe<V>,
+fn add_to_windows<F: Field, const SCALE: u32>(
+    windows: &mut [Affine<F>; WINDOWS],
+    inverter: &mut Inverter<ModuloP<F>>,
+    scratch: &mut Scratch<F>,
+    rise: impl Fn(usize, &mut Affine<F>) -> F::Factor,
 ) {
     let Scratch { slopes, rises, x } = scratch;
     for first in (0..WINDOWS).step_by(LOCKSTEP).rev() {
@@ -356,46 +348,45 @@ fn add_to_windows<V: Lanes>(
         for k in (0..n).rev() {
             let (inverse, run) = inverter.pop();
             slopes[k] = inverse;
-            x[k] = run.masked();
+            x[k] = F::masked(&run);
             rises[k] = rise(first + k, &mut windows[k]);
         }
         for k in 0..n {
-            slopes[k] = mul(&rises[k], &slopes[k]);
+            slopes[k] = F::mul(&rises[k], &slopes[k]);
         }
         for k in 0..n {
             // x1 + x2 = 2 x1 + run.
-            let p = &windows[k];
-            let minus_x = Linear::multiple_of_p::<16>().minus(&p.x).minus(&p.x).minus(&x[k]);
-            x[k] = along_x(&slopes[k], &minus_x);
+            let minus_x = F::minus_and_twice(&x[k], &windows[k].x);
+            x[k] = F::square_plus_fe(&slopes[k], &minus_x);
         }
         for k in 0..n {
-            windows[k].y = y(along_y(&slopes[k], &windows[k], &x[k]));
+            windows[k].y = y_on_line::<F, SCALE>(&slopes[k], &windows[k], &x[k]);
             windows[k].x = x[k];
         }
     }
 }
 
 /// Intermediate values of a lockstep addition.
-struct Scratch<V> {
-    slopes: [Factor<V>; LOCKSTEP],
-    rises: [Factor<V>; LOCKSTEP],
+struct Scratch<F: Field> {
+    slopes: [F::Factor; LOCKSTEP],
+    rises: [F::Factor; LOCKSTEP],
     /// Differences of x, later x of the sums.
-    x: [Fe<V>; LOCKSTEP],
+    x: [F::Fe; LOCKSTEP],
 }
 
-impl<V: Lanes> Scratch<V> {
+impl<F: Field> Scratch<F> {
     #[inline(always)]
     fn new() -> Self {
-        let one = [Factor::one(); LOCKSTEP];
-        Self { slopes: one, rises: one, x: [Fe::zero(); LOCKSTEP] }
+        let one = [F::one(); LOCKSTEP];
+        Self { slopes: one, rises: one, x: [F::splat([0; 4]); LOCKSTEP] }
     }
 }
 
 /// The main loop: Horner's rule over the windows, starting with the highest.
 #[inline(always)]
-pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
+pub(super) fn ladder<F: Field>(ws: &mut Workspace<F>) {
     let start = ws.base.start();
-    let start = Affine { x: Fe::splat(limbs52(start.x)), y: Fe::splat(limbs52(start.y)).twice() };
+    let start = Affine { x: F::splat(start.x), y: F::twice(&F::splat(start.y)) };
     let groups = &mut ws.groups[ws.block.clone()];
     let exchanges = &mut ws.exchange[ws.block.clone()];
     let length = equal_part(groups.len(), LOCKSTEP);
@@ -412,12 +403,12 @@ pub(super) fn ladder<V: Lanes>(ws: &mut Workspace<V>) {
 
 /// Executes [`ladder`] for `n` groups, at most [`LOCKSTEP`].
 #[inline(always)]
-fn ladder_block<V: Lanes>(
+fn ladder_block<F: Field>(
     n: usize,
-    start: &Affine<V>,
-    groups: &mut [Group<V>],
+    start: &Affine<F>,
+    groups: &mut [Group<F>],
     exchanges: &mut [Exchange],
-    windows: &[[Affine<V>; WINDOWS]],
+    windows: &[[Affine<F>; WINDOWS]],
 ) {
     let mut sum = Accumulators::start(start);
     for window in (1..WINDOWS).rev() {
@@ -429,7 +420,7 @@ fn ladder_block<V: Lanes>(
     let before_last = sum.clone();
     sum.add(n, windows, 0);
     for (k, (group, exchange)) in groups.iter_mut().zip(exchanges).enumerate() {
-        let lost = sum.z[k].masked().zero_mask();
+        let lost = F::zero_mask(&F::masked(&sum.z[k]));
         exchange.infinite = 0;
         exchange.redo = 0;
         if lost != 0 {
@@ -439,26 +430,26 @@ fn ladder_block<V: Lanes>(
         }
         group.x = sum.x[k];
         group.w = sum.w[k];
-        group.z = Factor::select(lost, &Factor::one(), &sum.z[k]);
+        group.z = F::select(lost, &F::one(), &sum.z[k]);
     }
 }
 
 /// Converts to affine coordinates and stores the public keys in place of R.
 #[inline(always)]
-pub(super) fn finish<V: Lanes>(ws: &mut Workspace<V>) {
+pub(super) fn finish<F: Field>(ws: &mut Workspace<F>) {
     let groups = &ws.groups[..ws.used];
     for (g, group) in groups.iter().enumerate() {
         ws.field.push(g, group.z);
     }
     ws.field.invert(&mut ws.zeros);
-    let half = Fe::splat(HALF);
+    let half = F::splat(HALF);
     for (g, group) in groups.iter().enumerate().rev() {
         let (zi, _) = ws.field.pop();
-        let zi2 = Columns::square(&zi).fold().factor();
-        let zi3 = mul(&mul(&zi2, &zi), &half);
+        let zi2 = F::square(&zi);
+        let zi3 = F::mul(&F::mul(&zi2, &zi), &half);
         let exchange: &mut Exchange = &mut ws.exchange[g];
-        exchange.x = Words::of_canonical(mul_fe(&group.x, &zi2).canonical());
-        exchange.y = Words::of_canonical(mul_fe(&group.w, &zi3).canonical());
+        exchange.x = Words::of(F::to_words(&F::mul_fe(&group.x, &zi2)));
+        exchange.y = Words::of(F::to_words(&F::mul_fe(&group.w, &zi3)));
         exchange.redo |= ws.zeros[g];
         exchange.infinite &= !ws.zeros[g];
     }

@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::{
-    field::Fe,
     lanes::{Lanes, model::Model},
-    oracle::{self, Stream, over_every_lanes},
+    oracle::{self, Stream, over_every_field},
     order::{Digits, Scalar, WINDOWS, split},
 };
 use num_bigint::{BigInt, BigUint};
@@ -22,7 +21,7 @@ fn jobs(count: usize, seed: u64) -> Vec<Job> {
         .collect()
 }
 
-fn check<V: Kernels>(engine: &mut Engine<V>, jobs: &[Job]) {
+fn check<F: Kernels>(engine: &mut Engine<F>, jobs: &[Job]) {
     let mut outcomes = vec![Err(Reason::RecoveryId); jobs.len()];
     engine.recover_batch(jobs, &mut outcomes);
     for (i, (job, outcome)) in jobs.iter().zip(&outcomes).enumerate() {
@@ -33,20 +32,20 @@ fn check<V: Kernels>(engine: &mut Engine<V>, jobs: &[Job]) {
 /// A fixed b for tests.
 const TEST_B: [u8; 32] = [0x5a; 32];
 
-fn engine<V: Kernels>(b: [u8; 32]) -> Engine<V> {
-    let processor = V::detect().expect("this is called for available lanes only");
+fn engine<F: Kernels>(b: [u8; 32]) -> Engine<F> {
+    let processor = F::detect().expect("this is called for available lanes only");
     Engine::over(processor, Arc::new(BaseTable::new(b).expect("in range")))
 }
 
 #[test]
 fn results_do_not_depend_on_the_blinding() {
-    over_every_lanes!(random_over);
+    over_every_field!(random_over);
 }
 
-fn random_over<V: Kernels>() {
+fn random_over<F: Kernels>() {
     let jobs = jobs(70, 1);
     for b in [TEST_B, [0x17; 32]] {
-        check(&mut engine::<V>(b), &jobs);
+        check(&mut engine::<F>(b), &jobs);
     }
 }
 
@@ -62,7 +61,7 @@ enum Collision {
 /// Returns the digits of a scalar as integers modulo n, with the halves joined by lambda.
 fn digits(u: &BigUint) -> Vec<BigUint> {
     let words = oracle::to_words(u).map(|word| Model::from_words([word; 8]));
-    let (d1, d2) = split(&Scalar(Fe::<Model>::from_words(words).0));
+    let (d1, d2) = split(&Scalar::from_words(words));
     let digit = |digits: &Digits<Model>, w| {
         let (index, negative) = digits.digit(w);
         let odd = BigInt::from(2 * index.to_words()[0] + 1);
@@ -150,11 +149,11 @@ fn accumulator(
 
 #[test]
 fn crafted_collisions_do_not_affect_other_lanes() {
-    over_every_lanes!(collisions_over);
+    over_every_field!(collisions_over);
 }
 
-fn collisions_over<V: Kernels>() {
-    let mut engine = engine::<V>(TEST_B);
+fn collisions_over<F: Kernels>() {
+    let mut engine = engine::<F>(TEST_B);
     let honest: Vec<_> = {
         let all = jobs(140, 2);
         all.into_iter().filter(|job| scalar::recover(job).is_ok()).take(40).collect()
@@ -187,11 +186,11 @@ fn collisions_over<V: Kernels>() {
 
 #[test]
 fn many_collisions_at_once() {
-    over_every_lanes!(many_over);
+    over_every_field!(many_over);
 }
 
-fn many_over<V: Kernels>() {
-    let mut engine = engine::<V>(TEST_B);
+fn many_over<F: Kernels>() {
+    let mut engine = engine::<F>(TEST_B);
     let mut jobs = jobs(30, 3);
     for (i, job) in jobs.iter_mut().enumerate().take(24) {
         let plus = i % 2 == 0;

@@ -1,10 +1,14 @@
 //! The memory of batch recovery, which is allocated once and reused for all chunks.
 
-use super::{base::BaseTable, invert::Inverter, point::Affine};
+use super::{
+    base::BaseTable,
+    invert::{Inverter, ModuloN, ModuloP},
+    point::Affine,
+};
 use crate::{
-    field::{Factor, Fe},
+    field::Field,
     lanes::{LANES, Lanes, Mask},
-    order::{Digits, Scalar, WINDOWS},
+    order::{Digits, WINDOWS},
 };
 use std::{ops::Range, sync::Arc};
 
@@ -45,13 +49,14 @@ impl Words {
     }
 
     #[inline(always)]
-    pub(super) fn element<V: Lanes>(&self) -> Fe<V> {
-        Fe::from_words(self.0.map(V::from_words))
+    pub(super) fn vectors<V: Lanes>(&self) -> [V; 4] {
+        let [a, b, c, d] = self.0;
+        [V::from_words(a), V::from_words(b), V::from_words(c), V::from_words(d)]
     }
 
     #[inline(always)]
-    pub(super) fn of_canonical<V: Lanes>(element: Fe<V>) -> Self {
-        Self(element.to_words().map(V::to_words))
+    pub(super) fn of<V: Lanes>([a, b, c, d]: [V; 4]) -> Self {
+        Self([a.to_words(), b.to_words(), c.to_words(), d.to_words()])
     }
 }
 
@@ -80,30 +85,30 @@ pub(super) struct Exchange {
 
 /// Intermediate values of a group of eight signatures.
 #[derive(Clone, Debug)]
-pub(super) struct Group<V> {
+pub(super) struct Group<F: Field> {
     /// Digits of u2 (for P and lambda P) and of u1 (for G and lambda G).
-    pub(super) digits: [Digits<V>; 4],
+    pub(super) digits: [Digits<F::Lanes>; 4],
     /// 1 P, 3 P, ... 31 P for P = -R.
-    pub(super) odd: [Affine<V>; ODD],
+    pub(super) odd: [Affine<F>; ODD],
     /// 2 P, 4 P, 8 P, 16 P.
-    pub(super) even: [Affine<V>; 4],
+    pub(super) even: [Affine<F>; 4],
     /// beta x of the odd multiples: the x of lambda times the point.
-    pub(super) beta_x: [Fe<V>; ODD],
+    pub(super) beta_x: [F::Fe; ODD],
     /// The result: X, W and Z.
-    pub(super) x: Fe<V>,
-    pub(super) w: Factor<V>,
-    pub(super) z: Factor<V>,
+    pub(super) x: F::Fe,
+    pub(super) w: F::Factor,
+    pub(super) z: F::Factor,
 }
 
 /// The workspace of one recoverer.
 #[derive(Debug)]
-pub(crate) struct Workspace<V> {
+pub(crate) struct Workspace<F: Field> {
     pub(super) exchange: Vec<Exchange>,
-    pub(super) groups: Vec<Group<V>>,
+    pub(super) groups: Vec<Group<F>>,
     /// For each group of the block and each window: the sum of its multiples, in the end as x and twice y.
-    pub(super) windows: Vec<[Affine<V>; WINDOWS]>,
-    pub(super) field: Inverter<Factor<V>>,
-    pub(super) order: Inverter<Scalar<V>>,
+    pub(super) windows: Vec<[Affine<F>; WINDOWS]>,
+    pub(super) field: Inverter<ModuloP<F>>,
+    pub(super) order: Inverter<ModuloN<F::Lanes>>,
     pub(super) zeros: [Mask; GROUPS],
     pub(super) base: Arc<BaseTable>,
     /// Number of groups in use.
@@ -112,24 +117,24 @@ pub(crate) struct Workspace<V> {
     pub(super) block: Range<usize>,
 }
 
-impl<V: Lanes> Workspace<V> {
+impl<F: Field> Workspace<F> {
     pub(super) fn new(base: Arc<BaseTable>) -> Self {
         let point = Affine::zero();
         let group = Group {
             digits: [Digits::zero(); 4],
             odd: [point; ODD],
             even: [point; 4],
-            beta_x: [Fe::zero(); ODD],
-            x: Fe::zero(),
-            w: Factor::one(),
-            z: Factor::one(),
+            beta_x: [F::splat([0; 4]); ODD],
+            x: F::splat([0; 4]),
+            w: F::one(),
+            z: F::one(),
         };
         Self {
             exchange: vec![Exchange::default(); GROUPS],
             groups: vec![group; GROUPS],
             windows: vec![[point; WINDOWS]; BLOCK],
-            field: Inverter::new(INVERSIONS, Factor::one()),
-            order: Inverter::new(GROUPS, Scalar::one()),
+            field: Inverter::new(INVERSIONS),
+            order: Inverter::new(GROUPS),
             zeros: [0; GROUPS],
             base,
             used: 0,

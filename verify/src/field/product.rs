@@ -3,7 +3,10 @@
 //! The order of the folds and every bound is derived in `docs/verify-math.md`. For the factors of one reduction,
 //! the sum of their limb-4 products must be below 2^104.
 
-use super::{C, Factor, Fe, Linear, MASK48, Multiplicand, R, carry, masked};
+use super::{
+    C, MASK48, Multiplicand, R,
+    limbs52::{Factor, Linear, carry},
+};
 use crate::lanes::{Lanes, five};
 
 /// Initial columns of a product if lower halves are signed. The sum is zero modulo p, and each
@@ -28,11 +31,11 @@ const BIAS: [u64; 10] = {
 
 /// The columns of a sum of products, with weights 2^(52 i), before any reduction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Columns<V>([V; 10]);
+pub(super) struct Columns<V>([V; 10]);
 
 /// Five columns and the excess over the fifth, after the fold at 2^260.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Folded<V> {
+pub(super) struct Folded<V> {
     columns: [V; 5],
     top: V,
 }
@@ -40,19 +43,23 @@ pub(crate) struct Folded<V> {
 impl<V: Lanes> Columns<V> {
     /// Returns the product of `a` and `b`.
     #[inline(always)]
-    pub(crate) fn product(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Self {
+    pub(super) fn product(a: &impl Multiplicand<[V; 5]>, b: &impl Multiplicand<[V; 5]>) -> Self {
         Self([V::splat(0); 10]).plus_product(a, b)
     }
 
     /// Adds the product of `a` and `b`.
     #[inline(always)]
-    pub(crate) fn plus_product(self, a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Self {
+    pub(super) fn plus_product(
+        self,
+        a: &impl Multiplicand<[V; 5]>,
+        b: &impl Multiplicand<[V; 5]>,
+    ) -> Self {
         Self(V::plus_product(self.biased().0, a.limbs(), b.limbs()))
     }
 
     /// Returns the square of `a`.
     #[inline(always)]
-    pub(crate) fn square(a: &impl Multiplicand<V>) -> Self {
+    pub(super) fn square(a: &impl Multiplicand<[V; 5]>) -> Self {
         Self(V::square(a.limbs())).biased()
     }
 
@@ -69,7 +76,7 @@ impl<V: Lanes> Columns<V> {
 
     /// Adds a sum.
     #[inline(always)]
-    pub(crate) fn plus(mut self, addend: &Linear<V>) -> Self {
+    pub(super) fn plus(mut self, addend: &Linear<V>) -> Self {
         for (column, limb) in self.0.iter_mut().zip(addend.0) {
             *column = column.add(limb);
         }
@@ -79,7 +86,7 @@ impl<V: Lanes> Columns<V> {
     /// Folds columns 5..10 with 2^260 = R. They are carried first, so that each enters the multiplier with
     /// exactly 52 bits.
     #[inline(always)]
-    pub(crate) fn fold(self) -> Folded<V> {
+    pub(super) fn fold(self) -> Folded<V> {
         let mut c = self.0;
         let r = V::splat(R);
         for i in 5..9 {
@@ -95,59 +102,25 @@ impl<V: Lanes> Columns<V> {
 }
 
 impl<V: Lanes> Folded<V> {
-    /// Returns twice the value.
+    /// Returns `SCALE` times the value, for a scale of 1 to 4.
     #[inline(always)]
-    pub(crate) fn doubled(self) -> Self {
-        Self {
-            columns: five(|i| self.columns[i].add(self.columns[i])),
-            top: self.top.add(self.top),
-        }
-    }
-
-    /// Returns three times the value.
-    #[inline(always)]
-    pub(crate) fn tripled(self) -> Self {
-        let triple = |c: V| c.add(c).add(c);
-        Self { columns: five(|i| triple(self.columns[i])), top: triple(self.top) }
-    }
-
-    /// Returns four times the value.
-    #[inline(always)]
-    pub(crate) fn quadrupled(self) -> Self {
-        Self { columns: five(|i| self.columns[i].shl::<2>()), top: self.top.shl::<2>() }
+    pub(super) fn scaled<const SCALE: u32>(self) -> Self {
+        let scale = |c: V| match SCALE {
+            1 => c,
+            2 => c.add(c),
+            3 => c.add(c).add(c),
+            _ => c.shl::<2>(),
+        };
+        Self { columns: five(|i| scale(self.columns[i])), top: scale(self.top) }
     }
 
     /// Folds at 2^256 and carries, without the final masks.
     #[inline(always)]
-    pub(crate) fn factor(self) -> Factor<V> {
+    pub(super) fn factor(self) -> Factor<V> {
         let mut c = self.columns;
         let top = self.top.shl::<4>().add(c[4].shr::<48>());
         c[4] = c[4].and(V::splat(MASK48));
         (c[0], c[1]) = V::plus_halves(c[0], c[1], top, V::splat(C));
         Factor(carry(c))
     }
-
-    /// Folds at 2^256, carries and masks.
-    #[inline(always)]
-    pub(crate) fn fe(self) -> Fe<V> {
-        Fe(masked(self.factor().0))
-    }
-}
-
-/// Returns `a b`.
-#[inline(always)]
-pub(crate) fn mul<V: Lanes>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Factor<V> {
-    Columns::product(a, b).fold().factor()
-}
-
-/// Returns `a b`, masked.
-#[inline(always)]
-pub(crate) fn mul_fe<V: Lanes>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Fe<V> {
-    Columns::product(a, b).fold().fe()
-}
-
-/// Returns `a^2`.
-#[inline(always)]
-pub(crate) fn square<V: Lanes>(a: &impl Multiplicand<V>) -> Factor<V> {
-    Columns::square(a).fold().factor()
 }

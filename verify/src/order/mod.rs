@@ -7,7 +7,7 @@ mod split;
 
 pub(crate) use split::{Digits, WINDOWS, split};
 
-use crate::field::{carry, limbs52, masked};
+use crate::field::{Fe, carry, limbs52, masked};
 use crate::{
     lanes::{Lanes, five},
     limbs,
@@ -47,6 +47,12 @@ impl<V: Lanes> Scalar<V> {
     #[inline(always)]
     pub(crate) fn splat(limbs: [u64; 5]) -> Self {
         Self(five(|i| V::splat(limbs[i])))
+    }
+
+    /// Converts 256-bit numbers, word-major.
+    #[inline(always)]
+    pub(crate) fn from_words(words: [V; 4]) -> Self {
+        Self(Fe::from_words(words).0)
     }
 
     /// Returns one in the Montgomery domain.
@@ -104,10 +110,7 @@ impl<V: Lanes> Scalar<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        field::Fe,
-        oracle::{self, over_every_lanes},
-    };
+    use crate::oracle::{self, over_every_lanes};
     use num_bigint::BigUint;
 
     #[test]
@@ -121,8 +124,7 @@ mod tests {
         let batches = oracle::batches(&oracle::scalar_edges(), 200);
         for (i, a) in batches.iter().enumerate() {
             let b = &batches[(i * 7 + 1) % batches.len()];
-            let scalar =
-                |words: &[[u64; 8]; 4]| Scalar(Fe::<V>::from_words(words.map(V::from_words)).0);
+            let scalar = |words: &[[u64; 8]; 4]| Scalar::<V>::from_words(words.map(V::from_words));
             let product = scalar(a).mul(&scalar(b));
             let round_trip = scalar(a).to_montgomery().mul(&Scalar::splat([1, 0, 0, 0, 0]));
             let again = scalar(a).inverse_to_montgomery();

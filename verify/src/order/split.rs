@@ -200,7 +200,7 @@ mod tests {
         let n = oracle::order();
         let lambda = oracle::lambda();
         for words in oracle::batches(&oracle::scalar_edges(), 400) {
-            let u = Scalar(crate::field::Fe::<V>::from_words(words.map(V::from_words)).0);
+            let u = Scalar::<V>::from_words(words.map(V::from_words));
             let (d1, d2) = split(&u);
             for lane in 0..8 {
                 let (k1, k2) = (value(&d1, lane), value(&d2, lane));
