@@ -3,11 +3,8 @@
 //! The order of the folds and every bound is derived in `docs/verify-math.md`. For the factors of one reduction,
 //! the sum of their limb-4 products must be below 2^104.
 
-use super::{
-    C, MASK48, Multiplicand, R,
-    limbs52::{Factor, Linear, carry},
-};
-use crate::lanes::{Lanes, five};
+use super::{C, MASK48, R, limbs52::carry};
+use crate::lanes::{Words, five};
 
 /// Initial columns of a product if lower halves are signed. The sum is zero modulo p, and each
 /// column is large enough for all its lower halves, including that of the first fold. Every 2^52 is
@@ -40,27 +37,23 @@ pub(super) struct Folded<V> {
     top: V,
 }
 
-impl<V: Lanes> Columns<V> {
+impl<V: Words> Columns<V> {
     /// Returns the product of `a` and `b`.
     #[inline(always)]
-    pub(super) fn product(a: &impl Multiplicand<[V; 5]>, b: &impl Multiplicand<[V; 5]>) -> Self {
+    pub(super) fn product(a: &[V; 5], b: &[V; 5]) -> Self {
         Self([V::splat(0); 10]).plus_product(a, b)
     }
 
     /// Adds the product of `a` and `b`.
     #[inline(always)]
-    pub(super) fn plus_product(
-        self,
-        a: &impl Multiplicand<[V; 5]>,
-        b: &impl Multiplicand<[V; 5]>,
-    ) -> Self {
-        Self(V::plus_product(self.biased().0, a.limbs(), b.limbs()))
+    pub(super) fn plus_product(self, a: &[V; 5], b: &[V; 5]) -> Self {
+        Self(V::plus_product(self.biased().0, a, b))
     }
 
     /// Returns the square of `a`.
     #[inline(always)]
-    pub(super) fn square(a: &impl Multiplicand<[V; 5]>) -> Self {
-        Self(V::square(a.limbs())).biased()
+    pub(super) fn square(a: &[V; 5]) -> Self {
+        Self(V::square(a)).biased()
     }
 
     /// Prepares the columns for signed lower halves, if products have them.
@@ -76,9 +69,9 @@ impl<V: Lanes> Columns<V> {
 
     /// Adds a sum.
     #[inline(always)]
-    pub(super) fn plus(mut self, addend: &Linear<V>) -> Self {
-        for (column, limb) in self.0.iter_mut().zip(addend.0) {
-            *column = column.add(limb);
+    pub(super) fn plus(mut self, addend: &[V; 5]) -> Self {
+        for (column, limb) in self.0.iter_mut().zip(addend) {
+            *column = column.add(*limb);
         }
         self
     }
@@ -101,7 +94,7 @@ impl<V: Lanes> Columns<V> {
     }
 }
 
-impl<V: Lanes> Folded<V> {
+impl<V: Words> Folded<V> {
     /// Returns `SCALE` times the value, for a scale of 1 to 4.
     #[inline(always)]
     pub(super) fn scaled<const SCALE: u32>(self) -> Self {
@@ -116,11 +109,11 @@ impl<V: Lanes> Folded<V> {
 
     /// Folds at 2^256 and carries, without the final masks.
     #[inline(always)]
-    pub(super) fn factor(self) -> Factor<V> {
+    pub(super) fn factor(self) -> [V; 5] {
         let mut c = self.columns;
         let top = self.top.shl::<4>().add(c[4].shr::<48>());
         c[4] = c[4].and(V::splat(MASK48));
         (c[0], c[1]) = V::plus_halves(c[0], c[1], top, V::splat(C));
-        Factor(carry(c))
+        carry(c)
     }
 }

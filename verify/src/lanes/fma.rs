@@ -10,7 +10,7 @@
 //! AVX2, FMA and BMI2 were detected.
 #![allow(unsafe_code)]
 
-use super::{LANES, Lanes, MASK52, Mask, StagePart};
+use super::{LANES, Lanes, MASK52, Mask, StagePart, Words};
 use core::arch::x86_64::*;
 
 /// 2^52 and its bits: below it, the low bits of a double are an integer.
@@ -28,10 +28,11 @@ const TWO_104_BITS: u64 = 0x467 << 52;
 #[repr(C, align(64))]
 pub(crate) struct Fma([Half; 2]);
 
-/// Four words.
+/// Four words: what a product processes from its factors to its last carry, because the limbs of both halves would
+/// not fit into the registers.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-struct Half(__m256i);
+pub(crate) struct Half(__m256i);
 
 impl Half {
     #[inline(always)]
@@ -245,36 +246,10 @@ fn square(a: [Double; 5]) -> [Half; 10] {
     c
 }
 
-/// Returns half `h` of the columns.
+/// Converts five limbs.
 #[inline(always)]
-fn half(columns: &[Fma; 10], h: usize) -> [Half; 10] {
-    let mut half = [Half::splat(0); 10];
-    for (half, column) in half.iter_mut().zip(columns) {
-        *half = column.0[h];
-    }
-    half
-}
-
-/// Joins the halves of the columns.
-#[inline(always)]
-fn joined(low: &[Half; 10], high: &[Half; 10]) -> [Fma; 10] {
-    let mut columns = [Fma::splat(0); 10];
-    for (column, (low, high)) in columns.iter_mut().zip(low.iter().zip(high)) {
-        *column = Fma([*low, *high]);
-    }
-    columns
-}
-
-/// Returns half `h` of five limbs.
-#[inline(always)]
-fn doubles(a: &[Fma; 5], h: usize) -> [Double; 5] {
-    [
-        a[0].0[h].double(),
-        a[1].0[h].double(),
-        a[2].0[h].double(),
-        a[3].0[h].double(),
-        a[4].0[h].double(),
-    ]
+fn doubles(a: &[Half; 5]) -> [Double; 5] {
+    [a[0].double(), a[1].double(), a[2].double(), a[3].double(), a[4].double()]
 }
 
 impl Fma {
@@ -311,12 +286,99 @@ macro_rules! both {
     };
 }
 
-impl Lanes for Fma {
+impl Words for Half {
+    const SIGNED: bool = true;
+
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        Self::splat(word)
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.add(other)
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        self.and(other)
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        self.shr(BITS)
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        self.shl(BITS)
+    }
+
+    #[inline(always)]
+    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
+        let halves = a.double().times(b.double());
+        let low = low.add(halves.low).sub(Self::splat(MIDDLE_BITS));
+        (low, high.add(halves.high).sub(Self::splat(TWO_104_BITS)))
+    }
+
+    #[inline(always)]
+    fn plus_product(columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
+        plus_product(columns, doubles(a), doubles(b))
+    }
+
+    #[inline(always)]
+    fn square(a: &[Self; 5]) -> [Self; 10] {
+        square(doubles(a))
+    }
+}
+
+impl Words for Fma {
     const SIGNED: bool = true;
 
     #[inline(always)]
     fn splat(word: u64) -> Self {
         Self([Half::splat(word); 2])
+    }
+
+    #[inline(always)]
+    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
+        let (l, h) = Self::halves(a, b);
+        (low.add(l), high.add(h))
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        both!(h => self.0[h].add(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        both!(h => self.0[h].and(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        self.shr_by(BITS)
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        both!(h => self.0[h].shl(BITS))
+    }
+}
+
+impl Lanes for Fma {
+    type Part = Half;
+    const PARTS: usize = 2;
+
+    #[inline(always)]
+    fn part(a: &[Self; 5], part: usize) -> [Half; 5] {
+        [a[0].0[part], a[1].0[part], a[2].0[part], a[3].0[part], a[4].0[part]]
+    }
+
+    #[inline(always)]
+    fn joined(a: [Half; 5], b: [Half; 5]) -> [Self; 5] {
+        super::five(|i| Self([a[i], b[i]]))
     }
 
     #[inline(always)]
@@ -365,44 +427,14 @@ impl Lanes for Fma {
     }
 
     #[inline(always)]
-    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
-        let (l, h) = Self::halves(a, b);
-        (low.add(l), high.add(h))
-    }
-
-    #[inline(always)]
-    fn plus_product(columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
-        // The halves are computed one after the other, because the limbs of both would not fit into the
-        // registers.
-        let low = plus_product(half(&columns, 0), doubles(a, 0), doubles(b, 0));
-        let high = plus_product(half(&columns, 1), doubles(a, 1), doubles(b, 1));
-        joined(&low, &high)
-    }
-
-    #[inline(always)]
-    fn square(a: &[Self; 5]) -> [Self; 10] {
-        joined(&square(doubles(a, 0)), &square(doubles(a, 1)))
-    }
-
-    #[inline(always)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
         // SAFETY: AVX2, FMA and BMI2 are available, see the module's proof.
         unsafe { run(part) }
     }
 
     #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        both!(h => self.0[h].add(other.0[h]))
-    }
-
-    #[inline(always)]
     fn sub(self, other: Self) -> Self {
         both!(h => self.0[h].sub(other.0[h]))
-    }
-
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        both!(h => self.0[h].and(other.0[h]))
     }
 
     #[inline(always)]
@@ -413,16 +445,6 @@ impl Lanes for Fma {
     #[inline(always)]
     fn xor(self, other: Self) -> Self {
         both!(h => self.0[h].xor(other.0[h]))
-    }
-
-    #[inline(always)]
-    fn shr<const BITS: u32>(self) -> Self {
-        self.shr_by(BITS)
-    }
-
-    #[inline(always)]
-    fn shl<const BITS: u32>(self) -> Self {
-        both!(h => self.0[h].shl(BITS))
     }
 
     #[inline(always)]

@@ -44,33 +44,26 @@ pub(crate) trait StagePart {
     fn run(self) -> Self::Result;
 }
 
-/// Eight 64-bit words. Additions do not overflow if callers respect the stated ranges. A difference may be
-/// temporarily negative (two's complement) if a carry makes it positive before anything but an addition uses it.
-pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
-    /// Whether the lower halves of [`Lanes::plus_halves`], [`Lanes::plus_product`] and [`Lanes::square`] are
+/// The operations of which products consist, over a vector or a part of one. Additions do not overflow if callers
+/// respect the stated ranges.
+pub(crate) trait Words: Copy + core::fmt::Debug + 'static {
+    /// Whether the lower halves of [`Words::plus_halves`], [`Words::plus_product`] and [`Words::square`] are
     /// signed: from -2^51 to 2^51, with the upper halves rounded accordingly. Code that sums them must ensure
     /// that no column is negative when it is carried.
     const SIGNED: bool = false;
     /// Returns the same word in every lane.
     fn splat(word: u64) -> Self;
-    /// Converts words in lane order.
-    fn from_words(words: [u64; LANES]) -> Self;
-    /// Returns the words in lane order.
-    fn to_words(self) -> [u64; LANES];
-    /// Returns lane `l` of `rows[l]` in lane `l`.
-    fn gather(rows: [&Self; LANES]) -> Self;
-    /// Moves word `w` of row `l` to lane `l` of vector `w`.
-    fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4];
-    /// Returns `self` + low 52 bits of the product of the low 52 bits of `a` and `b`.
-    fn madd_lo(self, a: Self, b: Self) -> Self;
-    /// Returns `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.
-    fn madd_hi(self, a: Self, b: Self) -> Self;
+    /// Returns the sum.
+    fn add(self, other: Self) -> Self;
+    /// Returns the bitwise and.
+    fn and(self, other: Self) -> Self;
+    /// Shifts right logically.
+    fn shr<const BITS: u32>(self) -> Self;
+    /// Shifts left.
+    fn shl<const BITS: u32>(self) -> Self;
     /// Returns `low` + the lower half, and `high` + the upper half, of the product of the low 52 bits of `a` and
-    /// `b`. The product is divided in the cheapest way: see [`Lanes::SIGNED`].
-    #[inline(always)]
-    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
-        (low.madd_lo(a, b), high.madd_hi(a, b))
-    }
+    /// `b`. The product is divided in the cheapest way: see [`Words::SIGNED`].
+    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self);
     /// Adds the product of `a` and `b`, five limbs each, to ten columns: the lower half of `a[i] b[j]` to column
     /// `i + j`, and the upper half to the next column. The upper halves in the middle columns, which have the
     /// most terms, are summed separately: the latency of nine dependent multiply-adds would exceed the time of
@@ -112,26 +105,44 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
         }
         c
     }
+}
+
+/// Eight 64-bit words. A difference may be
+/// temporarily negative (two's complement) if a carry makes it positive before anything but an addition uses it.
+pub(crate) trait Lanes: Words {
+    /// What a product processes from its factors to its last carry. It is smaller than the vector if the limbs of
+    /// a whole one would not fit into the registers.
+    type Part: Words;
+    /// Number of parts: 1 or 2.
+    const PARTS: usize;
+    /// Returns part `part` of five limbs.
+    fn part(limbs: &[Self; 5], part: usize) -> [Self::Part; 5];
+    /// Joins two parts. If there is only one, both are the same.
+    fn joined(low: [Self::Part; 5], high: [Self::Part; 5]) -> [Self; 5];
+    /// Converts words in lane order.
+    fn from_words(words: [u64; LANES]) -> Self;
+    /// Returns the words in lane order.
+    fn to_words(self) -> [u64; LANES];
+    /// Returns lane `l` of `rows[l]` in lane `l`.
+    fn gather(rows: [&Self; LANES]) -> Self;
+    /// Moves word `w` of row `l` to lane `l` of vector `w`.
+    fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4];
+    /// Returns `self` + low 52 bits of the product of the low 52 bits of `a` and `b`.
+    fn madd_lo(self, a: Self, b: Self) -> Self;
+    /// Returns `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.
+    fn madd_hi(self, a: Self, b: Self) -> Self;
     /// Runs a part of a stage: inline, or as a separate function if the code of a product is so long that
     /// compiling its many copies would take minutes.
     #[inline(always)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()
     }
-    /// Returns the sum.
-    fn add(self, other: Self) -> Self;
     /// Returns the difference.
     fn sub(self, other: Self) -> Self;
-    /// Returns the bitwise and.
-    fn and(self, other: Self) -> Self;
     /// Returns the bitwise or.
     fn or(self, other: Self) -> Self;
     /// Returns the bitwise exclusive or.
     fn xor(self, other: Self) -> Self;
-    /// Shifts right logically.
-    fn shr<const BITS: u32>(self) -> Self;
-    /// Shifts left.
-    fn shl<const BITS: u32>(self) -> Self;
     /// Returns the low word of the 128-bit `high:low`, shifted right.
     fn funnel<const BITS: i32>(high: Self, low: Self) -> Self;
     /// Shifts right logically by a number of bits that is known at run time.

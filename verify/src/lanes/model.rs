@@ -1,7 +1,7 @@
 //! The vector operations in checked integer arithmetic: the oracle for the SIMD code, and the check of its
 //! ranges. It is slow, and only used in tests.
 
-use super::{LANES, Lanes, MASK52, Mask, StagePart};
+use super::{LANES, Lanes, MASK52, Mask, StagePart, Words};
 
 /// Eight words. Methods are never inlined, because stages that use them would take minutes to compile. Any
 /// overflow of a signed 64-bit word panics, and so does the carry of a negative limb. `SIGNED` states how
@@ -47,12 +47,60 @@ fn rounded(a: u64, b: u64) -> (u64, u64) {
     }
 }
 
-impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
+impl<const SIGNED: bool> Words for Checked<SIGNED> {
     const SIGNED: bool = SIGNED;
 
     #[inline(never)]
     fn splat(word: u64) -> Self {
         Self([word; LANES])
+    }
+
+    #[inline(never)]
+    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
+        if SIGNED {
+            (low.add(a.zip(b, |a, b| rounded(a, b).0)), high.add(a.zip(b, |a, b| rounded(a, b).1)))
+        } else {
+            (low.madd_lo(a, b), high.madd_hi(a, b))
+        }
+    }
+
+    #[inline(never)]
+    fn add(self, other: Self) -> Self {
+        self.zip(other, plus)
+    }
+
+    #[inline(never)]
+    fn and(self, other: Self) -> Self {
+        self.zip(other, |a, b| a & b)
+    }
+
+    #[inline(never)]
+    fn shr<const BITS: u32>(self) -> Self {
+        if BITS == 52 || BITS == 48 {
+            // Shifts whose operand is a sum are carries, and the operand must not be negative.
+            assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
+        }
+        self.shr_by(BITS)
+    }
+
+    #[inline(never)]
+    fn shl<const BITS: u32>(self) -> Self {
+        Self(self.0.map(|word| word << BITS))
+    }
+}
+
+impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
+    type Part = Self;
+    const PARTS: usize = 1;
+
+    #[inline(always)]
+    fn part(limbs: &[Self; 5], _: usize) -> [Self; 5] {
+        *limbs
+    }
+
+    #[inline(always)]
+    fn joined(low: [Self; 5], _: [Self; 5]) -> [Self; 5] {
+        low
     }
 
     #[inline(never)]
@@ -88,22 +136,8 @@ impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
     }
 
     #[inline(never)]
-    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
-        if SIGNED {
-            (low.add(a.zip(b, |a, b| rounded(a, b).0)), high.add(a.zip(b, |a, b| rounded(a, b).1)))
-        } else {
-            (low.madd_lo(a, b), high.madd_hi(a, b))
-        }
-    }
-
-    #[inline(never)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()
-    }
-
-    #[inline(never)]
-    fn add(self, other: Self) -> Self {
-        self.zip(other, plus)
     }
 
     #[inline(never)]
@@ -115,11 +149,6 @@ impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
     }
 
     #[inline(never)]
-    fn and(self, other: Self) -> Self {
-        self.zip(other, |a, b| a & b)
-    }
-
-    #[inline(never)]
     fn or(self, other: Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
@@ -127,20 +156,6 @@ impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
     #[inline(never)]
     fn xor(self, other: Self) -> Self {
         self.zip(other, |a, b| a ^ b)
-    }
-
-    #[inline(never)]
-    fn shr<const BITS: u32>(self) -> Self {
-        if BITS == 52 || BITS == 48 {
-            // Shifts whose operand is a sum are carries, and the operand must not be negative.
-            assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
-        }
-        self.shr_by(BITS)
-    }
-
-    #[inline(never)]
-    fn shl<const BITS: u32>(self) -> Self {
-        Self(self.0.map(|word| word << BITS))
     }
 
     #[inline(never)]
