@@ -131,7 +131,6 @@ pub(crate) fn batches(edges: &[BigUint], random: usize) -> Vec<[[u64; 8]; 4]> {
 macro_rules! over_every_lanes {
     ($test:ident) => {{
         $test::<crate::lanes::model::Model>();
-        $test::<crate::lanes::model::SignedModel>();
         #[cfg(target_arch = "x86_64")]
         if crate::Avx2::detect().is_some() {
             $test::<crate::lanes::fma::Fma>();
@@ -149,10 +148,10 @@ pub(crate) use over_every_lanes;
 macro_rules! over_every_field {
     ($test:ident) => {{
         $test::<crate::field::Limbs52<crate::lanes::model::Model>>();
-        $test::<crate::field::Limbs52<crate::lanes::model::SignedModel>>();
+        $test::<crate::field::Doubles<crate::lanes::model::Model>>();
         #[cfg(target_arch = "x86_64")]
         if crate::Avx2::detect().is_some() {
-            $test::<crate::field::Limbs52<crate::lanes::fma::Fma>>();
+            $test::<crate::field::Doubles<crate::lanes::fma::Fma>>();
         }
         #[cfg(target_arch = "x86_64")]
         if crate::Avx512Ifma::detect().is_some() {

@@ -3,7 +3,7 @@
 use crate::{Backend, engine::Engine, scalar};
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    field::Limbs52,
+    field::{Doubles, Limbs52},
     lanes::{fma::Fma, ifma::Ifma},
 };
 
@@ -58,7 +58,7 @@ enum Work {
     /// libsecp256k1, one signature at a time.
     Single,
     #[cfg(target_arch = "x86_64")]
-    Avx2(Box<Engine<Limbs52<Fma>>>),
+    Avx2(Box<Engine<Doubles<Fma>>>),
     #[cfg(target_arch = "x86_64")]
     Ifma(Box<Engine<Limbs52<Ifma>>>),
 }

@@ -9,7 +9,7 @@ use super::{stages, workspace::Workspace};
 use crate::{Backend, field::Field};
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    field::Limbs52,
+    field::{Doubles, Limbs52},
     lanes::{fma::Fma, ifma::Ifma},
     processor::{Avx2, Avx512Ifma},
 };
@@ -70,7 +70,7 @@ impl Kernels for Limbs52<Ifma> {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl Kernels for Limbs52<Fma> {
+impl Kernels for Doubles<Fma> {
     type Processor = Avx2;
     const MIN_BATCH: usize = 5;
 
@@ -83,7 +83,7 @@ impl Kernels for Limbs52<Fma> {
         Avx2::detect()
     }
 
-    stages!(Limbs52<Fma>, "avx2,fma,bmi2": decompress scalars tables pairs base ladder finish);
+    stages!(Doubles<Fma>, "avx2,fma,bmi2": decompress scalars tables pairs base ladder finish);
 }
 
 #[cfg(test)]
@@ -95,18 +95,28 @@ macro_rules! model_stage {
     )*};
 }
 
+/// Implements the stages over a checked model.
 #[cfg(test)]
-impl<const SIGNED: bool> Kernels for crate::field::Limbs52<crate::lanes::model::Checked<SIGNED>> {
-    type Processor = ();
-    const MIN_BATCH: usize = 2;
+macro_rules! model {
+    ($field:ident) => {
+        impl Kernels for crate::field::$field<crate::lanes::model::Model> {
+            type Processor = ();
+            const MIN_BATCH: usize = 2;
 
-    fn backend((): ()) -> Backend {
-        Backend::Scalar
-    }
+            fn backend((): ()) -> Backend {
+                Backend::Scalar
+            }
 
-    fn detect() -> Option<()> {
-        Some(())
-    }
+            fn detect() -> Option<()> {
+                Some(())
+            }
 
-    model_stage!(decompress scalars tables pairs base ladder finish);
+            model_stage!(decompress scalars tables pairs base ladder finish);
+        }
+    };
 }
+
+#[cfg(test)]
+model!(Limbs52);
+#[cfg(test)]
+model!(Doubles);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     field::{Field, LOCKSTEP, square_root},
-    lanes::{LANES, Lanes, Words as _},
+    lanes::{LANES, Lanes},
     order::{Scalar, WINDOWS, split},
 };
 

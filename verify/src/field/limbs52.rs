@@ -7,7 +7,7 @@
 //! | [`Linear`] | below 2^57, nothing carried      | likewise  |
 
 use super::{C, Field, MASK48, MASK52, Multiplicand, product::Columns};
-use crate::lanes::{LANES, Lanes, Mask, Words, five};
+use crate::lanes::{LANES, Lanes, Mask, five};
 use core::marker::PhantomData;
 
 /// The field in five 52-bit limbs.
@@ -54,7 +54,7 @@ pub(crate) const fn limbs52(w: [u64; 4]) -> [u64; 5] {
 
 /// Adds the excess over 52 bits of each limb to the next limb, without masking it off.
 #[inline(always)]
-pub(crate) fn carry<V: Words>(mut c: [V; 5]) -> [V; 5] {
+pub(crate) fn carry<V: Lanes>(mut c: [V; 5]) -> [V; 5] {
     c[1] = c[1].add(c[0].shr::<52>());
     c[2] = c[2].add(c[1].shr::<52>());
     c[3] = c[3].add(c[2].shr::<52>());
@@ -145,31 +145,6 @@ impl<V: Lanes> Linear<V> {
 const fn bias<const K: u64>() -> [u64; 5] {
     let full = K << 52;
     [full - K * C, full - K, full - K, full - K, (K << 48) - K]
-}
-
-impl<V> Multiplicand<[V; 5]> for Linear<V> {
-    #[inline(always)]
-    fn limbs(&self) -> &[V; 5] {
-        &self.0
-    }
-}
-
-/// Evaluates an expression for each part of its operands. It is a macro because a closure may become a separate
-/// function, which would be compiled without the instruction set.
-macro_rules! by_parts {
-    ($lanes:ident; $($operand:ident),+ => $value:expr) => {{
-        let low = {
-            $(let $operand = $lanes::part($operand.limbs(), 0);)+
-            $value
-        };
-        let high = if $lanes::PARTS == 1 {
-            low
-        } else {
-            $(let $operand = $lanes::part($operand.limbs(), 1);)+
-            $value
-        };
-        Factor($lanes::joined(low, high))
-    }};
 }
 
 impl<V: Lanes> Field for Limbs52<V> {
@@ -288,12 +263,12 @@ impl<V: Lanes> Field for Limbs52<V> {
         a: &impl Multiplicand<[V; 5]>,
         b: &impl Multiplicand<[V; 5]>,
     ) -> Factor<V> {
-        by_parts!(V; a, b => Columns::product(&a, &b).fold().scaled::<SCALE>().factor())
+        Columns::product(a, b).fold().scaled::<SCALE>().factor()
     }
 
     #[inline(always)]
     fn square_scaled<const SCALE: u32>(a: &impl Multiplicand<[V; 5]>) -> Factor<V> {
-        by_parts!(V; a => Columns::square(&a).fold().scaled::<SCALE>().factor())
+        Columns::square(a).fold().scaled::<SCALE>().factor()
     }
 
     #[inline(always)]
@@ -302,14 +277,12 @@ impl<V: Lanes> Field for Limbs52<V> {
         b: &impl Multiplicand<[V; 5]>,
         addend: &Linear<V>,
     ) -> Factor<V> {
-        by_parts!(V; a, b, addend => {
-            Columns::product(&a, &b).plus(&addend).fold().scaled::<SCALE>().factor()
-        })
+        Columns::product(a, b).plus(addend).fold().scaled::<SCALE>().factor()
     }
 
     #[inline(always)]
     fn square_plus(a: &impl Multiplicand<[V; 5]>, addend: &Linear<V>) -> Factor<V> {
-        by_parts!(V; a, addend => Columns::square(&a).plus(&addend).fold().factor())
+        Columns::square(a).plus(addend).fold().factor()
     }
 
     #[inline(always)]
@@ -318,7 +291,7 @@ impl<V: Lanes> Field for Limbs52<V> {
         b: &impl Multiplicand<[V; 5]>,
         c: &impl Multiplicand<[V; 5]>,
     ) -> Factor<V> {
-        by_parts!(V; a, b, c => Columns::square(&a).plus_product(&b, &c).fold().factor())
+        Columns::square(a).plus_product(b, c).fold().factor()
     }
 
     #[inline(always)]
@@ -328,8 +301,6 @@ impl<V: Lanes> Field for Limbs52<V> {
         c: &impl Multiplicand<[V; 5]>,
         d: &impl Multiplicand<[V; 5]>,
     ) -> Factor<V> {
-        by_parts!(V; a, b, c, d => {
-            Columns::product(&a, &b).plus_product(&c, &d).fold().scaled::<2>().factor()
-        })
+        Columns::product(a, b).plus_product(c, d).fold().scaled::<2>().factor()
     }
 }

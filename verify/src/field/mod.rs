@@ -1,7 +1,7 @@
 //! Eight elements of the field modulo p = 2^256 - 2^32 - 977 at once.
 //!
 //! The algorithm of batch recovery is generic over [`Field`]. [`Limbs52`] implements it with five limbs of 52
-//! bits over any [`Lanes`].
+//! bits over any [`Lanes`], and [`Doubles`] with five doubles over lanes that multiply doubles.
 //!
 //! An element has three forms with different types (`docs/verify-math.md` derives their ranges):
 //!
@@ -14,12 +14,14 @@
 //! Values are congruent, not canonical, until [`Field::to_words`]. The running time may depend on values, because
 //! all of them are public.
 
+mod doubles;
 mod limbs52;
 mod power;
 mod product;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use doubles::Doubles;
 pub(crate) use limbs52::{Fe, Limbs52, carry, limbs52, masked};
 pub(crate) use power::{LOCKSTEP, square_root};
 

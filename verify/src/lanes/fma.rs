@@ -1,6 +1,7 @@
 //! The vector operations on AVX2 with fused multiply-adds.
 //!
-//! There is no 52-bit multiplier, but that of doubles has 53 bits. For exact doubles a and b below 2^52, h =
+//! There is no 52-bit multiplier, but that of doubles has 53 bits. The field is represented by doubles
+//! (`field/doubles`), and the scalars by integers. For exact doubles a and b below 2^52, h =
 //! fma(a, b, 2^104) is 2^104 + hi 2^52, rounded to the nearest, and l = fma(a, b, 2^104 - h) is exactly the
 //! rounding error: a b = hi 2^52 + l with l in -2^51..=2^51. Both are read from the bits of the doubles, whose
 //! unit in the last place is one (for l after an addition of 1.5 2^52). The rounding mode is the default; code
@@ -10,7 +11,10 @@
 //! AVX2, FMA and BMI2 were detected.
 #![allow(unsafe_code)]
 
-use super::{LANES, Lanes, MASK52, Mask, StagePart, Words};
+use super::{
+    LANES, Lanes, MASK52, Mask, StagePart,
+    double::{Double, DoubleLanes},
+};
 use core::arch::x86_64::*;
 
 /// 2^52 and its bits: below it, the low bits of a double are an integer.
@@ -28,11 +32,10 @@ const TWO_104_BITS: u64 = 0x467 << 52;
 #[repr(C, align(64))]
 pub(crate) struct Fma([Half; 2]);
 
-/// Four words: what a product processes from its factors to its last carry, because the limbs of both halves would
-/// not fit into the registers.
+/// Four words.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub(crate) struct Half(__m256i);
+struct Half(__m256i);
 
 impl Half {
     #[inline(always)]
@@ -87,10 +90,10 @@ impl Half {
 
     /// Returns the low 52 bits as a double.
     #[inline(always)]
-    fn double(self) -> Double {
+    fn double(self) -> FourDoubles {
         let bits = self.and(Self::splat(MASK52)).or(Self::splat(EXPONENT));
         // SAFETY: as in `splat`.
-        Double(unsafe { _mm256_sub_pd(_mm256_castsi256_pd(bits.0), _mm256_set1_pd(TWO_52)) })
+        FourDoubles(unsafe { _mm256_sub_pd(_mm256_castsi256_pd(bits.0), _mm256_set1_pd(TWO_52)) })
     }
 
     /// Returns lane `l` of row `l` in lane `l`.
@@ -156,9 +159,10 @@ impl Half {
     }
 }
 
-/// Four doubles that are integers below 2^52.
-#[derive(Clone, Copy)]
-struct Double(__m256d);
+/// Four doubles.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(crate) struct FourDoubles(__m256d);
 
 /// The halves of a product, which still include the exponents of the doubles from which they were read: they are
 /// too large by `MIDDLE_BITS` and `TWO_104_BITS`.
@@ -167,7 +171,8 @@ struct Halves {
     high: Half,
 }
 
-impl Double {
+impl FourDoubles {
+    /// Multiplies integers below 2^52.
     #[inline(always)]
     fn times(self, other: Self) -> Halves {
         // SAFETY: AVX2 and FMA are available, see the module's proof.
@@ -181,77 +186,6 @@ impl Double {
     }
 }
 
-/// Returns the negated sum of the exponents in a sum of `low` lower and `high` upper halves.
-const fn exponents(low: u64, high: u64) -> u64 {
-    low.wrapping_mul(MIDDLE_BITS).wrapping_add(high.wrapping_mul(TWO_104_BITS)).wrapping_neg()
-}
-
-/// Computes column by column, so that only two columns are live at a time, because the limbs fill most
-/// registers.
-#[inline(always)]
-fn plus_product(mut c: [Half; 10], a: [Double; 5], b: [Double; 5]) -> [Half; 10] {
-    let mut upper = Half::splat(0);
-    for k in 0..10 {
-        // The number of terms in this column: lower halves, and upper halves from the previous column.
-        let terms = |k: usize| if k < 5 { k as u64 + 1 } else { 9 - k as u64 };
-        let before = if k == 0 { 0 } else { terms(k - 1) };
-        let mut sum = c[k].add(Half::splat(exponents(terms(k), before)));
-        if k > 0 {
-            sum = sum.add(upper);
-        }
-        upper = Half::splat(0);
-        for i in 0..5 {
-            if i <= k && k - i < 5 {
-                let halves = a[i].times(b[k - i]);
-                sum = sum.add(halves.low);
-                upper = upper.add(halves.high);
-            }
-        }
-        c[k] = sum;
-    }
-    c
-}
-
-/// Does the same as [`plus_product`] for a square, with the mixed products doubled by column.
-#[inline(always)]
-fn square(a: [Double; 5]) -> [Half; 10] {
-    let zero = Half::splat(0);
-    let mut c = [zero; 10];
-    let (mut upper, mut upper_diagonal) = (zero, zero);
-    for k in 0..10 {
-        let mut sum = upper;
-        let mut diagonal = upper_diagonal;
-        let mut exponent = 0u64;
-        (upper, upper_diagonal) = (zero, zero);
-        for i in 0..5 {
-            // The upper halves of the previous column.
-            if k > i && k - 1 - i < 5 {
-                exponent = exponent.wrapping_add(exponents(0, 1));
-            }
-            if i <= k && k - i < 5 {
-                exponent = exponent.wrapping_add(exponents(1, 0));
-                if i < k - i {
-                    let halves = a[i].times(a[k - i]);
-                    sum = sum.add(halves.low);
-                    upper = upper.add(halves.high);
-                } else if i == k - i {
-                    let halves = a[i].times(a[i]);
-                    diagonal = diagonal.add(halves.low);
-                    upper_diagonal = halves.high;
-                }
-            }
-        }
-        c[k] = sum.add(sum).add(diagonal).add(Half::splat(exponent));
-    }
-    c
-}
-
-/// Converts five limbs.
-#[inline(always)]
-fn doubles(a: &[Half; 5]) -> [Double; 5] {
-    [a[0].double(), a[1].double(), a[2].double(), a[3].double(), a[4].double()]
-}
-
 impl Fma {
     /// Returns the lower and upper half of `a b`; the lower one is signed.
     #[inline(always)]
@@ -260,6 +194,66 @@ impl Fma {
         let y = a.0[1].double().times(b.0[1].double());
         let (low, high) = (Self([x.low, y.low]), Self([x.high, y.high]));
         (low.sub(Self::splat(MIDDLE_BITS)), high.sub(Self::splat(TWO_104_BITS)))
+    }
+}
+
+impl Double for FourDoubles {
+    #[inline(always)]
+    fn splat(value: f64) -> Self {
+        // SAFETY: AVX2 is available, see the module's proof.
+        Self(unsafe { _mm256_set1_pd(value) })
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_add_pd(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_sub_pd(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn scaled(self, factor: f64) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm256_mul_pd(self.0, _mm256_set1_pd(factor)) })
+    }
+
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        // SAFETY: AVX2 and FMA are available, see the module's proof.
+        Self(unsafe { _mm256_fmadd_pd(self.0, factor.0, addend.0) })
+    }
+
+    #[inline(always)]
+    fn mul_add_rounded(self, factor: Self, constant: Self) -> Self {
+        self.mul_add(factor, constant)
+    }
+
+    #[inline(always)]
+    fn add_rounded(self, constant: Self) -> Self {
+        self.add(constant)
+    }
+}
+
+impl DoubleLanes for Fma {
+    type Half = FourDoubles;
+
+    #[inline(always)]
+    fn half(limbs: &[Self; 5], half: usize, _: &[i32; 5]) -> [FourDoubles; 5] {
+        // SAFETY: as in `Half::splat`.
+        let cast = |limb: &Self| FourDoubles(unsafe { _mm256_castsi256_pd(limb.0[half].0) });
+        [cast(&limbs[0]), cast(&limbs[1]), cast(&limbs[2]), cast(&limbs[3]), cast(&limbs[4])]
+    }
+
+    #[inline(always)]
+    fn joined(low: [FourDoubles; 5], high: [FourDoubles; 5]) -> [Self; 5] {
+        // SAFETY: as in `Half::splat`.
+        let cast = |half: FourDoubles| Half(unsafe { _mm256_castpd_si256(half.0) });
+        super::five(|i| Self([cast(low[i]), cast(high[i])]))
     }
 }
 
@@ -286,99 +280,10 @@ macro_rules! both {
     };
 }
 
-impl Words for Half {
-    const SIGNED: bool = true;
-
-    #[inline(always)]
-    fn splat(word: u64) -> Self {
-        Self::splat(word)
-    }
-
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self.add(other)
-    }
-
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        self.and(other)
-    }
-
-    #[inline(always)]
-    fn shr<const BITS: u32>(self) -> Self {
-        self.shr(BITS)
-    }
-
-    #[inline(always)]
-    fn shl<const BITS: u32>(self) -> Self {
-        self.shl(BITS)
-    }
-
-    #[inline(always)]
-    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
-        let halves = a.double().times(b.double());
-        let low = low.add(halves.low).sub(Self::splat(MIDDLE_BITS));
-        (low, high.add(halves.high).sub(Self::splat(TWO_104_BITS)))
-    }
-
-    #[inline(always)]
-    fn plus_product(columns: [Self; 10], a: &[Self; 5], b: &[Self; 5]) -> [Self; 10] {
-        plus_product(columns, doubles(a), doubles(b))
-    }
-
-    #[inline(always)]
-    fn square(a: &[Self; 5]) -> [Self; 10] {
-        square(doubles(a))
-    }
-}
-
-impl Words for Fma {
-    const SIGNED: bool = true;
-
+impl Lanes for Fma {
     #[inline(always)]
     fn splat(word: u64) -> Self {
         Self([Half::splat(word); 2])
-    }
-
-    #[inline(always)]
-    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
-        let (l, h) = Self::halves(a, b);
-        (low.add(l), high.add(h))
-    }
-
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        both!(h => self.0[h].add(other.0[h]))
-    }
-
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        both!(h => self.0[h].and(other.0[h]))
-    }
-
-    #[inline(always)]
-    fn shr<const BITS: u32>(self) -> Self {
-        self.shr_by(BITS)
-    }
-
-    #[inline(always)]
-    fn shl<const BITS: u32>(self) -> Self {
-        both!(h => self.0[h].shl(BITS))
-    }
-}
-
-impl Lanes for Fma {
-    type Part = Half;
-    const PARTS: usize = 2;
-
-    #[inline(always)]
-    fn part(a: &[Self; 5], part: usize) -> [Half; 5] {
-        [a[0].0[part], a[1].0[part], a[2].0[part], a[3].0[part], a[4].0[part]]
-    }
-
-    #[inline(always)]
-    fn joined(a: [Half; 5], b: [Half; 5]) -> [Self; 5] {
-        super::five(|i| Self([a[i], b[i]]))
     }
 
     #[inline(always)]
@@ -433,8 +338,18 @@ impl Lanes for Fma {
     }
 
     #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        both!(h => self.0[h].add(other.0[h]))
+    }
+
+    #[inline(always)]
     fn sub(self, other: Self) -> Self {
         both!(h => self.0[h].sub(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        both!(h => self.0[h].and(other.0[h]))
     }
 
     #[inline(always)]
@@ -445,6 +360,16 @@ impl Lanes for Fma {
     #[inline(always)]
     fn xor(self, other: Self) -> Self {
         both!(h => self.0[h].xor(other.0[h]))
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        self.shr_by(BITS)
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        both!(h => self.0[h].shl(BITS))
     }
 
     #[inline(always)]

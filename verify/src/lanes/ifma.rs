@@ -7,7 +7,7 @@
 //! stage, where they would still be correct but slow.
 #![allow(unsafe_code)]
 
-use super::{LANES, Lanes, Mask, Words};
+use super::{LANES, Lanes, Mask};
 use core::arch::x86_64::*;
 
 /// Eight words in one 512-bit register.
@@ -15,55 +15,11 @@ use core::arch::x86_64::*;
 #[repr(transparent)]
 pub(crate) struct Ifma(__m512i);
 
-impl Words for Ifma {
+impl Lanes for Ifma {
     #[inline(always)]
     fn splat(word: u64) -> Self {
         // SAFETY: AVX-512F is available, see the module's proof.
         Self(unsafe { _mm512_set1_epi64(word.cast_signed()) })
-    }
-
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        // SAFETY: as in `splat`.
-        Self(unsafe { _mm512_add_epi64(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        // SAFETY: as in `splat`.
-        Self(unsafe { _mm512_and_si512(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn shr<const BITS: u32>(self) -> Self {
-        // SAFETY: as in `splat`.
-        Self(unsafe { _mm512_srli_epi64::<BITS>(self.0) })
-    }
-
-    #[inline(always)]
-    fn shl<const BITS: u32>(self) -> Self {
-        // SAFETY: as in `splat`.
-        Self(unsafe { _mm512_slli_epi64::<BITS>(self.0) })
-    }
-
-    #[inline(always)]
-    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
-        (low.madd_lo(a, b), high.madd_hi(a, b))
-    }
-}
-
-impl Lanes for Ifma {
-    type Part = Self;
-    const PARTS: usize = 1;
-
-    #[inline(always)]
-    fn part(limbs: &[Self; 5], _: usize) -> [Self; 5] {
-        *limbs
-    }
-
-    #[inline(always)]
-    fn joined(low: [Self; 5], _: [Self; 5]) -> [Self; 5] {
-        low
     }
 
     #[inline(always)]
@@ -109,9 +65,21 @@ impl Lanes for Ifma {
     }
 
     #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_add_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
     fn sub(self, other: Self) -> Self {
         // SAFETY: as in `splat`.
         Self(unsafe { _mm512_sub_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_and_si512(self.0, other.0) })
     }
 
     #[inline(always)]
@@ -124,6 +92,18 @@ impl Lanes for Ifma {
     fn xor(self, other: Self) -> Self {
         // SAFETY: as in `splat`.
         Self(unsafe { _mm512_xor_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn shr<const BITS: u32>(self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_srli_epi64::<BITS>(self.0) })
+    }
+
+    #[inline(always)]
+    fn shl<const BITS: u32>(self) -> Self {
+        // SAFETY: as in `splat`.
+        Self(unsafe { _mm512_slli_epi64::<BITS>(self.0) })
     }
 
     #[inline(always)]

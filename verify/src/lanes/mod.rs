@@ -2,16 +2,20 @@
 //!
 //! There is one algorithm, which is generic over [`Lanes`]. `ifma.rs` implements them with AVX-512 IFMA,
 //! `fma.rs` with AVX2 and the multiplier for doubles, and `model.rs` with checked integer arithmetic, which
-//! shows in tests that no column or limb overflows. This module does not depend on fields or curves.
+//! shows in tests that no column or limb overflows. Lanes whose only multiplier is that of doubles implement
+//! [`double::DoubleLanes`], too. This module does not depend on fields or curves.
 
 use core::ops::Range;
 
+pub(crate) mod double;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod fma;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ifma;
 #[cfg(test)]
 pub(crate) mod model;
+#[cfg(test)]
+mod model_double;
 
 /// Elements per vector.
 pub(crate) const LANES: usize = 8;
@@ -44,26 +48,23 @@ pub(crate) trait StagePart {
     fn run(self) -> Self::Result;
 }
 
-/// The operations of which products consist, over a vector or a part of one. Additions do not overflow if callers
-/// respect the stated ranges.
-pub(crate) trait Words: Copy + core::fmt::Debug + 'static {
-    /// Whether the lower halves of [`Words::plus_halves`], [`Words::plus_product`] and [`Words::square`] are
-    /// signed: from -2^51 to 2^51, with the upper halves rounded accordingly. Code that sums them must ensure
-    /// that no column is negative when it is carried.
-    const SIGNED: bool = false;
+/// Eight 64-bit words. Additions do not overflow if callers respect the stated ranges. A difference may be
+/// temporarily negative (two's complement) if a carry makes it positive before anything but an addition uses it.
+pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     /// Returns the same word in every lane.
     fn splat(word: u64) -> Self;
-    /// Returns the sum.
-    fn add(self, other: Self) -> Self;
-    /// Returns the bitwise and.
-    fn and(self, other: Self) -> Self;
-    /// Shifts right logically.
-    fn shr<const BITS: u32>(self) -> Self;
-    /// Shifts left.
-    fn shl<const BITS: u32>(self) -> Self;
-    /// Returns `low` + the lower half, and `high` + the upper half, of the product of the low 52 bits of `a` and
-    /// `b`. The product is divided in the cheapest way: see [`Words::SIGNED`].
-    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self);
+    /// Converts words in lane order.
+    fn from_words(words: [u64; LANES]) -> Self;
+    /// Returns the words in lane order.
+    fn to_words(self) -> [u64; LANES];
+    /// Returns lane `l` of `rows[l]` in lane `l`.
+    fn gather(rows: [&Self; LANES]) -> Self;
+    /// Moves word `w` of row `l` to lane `l` of vector `w`.
+    fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4];
+    /// Returns `self` + low 52 bits of the product of the low 52 bits of `a` and `b`.
+    fn madd_lo(self, a: Self, b: Self) -> Self;
+    /// Returns `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.
+    fn madd_hi(self, a: Self, b: Self) -> Self;
     /// Adds the product of `a` and `b`, five limbs each, to ten columns: the lower half of `a[i] b[j]` to column
     /// `i + j`, and the upper half to the next column. The upper halves in the middle columns, which have the
     /// most terms, are summed separately: the latency of nine dependent multiply-adds would exceed the time of
@@ -76,10 +77,9 @@ pub(crate) trait Words: Copy + core::fmt::Debug + 'static {
             for (j, b) in b.iter().enumerate() {
                 let k = i + j + 1;
                 let above = if MIDDLE.contains(&k) { upper[k - MIDDLE.start] } else { c[k] };
-                let (low, above) = Self::plus_halves(c[k - 1], above, *a, *b);
-                c[k - 1] = low;
+                c[k - 1] = c[k - 1].madd_lo(*a, *b);
                 *(if MIDDLE.contains(&k) { &mut upper[k - MIDDLE.start] } else { &mut c[k] }) =
-                    above;
+                    above.madd_hi(*a, *b);
             }
         }
         for (column, upper) in c[MIDDLE].iter_mut().zip(upper) {
@@ -94,55 +94,39 @@ pub(crate) trait Words: Copy + core::fmt::Debug + 'static {
         let mut c = [Self::splat(0); 10];
         for i in 0..5 {
             for j in i + 1..5 {
-                (c[i + j], c[i + j + 1]) = Self::plus_halves(c[i + j], c[i + j + 1], a[i], a[j]);
+                c[i + j] = c[i + j].madd_lo(a[i], a[j]);
+                c[i + j + 1] = c[i + j + 1].madd_hi(a[i], a[j]);
             }
         }
         for column in &mut c[1..9] {
             *column = column.add(*column);
         }
         for i in 0..5 {
-            (c[2 * i], c[2 * i + 1]) = Self::plus_halves(c[2 * i], c[2 * i + 1], a[i], a[i]);
+            c[2 * i] = c[2 * i].madd_lo(a[i], a[i]);
+            c[2 * i + 1] = c[2 * i + 1].madd_hi(a[i], a[i]);
         }
         c
     }
-}
-
-/// Eight 64-bit words. A difference may be
-/// temporarily negative (two's complement) if a carry makes it positive before anything but an addition uses it.
-pub(crate) trait Lanes: Words {
-    /// What a product processes from its factors to its last carry. It is smaller than the vector if the limbs of
-    /// a whole one would not fit into the registers.
-    type Part: Words;
-    /// Number of parts: 1 or 2.
-    const PARTS: usize;
-    /// Returns part `part` of five limbs.
-    fn part(limbs: &[Self; 5], part: usize) -> [Self::Part; 5];
-    /// Joins two parts. If there is only one, both are the same.
-    fn joined(low: [Self::Part; 5], high: [Self::Part; 5]) -> [Self; 5];
-    /// Converts words in lane order.
-    fn from_words(words: [u64; LANES]) -> Self;
-    /// Returns the words in lane order.
-    fn to_words(self) -> [u64; LANES];
-    /// Returns lane `l` of `rows[l]` in lane `l`.
-    fn gather(rows: [&Self; LANES]) -> Self;
-    /// Moves word `w` of row `l` to lane `l` of vector `w`.
-    fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4];
-    /// Returns `self` + low 52 bits of the product of the low 52 bits of `a` and `b`.
-    fn madd_lo(self, a: Self, b: Self) -> Self;
-    /// Returns `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.
-    fn madd_hi(self, a: Self, b: Self) -> Self;
     /// Runs a part of a stage: inline, or as a separate function if the code of a product is so long that
     /// compiling its many copies would take minutes.
     #[inline(always)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()
     }
+    /// Returns the sum.
+    fn add(self, other: Self) -> Self;
     /// Returns the difference.
     fn sub(self, other: Self) -> Self;
+    /// Returns the bitwise and.
+    fn and(self, other: Self) -> Self;
     /// Returns the bitwise or.
     fn or(self, other: Self) -> Self;
     /// Returns the bitwise exclusive or.
     fn xor(self, other: Self) -> Self;
+    /// Shifts right logically.
+    fn shr<const BITS: u32>(self) -> Self;
+    /// Shifts left.
+    fn shl<const BITS: u32>(self) -> Self;
     /// Returns the low word of the 128-bit `high:low`, shifted right.
     fn funnel<const BITS: i32>(high: Self, low: Self) -> Self;
     /// Shifts right logically by a number of bits that is known at run time.

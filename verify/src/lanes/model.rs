@@ -1,21 +1,15 @@
 //! The vector operations in checked integer arithmetic: the oracle for the SIMD code, and the check of its
 //! ranges. It is slow, and only used in tests.
 
-use super::{LANES, Lanes, MASK52, Mask, StagePart, Words};
+use super::{LANES, Lanes, MASK52, Mask, StagePart};
 
 /// Eight words. Methods are never inlined, because stages that use them would take minutes to compile. Any
-/// overflow of a signed 64-bit word panics, and so does the carry of a negative limb. `SIGNED` states how
-/// products are divided.
+/// overflow of a signed 64-bit word panics, and so does the carry of a negative limb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
-pub(crate) struct Checked<const SIGNED: bool>([u64; LANES]);
+pub(crate) struct Model(pub(super) [u64; LANES]);
 
-/// The model of IFMA.
-pub(crate) type Model = Checked<false>;
-/// The model of products of doubles, with signed lower halves.
-pub(crate) type SignedModel = Checked<true>;
-
-impl<const SIGNED: bool> Checked<SIGNED> {
+impl Model {
     #[inline(never)]
     fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self(core::array::from_fn(|l| f(self.0[l], other.0[l])))
@@ -35,72 +29,10 @@ fn plus(a: u64, b: u64) -> u64 {
     sum.expect("the ranges keep every sum inside a word").cast_unsigned()
 }
 
-/// Returns the product divided at bit 52, with the upper half rounded to the nearest (half to even).
-fn rounded(a: u64, b: u64) -> (u64, u64) {
-    let product = product(a, b);
-    let (high, low) = ((product >> 52) as u64, (product as u64) & MASK52);
-    let half = 1 << 51;
-    if low > half || low == half && high & 1 == 1 {
-        (low.wrapping_sub(1 << 52), high + 1)
-    } else {
-        (low, high)
-    }
-}
-
-impl<const SIGNED: bool> Words for Checked<SIGNED> {
-    const SIGNED: bool = SIGNED;
-
+impl Lanes for Model {
     #[inline(never)]
     fn splat(word: u64) -> Self {
         Self([word; LANES])
-    }
-
-    #[inline(never)]
-    fn plus_halves(low: Self, high: Self, a: Self, b: Self) -> (Self, Self) {
-        if SIGNED {
-            (low.add(a.zip(b, |a, b| rounded(a, b).0)), high.add(a.zip(b, |a, b| rounded(a, b).1)))
-        } else {
-            (low.madd_lo(a, b), high.madd_hi(a, b))
-        }
-    }
-
-    #[inline(never)]
-    fn add(self, other: Self) -> Self {
-        self.zip(other, plus)
-    }
-
-    #[inline(never)]
-    fn and(self, other: Self) -> Self {
-        self.zip(other, |a, b| a & b)
-    }
-
-    #[inline(never)]
-    fn shr<const BITS: u32>(self) -> Self {
-        if BITS == 52 || BITS == 48 {
-            // Shifts whose operand is a sum are carries, and the operand must not be negative.
-            assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
-        }
-        self.shr_by(BITS)
-    }
-
-    #[inline(never)]
-    fn shl<const BITS: u32>(self) -> Self {
-        Self(self.0.map(|word| word << BITS))
-    }
-}
-
-impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
-    type Part = Self;
-    const PARTS: usize = 1;
-
-    #[inline(always)]
-    fn part(limbs: &[Self; 5], _: usize) -> [Self; 5] {
-        *limbs
-    }
-
-    #[inline(always)]
-    fn joined(low: [Self; 5], _: [Self; 5]) -> [Self; 5] {
-        low
     }
 
     #[inline(never)]
@@ -141,11 +73,21 @@ impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
     }
 
     #[inline(never)]
+    fn add(self, other: Self) -> Self {
+        self.zip(other, plus)
+    }
+
+    #[inline(never)]
     fn sub(self, other: Self) -> Self {
         self.zip(other, |a, b| {
             let difference = a.cast_signed().checked_sub(b.cast_signed());
             difference.expect("the ranges keep every difference inside a word").cast_unsigned()
         })
+    }
+
+    #[inline(never)]
+    fn and(self, other: Self) -> Self {
+        self.zip(other, |a, b| a & b)
     }
 
     #[inline(never)]
@@ -156,6 +98,20 @@ impl<const SIGNED: bool> Lanes for Checked<SIGNED> {
     #[inline(never)]
     fn xor(self, other: Self) -> Self {
         self.zip(other, |a, b| a ^ b)
+    }
+
+    #[inline(never)]
+    fn shr<const BITS: u32>(self) -> Self {
+        if BITS == 52 || BITS == 48 {
+            // Shifts whose operand is a sum are carries, and the operand must not be negative.
+            assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
+        }
+        self.shr_by(BITS)
+    }
+
+    #[inline(never)]
+    fn shl<const BITS: u32>(self) -> Self {
+        Self(self.0.map(|word| word << BITS))
     }
 
     #[inline(never)]
