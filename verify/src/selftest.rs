@@ -5,6 +5,7 @@
 //! cases that ordinary signatures never reach: incomplete vectors, lanes that end early, the point at infinity.
 //! The self-test covers each of them in every lane.
 
+mod rounding;
 mod vectors;
 
 use crate::{
@@ -91,6 +92,16 @@ pub enum SelfTestError {
         /// Its position in the batch, starting at 0.
         position: usize,
     },
+    /// Doubles are not rounded to the nearest, which the backend requires.
+    #[error(
+        "self-test failed: the {backend} backend needs the default rounding mode of doubles (to the nearest, ties \
+         to even), and another library has changed it; {}",
+        Remedy(*backend)
+    )]
+    Rounding {
+        /// The backend under test.
+        backend: Backend,
+    },
 }
 
 /// The remedy for a backend that failed.
@@ -153,7 +164,20 @@ pub fn ensure_self_tested(backend: Backend) -> Result<(), SelfTestError> {
     *RESULTS[backend.index()].get_or_init(|| self_test(backend))
 }
 
+/// Returns whether the backend multiplies by the multiplier of doubles.
+const fn needs_rounding_mode(backend: Backend) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if let Backend::Avx2(_) = backend {
+        return true;
+    }
+    let _ = backend;
+    false
+}
+
 fn examine(subject: &mut impl Subject) -> Result<(), SelfTestError> {
+    if needs_rounding_mode(subject.backend()) && !rounding::is_to_nearest_even() {
+        return Err(SelfTestError::Rounding { backend: subject.backend() });
+    }
     hashes(subject)?;
     let special = vectors::special();
     // The scalar backend is the reference for ordinary signatures, so it must match the known answers itself.
