@@ -72,7 +72,7 @@ impl Kernels for Limbs52<Ifma> {
 #[cfg(target_arch = "x86_64")]
 impl Kernels for Doubles<Fma> {
     type Processor = Avx2;
-    const MIN_BATCH: usize = 5;
+    const MIN_BATCH: usize = 4;
 
     fn backend(processor: Avx2) -> Backend {
         Backend::Avx2(processor)

@@ -84,13 +84,14 @@ fn power_units(i: usize, pattern: usize) -> i64 {
 
 /// Returns a number near the limit that is 1 modulo 4. Its product with a power of two that is a quarter of the
 /// unit of the next column or more is rounded down by exactly half a unit.
-fn odd_units(i: usize, pattern: usize) -> i64 {
-    let below = (LIMITS[i] & !3) - 4;
+fn odd_units(i: usize, pattern: usize, near: u64) -> i64 {
+    let below = (LIMITS[i] & !3) - 4 - 4 * (near % (1 << 40)).cast_signed();
     if pattern >> i & 1 == 1 { below + 1 } else { 1 - below }
 }
 
 /// The columns are largest if every term is rounded by half a unit in the same direction, which random factors
-/// never achieve: without any single one of the fixes, the model panics here.
+/// never achieve. Without any single one of the fixes, the model panics here; the exception is that of column 2
+/// of a product with a subtrahend, whose bound is exceeded only if its fold is rounded by half a unit, too.
 #[test]
 fn products_in_which_every_term_is_rounded_by_half_a_unit() {
     rounded_by_half_over::<Model>();
@@ -107,10 +108,11 @@ fn rounded_by_half_over<V: DoubleLanes>() {
         for first in (0..PATTERNS).step_by(LANES) {
             let sign = if (first / LANES + powers) % 2 == 0 { 1 } else { -1 };
             let a = element::<V>(|i, _| sign * power_units(i, powers));
-            let b = element::<V>(|i, l| odd_units(i, first + l));
+            let near: [u64; 10] = core::array::from_fn(|_| stream.word());
+            let b = element::<V>(|i, l| odd_units(i, first + l, near[i] >> l));
             let other = (stream.word() % PATTERNS as u64) as usize;
             let c = element::<V>(|i, _| sign * power_units(i, powers ^ other & 3));
-            let d = element::<V>(|i, l| odd_units(i, (first + l) ^ other >> 2));
+            let d = element::<V>(|i, l| odd_units(i, (first + l) ^ other >> 2, near[i + 5] >> l));
             let e = element::<V>(|i, l| {
                 if ((first + l) ^ other) >> i & 1 == 1 { LIMITS[i] } else { -LIMITS[i] }
             });
