@@ -222,7 +222,7 @@ fn canonical_form_at_every_multiple_of_the_modulus() {
 /// which a fold or the comparison with p could be wrong by one.
 fn canonical_form_over<V: Lanes>() {
     let p = oracle::prime();
-    let largest = BigUint::from(u128::MAX >> 24) << 156 | (BigUint::from(1u8) << 156) - 1u8;
+    let largest = (BigUint::from(1u8) << 260) - 1u8;
     let power = BigUint::from(1u8) << 256;
     for (step, multiple) in [&p, &power].into_iter().flat_map(|n| (0..16u64).map(move |k| (n, k))) {
         for distance in [0, 1, 2, C - 1, C, C + 1, 15 * C] {

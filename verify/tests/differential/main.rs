@@ -28,7 +28,7 @@ fn random_jobs() {
 
 #[test]
 fn mutated_jobs() {
-    compare(if long() { 100_000 } else { 10_000 }, 2, Stream::mutant);
+    compare(if long() { 250_000 } else { 10_000 }, 2, Stream::mutant);
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl<D: Double> Factors<D> for Square<'_, D> {
         for i in first + 1..mixed {
             sum = sum.plus(Column::of::<K, 2>(a[i], twice[K - i]));
         }
-        if K % 2 == 0 {
+        if mixed == K / 2 {
             sum = sum.plus(Column::of::<K, 1>(a[K / 2], a[K / 2]));
         }
         sum

@@ -106,7 +106,7 @@ fn rounded_by_half_over<V: DoubleLanes>() {
     let mut stream = Stream(21);
     for powers in 0..PATTERNS {
         for first in (0..PATTERNS).step_by(LANES) {
-            let sign = if (first / LANES + powers) % 2 == 0 { 1 } else { -1 };
+            let sign = if (first / LANES) & 1 == powers & 1 { 1 } else { -1 };
             let a = element::<V>(|i, _| sign * power_units(i, powers));
             let near: [u64; 10] = core::array::from_fn(|_| stream.word());
             let b = element::<V>(|i, l| odd_units(i, first + l, near[i] >> l));
