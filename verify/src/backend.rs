@@ -16,7 +16,7 @@ pub enum Backend {
     /// libsecp256k1, one signature at a time, and scalar Keccak. It runs on every processor, and is the oracle
     /// for the other backends.
     Scalar,
-    /// Eight-way batch recovery on AVX2, which multiplies 52-bit limbs as doubles (FMA), and
+    /// Eight-way batch recovery on AVX2, with field elements of five doubles (FMA), and
     /// four-way Keccak.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
