@@ -1,10 +1,10 @@
 //! Recovers a batch of signatures on the fastest backend of this machine and prints the throughput.
 //!
-//! `cargo run --release -p verify --example recover -- 100000`
+//! `cargo run --release -p secp256k1-batch-recovery --example recover -- 100000`
 
 use secp256k1::{Message, SecretKey, ecdsa::RecoverableSignature};
+use secp256k1_batch_recovery::{Backend, Job, Reason, Recoverer, keccak256, self_test};
 use std::time::Instant;
-use verify::{Backend, Job, Reason, Recoverer, keccak256, self_test};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count: u64 = std::env::args().nth(1).map_or(Ok(10_000), |count| count.parse())?;

@@ -8,6 +8,45 @@
 //! - [`Backend`]: the instruction set, chosen once at run time. It contains the proof that the
 //!   processor has it.
 //! - [`self_test`]: compares a backend with known answers before its results are used.
+//!
+//! # Example
+//!
+//! ```
+//! use secp256k1::{Message, PublicKey, SecretKey, ecdsa::RecoverableSignature};
+//! use secp256k1_batch_recovery::{Backend, Job, Reason, Recoverer, keccak256, self_test};
+//!
+//! let backend = Backend::detect()?;
+//! self_test(backend)?; // some milliseconds, once per process
+//! let mut recoverer = Recoverer::new(backend);
+//!
+//! let key = SecretKey::from_secret_bytes([7; 32])?;
+//! let digest = keccak256(b"message");
+//! let signature = RecoverableSignature::sign_ecdsa_recoverable(Message::from_digest(digest), &key);
+//! let (recovery_id, bytes) = signature.serialize_compact();
+//! let (r, s) = bytes.split_at(32);
+//! let job = Job {
+//!     digest,
+//!     r: r.try_into()?,
+//!     s: s.try_into()?,
+//!     recovery_id: recovery_id.to_u8(),
+//! };
+//! let jobs = vec![job; 100];
+//! let mut outcomes = vec![Err(Reason::NoPublicKey); jobs.len()];
+//! recoverer.recover_batch(&jobs, &mut outcomes);
+//!
+//! let expected = PublicKey::from_secret_key(&key).serialize_uncompressed();
+//! for outcome in outcomes {
+//!     assert_eq!(outcome.expect("the signature is valid").public_key, expected[1..]);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Versions
+//!
+//! The crate follows semantic versioning. Results are part of the interface: a version that returns another outcome for
+//! the same job has a new major number (before 1.0: a new minor number), except to correct a difference from
+//! libsecp256k1. Faster or additional backends and a newer minimum Rust version need a new minor number only. The
+//! modules of backends are not public.
 
 mod backend;
 mod engine;

@@ -5,7 +5,7 @@
 //! way:
 //!
 //! ```compile_fail
-//! let processor = verify::Avx512Ifma(());
+//! let processor = secp256k1_batch_recovery::Avx512Ifma(());
 //! ```
 
 /// Proof of AVX2, FMA and BMI2.

@@ -1,11 +1,11 @@
 //! Recovery and hashing do not allocate once the workspace exists.
 #![allow(unsafe_code)]
 
+use secp256k1_batch_recovery::{Backend, Job, Reason, Recoverer, keccak256_batch_on};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
 };
-use verify::{Backend, Job, Reason, Recoverer, keccak256_batch_on};
 
 /// The system's allocator, counting the allocations of each thread.
 struct Counting;
@@ -33,8 +33,9 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn steady_state_does_not_allocate() {
-    let number =
-        |i: u64, tag: u64| verify::keccak256(&[i.to_be_bytes(), tag.to_be_bytes()].concat());
+    let number = |i: u64, tag: u64| {
+        secp256k1_batch_recovery::keccak256(&[i.to_be_bytes(), tag.to_be_bytes()].concat())
+    };
     let jobs: Vec<_> = (0..700)
         .map(|i| Job { digest: number(i, 0), r: number(i, 1), s: number(i, 2), recovery_id: 1 })
         .collect();

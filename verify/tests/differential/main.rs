@@ -3,8 +3,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use secp256k1_batch_recovery::{Job, Outcome};
 use support::{Stream, check, expected, long, recoverers};
-use verify::{Job, Outcome};
 
 /// Jobs of a batch in the long comparisons.
 const BATCH: usize = 1_000;

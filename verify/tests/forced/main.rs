@@ -1,8 +1,8 @@
 //! The environment variable that forces a backend. Only a new process sees a changed value, so this
 //! test runs itself as a child process.
 
+use secp256k1_batch_recovery::{BACKEND_VARIABLE, Backend};
 use std::process::Command;
-use verify::{BACKEND_VARIABLE, Backend};
 
 /// The backend that a process with the variable set to `name` detects.
 fn detected_with(name: &str) -> String {

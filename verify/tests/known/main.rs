@@ -7,9 +7,9 @@ mod support;
 
 use alloy_consensus::TxEnvelope;
 use alloy_eips::eip2718::Decodable2718;
+use secp256k1_batch_recovery::{Job, Outcome};
 use std::path::Path;
 use support::{ORDER, check, expected, fixtures, hex, hex32, recoverers};
-use verify::{Job, Outcome};
 
 fn array(digits: &str) -> [u8; 32] {
     hex(digits).try_into().expect("32 bytes")

@@ -3,8 +3,8 @@
 
 #![allow(dead_code, unreachable_pub)]
 
+use secp256k1_batch_recovery::{Backend, Job, Outcome, Reason, Recoverer};
 use std::path::PathBuf;
-use verify::{Backend, Job, Outcome, Reason, Recoverer};
 
 /// Whether to run the full sizes: set `EVMD_LONG_TESTS=1`.
 pub fn long() -> bool {

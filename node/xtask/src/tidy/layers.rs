@@ -5,7 +5,7 @@ use super::{Violation, tree::Tree};
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
 pub(super) const LAYERS: [&str; 35] = [
     "crashdisk",
-    "verify",
+    "secp256k1-batch-recovery",
     "trie",
     "storage",
     "platform",

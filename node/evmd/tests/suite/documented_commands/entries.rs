@@ -127,6 +127,14 @@ pub(super) const ENTRIES: &[Entry] = &[
             ..Scenario::PLAIN
         }),
     },
+    run_after("docs/backups-and-upgrades.md", "evmd snapshot create --verify", "evmd start"),
+    run_after("docs/backups-and-upgrades.md", "evmd config set snapshot.every-blocks", "evmd init"),
+    run_after(
+        "docs/backups-and-upgrades.md",
+        "evmd snapshot restore backup",
+        "evmd start
+        evmd snapshot create backup",
+    ),
     leave("docs/conformance.md", "export EVMD_FIXTURES=", TESTS),
     leave("docs/conformance.md", "cargo test --release -p evmd --test suite recorded_conv", TESTS),
     leave("docs/conformance.md", "cargo test -p evm --lib tracer", TESTS),
@@ -188,7 +196,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     leave("docs/threat-model.md", "EVMD_LONG_TESTS=1 cargo test", TESTS),
     leave("node/fuzz/README.md", "(cd fuzz && cargo run --release --bin seeds)", FUZZING),
     leave("node/fuzz/README.md", "RUSTC_BOOTSTRAP=1", FUZZING),
-    leave("verify/README.md", "cargo test -p verify", TESTS),
+    leave("verify/README.md", "cargo test -p secp256k1-batch-recovery", TESTS),
     leave("verify/fuzz/README.md", "cargo +nightly fuzz run recover", FUZZING),
     leave("verify/fuzz/README.md", "cd fuzz; RUSTC_BOOTSTRAP=1", FUZZING),
     Entry {
