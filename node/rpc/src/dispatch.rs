@@ -7,7 +7,6 @@ use crate::{
     block_receipts::BlockReceipts,
     client::Client,
     envelope::{Body, Envelope, NO_ID},
-    large_bodies::Turn,
     meter::CallMeter,
     methods::methods,
     pending::PendingBlocks,
@@ -27,7 +26,7 @@ use rpc_eth::{
     services::Services,
 };
 use rpc_types::error::Error;
-use server::interrupt::Interrupt;
+use server::{interrupt::Interrupt, turns::Turn};
 use state::View;
 use std::{
     num::NonZeroU32,
