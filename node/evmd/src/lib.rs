@@ -1,6 +1,5 @@
 //! The program `evmd`: the [command line](cli), and the composition of the crates into a node.
 //!
-//! - [`observe`]: metrics, health and status.
 //! - [`descriptors`]: the number of connections that the open-files limit allows.
 //! - [`eth_calls`]: runs the contract calls of the Cosmos interfaces as JSON-RPC does.
 //! - [`snapshots`]: makes snapshots at intervals of blocks.
@@ -9,7 +8,6 @@
 pub mod cli;
 pub mod descriptors;
 pub mod eth_calls;
-pub mod observe;
 pub mod snapshots;
 pub mod terminal;
 

@@ -6,6 +6,7 @@
 
 use config::{Config, Snapshot};
 use home::{HomeError, snapshot::kept};
+use observe::SnapshotCounters;
 use state::Published;
 use std::{
     fs,
@@ -14,7 +15,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::Ordering,
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
@@ -29,19 +30,10 @@ const NICENESS: i32 = 10;
 /// Maximum number of bytes of a child's error that are logged. A report of damage has a few kilobytes.
 const MAX_ERROR_BYTES: u64 = 16 << 10;
 
-/// What metrics show.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// The block of the newest snapshot; 0 if there is none.
-    pub newest: AtomicU64,
-    /// Snapshots that failed since the start.
-    pub failed: AtomicU64,
-}
-
 /// The thread that makes snapshots. Dropping this ends it, and a snapshot that is being made.
 #[derive(Debug)]
 pub struct Snapshots {
-    counters: Arc<Counters>,
+    counters: Arc<SnapshotCounters>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,7 +72,7 @@ impl Snapshots {
     }
 
     /// The counters.
-    pub fn counters(&self) -> Arc<Counters> {
+    pub fn counters(&self) -> Arc<SnapshotCounters> {
         Arc::clone(&self.counters)
     }
 }
@@ -98,7 +90,7 @@ struct Maker {
     settings: Snapshot,
     home: PathBuf,
     folder: PathBuf,
-    counters: Arc<Counters>,
+    counters: Arc<SnapshotCounters>,
     /// The block of the newest attempt.
     attempted: u64,
 }

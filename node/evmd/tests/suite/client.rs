@@ -8,7 +8,6 @@ use chain::Genesis;
 use config::{Config, Listen};
 use cosmos_api::{query::Queries, rest};
 use evmd::eth_calls::JsonRpcCalls;
-use evmd::observe;
 use home::Home;
 use keys::{
     Signers,

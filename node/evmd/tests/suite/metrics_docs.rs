@@ -1,7 +1,7 @@
 //! `docs/metrics.md` agrees with the program's table of metrics. `EVMD_WRITE_DOCS=1` writes the file.
 
 use config::Config;
-use evmd::observe::METRICS;
+use observe::METRICS;
 use std::{fmt::Write, path::Path};
 
 fn document() -> String {

@@ -1,7 +1,7 @@
 //! The files in `node/packaging/monitoring` agree with the program and with the documents: they use metrics that exist,
 //! and each alert has a paragraph and tests. `promtool` and the script `try` there check the rest.
 
-use evmd::observe::{Kind, METRICS};
+use observe::{Kind, METRICS};
 use std::{
     collections::BTreeSet,
     fs,

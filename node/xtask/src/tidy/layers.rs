@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 35] = [
+pub(super) const LAYERS: [&str; 36] = [
     "crashdisk",
     "secp256k1-batch-recovery",
     "trie",
@@ -34,6 +34,7 @@ pub(super) const LAYERS: [&str; 35] = [
     "rpc",
     "cosmos-api",
     "pages",
+    "observe",
     "evmd",
     "man-pages",
     "xtask",

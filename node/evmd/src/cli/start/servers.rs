@@ -1,7 +1,7 @@
 //! Starts and stops all servers.
 
 use super::listeners::Listeners;
-use crate::{eth_calls::JsonRpcCalls, observe, snapshots};
+use crate::eth_calls::JsonRpcCalls;
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use keys::Signers;
@@ -42,7 +42,7 @@ pub(super) struct Served {
     pub(super) backend: Backend,
     pub(super) signers: Option<Arc<Signers>>,
     pub(super) development: Option<Arc<rpc::Development>>,
-    pub(super) snapshots: Arc<snapshots::Counters>,
+    pub(super) snapshots: Arc<observe::SnapshotCounters>,
 }
 
 /// Starts the servers that have a listener: metrics in the runtime `observing`, web pages in `reading`, the others in the

@@ -11,7 +11,6 @@ mod status;
 
 pub use metrics::{Kind, METRICS, Metric};
 
-use crate::snapshots;
 use axum::{
     Json, Router,
     extract::State,
@@ -33,7 +32,11 @@ use server::{
     listener::Listener,
 };
 use state::Published;
-use std::{ops::Deref, sync::Arc, time::SystemTime};
+use std::{
+    ops::Deref,
+    sync::{Arc, atomic::AtomicU64},
+    time::SystemTime,
+};
 use storage::IndexDb;
 use verify::Backend;
 
@@ -70,7 +73,16 @@ pub struct Context {
     /// When blocks are produced, if the node produces any.
     pub mining: Option<MiningControl>,
     /// The counters of scheduled snapshots.
-    pub snapshots: Arc<snapshots::Counters>,
+    pub snapshots: Arc<SnapshotCounters>,
+}
+
+/// What metrics show about scheduled snapshots, which another thread makes.
+#[derive(Debug, Default)]
+pub struct SnapshotCounters {
+    /// The block of the newest snapshot; 0 if there is none.
+    pub newest: AtomicU64,
+    /// Snapshots that failed since the start.
+    pub failed: AtomicU64,
 }
 
 /// The state that all requests share.
