@@ -17,6 +17,8 @@ const MAX_FILES: usize = 10_000;
 const OTHERS: u32 = 0o077;
 /// Permission bits of the owner of a file that the node writes.
 const OWNER_READS_AND_WRITES: u32 = 0o600;
+/// A folder of the file system, which belongs to root, if the home folder is the root of a file system.
+const LOST_AND_FOUND: &str = "lost+found";
 /// Beginning of the names of folders with keys.
 const KEYRING: &str = "keyring-";
 
@@ -69,6 +71,9 @@ fn files(home: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
         for folder in std::mem::take(&mut folders) {
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
+                if entry.file_name() == LOST_AND_FOUND {
+                    continue;
+                }
                 let metadata = entry.metadata()?;
                 if metadata.is_dir() {
                     folders.push(entry.path());
