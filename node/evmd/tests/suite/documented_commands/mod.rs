@@ -103,6 +103,7 @@ macro_rules! documents {
 documents! {
     readme: "README.md",
     accounts: "docs/accounts.md",
+    backups_and_upgrades: "docs/backups-and-upgrades.md",
     benchmark_history: "docs/benchmark-history.md",
     benchmark_commands: "docs/benchmarks.md",
     cosmos: "docs/cosmos.md",
