@@ -95,7 +95,7 @@ async function searches(page) {
   const bech32 = await page.locator("dt:has-text('Bech32 form') + dd").innerText();
   assert.equal(await search(page, bech32), address);
   assert.equal(await search(page, "<script>alert(1)</script>"), "/search");
-  assert.match(await page.locator("main").innerText(), /no block number/);
+  assert.match(await page.locator("main").innerText(), /not a block number/);
 }
 
 // The dashboard follows the chain without being loaded again.
