@@ -96,5 +96,10 @@ async fn can_be_next(call: &Call, hash: B256) -> Result<bool, Error> {
     let base_fee = pool.level().await?.base_fee;
     let senders = pool.content(Some(tx.sender)).await?;
     let is_queued = senders.iter().any(|sender| sender.queued.iter().any(|tx| tx.hash == hash));
-    Ok(!is_queued && tx.tx.max_fee_per_gas() >= base_fee)
+    if !is_queued && tx.tx.max_fee_per_gas() >= base_fee {
+        return Ok(true);
+    }
+    // The answers are of different moments: if a block has included the transaction, the base fee is the one after it.
+    let is_pooled = matches!(pool.transaction(hash).await?, Found::Pooled(_));
+    Ok(!is_pooled)
 }

@@ -91,15 +91,21 @@ async fn set_accounts_leave_the_next_block_as_it_was_set() {
     node.stop().await;
 }
 
+/// The block after the free one has a base fee, and the transaction is in the free one: each call returns after it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_free_block_takes_transactions_without_a_price() {
+async fn free_blocks_take_transactions_without_a_price() {
+    const BLOCKS: usize = 100;
     let node = automine().await;
-    node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x0"])).await;
     node.call("hardhat_impersonateAccount", json!([ACCOUNT])).await;
-    let tx = json!({ "from": ACCOUNT, "to": ACCOUNT, "gasPrice": "0x0", "gas": "0x5208" });
-    let hash = node.call("eth_sendTransaction", json!([tx])).await;
-    let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
-    assert_eq!((&receipt["status"], &receipt["effectiveGasPrice"]), (&json!("0x1"), &json!("0x0")));
+    let mut hash = Value::Null;
+    for _ in 0..BLOCKS {
+        node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x0"])).await;
+        let tx = json!({ "from": ACCOUNT, "to": ACCOUNT, "gasPrice": "0x0", "gas": "0x5208" });
+        hash = node.call("eth_sendTransaction", json!([tx])).await;
+        let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+        let result = (&receipt["status"], &receipt["effectiveGasPrice"]);
+        assert_eq!(result, (&json!("0x1"), &json!("0x0")));
+    }
     let trace =
         node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }])).await;
     assert_eq!(trace["from"], json!(ACCOUNT));
