@@ -225,6 +225,10 @@ where
             if last >= newest {
                 break;
             }
+            // A block without notifications waits for nothing, and there may be a new block before this one is read.
+            if notifier.sink.is_closed() {
+                return Err(End::Disconnected);
+            }
             let of_block = || async {
                 let view = published.load();
                 if view.undone != undone {
