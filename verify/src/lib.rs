@@ -49,14 +49,26 @@
 //! modules of backends are not public.
 
 mod backend;
+#[cfg(any(target_arch = "x86_64", test))]
 mod engine;
+#[cfg(any(target_arch = "x86_64", test))]
 mod field;
+#[cfg(any(target_arch = "x86_64", test))]
 mod inverse;
 mod keccak;
+#[cfg_attr(
+    not(any(target_arch = "x86_64", test)),
+    allow(dead_code, reason = "the self-test uses a part of it")
+)]
 mod lanes;
+#[cfg_attr(
+    not(any(target_arch = "x86_64", test)),
+    allow(dead_code, reason = "the self-test uses a part of it")
+)]
 mod limbs;
 #[cfg(test)]
 mod oracle;
+#[cfg(any(target_arch = "x86_64", test))]
 mod order;
 #[cfg(target_arch = "x86_64")]
 mod processor;

@@ -1,5 +1,9 @@
 //! 256-bit numbers as four little-endian words, for range checks outside of vectors.
 
+/// n, the order of the group.
+pub(crate) const ORDER_WORDS: [u64; 4] =
+    [0xbfd2_5e8c_d036_4141, 0xbaae_dce6_af48_a03b, 0xffff_ffff_ffff_fffe, u64::MAX];
+
 /// Returns the words of a big-endian number.
 #[inline(always)]
 pub(crate) fn from_be_bytes(bytes: &[u8; 32]) -> [u64; 4] {

@@ -1,8 +1,9 @@
 //! The batch interface of all backends.
 
-use crate::{Backend, engine::Engine, scalar};
+use crate::{Backend, scalar};
 #[cfg(target_arch = "x86_64")]
 use crate::{
+    engine::Engine,
     field::{Doubles, Limbs52},
     lanes::{fma::Fma, ifma::Ifma},
 };

@@ -16,8 +16,12 @@ mod tests;
 mod workspace;
 
 use crate::{
-    Job, Key, Outcome, Reason, field::Field, keccak::hash_all, lanes::LANES, limbs,
-    order::ORDER_WORDS, scalar,
+    Job, Key, Outcome, Reason,
+    field::Field,
+    keccak::hash_all,
+    lanes::LANES,
+    limbs::{self, ORDER_WORDS},
+    scalar,
 };
 use base::BaseTable;
 use kernels::Kernels;
@@ -41,6 +45,7 @@ pub(crate) struct Engine<F: Kernels> {
 
 impl<F: Kernels> Engine<F> {
     /// Creates an engine over this instruction set.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "tests bring a table"))]
     pub(crate) fn new(processor: F::Processor) -> Self {
         Self::over(processor, BaseTable::shared())
     }

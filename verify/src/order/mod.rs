@@ -10,14 +10,11 @@ pub(crate) use split::{Digits, WINDOWS, split};
 use crate::field::{Fe, carry, limbs52, masked};
 use crate::{
     lanes::{Lanes, five},
-    limbs,
+    limbs::{self, ORDER_WORDS},
 };
 
 /// n, the order of the group.
 const N: [u64; 5] = limbs52(ORDER_WORDS);
-/// n as little-endian words.
-pub(crate) const ORDER_WORDS: [u64; 4] =
-    [0xbfd2_5e8c_d036_4141, 0xbaae_dce6_af48_a03b, 0xffff_ffff_ffff_fffe, u64::MAX];
 /// -1/n mod 2^52.
 const N_NEGATED_INVERSE: u64 = 0xd_ff66_5588_b13f;
 /// 2^520 mod n, which converts into the Montgomery domain. Its radix is 2^260.

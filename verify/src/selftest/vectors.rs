@@ -2,7 +2,11 @@
 //! arbitrary-precision integers and textbook formulas.
 
 use super::VectorClass;
-use crate::{Job, Key, Outcome, Reason, keccak256, limbs, order::ORDER_WORDS, scalar};
+use crate::{
+    Job, Key, Outcome, Reason, keccak256,
+    limbs::{self, ORDER_WORDS},
+    scalar,
+};
 
 /// A signature with its expected result.
 #[derive(Clone, Debug)]
