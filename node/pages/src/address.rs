@@ -8,11 +8,14 @@ use crate::{
     text,
 };
 use alloy_primitives::{Address, B256};
-use keys::{bech32, parse_address_in_any_case};
+use keys::{bech32, parse_address, parse_address_in_any_case};
 use maud::{Markup, html};
 use modules::decorator::is_delegation;
-use state::{Appearances, Emissions, parties, stored::StoredBlock};
-use storage::StateRead;
+use state::{
+    Appearances, Emissions, parties,
+    stored::{self, StoredBlock},
+};
+use storage::{ReceiptOutcome, StateRead};
 
 /// Transactions of a page.
 const TXS_PER_PAGE: usize = 25;
@@ -38,10 +41,16 @@ struct Cursor {
 
 /// The page of an address in either form.
 pub(crate) fn page(reading: &Reading, address: &str) -> Result<Page, PageError> {
-    let prefix = &reading.spec().bech32_prefix;
-    let address = parse_address_in_any_case(address, prefix)
+    let (text, prefix) = (address, &reading.spec().bech32_prefix);
+    let address = parse_address_in_any_case(text, prefix)
         .map_err(|error| PageError::Invalid(format!("This is not an address: {error}.")))?;
+    let has_wrong_checksum = parse_address(text, prefix).is_err();
     let contents = html! {
+        @if has_wrong_checksum {
+            p.bad {
+                "The capital letters of the address in the path do not match its checksum (EIP-55). Check each digit."
+            }
+        }
         (account(reading, address)?)
         @if reading.parameter("logs").is_some() { (logs(reading, address)?) }
         @else { (transactions(reading, address)?) }
@@ -107,7 +116,7 @@ fn transactions(reading: &Reading, address: Address) -> Result<Markup, PageError
         h2 { "Transactions" }
         p.soft { "Sent by this address, sent to it, or creating it. Calls inside transactions are not listed." }
         @if rows.is_empty() { p { "None were found here." } }
-        @else { (table::txs(&rows, reading.now(), Some(address))) }
+        @else { (table::txs(reading, &rows, Some(address))) }
         (older(next, &format!("/address/{address}?before=")))
     })
 }
@@ -139,13 +148,19 @@ fn find(
             break;
         }
         let stored = StoredBlock::read(reading.spec(), &blocks, number)?;
+        // Read with the first transaction that is found.
+        let mut outcomes: Option<Vec<ReceiptOutcome>> = None;
         let end = if number == block { end } else { usize::MAX };
         for mined in parties::of_block(&stored, address, 0..end).rev() {
             let mined = mined?;
             if rows.len() == TXS_PER_PAGE {
                 return Ok((rows, Some(Cursor { block: number, index: mined.index + 1 })));
             }
-            rows.push(TxRow::of(&mined));
+            let outcomes = match &mut outcomes {
+                Some(outcomes) => outcomes,
+                none => none.insert(stored::outcomes(&blocks, number)?),
+            };
+            rows.push(TxRow::of(&mined, outcomes[mined.index]));
         }
         searched += stored.senders.len();
         next = Cursor::before_block(number);
@@ -203,7 +218,7 @@ fn find_logs(
     for _ in 0..MAX_BLOCKS {
         let Some(Cursor { block, index: end }) = next else { return Ok((rows, None)) };
         let Some(number) = emissions.up_to(block)? else { return Ok((rows, None)) };
-        let receipts = state::stored::receipts(&blocks, number)?;
+        let receipts = stored::receipts(&blocks, number)?;
         let end = if number == block { end } else { usize::MAX };
         for index in (0..receipts.len().min(end)).rev() {
             let mut own =
@@ -214,7 +229,7 @@ fn find_logs(
             if rows.len() >= LOGS_PER_PAGE {
                 return Ok((rows, Some(Cursor { block: number, index: index + 1 })));
             }
-            let raw = state::stored::raw_tx(&blocks, number, index)?.unwrap_or_default();
+            let raw = stored::raw_tx(&blocks, number, index)?.unwrap_or_default();
             let tx = alloy_primitives::keccak256(&raw);
             // A transaction may have more logs than a page. Its own page has the others.
             rows.extend(own.take(LOGS_PER_PAGE).map(|log| log_row(number, tx, log)));

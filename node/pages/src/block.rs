@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::{B256, U256};
 use maud::{Markup, html};
-use state::stored::StoredBlock;
+use state::stored::{self, StoredBlock};
 use storage::BlockFlags;
 
 /// Blocks of a page of the list.
@@ -131,17 +131,18 @@ fn transactions(reading: &Reading, stored: &StoredBlock) -> Result<Markup, PageE
     let pages = count.div_ceil(TXS_PER_PAGE).max(1);
     let page = reading.number("page")?.unwrap_or(1).clamp(1, pages as u64) as usize;
     let first = (page - 1) * TXS_PER_PAGE;
+    let outcomes = stored::outcomes(&reading.view.blocks()?, stored.block.header.number)?;
     let mut rows = Vec::with_capacity(TXS_PER_PAGE);
-    for index in first..(first + TXS_PER_PAGE).min(count) {
+    for (index, outcome) in outcomes.into_iter().enumerate().skip(first).take(TXS_PER_PAGE) {
         let Some(mined) = stored.tx(index)? else { break };
-        rows.push(TxRow::of(&mined));
+        rows.push(TxRow::of(&mined, outcome));
     }
     let path = format!("/block/{}?page=", stored.block.header.number);
     Ok(html! {
         h2 { "Transactions" }
         @if rows.is_empty() { p { "This block has no transactions." } }
         @else {
-            (table::txs(&rows, reading.now(), None))
+            (table::txs(reading, &rows, None))
             nav.pages aria-label="Pages of transactions" {
                 @if page > 1 { a href={ (path) (page - 1) } { "Previous page" } }
                 span { "Page " (page) " of " (pages) }

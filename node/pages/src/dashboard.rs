@@ -77,7 +77,7 @@ fn figures(reading: &Reading, rates: &Rates, level: Option<&Level>, blocks: &[Bl
     html! {
         dl.figures {
             div { dt { "Newest block" } dd { (table::block_link(reading.view.number())) } }
-            div { dt { "Its time" } dd {
+            div { dt { "Age of the newest block" } dd {
                 @if let Some(head) = head { (text::age(reading.now(), head.timestamp)) }
             } }
             div { dt { "Transactions per second" } dd { (rate(rates.txs)) } }
@@ -129,7 +129,7 @@ fn stages(rates: &Rates) -> Markup {
                     th scope="col" { "Stage" } th.number scope="col" { "Received per second" }
                     th.number scope="col" { "Sent per second" } th.number scope="col" { "Refused" }
                     th.number scope="col" { "Queue" } th.number scope="col" { "Median latency" }
-                    th.number scope="col" { "99 %" } th.number scope="col" { "Time working" }
+                    th.number scope="col" { "99th percentile" } th.number scope="col" { "Time working" }
                 } }
                 tbody { @for stage in &rates.stages { (stage_row(stage, rates)) } }
             }

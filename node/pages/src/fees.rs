@@ -2,8 +2,9 @@
 
 use crate::{dashboard, error::PageError, frame::Page, reading::Reading, table::BlockRow, text};
 use alloy_primitives::{U256, utils::parse_units};
+use chain::Token;
 use feehistory::RowReader;
-use feemarket::Params;
+use feemarket::{LegacyDec, Params};
 use maud::{Markup, html};
 
 /// Decimals of a price in gwei: 1 gwei is 10^9 wei.
@@ -66,14 +67,20 @@ fn next_fee(reading: &Reading) -> Markup {
 }
 
 /// The parameters in the order of `MsgUpdateParams`, with their values as text.
-pub(crate) fn parameters(params: &Params) -> [(&'static str, String); 7] {
+pub(crate) fn parameters(params: &Params, token: Token<'_>) -> [(&'static str, String); 7] {
+    let price = |price: LegacyDec| {
+        let wei = token.unit.price_to_wei(price).ok().and_then(LegacyDec::truncate_u256);
+        let wei = wei.and_then(|wei| u128::try_from(wei).ok());
+        let gwei = wei.map_or_else(String::new, |wei| format!(" ({})", text::exact_price(wei)));
+        format!("{} {}{gwei}", text::without_zeros(&price.to_string()), token.denom)
+    };
     [
         ("no_base_fee", params.no_base_fee.to_string()),
         ("base_fee_change_denominator", params.base_fee_change_denominator.to_string()),
         ("elasticity_multiplier", params.elasticity_multiplier.to_string()),
         ("enable_height", params.enable_height.to_string()),
-        ("base_fee", text::without_zeros(&params.base_fee.to_string()).to_owned()),
-        ("min_gas_price", text::without_zeros(&params.min_gas_price.to_string()).to_owned()),
+        ("base_fee", price(params.base_fee)),
+        ("min_gas_price", price(params.min_gas_price)),
         (
             "min_gas_multiplier",
             text::without_zeros(&params.min_gas_multiplier.to_string()).to_owned(),
@@ -87,7 +94,7 @@ const MEANINGS: [&str; 7] = [
     "An empty block lowers the base fee by one part in this many.",
     "The gas target of a block is its gas limit divided by this.",
     "The base fee changes from this block on.",
-    "The base fee of the newest block, in the base unit of the token.",
+    "The base fee of the newest block.",
     "The base fee does not fall below this.",
     "The part of its gas limit that a transaction pays for at least.",
 ];
@@ -96,7 +103,7 @@ fn parameter_section(reading: &Reading) -> Markup {
     let Some(market) = reading.view.head.market() else {
         return html! { p { "The base fee follows EIP-1559 with the constants of Ethereum." } };
     };
-    let rows = parameters(market.params());
+    let rows = parameters(market.params(), reading.spec().token(reading.view.number()));
     html! {
         h2 { "Parameters" }
         dl {

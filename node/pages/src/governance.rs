@@ -85,9 +85,18 @@ fn moment(time: Option<&Timestamp>) -> String {
     time.map_or_else(|| "not yet".to_owned(), ToString::to_string)
 }
 
-fn coins(coins: &[Coin]) -> String {
-    let listed: Vec<_> =
-        coins.iter().map(|coin| format!("{}{}", coin.amount, coin.denom)).collect();
+/// Amounts of the chain's token in whole tokens, and of others as they are.
+fn coins(reading: &Reading, coins: &[Coin]) -> String {
+    let token = reading.spec().token(reading.view.number());
+    let in_wei = |coin: &Coin| {
+        let amount = coin.amount.parse().ok().filter(|_| coin.denom == token.denom)?;
+        token.unit.to_wei(amount)
+    };
+    let coin = |coin: &Coin| match in_wei(coin) {
+        Some(wei) => format!("{} {}", text::amount(wei), reading.symbol()),
+        None => text::printable(&format!("{} {}", coin.amount, coin.denom)),
+    };
+    let listed: Vec<_> = coins.iter().map(coin).collect();
     if listed.is_empty() { "none".to_owned() } else { listed.join(", ") }
 }
 
@@ -101,16 +110,16 @@ pub(crate) fn page(reading: &Reading, id: &str) -> Result<Page, PageError> {
     })?;
     let proposal = entry.proposal();
     let contents = html! {
-        (summary(entry, &proposal))
+        (summary(reading, entry, &proposal))
         h2 { "Messages" }
         @for message in &proposal.messages { (update(reading, message)) }
-        (deposits(entry))
+        (deposits(reading, entry))
         (votes(entry))
     };
     Ok(Page::new(format!("Proposal {id}"), contents))
 }
 
-fn summary(entry: &Entry, proposal: &Proposal) -> Markup {
+fn summary(reading: &Reading, entry: &Entry, proposal: &Proposal) -> Markup {
     let mut rows = vec![
         ("Title", html! { bdi { (text::printable(&proposal.title)) } }),
         (
@@ -125,7 +134,7 @@ fn summary(entry: &Entry, proposal: &Proposal) -> Markup {
             "Proposer",
             html! { a.hash href={ "/address/" (proposal.proposer) } { (proposal.proposer) } },
         ),
-        ("Deposit", html! { (coins(&proposal.total_deposit)) }),
+        ("Deposit", html! { (coins(reading, &proposal.total_deposit)) }),
         ("Submitted", html! { (moment(proposal.submit_time.as_ref())) }),
         ("Deposits until", html! { (moment(proposal.deposit_end_time.as_ref())) }),
         (
@@ -156,7 +165,13 @@ fn summary(entry: &Entry, proposal: &Proposal) -> Markup {
 fn update(reading: &Reading, message: &Any) -> Markup {
     let contents = match read_update(message) {
         Ok(Update::FeeMarket(params)) => match reading.view.head.market() {
-            Some(market) => changes(&fees::parameters(market.params()), &fees::parameters(&params)),
+            Some(market) => {
+                let token = reading.spec().token(reading.view.number());
+                changes(
+                    &fees::parameters(market.params(), token),
+                    &fees::parameters(&params, token),
+                )
+            }
             None => html! {},
         },
         Ok(Update::Evm(params)) => {
@@ -194,14 +209,14 @@ fn changes(now: &[(&str, String)], proposed: &[(&str, String)]) -> Markup {
     }
 }
 
-fn deposits(entry: &Entry) -> Markup {
+fn deposits(reading: &Reading, entry: &Entry) -> Markup {
     let shown: Vec<_> = entry.deposits().take(MAX_SHOWN).collect();
     html! {
         @if !shown.is_empty() {
             h2 { "Deposits" }
             dl {
                 @for (address, deposit) in shown {
-                    div { dt { a.hash href={ "/address/" (address) } { (text::short_address(*address)) } } dd { (coins(&deposit.amount)) } }
+                    div { dt { a.hash href={ "/address/" (address) } { (text::short_address(*address)) } } dd { (coins(reading, &deposit.amount)) } }
                 }
             }
         }
@@ -218,7 +233,10 @@ fn votes(entry: &Entry) -> Markup {
                     div {
                         dt { a.hash href={ "/address/" (address) } { (text::short_address(*address)) } }
                         dd {
-                            @for option in &vote.options { (choice(option.option())) " " (option.weight) " " }
+                            @for option in &vote.options {
+                                (choice(option.option())) " "
+                                @if vote.options.len() > 1 { "(weight " (text::without_zeros(&option.weight)) ") " }
+                            }
                         }
                     }
                 }

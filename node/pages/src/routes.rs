@@ -17,8 +17,8 @@ use alloy_primitives::B256;
 use axum::{
     Router,
     body::Body,
-    extract::{Path, RawQuery, Request, State},
-    http::{HeaderMap, Response, StatusCode, Uri},
+    extract::{FromRequestParts, Path, RawQuery, Request, State},
+    http::{HeaderMap, Response, StatusCode, Uri, request::Parts},
     routing::get,
 };
 use chain::Rules;
@@ -101,6 +101,21 @@ impl Pages {
     }
 }
 
+/// The part of a path that names what the page shows.
+struct Segment(String);
+
+impl FromRequestParts<Arc<Pages>> for Segment {
+    type Rejection = Answer;
+
+    async fn from_request_parts(parts: &mut Parts, pages: &Arc<Pages>) -> Result<Self, Answer> {
+        let path = Path::<String>::from_request_parts(parts, pages).await;
+        path.map(|Path(text)| Self(text)).map_err(|_| {
+            let error = PageError::Invalid("The path is not text in UTF-8.".to_owned());
+            pages.page(&parts.uri, Err(error))
+        })
+    }
+}
+
 async fn dashboard_page(State(pages): Shared, uri: Uri) -> Answer {
     let pool = pages.pool().await;
     pages.show(uri, move |reading| dashboard::page(reading, &pool)).await
@@ -140,11 +155,11 @@ async fn blocks(State(pages): Shared, uri: Uri) -> Answer {
     pages.show(uri, block::list).await
 }
 
-async fn one_block(State(pages): Shared, uri: Uri, Path(id): Path<String>) -> Answer {
+async fn one_block(State(pages): Shared, uri: Uri, Segment(id): Segment) -> Answer {
     pages.show(uri, move |reading| block::page(reading, &id)).await
 }
 
-async fn one_tx(State(pages): Shared, uri: Uri, Path(hash): Path<String>) -> Answer {
+async fn one_tx(State(pages): Shared, uri: Uri, Segment(hash): Segment) -> Answer {
     let Ok(hash) = hash.parse::<B256>() else {
         let reason = "A transaction hash has 64 hexadecimal digits after 0x.".to_owned();
         return pages.page(&uri, Err(PageError::Invalid(reason)));
@@ -164,7 +179,7 @@ async fn execution(
     State(pages): Shared,
     uri: Uri,
     headers: HeaderMap,
-    Path(hash): Path<String>,
+    Segment(hash): Segment,
 ) -> Answer {
     let executed = match is_from_another_site(&headers) {
         true => Err(PageError::Refused("Another site asks for this execution.".to_owned())),
@@ -210,7 +225,7 @@ fn fragment(contents: Result<maud::Markup, PageError>) -> Answer {
     }
 }
 
-async fn one_address(State(pages): Shared, uri: Uri, Path(text): Path<String>) -> Answer {
+async fn one_address(State(pages): Shared, uri: Uri, Segment(text): Segment) -> Answer {
     pages.show(uri, move |reading| address::page(reading, &text)).await
 }
 
@@ -222,7 +237,7 @@ async fn proposals(State(pages): Shared, uri: Uri) -> Answer {
     pages.show(uri, governance::list).await
 }
 
-async fn one_proposal(State(pages): Shared, uri: Uri, Path(id): Path<String>) -> Answer {
+async fn one_proposal(State(pages): Shared, uri: Uri, Segment(id): Segment) -> Answer {
     pages.show(uri, move |reading| governance::page(reading, &id)).await
 }
 

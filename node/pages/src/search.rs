@@ -6,7 +6,7 @@ use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header::LOCATION},
 };
-use keys::parse_address_in_any_case;
+use keys::{parse_address, parse_address_in_any_case};
 use maud::html;
 use pipeline::Found;
 use std::sync::Arc;
@@ -35,7 +35,9 @@ pub(crate) async fn target(pages: &Arc<Pages>, query: &str) -> Result<String, Pa
     }
     let prefix = &pages.context.spec.bech32_prefix;
     match parse_address_in_any_case(text, prefix) {
-        Ok(address) => Ok(format!("/address/{address}")),
+        Ok(address) if parse_address(text, prefix).is_ok() => Ok(format!("/address/{address}")),
+        // Its page says that the checksum is wrong.
+        Ok(_) => Ok(format!("/address/{text}")),
         Err(error) => Err(PageError::Invalid(format!(
             "This is not a block number, a hash, an address or a proposal ({error})."
         ))),

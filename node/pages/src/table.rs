@@ -1,12 +1,12 @@
 //! Lists of blocks and transactions, and links to their pages.
 
-use crate::{error::PageError, text};
+use crate::{error::PageError, reading::Reading, text};
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, B256, U256};
 use feehistory::RowReader;
 use maud::{Markup, html};
 use state::stored::{self, MinedTx};
-use storage::ChainReader;
+use storage::{ChainReader, ReceiptOutcome};
 
 /// The priority fee of a block is that of the transaction with half of the gas below it, as in `eth_feeHistory`.
 const MEDIAN: f64 = 50.0;
@@ -104,10 +104,11 @@ pub(crate) struct TxRow {
     pub(crate) created: Option<Address>,
     pub(crate) method: String,
     pub(crate) value: U256,
+    pub(crate) has_failed: bool,
 }
 
 impl TxRow {
-    pub(crate) fn of(mined: &MinedTx<'_>) -> Self {
+    pub(crate) fn of(mined: &MinedTx<'_>, outcome: ReceiptOutcome) -> Self {
         Self {
             hash: mined.hash,
             block: mined.block.header.number,
@@ -117,6 +118,7 @@ impl TxRow {
             created: mined.created(),
             method: method(mined),
             value: mined.tx.value(),
+            has_failed: outcome == ReceiptOutcome::Status(false),
         }
     }
 }
@@ -134,15 +136,16 @@ fn method(mined: &MinedTx<'_>) -> String {
     }
 }
 
-/// A table of transactions. `subject` is the address of the page, whose own rows have no link.
-pub(crate) fn txs(rows: &[TxRow], now: u64, subject: Option<Address>) -> Markup {
+/// A table of transactions. `subject` is the address of the page, which needs no link to itself.
+pub(crate) fn txs(reading: &Reading, rows: &[TxRow], subject: Option<Address>) -> Markup {
+    let now = reading.now();
     html! {
         div.scroll tabindex="0" role="region" aria-label="Transactions" {
             table {
                 thead { tr {
                     th scope="col" { "Transaction" } th scope="col" { "Block" } th scope="col" { "Time" }
                     th scope="col" { "Method" } th scope="col" { "From" } th scope="col" { "To" }
-                    th.number scope="col" { "Amount" }
+                    th.number scope="col" { "Amount (" (reading.symbol()) ")" }
                 } }
                 tbody {
                     @for row in rows {
@@ -150,7 +153,7 @@ pub(crate) fn txs(rows: &[TxRow], now: u64, subject: Option<Address>) -> Markup 
                             td.hash { a href={ "/tx/" (row.hash) } { (text::short_hash(row.hash)) } }
                             td { (block_link(row.block)) }
                             td title=(text::time(row.timestamp)) { (text::age(now, row.timestamp)) }
-                            td { (row.method) }
+                            td { (row.method) @if row.has_failed { " " span.bad { "failed" } } }
                             td.hash { (party(Some(row.from), subject)) }
                             td.hash {
                                 @if let Some(created) = row.created { "new " (party(Some(created), subject)) }

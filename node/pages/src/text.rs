@@ -7,17 +7,17 @@ use prost_types::Timestamp;
 const MAX_TEXT_CHARS: usize = 1024;
 /// Maximum number of bytes that are shown in hex.
 const MAX_HEX_BYTES: usize = 256;
-/// Below this price, in wei, the unit is wei: gwei would have more than three decimals.
-const MIN_GWEI_PRICE: u64 = 1_000_000;
+/// Prices from here on, in wei, are rounded down to three decimals of gwei. Below, they would have fewer than two digits.
+const MIN_ROUNDED_PRICE: u64 = 10_000_000;
 /// Decimals of an amount in wei.
 const WEI_DECIMALS: u8 = 18;
 /// Digits of a hash before and after the ellipsis.
 const SHORT_DIGITS: usize = 8;
 
-/// A price of gas, in gwei or in wei.
+/// A price of gas in gwei. All prices have this unit, so that those of a column can be compared.
 pub fn price(wei: u64) -> String {
-    if wei < MIN_GWEI_PRICE {
-        return format!("{wei} wei");
+    if wei < MIN_ROUNDED_PRICE {
+        return exact_price(u128::from(wei));
     }
     let gwei = format!("{}.{:03}", wei / 1_000_000_000, wei / 1_000_000 % 1_000);
     format!("{} gwei", gwei.trim_end_matches('0').trim_end_matches('.'))
@@ -169,11 +169,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_have_the_unit_that_is_easier_to_read() {
+    fn prices_are_in_gwei() {
         for (wei, text) in [
-            (0, "0 wei"),
-            (999_999, "999999 wei"),
-            (1_000_000, "0.001 gwei"),
+            (0, "0 gwei"),
+            (7, "0.000000007 gwei"),
+            (9_999_999, "0.009999999 gwei"),
+            (10_000_000, "0.01 gwei"),
+            (10_999_999, "0.01 gwei"),
             (1_000_000_000, "1 gwei"),
             (1_500_000_001, "1.5 gwei"),
             (20_000_000_000, "20 gwei"),

@@ -69,7 +69,7 @@ fn summary(reading: &Reading, mined: &MinedTx<'_>, receipt: &StoredReceipt) -> V
             "Block",
             html! {
                 (table::block_link(header.number)) ", position " (mined.index) ", "
-                (text::count(confirmations, "block")) " after it"
+                (text::count(confirmations, "confirmation"))
             },
         ),
         ("Time", html! { (text::time(header.timestamp)) }),

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use alloy_rlp::Decodable;
 use chain::{ChainSpec, TokenUnit, block::Block};
 use std::sync::{Arc, OnceLock};
-use storage::{ChainReader, ReadError, StoredReceipt};
+use storage::{ChainReader, ReadError, ReceiptOutcome, StoredReceipt};
 use transactions::{
     DecodedTx, RecoveredTx, Transaction,
     cosmos::{self, CosmosTx},
@@ -68,6 +68,11 @@ pub fn decode_header(mut rlp: &[u8]) -> Result<Header, StoredError> {
 /// The receipts of a block.
 pub fn receipts(blocks: &ChainReader, number: u64) -> Result<Vec<StoredReceipt>, StoredError> {
     blocks.receipts(number)?.ok_or_else(|| missing("receipts", number))
+}
+
+/// The outcomes of the transactions of a block.
+pub fn outcomes(blocks: &ChainReader, number: u64) -> Result<Vec<ReceiptOutcome>, StoredError> {
+    blocks.outcomes(number)?.ok_or_else(|| missing("receipts", number))
 }
 
 /// A block at or below the view's head.

@@ -11,7 +11,7 @@ use crate::checked::{CheckedRow, CheckedTable};
 use crate::codec;
 use crate::error::{DecodeError, ReadError};
 use crate::flags::BlockFlags;
-use crate::receipt::StoredReceipt;
+use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use crate::snapshot::ReadTxn;
 use crate::table::KeyRange;
 
@@ -132,6 +132,11 @@ impl ChainReader {
     /// Returns the receipts of a block.
     pub fn receipts(&self, number: u64) -> Result<Option<Vec<StoredReceipt>>, ReadError> {
         self.decoded(self.tables.receipts, number, codec::decode_receipts)
+    }
+
+    /// Returns the outcome of each transaction of a block, without decoding logs.
+    pub fn outcomes(&self, number: u64) -> Result<Option<Vec<ReceiptOutcome>>, ReadError> {
+        self.decoded(self.tables.receipts, number, |bytes| codec::decode_outcomes(&bytes))
     }
 
     /// Returns the state changes of a block.

@@ -102,14 +102,26 @@ fn take_log(input: &mut Input<'_>) -> Result<Log, DecodeError> {
     Ok(Log::new_unchecked(address, topics, data))
 }
 
+fn skip_log(input: &mut Input<'_>) -> Result<(), DecodeError> {
+    input.address()?;
+    for _ in 0..input.count(TOPIC_BYTES)? {
+        input.b256()?;
+    }
+    input.counted_bytes().map(drop)
+}
+
+fn take_outcome(input: &mut Input<'_>) -> Result<ReceiptOutcome, DecodeError> {
+    match input.byte()? {
+        FAILED => Ok(ReceiptOutcome::Status(false)),
+        SUCCEEDED => Ok(ReceiptOutcome::Status(true)),
+        POST_STATE => Ok(ReceiptOutcome::PostState(input.b256()?)),
+        _ => Err(input.error("unknown receipt outcome")),
+    }
+}
+
 fn take_receipt(input: &mut Input<'_>) -> Result<StoredReceipt, DecodeError> {
     let tx_type = input.byte()?;
-    let outcome = match input.byte()? {
-        FAILED => ReceiptOutcome::Status(false),
-        SUCCEEDED => ReceiptOutcome::Status(true),
-        POST_STATE => ReceiptOutcome::PostState(input.b256()?),
-        _ => return Err(input.error("unknown receipt outcome")),
-    };
+    let outcome = take_outcome(input)?;
     let cumulative_gas_used = input.varint()?;
     let count = input.count(MIN_LOG_BYTES)?;
     let mut logs = Vec::with_capacity(count);
@@ -128,4 +140,21 @@ pub(crate) fn decode_receipts(bytes: Bytes) -> Result<Vec<StoredReceipt>, Decode
     }
     input.finish()?;
     Ok(receipts)
+}
+
+/// Decodes the outcomes of receipts and skips their logs.
+pub(crate) fn decode_outcomes(bytes: &Bytes) -> Result<Vec<ReceiptOutcome>, DecodeError> {
+    let mut input = Input::shared(bytes);
+    let count = input.count(MIN_RECEIPT_BYTES)?;
+    let mut outcomes = Vec::with_capacity(count);
+    for _ in 0..count {
+        input.byte()?;
+        outcomes.push(take_outcome(&mut input)?);
+        input.varint()?;
+        for _ in 0..input.count(MIN_LOG_BYTES)? {
+            skip_log(&mut input)?;
+        }
+    }
+    input.finish()?;
+    Ok(outcomes)
 }

@@ -11,8 +11,8 @@ mod state;
 mod tests;
 
 pub(crate) use block::{
-    decode_header, decode_receipts, decode_senders, encode_header, encode_receipts, encode_senders,
-    header_of_format_3,
+    decode_header, decode_outcomes, decode_receipts, decode_senders, encode_header,
+    encode_receipts, encode_senders, header_of_format_3,
 };
 pub(crate) use state::{
     decode_account, decode_account_entry, decode_changes, decode_word, encode_account_entry,

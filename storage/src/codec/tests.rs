@@ -69,6 +69,8 @@ proptest! {
         let encode = |out: &mut Vec<u8>, value: &Vec<_>| encode_receipts(out, value);
         let decode = |bytes: &[u8]| decode_receipts(Bytes::copy_from_slice(bytes));
         check(&value, encode, decode, damage)?;
+        let outcomes: Vec<_> = value.iter().map(|receipt| receipt.outcome).collect();
+        prop_assert_eq!(decode_outcomes(&encoded(encode_receipts, &value[..]).into()), Ok(outcomes));
     }
 
     #[test]
@@ -101,7 +103,10 @@ proptest! {
         if let Ok(value) = decode_changes(shared.clone()) {
             prop_assert_eq!(&encoded(encode_changes, &value), &bytes);
         }
-        if let Ok(value) = decode_receipts(shared) {
+        let outcomes = decode_outcomes(&shared);
+        let receipts = decode_receipts(shared);
+        prop_assert_eq!(outcomes.is_ok(), receipts.is_ok());
+        if let Ok(value) = receipts {
             prop_assert_eq!(&encoded(encode_receipts, &value[..]), &bytes);
         }
     }
@@ -114,7 +119,8 @@ fn a_huge_count_is_refused() {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, u64::MAX);
     assert!(decode_changes(bytes.clone().into()).is_err());
-    assert!(decode_receipts(bytes.into()).is_err());
+    assert!(decode_receipts(bytes.clone().into()).is_err());
+    assert!(decode_outcomes(&bytes.into()).is_err());
 }
 
 /// The layouts of `docs/storage-format.md`, byte by byte.

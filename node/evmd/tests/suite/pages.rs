@@ -75,7 +75,7 @@ async fn pages_show_blocks_transactions_and_addresses() {
     let page = shown(&endpoints, &format!("/tx/{called}")).await;
     assert!(page.contains("transfer(address,uint256)") && page.contains("Success"));
     let execution = shown(&endpoints, &format!("/tx/{sent}/execution")).await;
-    for text in ["Refund", "Calls", "State changes", "+1)", "Balance"] {
+    for text in ["Refund", "Calls", "State changes", "+1)", "Balance", "gas 21,000"] {
         assert!(execution.contains(text), "{text}: {execution}");
     }
     let account = DEV_ACCOUNTS[0].address;
@@ -130,6 +130,9 @@ async fn fees_and_searches_are_answered() {
         assert!(fees.to_lowercase().contains(&text.to_lowercase()), "{text}: {fees}");
     }
     let account = DEV_ACCOUNTS[0].address;
+    // The first letter has the other case.
+    let wrong = account.to_string().replacen('F', "f", 1);
+    assert_ne!(wrong, account.to_string());
     for (text, path) in [
         ("2".to_owned(), "/block/2".to_owned()),
         ("0x2".to_owned(), "/block/2".to_owned()),
@@ -137,12 +140,17 @@ async fn fees_and_searches_are_answered() {
         (created.clone(), format!("/tx/{created}")),
         (account.to_string(), format!("/address/{account}")),
         (keys::bech32("cosmos", account), format!("/address/{account}")),
+        (wrong.clone(), format!("/address/{wrong}")),
     ] {
         let found = get(&endpoints, &format!("/search?q={text}")).await;
         assert_eq!(found.status, 303, "{text}");
         assert!(found.head.contains(&format!("location: {path}\r\n")), "{text}: {}", found.head);
     }
+    let warning = "do not match its checksum";
+    assert!(shown(&endpoints, &format!("/address/{wrong}")).await.contains(warning));
+    assert!(!shown(&endpoints, &format!("/address/{account}")).await.contains(warning));
     for (path, status) in [
+        ("/block/%ff", 400),
         ("/search?q=", 400),
         ("/search?q=%3Cscript%3E", 400),
         (&*format!("/search?q=0x{}", "1".repeat(64)), 404),
@@ -161,6 +169,7 @@ async fn fees_and_searches_are_answered() {
         let found = get(&endpoints, path).await;
         assert_eq!(found.status, status, "{path}: {}", found.body);
         assert!(!found.body.contains("<script>"), "{path}: {}", found.body);
+        assert!(found.head.contains("content-security-policy: default-src 'none'"), "{path}");
     }
 }
 

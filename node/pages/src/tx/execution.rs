@@ -38,9 +38,13 @@ pub(super) fn section(
     index: usize,
     deadline: &Deadline,
 ) -> Result<Markup, PageError> {
-    let Execution { gas, calls, changes } = execute(reading, stored, index, deadline)?;
+    let Execution { gas, mut calls, changes } = execute(reading, stored, index, deadline)?;
+    let symbol = reading.symbol();
+    let used = gas.spent.saturating_sub(gas.refunded);
+    // The tracer has the gas that is charged, which may be more (`min_gas_multiplier`).
+    calls.gas_used = U256::from(used);
     let rows = [
-        ("Gas used", html! { (text::grouped(gas.spent.saturating_sub(gas.refunded))) }),
+        ("Gas used", html! { (text::grouped(used)) }),
         ("Gas before the refund", html! { (text::grouped(gas.spent)) }),
         ("Refund", html! { (text::grouped(gas.refunded)) }),
     ];
@@ -48,9 +52,9 @@ pub(super) fn section(
         h2 { "Execution" }
         (terms(&rows))
         h2 { "Calls" }
-        (call_tree(&calls))
+        (call_tree(&calls, &symbol))
         h2 { "State changes" }
-        (state_changes(&changes))
+        (state_changes(&changes, &symbol))
     })
 }
 
@@ -116,16 +120,16 @@ fn parts(trace: GethTrace, gas: ExecutionGas) -> Option<Execution> {
 }
 
 /// The calls as lists inside lists. The depth of a list is the depth of the call.
-fn call_tree(root: &CallFrame) -> Markup {
+fn call_tree(root: &CallFrame, symbol: &str) -> Markup {
     let mut left = MAX_CALLS;
-    let tree = call(root, 0, &mut left);
+    let tree = call(root, symbol, 0, &mut left);
     html! {
         ul.tree tabindex="0" aria-label="Calls" { (tree) }
         @if left == 0 { p { "The page shows the first " (text::grouped(MAX_CALLS as u64)) " calls." } }
     }
 }
 
-fn call(frame: &CallFrame, depth: u32, left: &mut usize) -> Markup {
+fn call(frame: &CallFrame, symbol: &str, depth: u32, left: &mut usize) -> Markup {
     if *left == 0 {
         return html! {};
     }
@@ -133,21 +137,21 @@ fn call(frame: &CallFrame, depth: u32, left: &mut usize) -> Markup {
     let is_shown = depth < MAX_SHOWN_DEPTH;
     html! {
         li {
-            (line(frame))
+            (line(frame, symbol))
             @if !frame.calls.is_empty() {
-                @if is_shown { ul { @for inner in &frame.calls { (call(inner, depth + 1, left)) } } }
+                @if is_shown { ul { @for inner in &frame.calls { (call(inner, symbol, depth + 1, left)) } } }
                 @else { " and deeper calls" }
             }
         }
     }
 }
 
-fn line(frame: &CallFrame) -> Markup {
+fn line(frame: &CallFrame, symbol: &str) -> Markup {
     let value = frame.value.filter(|value| !value.is_zero());
     html! {
         code { (frame.typ) } " "
         @if let Some(to) = frame.to { (table::address_link(to)) }
-        @if let Some(value) = value { ", amount " (text::amount(value)) }
+        @if let Some(value) = value { ", amount " (text::amount(value)) " " (symbol) }
         ", gas " (text::grouped(u64::try_from(frame.gas_used).unwrap_or(u64::MAX)))
         // Before the input, which may be longer than the screen is wide.
         @if let Some(error) = &frame.error { ", " span.bad { (failure(frame, error)) } }
@@ -164,7 +168,7 @@ fn failure(frame: &CallFrame, error: &str) -> Markup {
     }
 }
 
-fn state_changes(changes: &DiffMode) -> Markup {
+fn state_changes(changes: &DiffMode, symbol: &str) -> Markup {
     let accounts: BTreeSet<Address> =
         changes.pre.keys().chain(changes.post.keys()).copied().collect();
     let left_out = accounts.len().saturating_sub(MAX_CHANGED);
@@ -173,14 +177,14 @@ fn state_changes(changes: &DiffMode) -> Markup {
         @for address in accounts.iter().take(MAX_CHANGED) {
             section {
                 p { (table::address_link(*address)) }
-                (account(changes, *address))
+                (account(changes, *address, symbol))
             }
         }
         @if left_out > 0 { p { (text::count(left_out as u64, "more account")) } }
     }
 }
 
-fn account(changes: &DiffMode, address: Address) -> Markup {
+fn account(changes: &DiffMode, address: Address, symbol: &str) -> Markup {
     let none = Default::default();
     let before = changes.pre.get(&address).unwrap_or(&none);
     let after = changes.post.get(&address).unwrap_or(&none);
@@ -191,7 +195,7 @@ fn account(changes: &DiffMode, address: Address) -> Markup {
         dl {
             @if let (old, Some(new)) = balances {
                 @if old != new {
-                    div { dt { "Balance" } dd { (text::amount(old)) " → " (text::amount(new)) " (" (difference(old, new)) ")" } }
+                    div { dt { "Balance" } dd { (text::amount(old)) " → " (text::amount(new)) " " (symbol) " (" (difference(old, new)) ")" } }
                 }
             }
             @if let Some(nonce) = after.nonce {

@@ -37,6 +37,11 @@ async fn reasons_of_contracts_are_text() {
     let failed = send(&node, tx).await;
     let page = shown(&endpoints, &format!("/tx/{failed}")).await;
     assert!(page.contains("Failed"), "{page}");
+    for list in ["/block/latest".to_owned(), format!("/address/{contract}")] {
+        let page = shown(&endpoints, &list).await;
+        assert!(page.contains("<span class=\"bad\">failed</span>"), "{list}: {page}");
+    }
+    assert!(!shown(&endpoints, "/block/3").await.contains("failed"));
     let execution = shown(&endpoints, &format!("/tx/{failed}/execution")).await;
     assert!(execution.contains("&lt;script&gt;alert(1)&lt;/script&gt;\\u{202e}"), "{execution}");
     assert!(!execution.contains("<script>alert") && !execution.contains('\u{202e}'));
