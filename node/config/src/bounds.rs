@@ -108,7 +108,7 @@ pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::
 /// An error text with the name of the setting at `offset`.
 pub(super) fn with_setting_at(text: &str, offset: usize, reason: String) -> String {
     let start = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
-    let line = text.get(start..).unwrap_or_default();
+    let line = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
     let Some((name, value)) = line.split_once('=') else { return reason };
     let (name, value) = (name.trim(), value.trim().trim_matches('"'));
     let headings = text[..start].lines().rev().map(str::trim);

@@ -96,7 +96,9 @@ fn value_of_another_type_is_refused_with_an_example() {
             "line 3: rest.address must be an IP address and a port, such as 127.0.0.1:8545, or off, got \"on\"",
         ),
     ] {
-        let error = refused(text);
-        assert!(error.ends_with(reason), "{error}");
+        for following in ["", "# A comment.\n\n"] {
+            let error = refused(&format!("{text}{following}"));
+            assert!(error.ends_with(reason), "{error}");
+        }
     }
 }
