@@ -32,6 +32,18 @@ pub enum OpenError {
         /// Process id in the lock file, if it could be read.
         pid: Option<u32>,
     },
+    /// This process belongs to root, and the folder to another user, who could not use the files that root writes.
+    #[error(
+        "{} belongs to user {owner}, who could not use the files that root would write there; run the command as this \
+         user, such as with `sudo -u '#{owner}'`",
+        path.display()
+    )]
+    OfOtherUser {
+        /// The home folder.
+        path: PathBuf,
+        /// The id of the user to whom it belongs.
+        owner: u32,
+    },
     /// The environment is already open in this process.
     #[error("{} is already open in this process", path.display())]
     AlreadyOpen {

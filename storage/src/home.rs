@@ -29,9 +29,11 @@ impl HomeLock {
     ///
     /// # Errors
     /// [`OpenError::HomeLocked`] with the owner's process id if another process (or another lock in this
-    /// process) holds it; [`OpenError::Io`] if the file cannot be created.
+    /// process) holds it; [`OpenError::OfOtherUser`] if root would write into the folder of another user;
+    /// [`OpenError::Io`] if the file cannot be created.
     pub fn acquire(home: impl AsRef<Path>) -> Result<Self, OpenError> {
         let home = home.as_ref();
+        refuse_root(home)?;
         let path = home.join(LOCK_FILE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let mut file = open(home, &path)?;
@@ -50,6 +52,17 @@ impl HomeLock {
         }
         write_pid(&mut file).map_err(io)?;
         Ok(Self { file })
+    }
+}
+
+/// Refuses that root writes files into the folder of another user.
+fn refuse_root(home: &Path) -> Result<(), OpenError> {
+    match std::fs::metadata(home) {
+        Ok(folder) if rustix::process::geteuid().is_root() && folder.uid() != 0 => {
+            Err(OpenError::OfOtherUser { path: home.to_owned(), owner: folder.uid() })
+        }
+        // If the folder does not exist or cannot be read, the next step reports it.
+        _ => Ok(()),
     }
 }
 
@@ -117,6 +130,19 @@ fn read_pid(file: &mut File) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Only root can give a folder to another user, so the test needs root.
+    #[test]
+    fn root_writes_nothing_into_the_folder_of_another_user() {
+        const OTHER: u32 = 12_345;
+        let home = tempfile::tempdir().unwrap();
+        if std::os::unix::fs::chown(home.path(), Some(OTHER), None).is_err() {
+            return;
+        }
+        let error = HomeLock::acquire(home.path()).unwrap_err();
+        assert!(matches!(error, OpenError::OfOtherUser { owner: OTHER, .. }), "{error}");
+        assert!(!home.path().join(LOCK_FILE).exists());
+    }
 
     #[test]
     fn duplicate_descriptor_does_not_keep_the_lock() {
