@@ -50,7 +50,8 @@ impl Snapshots {
         }
         let folder = config.snapshot.folder_in(home);
         let at = |source| HomeError::Io { path: folder.clone(), source };
-        fs::create_dir_all(&folder).map_err(at)?;
+        fs::create_dir_all(&folder)
+            .map_err(|source| HomeError::SnapshotFolder { path: folder.clone(), source })?;
         kept::remove_leftovers(&folder)?;
         let (settings, home) = (config.snapshot.clone(), home.to_owned());
         let counters = Arc::clone(&this.counters);

@@ -200,7 +200,7 @@ pub enum HomeError {
         chain: Option<B256>,
     },
     /// The folder already holds a chain.
-    #[error("{} already holds a chain; remove the folder, or choose another with --home", .0.display())]
+    #[error("{} already holds a chain; choose another folder with --home", .0.display())]
     Exists(PathBuf),
     /// The target of a snapshot already exists.
     #[error("{} is there already; choose another folder", .0.display())]
@@ -234,6 +234,31 @@ pub enum HomeError {
         check: &'static str,
         /// The fault.
         detail: String,
+    },
+    /// The folder of scheduled snapshots cannot be made.
+    #[error(
+        "snapshot.folder: cannot make {}: {source}; make it for the user of the node, mount its disk, or set \
+         snapshot.every-blocks to 0. A systemd service also needs `ReadWritePaths=` for it",
+        path.display()
+    )]
+    SnapshotFolder {
+        /// The folder.
+        path: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// A snapshot could not be restored. Nothing of it is left in the home folder.
+    #[error(
+        "the snapshot {} cannot be restored, and nothing of it is left in {}: {source}",
+        snapshot.display(), home.display()
+    )]
+    NotRestored {
+        /// The folder of the snapshot.
+        snapshot: PathBuf,
+        /// The home folder.
+        home: PathBuf,
+        /// The fault.
+        source: Box<Self>,
     },
     /// Another process is writing the same snapshot.
     #[error(

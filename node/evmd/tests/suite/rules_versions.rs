@@ -114,7 +114,7 @@ fn snapshot_and_rollback_keep_the_adoption() {
     let Adopted { head, height, .. } = adopted_chain(folder.path());
     let (copy, restored) = (folder.path().join("copy"), folder.path().join("restored"));
     snapshot::create(&folder.path().join("adopted"), &copy, snapshot::Checked::Opened).unwrap();
-    let home = snapshot::restore(&copy, &restored).unwrap();
+    let home = snapshot::restore(&copy, &restored, snapshot::Checked::Opened).unwrap();
     assert_eq!(home.view().unwrap().head.hash, head);
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     drop(home);

@@ -362,7 +362,7 @@ fn home_of_format_3_is_migrated_and_returns_the_same_results() {
     assert_eq!(report.failed(), 0, "{report:?}");
     // A snapshot in the old format can be restored.
     let restored = folder.path().join("restored");
-    let home = snapshot::restore(&snapshot, &restored).unwrap();
+    let home = snapshot::restore(&snapshot, &restored, snapshot::Checked::Opened).unwrap();
     assert_eq!(home.view().unwrap().head.hash.to_string(), head);
     drop(home);
     assert_eq!(doctor::run(&restored, true).unwrap().failed(), 0);

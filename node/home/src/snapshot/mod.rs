@@ -120,7 +120,7 @@ fn remove_leftovers(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// If the home folder is in use, or has a chain, the genesis file of another chain, or a journal of an unknown
 /// chain; if `from` is not a snapshot; and if reading or writing fails.
-pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
+pub fn restore(from: &Path, home: &Path, checked: Checked) -> Result<Home, HomeError> {
     // The snapshot is checked before the lock creates the home folder.
     if !Home::exists(from) {
         return Err(HomeError::NoSnapshot(from.to_owned()));
@@ -135,16 +135,42 @@ pub fn restore(from: &Path, home: &Path) -> Result<Home, HomeError> {
         return Err(HomeError::Exists(home.to_owned()));
     }
     let file = check_for_restore(home, &genesis)?;
+    let restored = copy_environments(from, home).and_then(|()| match checked {
+        Checked::Opened => Ok(()),
+        Checked::Verified => verify(home),
+    });
+    let genesis = home.join(GENESIS_FILE);
+    let is_new = file == GenesisFile::Missing;
+    let restored = restored.and_then(|()| match is_new {
+        true => whole_file::write(&genesis, text.as_bytes()).map_err(at(&genesis)),
+        false => Ok(()),
+    });
+    // The lock is kept, so that no other process can open the home in between.
+    let opened = restored.and_then(|()| Home::open_with(lock, home));
+    opened.map_err(|source| {
+        undo_restore(home, is_new);
+        let (snapshot, home) = (from.to_owned(), home.to_owned());
+        HomeError::NotRestored { snapshot, home, source: Box::new(source) }
+    })
+}
+
+fn copy_environments(from: &Path, home: &Path) -> Result<(), HomeError> {
     for folder in FOLDERS {
         let (from, to) = (from.join(folder).join(DATA_FILE), home.join(folder));
         copy_file(&from, &to).map_err(at(&to))?;
     }
-    if file == GenesisFile::Missing {
-        let genesis = home.join(GENESIS_FILE);
-        whole_file::write(&genesis, text.as_bytes()).map_err(at(&genesis))?;
+    Ok(())
+}
+
+/// Removes what was restored, so that another snapshot can be restored to the same folder.
+fn undo_restore(home: &Path, with_genesis: bool) {
+    // The error to report is the one of the restore.
+    for folder in FOLDERS.map(|folder| home.join(folder)) {
+        let _ = fs::remove_dir_all(folder);
     }
-    // The lock is kept, so that no other process can open the home in between.
-    Home::open_with(lock, home)
+    if with_genesis {
+        let _ = fs::remove_file(home.join(GENESIS_FILE));
+    }
 }
 
 /// Copies a data file into a folder under a temporary name, syncs it, and renames it.

@@ -1,5 +1,8 @@
 use super::*;
-use crate::open_environments;
+use crate::{
+    open_environments,
+    snapshot::{Checked, create, restore},
+};
 use alloy_primitives::B256;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 use storage::{FlushBlock, StateChanges};
@@ -267,7 +270,7 @@ fn a_snapshot_replaces_neither_a_genesis_file_nor_a_journal_of_another_chain() {
     let folder = tempfile::tempdir().unwrap();
     let [source, copy] = ["source", "copy"].map(|name| folder.path().join(name));
     drop(Home::init(&source, &own_genesis()).unwrap());
-    crate::snapshot::create(&source, &copy, crate::snapshot::Checked::Opened).unwrap();
+    create(&source, &copy, Checked::Opened).unwrap();
     let home = |name: &str| {
         let path = folder.path().join(name);
         fs::create_dir(&path).unwrap();
@@ -275,22 +278,59 @@ fn a_snapshot_replaces_neither_a_genesis_file_nor_a_journal_of_another_chain() {
     };
     let other = home("other");
     fs::write(other.join(GENESIS_FILE), default_genesis().to_json()).unwrap();
-    let error = crate::snapshot::restore(&copy, &other).unwrap_err();
+    let error = restore(&copy, &other, Checked::Opened).unwrap_err();
     assert!(matches!(error, HomeError::GenesisFileInTheWay { .. }), "{error}");
     assert!(!Home::exists(&other) && !other.join(INDEX_FOLDER).exists());
 
     let unknown = home("unknown");
     fs::write(unknown.join(JOURNAL_FILE), b"evmdtxs\x01 and records").unwrap();
-    let error = crate::snapshot::restore(&copy, &unknown).unwrap_err();
+    let error = restore(&copy, &unknown, Checked::Opened).unwrap_err();
     assert!(matches!(error, HomeError::ChainMissing { .. }), "{error}");
 
     let lost = home("lost");
     fs::write(lost.join(GENESIS_FILE), own_genesis().to_json()).unwrap();
     fs::write(lost.join(JOURNAL_FILE), b"evmdtxs\x01 and records").unwrap();
     index_of(&lost, INDEXED);
-    drop(crate::snapshot::restore(&copy, &lost).unwrap());
+    drop(restore(&copy, &lost, Checked::Opened).unwrap());
     assert!(mempool::journal::has_transactions(&lost.join(JOURNAL_FILE)).unwrap());
     assert_eq!(newest(&lost), Some(0), "the index is that of the snapshot");
+}
+
+/// The next snapshot, of any chain, can be restored to the same folder.
+#[test]
+fn a_damaged_snapshot_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, copy, damaged, home] =
+        ["source", "copy", "damaged", "home"].map(|name| folder.path().join(name));
+    drop(Home::init(&source, &own_genesis()).unwrap());
+    for copy in [&copy, &damaged] {
+        create(&source, copy, Checked::Opened).unwrap();
+    }
+    let refuse = |checked| {
+        let error = restore(&damaged, &home, checked).unwrap_err();
+        assert!(matches!(error, HomeError::NotRestored { .. }), "{error}");
+        assert!(!Home::exists(&home) && !home.join(INDEX_FOLDER).exists());
+        assert!(!home.join(GENESIS_FILE).exists());
+    };
+    for name in [CHAIN_FOLDER, INDEX_FOLDER] {
+        let file = damaged.join(name).join("data.mdb");
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..100]).unwrap();
+        refuse(Checked::Opened);
+        fs::write(&file, bytes).unwrap();
+    }
+    let file = damaged.join(CHAIN_FOLDER).join("data.mdb");
+    let mut bytes = fs::read(&file).unwrap();
+    let name = b"\"bech32Prefix\"";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    bytes[at + 1] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    refuse(Checked::Verified);
+    assert_eq!(newest_of(restore(&copy, &home, Checked::Verified).unwrap()), 0);
+}
+
+fn newest_of(home: Home) -> u64 {
+    home.view().unwrap().number()
 }
 
 #[test]

@@ -134,7 +134,8 @@ async fn snapshot_of_a_running_chain_can_be_restored_and_continued() {
     assert!(none.0 == 1 && none.2.contains("holds no chain"), "{}", none.2);
 
     let lock = HomeLock::acquire(&other).unwrap();
-    let refused = snapshot::restore(&copy, &other).unwrap_err().to_string();
+    let refused =
+        snapshot::restore(&copy, &other, snapshot::Checked::Opened).unwrap_err().to_string();
     assert!(refused.contains("in use by process"), "{refused}");
     drop(lock);
     let (code, out, err) =
@@ -153,7 +154,8 @@ async fn snapshot_of_a_running_chain_can_be_restored_and_continued() {
     pipeline.stop();
     pipeline.join().unwrap();
     drop(home);
-    let twice = snapshot::restore(&copy, &other).unwrap_err().to_string();
+    let twice =
+        snapshot::restore(&copy, &other, snapshot::Checked::Opened).unwrap_err().to_string();
     assert!(twice.contains("already holds a chain"), "{twice}");
 }
 

@@ -68,7 +68,10 @@ const ON_A_CHAIN: [Writer; 9] = [
         args: |place, _| words(&["snapshot", "create", &Place::text(&place.out.join("snapshot"))]),
         check: |place, number| {
             let home = place.out.join(format!("restored-{number}"));
-            drop(snapshot::restore(&place.out.join("snapshot"), &home).unwrap());
+            drop(
+                snapshot::restore(&place.out.join("snapshot"), &home, snapshot::Checked::Opened)
+                    .unwrap(),
+            );
         },
         too_late: "is there already",
     },
