@@ -42,27 +42,47 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The remedy if this process cannot use the home folder.
+const OTHER_USER: &str =
+    "run the command as the user to whom the home folder belongs, and give it all files in it";
+
+/// Reads the settings, as `evmd start` does.
+fn settings(home: &Path) -> Result<(Config, String), Failure> {
+    let remedy = "correct config.toml, or set the value with `evmd config set`";
+    let mut config = Config::load(home).map_err(|error| Failure::new(error, remedy))?;
+    config.shift_ports().map_err(|error| Failure::new(error, remedy))?;
+    Ok((config, "all settings have valid values".to_owned()))
+}
+
 fn report(home: &Path, verify: bool) -> anyhow::Result<Report> {
-    let data = match doctor::run(home, verify) {
-        Err(HomeError::Open(OpenError::HomeLocked { .. })) if !verify => None,
-        other => Some(other?),
-    };
-    let mut config = Config::load(home)?;
-    config.shift_ports()?;
     let mut report = Report::default();
     report.check("program.version", version());
+    let config = report.check_value("home.settings", settings(home)).unwrap_or_default();
+    let data = match doctor::run(home, verify) {
+        Ok(data) => Ok(data),
+        Err(HomeError::Open(OpenError::HomeLocked { .. })) if !verify => {
+            Err("the node to be stopped")
+        }
+        // The check of the settings has reported it.
+        Err(HomeError::Config(_)) => Err("valid settings"),
+        Err(HomeError::Open(error @ (OpenError::Io { .. } | OpenError::OfOtherUser { .. }))) => {
+            report.check("home.lock", Err(Failure::new(error, OTHER_USER)));
+            Err("access to the home folder")
+        }
+        Err(other) => return Err(other.into()),
+    };
     limits::check(&mut report, &config);
     report.warn("machine.clock", clock::synchronized());
     disk::check(&mut report, home);
     report.check("home.permissions", permissions::check(home));
     match &data {
-        None => report.skip("servers.ports", "the node to be stopped"),
-        Some(_) if !home.join(CONFIG_FILE).exists() => report.skip("servers.ports", CONFIG_FILE),
-        Some(_) => report.warn("servers.ports", ports::check(&config)),
+        Err(needs) => report.skip("servers.ports", needs),
+        Ok(_) if !home.join(CONFIG_FILE).exists() => report.skip("servers.ports", CONFIG_FILE),
+        Ok(_) => report.warn("servers.ports", ports::check(&config)),
     }
     match data {
-        None => doctor::skip_data(&mut report),
-        Some(data) => {
+        Err(needs) => doctor::skip_data(&mut report, needs),
+        Ok(data) => {
             let is_readable = data.failed() == 0;
             report.checks.extend(data.checks);
             if is_readable {

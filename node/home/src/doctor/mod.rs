@@ -93,7 +93,7 @@ impl Report {
 
     /// Records the outcome of a check.
     pub fn check(&mut self, name: &'static str, result: Result<String, Failure>) {
-        self.add(name, result.map(|detail| ((), detail)));
+        self.check_value(name, result.map(|detail| ((), detail)));
     }
 
     /// Records the outcome of a check whose failure is only a warning.
@@ -108,7 +108,11 @@ impl Report {
     }
 
     /// Records the outcome of a check. Returns its value unless it failed.
-    fn add<T>(&mut self, name: &'static str, result: Result<(T, String), Failure>) -> Option<T> {
+    pub fn check_value<T>(
+        &mut self,
+        name: &'static str,
+        result: Result<(T, String), Failure>,
+    ) -> Option<T> {
         let (found, result) = match result {
             Ok((found, detail)) => (Some(found), Ok(detail)),
             Err(failure) => (None, Err(failure)),
@@ -133,9 +137,9 @@ const VERIFY_INDEX: [&str; 4] = ["index.runs", "index.lookups", "index.state", "
 /// Names of the checks that read little.
 const OPEN: [&str; 3] = ["chain.open", "index.open", "index.chain"];
 
-/// Records that the stored data was not checked, because the home folder has to be free of a running node.
-pub fn skip_data(report: &mut Report) {
-    OPEN.iter().for_each(|name| report.skip(name, "the node to be stopped"));
+/// Records that the stored data was not checked, because it needs what `needs` names.
+pub fn skip_data(report: &mut Report, needs: &str) {
+    OPEN.iter().for_each(|name| report.skip(name, needs));
 }
 
 /// Checks the stored data of a home folder or a snapshot. With `verify`, every row is read; otherwise only what opening a home
@@ -154,11 +158,11 @@ pub fn run(home: &Path, verify: bool) -> Result<Report, HomeError> {
 /// Does the same as [`run`] with a folder whose lock the caller holds.
 pub(crate) fn check_data(home: &Path, config: &Config, verify: bool) -> Report {
     let mut report = Report::default();
-    let chain = report.add(OPEN[0], open_the_chain(home, config));
-    let index = report.add(OPEN[1], open_the_index(home, config));
+    let chain = report.check_value(OPEN[0], open_the_chain(home, config));
+    let index = report.check_value(OPEN[1], open_the_index(home, config));
     match (&chain, &index) {
         (Some((chain, _)), Some(index)) => {
-            report.add(OPEN[2], same_chain(chain, index));
+            report.check_value(OPEN[2], same_chain(chain, index));
         }
         _ => report.skip(OPEN[2], "both environments"),
     }
@@ -169,19 +173,21 @@ pub(crate) fn check_data(home: &Path, config: &Config, verify: bool) -> Report {
         VERIFY_CHAIN.iter().chain(&VERIFY_INDEX).for_each(|name| report.skip(name, "the chain"));
         return report;
     };
-    report.add(VERIFY_CHAIN[0], chain::genesis(&chain));
-    report.add(VERIFY_CHAIN[1], chain::rows(&chain));
-    let blocks = report.add(VERIFY_CHAIN[2], chain::blocks(&chain, &spec));
+    report.check_value(VERIFY_CHAIN[0], chain::genesis(&chain));
+    report.check_value(VERIFY_CHAIN[1], chain::rows(&chain));
+    let blocks = report.check_value(VERIFY_CHAIN[2], chain::blocks(&chain, &spec));
     match index {
         None => VERIFY_INDEX.iter().for_each(|name| report.skip(name, "the index")),
         Some(index) => {
-            report.add(VERIFY_INDEX[0], index::runs(&index));
+            report.check_value(VERIFY_INDEX[0], index::runs(&index));
             match blocks {
-                Some(()) => drop(report.add(VERIFY_INDEX[1], index::lookups(&chain, &index))),
+                Some(()) => {
+                    report.check_value(VERIFY_INDEX[1], index::lookups(&chain, &index));
+                }
                 None => report.skip(VERIFY_INDEX[1], "blocks without damage"),
             }
-            report.add(VERIFY_INDEX[2], index::state(&chain, &index));
-            report.add(VERIFY_INDEX[3], index::trie(&chain, &index));
+            report.check_value(VERIFY_INDEX[2], index::state(&chain, &index));
+            report.check_value(VERIFY_INDEX[3], index::trie(&chain, &index));
         }
     }
     report

@@ -34,6 +34,11 @@ pub(super) fn check(home: &Path) -> Result<String, Failure> {
     Ok(format!("{} files and folders belong to user {user}, and keys only to it", files.len()))
 }
 
+/// The user to whom the home folder belongs, or else this user.
+fn owner(home: &Path, user: u32) -> u32 {
+    home.metadata().map_or(user, |folder| folder.uid())
+}
+
 fn file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Result<(), Failure> {
     let shown = path.display();
     let mode = metadata.mode() & 0o777;
@@ -41,7 +46,8 @@ fn file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Result<(), 
         return Err(Failure::new(
             format!("{shown} belongs to user {}, not to user {user}", metadata.uid()),
             format!(
-                "run this command as the user of the node, or `chown -R {user} {}`",
+                "`chown -R {} {}`, or run this command as the user of the node",
+                owner(home, user),
                 home.display()
             ),
         ));
