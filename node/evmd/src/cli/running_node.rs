@@ -52,13 +52,20 @@ impl Drop for Record {
 }
 
 /// The addresses of the node that runs on a home folder.
-pub(super) fn find(home: &Path) -> Option<Endpoints> {
-    let mut file = File::open(home.join(FILE)).ok()?;
+///
+/// # Errors
+/// If this user must not read the file.
+pub(super) fn find(home: &Path) -> io::Result<Option<Endpoints>> {
+    let mut file = match File::open(home.join(FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+        Err(_) => return Ok(None),
+    };
     if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
-        return None;
+        return Ok(None);
     }
-    let recorded: RunningNode = serde_json::from_reader(&mut file).ok()?;
-    Some(recorded.endpoints)
+    let recorded = serde_json::from_reader::<_, RunningNode>(&mut file).ok();
+    Ok(recorded.map(|recorded| recorded.endpoints))
 }
 
 /// An address to connect to for one to listen on: a server that listens on every address of this machine is reached

@@ -79,7 +79,17 @@ impl NodeArg {
     /// only hold keys.
     fn running(&self) -> anyhow::Result<Option<config::Endpoints>> {
         let Ok(path) = self.home.path() else { return Ok(None) };
-        let running = running_node::find(&path);
+        let running = match running_node::find(&path) {
+            Err(error) if self.home.home.is_some() => bail!(
+                "cannot read which node runs on the home folder {}: {error}; run the command as the user of the node, or \
+                 name the node with --node",
+                path.display()
+            ),
+            running => running.unwrap_or_default(),
+        };
+        if running.is_none() && self.home.home.is_some() && !path.exists() {
+            bail!("the home folder {} does not exist", path.display());
+        }
         if running.is_none() && self.home.home.is_some() && Home::exists(&path) {
             bail!(
                 "no node runs on the home folder {0}: start it with `evmd start --home {0}`, or name another node with \
