@@ -12,6 +12,7 @@ pub mod development;
 pub mod eth;
 pub mod evmd;
 pub mod filters;
+mod inclusions;
 pub mod log_query;
 pub mod method;
 pub mod module_state;
@@ -24,6 +25,7 @@ pub mod txpool;
 pub mod web3;
 
 pub use call_runner::{CallLimits, CallRunner, CallRunnerError};
+pub use inclusions::Inclusions;
 pub use pending_block::PendingBlock;
 
 use budget::Budget;
@@ -64,6 +66,8 @@ pub struct Context {
     pub mining: Option<MiningControl>,
     /// What clients of a development chain control; `None` on other chains.
     pub development: Option<Arc<Development>>,
+    /// The calls that wait for the block of a transaction. They are woken only on development chains.
+    pub inclusions: Arc<Inclusions>,
     /// The resources that the clients of all servers share.
     pub budget: Arc<Budget>,
 }

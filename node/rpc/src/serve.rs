@@ -3,7 +3,7 @@
 use crate::{
     client::Endpoint,
     dispatch::Dispatcher,
-    front::{Front, Listening, Seats, Threads},
+    front::{ConnectionsPerThread, Front, Listening, Threads},
     meter::CallMeter,
 };
 use config::JsonRpc;
@@ -27,7 +27,8 @@ pub struct Servers {
     calls: Arc<CallMeter>,
     /// The threads that serve the connections.
     threads: Arc<Threads>,
-    sweeping: JoinHandle<()>,
+    /// Remove expired filters, and on a development chain wake calls that wait for a block.
+    tasks: Vec<JoinHandle<()>>,
 }
 
 /// Serves JSON-RPC until [`Servers::stop`]: at `http` over HTTP and WebSocket, at `web_socket` over WebSocket only. One
@@ -44,6 +45,10 @@ pub fn serve(
     web_socket: Option<Listener>,
     context: Context,
 ) -> Result<Servers, Fault> {
+    let following = context.development.is_some().then(|| {
+        let inclusions = Arc::clone(&context.inclusions);
+        tokio::spawn(inclusions.follow(context.published.clone()))
+    });
     let dispatcher = Arc::new(Dispatcher::new(context, config));
     let calls = dispatcher.meter();
     let (stop, stopping) = Stop::new();
@@ -52,6 +57,7 @@ pub fn serve(
     let threads = threads.map_err(|source| Fault::Socket { what: what(), source })?;
     let threads = Arc::new(threads);
     let sweeping = tokio::spawn(sweep(Arc::clone(&dispatcher)));
+    let tasks = following.into_iter().chain([sweeping]).collect();
     let front = Arc::new(Front::new(dispatcher, &threads, config));
     let listen = |listener: Listener, api, http| {
         let endpoint = Endpoint::new(api, http);
@@ -61,7 +67,7 @@ pub fn serve(
     let http = http.map(|listener| listen(listener, &config.api, true));
     let web_socket = web_socket.map(|listener| listen(listener, &config.ws_api, false));
     let listening = http.into_iter().chain(web_socket).collect();
-    Ok(Servers { listening, stop, calls, threads, sweeping })
+    Ok(Servers { listening, stop, calls, threads, tasks })
 }
 
 async fn sweep(dispatcher: Arc<Dispatcher>) {
@@ -79,14 +85,14 @@ impl Servers {
     }
 
     /// Returns the number of connections on each thread.
-    pub fn seats(&self) -> Seats {
-        self.threads.seats()
+    pub fn connections_per_thread(&self) -> ConnectionsPerThread {
+        self.threads.connections_per_thread()
     }
 
     /// Refuses new calls, waits for those in flight, and closes the connections.
     pub async fn stop(self) {
-        let Self { mut listening, stop, threads, sweeping, .. } = self;
-        sweeping.abort();
+        let Self { mut listening, stop, threads, tasks, .. } = self;
+        tasks.iter().for_each(JoinHandle::abort);
         stop.signal();
         let ended = async {
             for listening in &mut listening {

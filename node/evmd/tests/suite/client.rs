@@ -150,6 +150,7 @@ impl Node {
                 .blocks()
                 .filter(|_| home.spec.is_development())
                 .map(|blocks| Arc::new(rpc::Development::new(blocks))),
+            inclusions: Arc::default(),
             budget: Arc::clone(&budget),
             caches: home.caches.clone(),
         };
@@ -160,7 +161,7 @@ impl Node {
             pool: pipeline.client(),
             monitor: pipeline.monitor(),
             calls: rpc.calls(),
-            seats: rpc.seats(),
+            connections_per_thread: rpc.connections_per_thread(),
             budget: Arc::clone(&budget),
             index: home.index.clone(),
             config: config.clone(),

@@ -10,6 +10,7 @@ use consensus::{Mining, MiningControl};
 use mempool::Reject;
 use pipeline::{Develop, DevelopError, Found, MAX_TX_BYTES};
 use rpc_types::error::Error;
+use state::View;
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -19,17 +20,21 @@ use transactions::{RecoveredTx, Transaction};
 
 /// Maximum wait for the block of a transaction. A block takes some milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Number of new heads after which a waiting call asks again whether the next block can include its transaction.
-const HEADS_PER_CHECK: u64 = 16;
+/// Delay before the first check whether the next block can include the transaction. Most transactions are in a block by
+/// then, and each check costs time in the ante stage.
+const FIRST_CHECK: Duration = Duration::from_millis(100);
+/// Interval between later checks.
+const CHECK_PERIOD: Duration = Duration::from_millis(200);
 
 /// Submits a transaction. Prices that no transaction type can represent lead to the error about the sender's funds.
 pub(super) async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
+    let head = call.context.published.load().number();
     let submitted = call.context.pool.submit(raw.clone()).await;
     let hash = submitted.map_err(|reject| match *reject {
         Reject::Malformed(_) => wide_raw::refusal(call, &raw).unwrap_or_else(|| reject.into()),
         _ => reject.into(),
     })?;
-    wait_if_mined_at_once(call, hash).await?;
+    wait_if_mined_at_once(call, hash, head).await?;
     Ok(hash)
 }
 
@@ -53,43 +58,53 @@ pub(super) async fn submit_impersonated(
         authorities: OnceLock::new(),
         cosmos: None,
     };
-    let hash = tx.hash;
+    let (hash, head) = (tx.hash, call.context.published.load().number());
     let submitted = call.context.pool.develop(Develop::Submit(Arc::new(tx))).await;
     submitted.map_err(|error| match error {
         DevelopError::Refused(reject) => reject.into(),
         other => Error::server(other.to_string()),
     })?;
-    wait_if_mined_at_once(call, hash).await?;
+    wait_if_mined_at_once(call, hash, head).await?;
     Ok(hash)
 }
 
-async fn wait_if_mined_at_once(call: &Call, hash: B256) -> Result<(), Error> {
+/// `head` is the number of the head before the transaction was submitted.
+async fn wait_if_mined_at_once(call: &Call, hash: B256, head: u64) -> Result<(), Error> {
     match call.context.mining.as_ref().map(MiningControl::get) {
-        Some(Mining::Instant) => wait_until_mined(call, hash).await,
+        Some(Mining::Instant) => wait_until_mined(call, hash, head).await,
         _ => Ok(()),
     }
 }
 
 /// Waits until a transaction is in a durable block, unless the next block cannot include it.
-async fn wait_until_mined(call: &Call, hash: B256) -> Result<(), Error> {
-    let mut heads = call.context.published.heads();
+async fn wait_until_mined(call: &Call, hash: B256, head: u64) -> Result<(), Error> {
+    let mut inclusion = call.context.inclusions.wait(hash);
+    if has_tx_after(&call.context.published.load(), head, hash) {
+        return Ok(());
+    }
     let deadline = Instant::now() + MAX_WAIT;
-    for round in 0_u64.. {
+    let mut check = Instant::now() + FIRST_CHECK;
+    loop {
+        if timeout_at(check.min(deadline), inclusion.published()).await.is_ok() {
+            return Ok(());
+        }
         if call.context.published.load().tx_location(hash)?.is_some() {
             return Ok(());
         }
-        // Under load many calls wait, and each of these questions takes time of the stage that admits transactions.
-        if round.is_multiple_of(HEADS_PER_CHECK) && !can_be_next(call, hash).await? {
+        if Instant::now() >= deadline || !can_be_next(call, hash).await? {
             return Ok(());
         }
-        if !matches!(timeout_at(deadline, heads.changed()).await, Ok(Ok(()))) {
-            return Ok(());
-        }
+        check = Instant::now() + CHECK_PERIOD;
     }
-    Ok(())
 }
 
-/// Whether the next block can include a transaction, or a block that was executed already does.
+/// Whether one of the newest blocks, those after `head`, has a transaction.
+fn has_tx_after(view: &View, head: u64, hash: B256) -> bool {
+    let mut new = view.state.layers().iter().rev().take_while(|layer| layer.number() > head);
+    new.any(|layer| layer.tx_index(hash).is_some())
+}
+
+/// Whether to keep waiting: the next block can include the transaction, or it has left the pool.
 async fn can_be_next(call: &Call, hash: B256) -> Result<bool, Error> {
     let pool = &call.context.pool;
     let Found::Pooled(tx) = pool.transaction(hash).await? else { return Ok(true) };
@@ -99,7 +114,7 @@ async fn can_be_next(call: &Call, hash: B256) -> Result<bool, Error> {
     if !is_queued && tx.tx.max_fee_per_gas() >= base_fee {
         return Ok(true);
     }
-    // The answers are of different moments: if a block has included the transaction, the base fee is the one after it.
+    // The queries are not atomic: if a block included the transaction in between, it is the next base fee.
     let is_pooled = matches!(pool.transaction(hash).await?, Found::Pooled(_));
     Ok(!is_pooled)
 }

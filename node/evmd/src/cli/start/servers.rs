@@ -69,6 +69,7 @@ pub(super) async fn serve(
         signers,
         mining: mining.clone(),
         development,
+        inclusions: Arc::default(),
         budget: Arc::clone(budget),
     };
     let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;
@@ -106,7 +107,7 @@ pub(super) async fn serve(
         pool: pipeline.client(),
         monitor: pipeline.monitor(),
         calls: rpc.calls(),
-        seats: rpc.seats(),
+        connections_per_thread: rpc.connections_per_thread(),
         budget: Arc::clone(budget),
         index: home.index.clone(),
         config: config.clone(),
