@@ -1,5 +1,6 @@
 //! `evmd status`
 
+mod text;
 mod watch;
 
 use super::{Output, query::NodeArg};
@@ -33,64 +34,10 @@ impl Args {
         let body = self.node.status()?;
         let status: Map<String, Value> =
             serde_json::from_str(&body).context("the response is not a status")?;
-        let mut out = Vec::new();
-        match self.output {
-            Output::Json => writeln!(out, "{}", Value::Object(status))?,
-            Output::Text => print_tree(&mut out, &status, 0)?,
-        }
-        Ok(out)
-    }
-}
-
-/// Prints one key per line, then nested values with indentation, then lists as tables.
-fn print_tree(out: &mut impl Write, map: &Map<String, Value>, depth: usize) -> std::io::Result<()> {
-    let mut pairs: Vec<_> = map.iter().collect();
-    pairs.sort_by_key(|(_, value)| (value.is_array(), value.is_object()));
-    for (key, value) in pairs {
-        match value {
-            Value::Object(inner) => {
-                writeln!(out, "{:indent$}{key}:", "", indent = depth * 2)?;
-                print_tree(out, inner, depth + 1)?;
-            }
-            Value::Array(rows) => {
-                writeln!(out, "\n{key}")?;
-                print_table(out, rows)?;
-            }
-            plain => writeln!(out, "{:indent$}{key}: {}", "", cell(plain), indent = depth * 2)?,
-        }
-    }
-    Ok(())
-}
-
-/// Prints one line per row. The columns are the keys of the first row, except lists, which are only in the
-/// JSON.
-fn print_table(out: &mut impl Write, rows: &[Value]) -> std::io::Result<()> {
-    let Some(Value::Object(first)) = rows.first() else { return Ok(()) };
-    let mut keys: Vec<_> = first.iter().filter(|(_, v)| !v.is_array()).map(|(k, _)| k).collect();
-    keys.sort_by_key(|key| !first[*key].is_string()); // Names first.
-    let mut lines = vec![keys.iter().map(ToString::to_string).collect::<Vec<_>>()];
-    lines.extend(rows.iter().map(|row| keys.iter().map(|key| cell(&row[*key])).collect()));
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: Vec<_> = (0..keys.len()).map(width).collect();
-    for line in &lines {
-        let cells = line.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
-    Ok(())
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Object(map) => {
-            map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
-        }
-        Value::Number(number) if number.is_f64() => {
-            format!("{:.3}", number.as_f64().unwrap_or_default())
-        }
-        other => other.to_string(),
+        let status = Value::Object(status);
+        Ok(match self.output {
+            Output::Json => format!("{status}\n").into_bytes(),
+            Output::Text => text::text(&status).into_bytes(),
+        })
     }
 }

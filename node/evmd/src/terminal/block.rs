@@ -4,11 +4,14 @@ use super::{BLOCK, rate::Summary};
 use alloy_primitives::B256;
 use anyhow::Context;
 use feehistory::RowReader;
-use pages::text::{count, percent, price, time};
+use pages::text::{count, percent, price, short_hash, time};
 use state::{View, stored};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The priority fee of a block is that of the transaction with half of the gas below it, as in `eth_feeHistory`.
 const MEDIAN: f64 = 50.0;
+/// Seconds of a day.
+const DAY_SECONDS: u64 = 86_400;
 
 /// The figures of a block.
 #[derive(Clone, Copy, Debug)]
@@ -59,20 +62,36 @@ impl BlockFigures {
             priority_fee_wei = priority_fee,
             block_timestamp = timestamp,
             "{}",
-            self.text()
+            self.text(now())
         );
     }
 
-    fn text(&self) -> String {
+    /// The text line. Its hash is shortened to fit a terminal; the JSON log has the full hash.
+    fn text(&self, now: u64) -> String {
         let Self { number, hash, gas_used, .. } = self;
         format!(
-            "{number} {hash} {}, gas {gas_used} ({}), base fee {}, priority fee {}, {}",
+            "{number} {} {}, gas {gas_used} ({}), base fee {}, priority fee {}, {}",
+            short_hash(*hash),
             count(self.txs, "tx"),
             percent(*gas_used, self.gas_limit),
             price(self.base_fee),
             price(self.priority_fee),
-            time(self.timestamp)
+            moment(self.timestamp, now)
         )
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The time of day in UTC, with the date if it is not today.
+fn moment(timestamp: u64, now: u64) -> String {
+    let time = time(timestamp);
+    match time.split_once('T') {
+        Some((_, of_day)) if timestamp / DAY_SECONDS == now / DAY_SECONDS => of_day.to_owned(),
+        _ => time,
     }
 }
 
@@ -123,11 +142,13 @@ mod tests {
             priority_fee: 1_000_000_000,
             timestamp: 1_795_859_162,
         };
-        let expected = format!(
-            "12 0x{} 3 txs, gas 63000 (0.21%), base fee 0.001 gwei, priority fee 1 gwei, \
-             2026-11-28T09:46:02Z",
-            "ab".repeat(32)
-        );
-        assert_eq!(block.text(), expected);
+        let figures = "12 0xabababab…abababab 3 txs, gas 63000 (0.21%), base fee 0.001 gwei, priority fee 1 gwei";
+        for (now, time) in [
+            (1_795_859_162, "09:46:02Z"),
+            (1_795_859_162 + DAY_SECONDS, "2026-11-28T09:46:02Z"),
+            (0, "2026-11-28T09:46:02Z"),
+        ] {
+            assert_eq!(block.text(now), format!("{figures}, {time}"));
+        }
     }
 }

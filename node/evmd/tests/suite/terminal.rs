@@ -249,7 +249,7 @@ async fn options_select_levels() {
 async fn status_is_shown_again_until_its_reader_has_gone() {
     let node = Logged::start(&["init", "--dev"], &[]);
     let url = format!("http://{}", node.node.endpoints().metrics);
-    for (format, begin) in [("text", "version: "), ("json", "{")] {
+    for (format, begin) in [("text", "chain  "), ("json", "{")] {
         let mut watch = Command::new(PROGRAM)
             .args(["status", "--watch", "-o", format, "--node", &url])
             .stdout(Stdio::piped())

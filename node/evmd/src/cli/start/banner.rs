@@ -4,6 +4,7 @@ use super::listeners::{COMET_NAME, InUse, PAGES_NAME, reason_not_served};
 use chain::{DEV_ACCOUNTS, DevAccount, Rules};
 use config::{Config, Endpoints};
 use home::Home;
+use pages::text::{bytes, grouped};
 use pipeline::{INGEST_NAME, Mining, MiningControl, Pipeline};
 use state::View;
 use std::io::Write;
@@ -32,8 +33,9 @@ fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyh
 fn derived(config: &Config) -> String {
     let values = config.derived();
     let values = values.iter().map(|(name, value)| match *name {
-        "memory" => format!("{} MiB", value >> 20),
-        name => format!("{name} {value}"),
+        "memory" => bytes(*value),
+        name if name.ends_with("-bytes") => format!("{name} {}", bytes(*value)),
+        name => format!("{name} {}", grouped(*value)),
     });
     values.collect::<Vec<_>>().join("\n                 ")
 }

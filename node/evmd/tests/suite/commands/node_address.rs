@@ -54,7 +54,10 @@ fn any_http_address_of_the_node_serves_every_command() {
     for address in [rest, json_rpc, comet, metrics] {
         let at = format!("--node http://{address}");
         assert!(good(&format!("q evm config {at}")).contains("chain_id: \"4321\""), "{address}");
-        assert!(good(&format!("status {at}")).contains("chainId: 4321\n"), "{address}");
+        assert!(
+            good(&format!("status {at}")).contains("chain          4321, native rules"),
+            "{address}"
+        );
         assert_eq!(good(&format!("rpc eth_chainId {at}")), "\"0x10e1\"\n", "{address}");
         let (code, _, err) = evmd(&format!("{SEND} --home {keys} {at}"), &[]);
         assert_eq!(code, 0, "{err}");
