@@ -66,7 +66,10 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry {
         file: "README.md",
         begins: "cargo run --release -- start; cargo run --release -- status",
-        plan: Plan::Run(Scenario { printed: &["chainId: 262144", "recover"], ..Scenario::PLAIN }),
+        plan: Plan::Run(Scenario {
+            printed: &["262144, native rules", "recover"],
+            ..Scenario::PLAIN
+        }),
     },
     Entry {
         file: "README.md",
@@ -86,7 +89,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             before: "cp $REPOSITORY/node/evmd/tests/fixtures/samples/every_fork/* .",
             replaced: &[("/tmp/eth", "eth")],
             after: "evmd status --home eth",
-            printed: &["chainId: "],
+            printed: &["rules, evmd "],
         }),
     },
     leave("CONTRIBUTING.md", "cargo build --release; cargo test --workspace;", TESTS),
@@ -131,10 +134,11 @@ pub(super) const ENTRIES: &[Entry] = &[
     run_after("docs/backups-and-upgrades.md", "evmd config set snapshot.every-blocks", "evmd init"),
     run_after(
         "docs/backups-and-upgrades.md",
-        "evmd snapshot restore backup",
+        "evmd snapshot restore --verify backup",
         "evmd start
         evmd snapshot create backup",
     ),
+    leave("docs/backups-and-upgrades.md", "systemctl stop evmd", PACKAGES),
     leave("docs/conformance.md", "export EVMD_FIXTURES=", TESTS),
     leave("docs/conformance.md", "cargo test --release -p evmd --test suite recorded_conv", TESTS),
     leave("docs/conformance.md", "cargo test -p evm --lib tracer", TESTS),
@@ -193,6 +197,8 @@ pub(super) const ENTRIES: &[Entry] = &[
             ..Scenario::PLAIN
         }),
     },
+    leave("docs/platforms.md", ".ci/aarch64", TESTS),
+    leave("docs/platforms.md", ".ci/macos", TESTS),
     leave("docs/threat-model.md", "EVMD_LONG_TESTS=1 cargo test", TESTS),
     leave("node/fuzz/README.md", "(cd fuzz && cargo run --release --bin seeds)", FUZZING),
     leave("node/fuzz/README.md", "RUSTC_BOOTSTRAP=1", FUZZING),
