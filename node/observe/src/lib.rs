@@ -24,7 +24,7 @@ use config::Config;
 use head::HeadCheck;
 use pipeline::{Fault, MiningControl, Monitor, PoolClient};
 use progress::Progress;
-use rpc::{CallMeter, Seats};
+use rpc::{CallMeter, ConnectionsPerThread};
 use server::{
     access::{Access, PageRules},
     front_page,
@@ -59,7 +59,7 @@ pub struct Context {
     /// The counters of RPC calls.
     pub calls: Arc<CallMeter>,
     /// The connections of JSON-RPC, by thread.
-    pub seats: Seats,
+    pub connections_per_thread: ConnectionsPerThread,
     /// The resources that clients share.
     pub budget: Arc<Budget>,
     /// The index environment.

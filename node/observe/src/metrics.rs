@@ -109,8 +109,8 @@ impl Snapshot {
             environments: environments.into_iter().flatten().collect(),
             calls: context.calls.readings(),
             connections: context
-                .seats
-                .taken()
+                .connections_per_thread
+                .iter()
                 .map(|(name, taken)| (name.to_owned(), taken))
                 .collect(),
             resources: context.budget.readings().collect(),

@@ -148,7 +148,7 @@ fn find(
             break;
         }
         let stored = StoredBlock::read(reading.spec(), &blocks, number)?;
-        // Read with the first transaction that is found.
+        // Read only when a transaction is found.
         let mut outcomes: Option<Vec<ReceiptOutcome>> = None;
         let end = if number == block { end } else { usize::MAX };
         for mined in parties::of_block(&stored, address, 0..end).rev() {

@@ -85,7 +85,7 @@ fn moment(time: Option<&Timestamp>) -> String {
     time.map_or_else(|| "not yet".to_owned(), ToString::to_string)
 }
 
-/// Amounts of the chain's token in whole tokens, and of others as they are.
+/// Formats amounts: the chain's token in whole tokens, other denominations unconverted.
 fn coins(reading: &Reading, coins: &[Coin]) -> String {
     let token = reading.spec().token(reading.view.number());
     let in_wei = |coin: &Coin| {

@@ -101,7 +101,7 @@ impl Pages {
     }
 }
 
-/// The part of a path that names what the page shows.
+/// A path parameter. If it is not UTF-8, the response is an error page with the usual headers.
 struct Segment(String);
 
 impl FromRequestParts<Arc<Pages>> for Segment {

@@ -136,7 +136,7 @@ fn method(mined: &MinedTx<'_>) -> String {
     }
 }
 
-/// A table of transactions. `subject` is the address of the page, which needs no link to itself.
+/// A table of transactions. `subject` is the address whose page this is; it is not linked.
 pub(crate) fn txs(reading: &Reading, rows: &[TxRow], subject: Option<Address>) -> Markup {
     let now = reading.now();
     html! {

@@ -7,7 +7,8 @@ use prost_types::Timestamp;
 const MAX_TEXT_CHARS: usize = 1024;
 /// Maximum number of bytes that are shown in hex.
 const MAX_HEX_BYTES: usize = 256;
-/// Prices from here on, in wei, are rounded down to three decimals of gwei. Below, they would have fewer than two digits.
+/// Minimum price in wei that is rounded down to three decimals of gwei. Lower prices would keep fewer than two
+/// significant digits.
 const MIN_ROUNDED_PRICE: u64 = 10_000_000;
 /// Decimals of an amount in wei.
 const WEI_DECIMALS: u8 = 18;

@@ -280,7 +280,9 @@ impl Ante {
             match taken {
                 Ok(()) | Err(Reject::AlreadyKnown) => {}
                 Err(_) if self.parent.header.number < self.retry_until => late.push(tx),
-                Err(reject) => tracing::debug!(%reject, "not taken in again from the journal"),
+                Err(reject) => {
+                    tracing::debug!(%reject, "a journalled transaction was not readmitted");
+                }
             }
         }
         self.journal.store_for_retry(late);

@@ -55,7 +55,7 @@ pub(super) enum InOrder<B> {
     Block(B),
     /// The return to an earlier block.
     Undo(Arc<Undo>),
-    /// The index is made again, before the return to a block that is older than the index.
+    /// The index is rebuilt before the return to a block that is older than it.
     Rebuild(Arc<Rebuild>),
     /// Given blocks become part of the chain.
     Choose(Arc<Choice>),
@@ -127,7 +127,7 @@ pub(super) enum Origin {
     Produced,
     /// It was read from a file.
     Imported,
-    /// It was given, and waits until it is chosen.
+    /// It came through [`BlockClient`](super::BlockClient), and waits until it is chosen.
     Given(Arc<VerdictAnswer>),
 }
 

@@ -63,7 +63,8 @@ impl BlockClient {
         }
     }
 
-    /// Makes an unfinished block the head, and waits until it is published. `transactions` is what happens to the
+    /// Makes a block the head: an unfinished one, or an ancestor that can become the head again. Waits until it is
+    /// published. `transactions` is what happens to the
     /// transactions of blocks that are undone for it. Returns its hash.
     ///
     /// # Errors

@@ -92,7 +92,7 @@ impl PoolClient {
         self.ask(|reply| PoolQuery::Candidates(part, reply)).await
     }
 
-    /// Lets the stage that proposes blocks look at when to produce them, after a change of
+    /// Wakes the ante stage to reschedule block production after a change of
     /// [`MiningControl`](super::MiningControl).
     pub fn wake(&self) {
         self.combining.wake();
@@ -158,7 +158,7 @@ impl PoolClient {
                 Ok(Some(answer))
             }
             Err(_) if self.queries.is_abandoned() => Ok(None),
-            Err(_) => Err(Reject::Busy("the pool is asked too much, try again")),
+            Err(_) => Err(Reject::Busy("too many pool queries are waiting, try again")),
         }
     }
 }

@@ -154,10 +154,10 @@ pub struct Developed {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DevelopError {
-    /// The node is stopping, or has too many queries.
+    /// Too many queries are waiting.
     #[error(transparent)]
     Busy(#[from] Reject),
-    /// The node does not produce blocks.
+    /// The node does not produce blocks, or is stopping.
     #[error("this node does not produce blocks")]
     NoProduction,
     /// The transaction was refused.

@@ -224,7 +224,7 @@ impl Flush {
         self.checkpoint = None;
         while self.checkpoints.take().is_some() {}
         let number = rebuild.to.saturating_sub(self.undo_blocks as u64);
-        tracing::info!(rebuild.to, "making the index again, to return to an earlier block");
+        tracing::info!(rebuild.to, "rebuilding the index to return to an earlier block");
         self.index = self.index.renew()?;
         replay(&self.chain, &self.index, number, self.trie_bytes)
             .map_err(|error| Fault::Home(Box::new(error)))?;

@@ -53,8 +53,8 @@ pub enum UndoError {
         /// The oldest possible block.
         oldest: u64,
     },
-    /// The block is neither an unfinished one nor the head.
-    #[error("block {0} is not known: give it first")]
+    /// The block is neither unfinished, nor the head, nor an ancestor that can become the head again.
+    #[error("block {0} is unknown: submit it first")]
     Unknown(B256),
     /// Other requests are waiting.
     #[error("too many requests for blocks are waiting, try again")]

@@ -5,13 +5,13 @@ use budget::Account;
 use rpc_eth::method::Caller;
 use std::{net::IpAddr, sync::Arc};
 
-/// What is served where.
+/// The API of one listening address.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     /// Namespaces.
     pub(crate) api: Arc<[String]>,
     pub(crate) index: MethodIndex,
-    /// Calls in the bodies of HTTP requests are answered; without, WebSockets alone.
+    /// Whether calls over HTTP are accepted, and not only WebSockets.
     pub(crate) http: bool,
 }
 
@@ -21,7 +21,7 @@ impl Endpoint {
     }
 }
 
-/// A connection, as far as limits and fairness need to know it.
+/// A client of a connection. A trusted proxy's connection has one for each request.
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Number of the connection.

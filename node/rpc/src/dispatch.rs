@@ -15,7 +15,7 @@ use crate::{
     reply::Reply,
     subscriber::Subscriber,
     subscription::{SUBSCRIBE, SubscriptionKind, UNSUBSCRIBE},
-    untaken::Untaken,
+    unsent_responses::UnsentResponses,
 };
 use alloy_primitives::Bytes;
 use config::JsonRpc;
@@ -178,7 +178,7 @@ impl Dispatcher {
             answer => {
                 let bytes = answer.as_ref().map_or(0, |result| result.bytes().len());
                 let answer = self.bounded(answer);
-                let room = Untaken::of(&client.account).room(bytes);
+                let room = UnsentResponses::of(&client.account).check(bytes);
                 reply.answer(id, room.and(answer));
             }
         }
@@ -280,7 +280,7 @@ impl Dispatcher {
                 Err(error) => return Err(error),
             },
         };
-        let _permit = client.flow.line().await;
+        let _permit = client.flow.queue_permit().await;
         let call = call.clone();
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
         self.queues.run(queue, client, work).await

@@ -1,10 +1,10 @@
 //! Back-pressure of a WebSocket: a client that sends much and reads little waits, instead of filling the
 //! memory with messages and responses.
 //!
-//! Limits: above [`MAX_UNANSWERED_BYTES`] of unanswered messages the socket is not read; above [`MAX_OWED_BYTES`] of
+//! Limits: above [`MAX_UNANSWERED_BYTES`] of unanswered messages the socket is not read; above [`MAX_PENDING_BYTES`] of
 //! responses and notifications that the client has not read, no call begins and nothing is pushed (above
-//! [`MIN_OWED_BYTES`] if all clients together read little). Calls in the queues, and batches, are limited by number,
-//! because their responses exist before they are counted. When full: waits.
+//! [`MIN_PENDING_BYTES`] if all clients together read little). Calls in the queues, and batches, are limited by number,
+//! because their responses exist before they are counted. Above a limit, calls wait.
 
 use budget::{Account, Usage};
 use platform::memory::derived;
@@ -18,36 +18,34 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 const MAX_UNANSWERED_BYTES: usize = 4 * 1024 * 1024;
 /// Counted for each message in addition to its bytes: its task. 4,096 empty messages reach the maximum.
 const TASK_BYTES: usize = 1024;
-/// Bytes of answers not taken, beyond which no call of the connection begins: some for the socket to be
-/// always at work.
-const MAX_OWED_BYTES: usize = 8 * 1024 * 1024;
-/// The same where all connections together are owed [`MAX_OWED_BYTES_OF_ALL`]: an answer or two of the usual size.
-const MIN_OWED_BYTES: usize = 64 * 1024;
-/// Bytes owed to all connections from which on each is allowed the least: as much as 32 of them may
-/// have that do not read.
-const MAX_OWED_BYTES_OF_ALL: usize = 32 * MAX_OWED_BYTES;
+/// Bytes of unread responses from which no further call of the connection begins. Enough to keep the socket busy.
+const MAX_PENDING_BYTES: usize = 8 * 1024 * 1024;
+/// The same limit once all connections together reach [`MAX_PENDING_BYTES_OF_ALL`]: one or two typical responses.
+const MIN_PENDING_BYTES: usize = 64 * 1024;
+/// Unread bytes of all connections from which [`MIN_PENDING_BYTES`] applies: the maximum of 32 clients that do not read.
+const MAX_PENDING_BYTES_OF_ALL: usize = 32 * MAX_PENDING_BYTES;
 /// Its minimum, on a machine with little memory.
-const MIN_OWED_BYTES_OF_ALL: usize = 4 * MAX_OWED_BYTES;
-/// Bytes of a connection, received and owed, that are not accounted to its client.
+const MIN_PENDING_BYTES_OF_ALL: usize = 4 * MAX_PENDING_BYTES;
+/// Bytes of a connection, received and pending, that are not accounted to its client.
 const FREE_BYTES: usize = 64 * 1024;
 /// Accounted bytes are released once this many are not needed, so the lock is rarely taken.
 const SLACK_BYTES: usize = 256 * 1024;
-/// Calls of a connection in the lines at once, as many large answers may come together: enough for
-/// every thread there to have another.
-const LINE_CALLS: usize = 16;
-/// Batches of a connection at work at once: each gathers as many bytes as a response may have.
-const BATCHES: usize = 4;
+/// Maximum number of queued calls of a connection, whose large responses may be ready at the same time.
+const MAX_QUEUED_CALLS: usize = 16;
+/// Maximum number of concurrent batches of a connection. Each holds up to one response of the maximum size.
+const MAX_BATCHES: usize = 4;
 
-/// Bytes owed to all connections of this process.
+/// Bytes pending to all connections of this process.
 static ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// [`MAX_OWED_BYTES_OF_ALL`] on this machine.
-static OWED_ALL_HERE: LazyLock<usize> =
-    LazyLock::new(|| derived(MAX_OWED_BYTES_OF_ALL as u64, MIN_OWED_BYTES_OF_ALL as u64) as usize);
+/// [`MAX_PENDING_BYTES_OF_ALL`] on this machine.
+static MAX_PENDING_BYTES_OF_ALL_HERE: LazyLock<usize> = LazyLock::new(|| {
+    derived(MAX_PENDING_BYTES_OF_ALL as u64, MIN_PENDING_BYTES_OF_ALL as u64) as usize
+});
 
-/// How much a connection may be owed where all are owed so much.
+/// The limit of a connection when all connections together have `all` unread bytes.
 fn limit(all: usize) -> usize {
-    if all < *OWED_ALL_HERE { MAX_OWED_BYTES } else { MIN_OWED_BYTES }
+    if all < *MAX_PENDING_BYTES_OF_ALL_HERE { MAX_PENDING_BYTES } else { MIN_PENDING_BYTES }
 }
 
 /// See the module.
@@ -57,11 +55,11 @@ pub(crate) struct Flow {
     unanswered: AtomicUsize,
     /// Wakes the reader of the socket.
     not_full: Notify,
-    owed: AtomicUsize,
+    pending: AtomicUsize,
     /// Bytes of an incomplete message.
     unfinished: AtomicUsize,
-    room: Notify,
-    line: Arc<Semaphore>,
+    writable: Notify,
+    queued: Arc<Semaphore>,
     batches: Semaphore,
     /// Bytes that are accounted to the client.
     accounted: AtomicUsize,
@@ -74,11 +72,11 @@ impl Default for Flow {
         Self {
             unanswered: AtomicUsize::new(0),
             not_full: Notify::new(),
-            owed: AtomicUsize::new(0),
+            pending: AtomicUsize::new(0),
             unfinished: AtomicUsize::new(0),
-            room: Notify::new(),
-            line: Arc::new(Semaphore::new(LINE_CALLS)),
-            batches: Semaphore::new(BATCHES),
+            writable: Notify::new(),
+            queued: Arc::new(Semaphore::new(MAX_QUEUED_CALLS)),
+            batches: Semaphore::new(MAX_BATCHES),
             accounted: AtomicUsize::new(0),
             usage: Mutex::default(),
         }
@@ -113,54 +111,56 @@ impl Flow {
         }
     }
 
-    /// Waits until the client has taken most of what it is owed.
-    pub(crate) async fn room(&self) {
-        if self.has_room() {
+    /// Waits until the unread bytes are below the limit.
+    pub(crate) async fn until_writable(&self) {
+        if self.is_writable() {
             return;
         }
-        while !self.has_room() {
-            self.room.notified().await;
+        while !self.is_writable() {
+            self.writable.notified().await;
         }
         // There may be room for the next one too; if not, it waits on.
-        self.room.notify_one();
+        self.writable.notify_one();
     }
 
     /// Whether the client has taken so much that there is room for more.
-    pub(crate) fn has_room(&self) -> bool {
-        self.owed.load(SeqCst) < limit(ALL.load(SeqCst))
+    pub(crate) fn is_writable(&self) -> bool {
+        self.pending.load(SeqCst) < limit(ALL.load(SeqCst))
     }
 
-    /// Waits until a batch may begin. Its place is kept until its answer is owed.
+    /// Waits until a batch may begin. The permit is held until its response is counted.
     pub(crate) async fn batch(&self) -> SemaphorePermit<'_> {
         let place = self.batches.acquire().await.expect("never closed");
-        self.room().await;
+        self.until_writable().await;
         place
     }
 
-    /// Waits for a place in the lines, and for room. The place is given back with the call's answer.
-    pub(crate) async fn line(&self) -> OwnedSemaphorePermit {
-        let place = Arc::clone(&self.line).acquire_owned().await.expect("never closed");
-        self.room().await;
+    /// Waits until a call may be queued. The permit is held until the call returns.
+    pub(crate) async fn queue_permit(&self) -> OwnedSemaphorePermit {
+        let place = Arc::clone(&self.queued).acquire_owned().await.expect("never closed");
+        self.until_writable().await;
         place
     }
 
-    /// An answer, or something pushed, of this many bytes is on its way to the socket.
-    pub(crate) fn owe(&self, bytes: usize) {
-        self.owed.fetch_add(bytes, SeqCst);
+    /// Counts the bytes of a response or notification that will be written.
+    pub(crate) fn add_pending(&self, bytes: usize) {
+        self.pending.fetch_add(bytes, SeqCst);
         ALL.fetch_add(bytes, SeqCst);
         self.settle();
     }
 
-    /// The socket took this many of the bytes that are owed, or will not be given them. A call that waits for
-    /// its client to have the fewest bytes owed is not woken when others are owed less: its own client has to read first.
+    /// Removes bytes that were written or never will be. A call that waits at [`MIN_PENDING_BYTES`] is woken only when its
+    /// own client reads, not when other clients do.
     pub(crate) fn written(&self, bytes: usize) {
-        let less = |owed: usize| Some(owed.saturating_sub(bytes));
-        let owed = self.owed.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
-        let left = owed.saturating_sub(bytes);
-        ALL.fetch_sub(owed - left, SeqCst);
-        if [MAX_OWED_BYTES, MIN_OWED_BYTES].iter().any(|limit| (left..owed).contains(&(limit - 1)))
+        let less = |pending: usize| Some(pending.saturating_sub(bytes));
+        let pending = self.pending.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
+        let left = pending.saturating_sub(bytes);
+        ALL.fetch_sub(pending - left, SeqCst);
+        if [MAX_PENDING_BYTES, MIN_PENDING_BYTES]
+            .iter()
+            .any(|limit| (left..pending).contains(&(limit - 1)))
         {
-            self.room.notify_one();
+            self.writable.notify_one();
         }
         self.settle();
     }
@@ -178,7 +178,7 @@ impl Flow {
 
     /// Bytes to account for.
     fn bytes(&self) -> usize {
-        let all = [&self.owed, &self.unanswered, &self.unfinished];
+        let all = [&self.pending, &self.unanswered, &self.unfinished];
         let bytes = all.iter().map(|bytes| bytes.load(SeqCst)).sum();
         if bytes <= FREE_BYTES { 0 } else { bytes }
     }
@@ -199,7 +199,7 @@ impl Flow {
                 usage.evict_owner();
             }
             self.accounted.store(usage.held_bytes(), SeqCst);
-            // Who changed it meanwhile may have compared it with what was accounted before, and gone.
+            // A thread that changed a counter meanwhile may have compared it with the old value and returned.
             if bytes == self.bytes() {
                 return;
             }
@@ -209,7 +209,7 @@ impl Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        ALL.fetch_sub(*self.owed.get_mut(), SeqCst);
+        ALL.fetch_sub(*self.pending.get_mut(), SeqCst);
     }
 }
 
@@ -225,8 +225,8 @@ impl Drop for Unanswered {
 
 #[cfg(test)]
 impl Flow {
-    pub(crate) fn owed_bytes(&self) -> usize {
-        self.owed.load(SeqCst)
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending.load(SeqCst)
     }
 }
 
@@ -240,38 +240,39 @@ mod tests {
     };
 
     #[test]
-    fn no_call_begins_until_what_is_owed_is_taken() {
+    fn calls_wait_until_the_client_reads() {
         let flow = Flow::default();
         let cx = &mut Context::from_waker(Waker::noop());
-        assert!(pin!(flow.room()).poll(cx).is_ready());
-        flow.owe(MAX_OWED_BYTES + 10);
-        let (mut first, mut second) = (pin!(flow.room()), pin!(flow.line()));
+        assert!(pin!(flow.until_writable()).poll(cx).is_ready());
+        flow.add_pending(MAX_PENDING_BYTES + 10);
+        let (mut first, mut second) = (pin!(flow.until_writable()), pin!(flow.queue_permit()));
         assert!(first.as_mut().poll(cx).is_pending() && second.as_mut().poll(cx).is_pending());
         flow.written(10);
         assert!(first.as_mut().poll(cx).is_pending(), "it is as much as there may be");
         flow.written(1);
         assert!(first.poll(cx).is_ready(), "one is woken");
         let Poll::Ready(place) = second.as_mut().poll(cx) else { panic!("and tells the next") };
-        flow.written(MAX_OWED_BYTES);
-        let places: Vec<_> = (1..LINE_CALLS).map(|_| pin!(flow.line()).poll(cx)).collect();
+        flow.written(MAX_PENDING_BYTES);
+        let places: Vec<_> =
+            (1..MAX_QUEUED_CALLS).map(|_| pin!(flow.queue_permit()).poll(cx)).collect();
         assert!(places.iter().all(Poll::is_ready));
-        let mut further = pin!(flow.line());
+        let mut further = pin!(flow.queue_permit());
         assert!(further.as_mut().poll(cx).is_pending());
         drop(place);
         assert!(further.poll(cx).is_ready());
     }
 
     #[test]
-    fn less_is_owed_to_each_where_much_is_owed_to_all() {
-        let all = *OWED_ALL_HERE;
-        assert_eq!((limit(all - 1), limit(all)), (MAX_OWED_BYTES, MIN_OWED_BYTES));
+    fn limit_per_connection_is_lower_when_all_together_read_little() {
+        let all = *MAX_PENDING_BYTES_OF_ALL_HERE;
+        assert_eq!((limit(all - 1), limit(all)), (MAX_PENDING_BYTES, MIN_PENDING_BYTES));
         let flow = Flow::default();
         let cx = &mut Context::from_waker(Waker::noop());
-        flow.owe(MAX_OWED_BYTES);
-        let mut waiting = pin!(flow.room.notified());
-        flow.written(MAX_OWED_BYTES - MIN_OWED_BYTES - 1);
+        flow.add_pending(MAX_PENDING_BYTES);
+        let mut waiting = pin!(flow.writable.notified());
+        flow.written(MAX_PENDING_BYTES - MIN_PENDING_BYTES - 1);
         assert!(waiting.as_mut().poll(cx).is_ready(), "below the one limit");
-        let mut waiting = pin!(flow.room.notified());
+        let mut waiting = pin!(flow.writable.notified());
         assert!(waiting.as_mut().poll(cx).is_pending());
         flow.written(1);
         assert!(waiting.as_mut().poll(cx).is_pending(), "the other has not been reached");
@@ -292,12 +293,12 @@ mod tests {
         assert!(used() > FREE_BYTES);
         flow.unfinished(0);
         let message = Flow::received(&flow, 500_000);
-        flow.owe(1_000_000);
+        flow.add_pending(1_000_000);
         assert!(used() >= 1_500_000 && !account.owner.is_evicted());
         flow.written(1_000_000);
         drop(message);
         assert_eq!(used(), 0);
-        flow.owe((2 << 20) + 1);
+        flow.add_pending((2 << 20) + 1);
         assert!(account.owner.is_evicted(), "it does not fit");
         drop(flow);
         assert_eq!(used(), 0);
@@ -307,11 +308,11 @@ mod tests {
     fn batches_are_few_at_once_and_wait_for_room_too() {
         let flow = Flow::default();
         let cx = &mut Context::from_waker(Waker::noop());
-        let mut places: Vec<_> = (0..BATCHES).map(|_| pin!(flow.batch()).poll(cx)).collect();
+        let mut places: Vec<_> = (0..MAX_BATCHES).map(|_| pin!(flow.batch()).poll(cx)).collect();
         assert!(places.iter().all(Poll::is_ready));
         let mut further = pin!(flow.batch());
         assert!(further.as_mut().poll(cx).is_pending());
-        flow.owe(MAX_OWED_BYTES);
+        flow.add_pending(MAX_PENDING_BYTES);
         places.pop();
         assert!(further.as_mut().poll(cx).is_pending(), "what the last one gave is not taken yet");
         flow.written(1);

@@ -2,7 +2,7 @@
 //! hold up for tens of milliseconds.
 //!
 //! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limit: each
-//! thread parses one body at a time, and [`Turns`] bounds the queue. When full: the body is refused.
+//! thread parses one body at a time, and [`Turns`] bounds the queue. If it is full, the body is refused.
 //!
 //! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay
 //! the next body.

@@ -26,9 +26,9 @@ mod serve;
 mod subscribe;
 mod subscriber;
 mod subscription;
-mod untaken;
+mod unsent_responses;
 
-pub use front::Seats;
+pub use front::ConnectionsPerThread;
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
 pub use methods::{methods, namespaces};
 pub use rpc_debug::development::NAMESPACES as DEVELOPMENT_NAMESPACES;

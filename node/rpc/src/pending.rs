@@ -118,7 +118,7 @@ impl PendingBlocks {
     ) -> Result<Arc<PendingBlock>, Error> {
         let request = RequestStart::now(&context.published, &context.spec);
         // This must come before the lock, because a client that does not read its responses waits here.
-        let _permit = client.flow.line().await;
+        let _permit = client.flow.queue_permit().await;
         let fits = |known: &PendingBlock| answers(known, &request);
         let without_roots = self.without_roots.get(fits, async {
             admit(QueueClass::Short)?;

@@ -2,7 +2,7 @@
 
 use crate::{
     subscription::Start,
-    untaken::{self, Untaken},
+    unsent_responses::{self, UnsentResponses},
 };
 use alloy_primitives::Bytes;
 use hyper::body::{Body, Bytes as Piece, Frame, SizeHint};
@@ -17,7 +17,7 @@ use std::{
 
 /// A result of at least this many bytes is not copied: below, one more piece costs the kernel more
 /// than the copy.
-const SHARED_LEAST: usize = 16 * 1024;
+const MIN_SHARED_BYTES: usize = 16 * 1024;
 
 /// Puts a response together.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Reply {
 
     fn result(&mut self, result: &Json) {
         let bytes: &Bytes = result.bytes();
-        if bytes.len() < SHARED_LEAST {
+        if bytes.len() < MIN_SHARED_BYTES {
             self.open.extend_from_slice(bytes);
             return;
         }
@@ -61,7 +61,7 @@ impl Reply {
         match answer {
             Ok(result) => {
                 if self.open.is_empty() {
-                    self.open.reserve(id.len() + result.bytes().len().min(SHARED_LEAST) + 48);
+                    self.open.reserve(id.len() + result.bytes().len().min(MIN_SHARED_BYTES) + 48);
                 }
                 self.text("{\"jsonrpc\":\"2.0\",\"id\":");
                 self.text(id);
@@ -91,19 +91,19 @@ impl Reply {
         (self.pieces, self.subscriptions)
     }
 
-    /// The body; a large one counts as untaken until it is written.
-    pub(crate) fn finish(mut self, untaken: &Untaken) -> ReplyBody {
+    /// The body; a large one counts as unsent until it is written.
+    pub(crate) fn finish(mut self, unsent: &UnsentResponses) -> ReplyBody {
         self.close();
-        ReplyBody::pieces(counted(self.pieces, untaken))
+        ReplyBody::pieces(counted(self.pieces, unsent))
     }
 }
 
-/// The pieces of a body; those of a large one count as untaken until they are written.
-pub(crate) fn counted(pieces: Vec<Piece>, untaken: &Untaken) -> Vec<Piece> {
-    if !untaken::is_large(pieces.iter().map(Piece::len).sum()) {
+/// The pieces of a body; those of a large one count as unsent until they are written.
+pub(crate) fn counted(pieces: Vec<Piece>, unsent: &UnsentResponses) -> Vec<Piece> {
+    if !unsent_responses::is_large(pieces.iter().map(Piece::len).sum()) {
         return pieces;
     }
-    pieces.into_iter().map(|piece| untaken.counted(piece)).collect()
+    pieces.into_iter().map(|piece| unsent.counted(piece)).collect()
 }
 
 /// See the module.
@@ -118,7 +118,7 @@ pub(crate) struct ReplyBody {
 }
 
 impl ReplyBody {
-    /// A body of pieces that are counted.
+    /// A body of these pieces. The caller has accounted for them if they are large ([`counted`]).
     pub(crate) fn pieces(pieces: Vec<Piece>) -> Self {
         let left = pieces.iter().map(|piece| piece.len() as u64).sum();
         Self { pieces: pieces.into_iter(), left, open: None }
@@ -171,12 +171,12 @@ mod tests {
 
     #[test]
     fn large_results_are_not_copied() {
-        let large = Json::from_text(vec![b'7'; SHARED_LEAST]);
+        let large = Json::from_text(vec![b'7'; MIN_SHARED_BYTES]);
         let mut reply = Reply::default();
         reply.answer("1", Ok(Json::fixed("true")));
         reply.answer("\"x\"", Ok(large.clone()));
         let length = reply.len();
-        let ReplyBody { pieces, left, .. } = reply.finish(&Untaken::default());
+        let ReplyBody { pieces, left, .. } = reply.finish(&UnsentResponses::default());
         assert_eq!(left as usize, length);
         let pieces: Vec<_> = pieces.collect();
         assert_eq!(pieces.len(), 3);
@@ -189,14 +189,14 @@ mod tests {
     /// A batch of answers none of which is large.
     #[test]
     fn the_whole_answer_decides_whether_it_counts() {
-        let middling = Json::from_text(vec![b'7'; SHARED_LEAST]);
+        let middling = Json::from_text(vec![b'7'; MIN_SHARED_BYTES]);
         let account = Account::with_limit(1 << 40);
-        let untaken = Untaken::of(&account);
+        let unsent = UnsentResponses::of(&account);
         let is_empty = || account.memory.reading().used == 0;
         for (results, counts) in [(2, false), (5, true)] {
             let mut reply = Reply::default();
             (0..results).for_each(|_| reply.answer("1", Ok(middling.clone())));
-            let body = reply.finish(&untaken);
+            let body = reply.finish(&unsent);
             assert_eq!(is_empty(), !counts, "{results}");
             drop(body);
             assert!(is_empty());

@@ -103,7 +103,7 @@ impl Notifier<'_> {
         tokio::select! {
             // A client that has disconnected never frees space.
             () = self.sink.closed() => Err(End::Disconnected),
-            () = self.flow.room() => Ok(()),
+            () = self.flow.until_writable() => Ok(()),
         }
     }
 
@@ -114,7 +114,7 @@ impl Notifier<'_> {
         // No other notification is sent between this check and the accounting below.
         self.room().await?;
         let raw = message.to_raw().map_err(End::Failed)?;
-        self.flow.owe(bytes);
+        self.flow.add_pending(bytes);
         let sent = self.sink.send(SubscriptionMessage::from(raw)).await;
         // The notification will not be written. The connection may stay open, so its bytes must be released.
         sent.inspect_err(|_| self.flow.written(bytes)).map_err(|_| End::Disconnected)
@@ -225,7 +225,7 @@ where
             if last >= newest {
                 break;
             }
-            // A block without notifications waits for nothing, and there may be a new block before this one is read.
+            // Without notifications, nothing else here notices a disconnect, and this loop may never end.
             if notifier.sink.is_closed() {
                 return Err(End::Disconnected);
             }
@@ -258,7 +258,7 @@ where
     loop {
         let created = messages().await.map_err(End::Failed)?;
         let mut rest = created.into_iter().skip(sent).peekable();
-        while notifier.flow.has_room()
+        while notifier.flow.is_writable()
             && let Some(message) = rest.next()
         {
             notifier.send(Ok(message)).await?;

@@ -60,11 +60,11 @@ impl Subscriber {
     /// of the client's id as a string, which [`with_client_id`] replaces by the id.
     ///
     /// # Errors
-    /// If the connection has as many as it may have, or clients use too much memory.
+    /// If the connection has the maximum number of subscriptions, or clients use too much memory.
     pub(crate) async fn subscribe(&self, id: &str, kind: SubscriptionKind) -> Result<(), Error> {
         // The response waits for the client with the notifications, and an id may be large.
         let bytes = response_bytes(id);
-        self.client.flow.owe(bytes);
+        self.client.flow.add_pending(bytes);
         let opened = self.open(id, kind, None).await;
         opened.map(drop).inspect_err(|_| self.client.flow.written(bytes))
     }
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// A byte too few each time would let a client be owed ever more.
+    /// A byte too few each time would let a client be pending ever more.
     #[tokio::test]
     async fn what_jsonrpsee_sends_is_owed_to_the_byte() {
         const RESULT: &str = "[1,2]";
@@ -236,10 +236,10 @@ mod tests {
             Subscriber::new(module.into(), Arc::default(), sink, 10, Arc::clone(&client));
         let used = || client.account.memory.reading().used;
         for id in ["7", "null", r#""a\u0041\"\\""#, &"9".repeat(10_000)] {
-            let (owed, held) = (client.flow.owed_bytes(), used());
+            let (pending, held) = (client.flow.pending_bytes(), used());
             subscriber.subscribe(id, SubscriptionKind::Syncing).await.unwrap();
             let response = pushed.recv().await.unwrap();
-            assert_eq!(client.flow.owed_bytes() - owed, response.get().len(), "{response}");
+            assert_eq!(client.flow.pending_bytes() - pending, response.get().len(), "{response}");
             assert!(used() > held);
             let notification = pushed.recv().await.unwrap();
             assert_eq!(notification.get().len(), NOTIFICATION_BYTES + RESULT.len());

@@ -17,9 +17,9 @@ pub(crate) const fn is_large(bytes: usize) -> bool {
 
 /// The account of large responses; by default nothing is accounted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Untaken(Option<Arc<Account>>);
+pub(crate) struct UnsentResponses(Option<Arc<Account>>);
 
-impl Untaken {
+impl UnsentResponses {
     pub(crate) fn of(account: &Arc<Account>) -> Self {
         Self(Some(Arc::clone(account)))
     }
@@ -28,7 +28,7 @@ impl Untaken {
     ///
     /// # Errors
     /// If it is large and does not fit.
-    pub(crate) fn room(&self, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn check(&self, bytes: usize) -> Result<(), Error> {
         match &self.0 {
             Some(account) if is_large(bytes) => {
                 let held = account.hold(bytes);
@@ -58,7 +58,7 @@ impl Untaken {
     }
 }
 
-/// What a batch has gathered, accounted until this is dropped.
+/// The accounted memory of a batch's responses, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     usage: Option<Usage>,
@@ -84,29 +84,29 @@ mod tests {
     #[test]
     fn what_a_batch_gathers_counts_and_fills() {
         let account = Account::with_limit(256 * 1024);
-        let untaken = Untaken::of(&account);
-        let mut gathered = untaken.gather();
+        let unsent = UnsentResponses::of(&account);
+        let mut gathered = unsent.gather();
         gathered.add(MIN_COUNTED_BYTES).unwrap();
         assert_eq!(account.memory.reading().used, 0, "small ones are not accounted");
         gathered.add(64 * 1024).unwrap();
-        assert!(untaken.room(128 * 1024).is_ok());
+        assert!(unsent.check(128 * 1024).is_ok());
         gathered.add(1).unwrap();
-        assert!(untaken.room(MIN_COUNTED_BYTES - 1).is_ok(), "small ones go on");
-        let error = untaken.room(128 * 1024).expect_err("it does not fit");
+        assert!(unsent.check(MIN_COUNTED_BYTES - 1).is_ok(), "small ones go on");
+        let error = unsent.check(128 * 1024).expect_err("it does not fit");
         assert_eq!(error.code(), -32005);
         assert!(gathered.add(128 * 1024).is_err());
         assert!(gathered.add(0).is_err(), "what was added is there");
         drop(gathered);
-        assert!(untaken.room(256 * 1024).is_ok() && untaken.room(256 * 1024 + 1).is_err());
+        assert!(unsent.check(256 * 1024).is_ok() && unsent.check(256 * 1024 + 1).is_err());
     }
 
     #[test]
     fn a_piece_that_does_not_fit_closes_the_connection() {
         let account = Account::with_limit(100_000);
-        let untaken = Untaken::of(&account);
-        let piece = untaken.counted(Piece::from(vec![7; 70_000]));
+        let unsent = UnsentResponses::of(&account);
+        let piece = unsent.counted(Piece::from(vec![7; 70_000]));
         assert!(account.memory.reading().used == 70_000 && !account.owner.is_evicted());
-        drop(untaken.counted(Piece::from(vec![7; 70_000])));
+        drop(unsent.counted(Piece::from(vec![7; 70_000])));
         assert!(account.owner.is_evicted());
         drop(piece);
         assert_eq!(account.memory.reading().used, 0);

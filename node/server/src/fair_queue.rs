@@ -70,7 +70,7 @@ impl<T> Default for AddressQueue<T> {
     }
 }
 
-/// A fair queue of calls or large bodies.
+/// A fair queue of requests; see the module documentation.
 #[derive(Debug)]
 pub struct FairQueue<T> {
     addresses: RoundRobin<IpAddr, AddressQueue<T>>,

@@ -1,8 +1,8 @@
 //! A limited number of places that clients take in turn, by address and connection: a client with a thousand waiting
 //! requests delays another one by one request.
 //!
-//! State: the free places, and the queue of those who wait, a [`FairQueue`], which has the limits. When it is full, a
-//! request is refused.
+//! State: the free permits, and the waiting callers in a [`FairQueue`], which has the limits. If it is full, a request
+//! is refused.
 
 use crate::fair_queue::FairQueue;
 use std::{
@@ -23,7 +23,7 @@ struct Queue {
     waiting: FairQueue<oneshot::Sender<Result<Turn, usize>>>,
 }
 
-/// A place. When this is dropped, the next one who waits gets it.
+/// A permit. Dropping it passes it to the next waiting caller.
 #[derive(Debug)]
 pub struct Turn {
     turns: Arc<Turns>,

@@ -45,7 +45,10 @@ pub(crate) struct Engine<F: Kernels> {
 
 impl<F: Kernels> Engine<F> {
     /// Creates an engine over this instruction set.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "tests bring a table"))]
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "tests call `over` with their own table")
+    )]
     pub(crate) fn new(processor: F::Processor) -> Self {
         Self::over(processor, BaseTable::shared())
     }

@@ -41,7 +41,7 @@ pub(super) fn section(
     let Execution { gas, mut calls, changes } = execute(reading, stored, index, deadline)?;
     let symbol = reading.symbol();
     let used = gas.spent.saturating_sub(gas.refunded);
-    // The tracer has the gas that is charged, which may be more (`min_gas_multiplier`).
+    // The tracer reports the gas charged, which may exceed the gas used (`min_gas_multiplier`).
     calls.gas_used = U256::from(used);
     let rows = [
         ("Gas used", html! { (text::grouped(used)) }),
@@ -75,7 +75,11 @@ fn execute(
     let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
     let failed = |error: TraceError| {
         match error {
-        TraceError::TooLarge => PageError::TooLarge(error.to_string()),
+        TraceError::TooLarge => PageError::TooLarge(
+            "The transaction makes more calls than a page can record. debug_traceTransaction with a tracer that \
+             records less may show them."
+                .to_owned(),
+        ),
         _ if deadline.passed() => PageError::Busy(
             "The node could not execute the transaction and those before it in its block within 5 s. It may be busy: \
              try again."

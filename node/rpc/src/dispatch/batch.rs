@@ -6,7 +6,7 @@ use crate::{
     envelope::{Envelope, NO_ID},
     reply::Reply,
     subscription::{SUBSCRIBE, Start, UNSUBSCRIBE},
-    untaken::{Gathered, Untaken},
+    unsent_responses::{Gathered, UnsentResponses},
 };
 use alloy_primitives::Bytes;
 use futures_util::future::maybe_done;
@@ -130,7 +130,7 @@ impl Dispatcher {
         let view = self.context.published.load();
         let mut answers: Vec<BatchAnswer> = Vec::with_capacity(calls.len());
         let mut bytes = 0;
-        let mut gathered = Untaken::of(&client.account).gather();
+        let mut gathered = UnsentResponses::of(&client.account).gather();
         let mut yield_timer = YieldTimer::new();
         let deadline = tokio::time::Instant::now() + self.batch_timeout;
         let mut calls = calls.into_iter().flatten().peekable();

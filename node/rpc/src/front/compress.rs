@@ -1,5 +1,5 @@
-//! Compresses large responses of HTTP on the threads for large bodies, in turns of addresses. A response for which
-//! there is no turn or no memory is sent uncompressed.
+//! Compresses large responses of HTTP on the threads for large bodies, round-robin by
+//! address. If the queue or the memory is full, the response is sent uncompressed.
 
 use crate::{client::Client, large_bodies::LargeBodies};
 use budget::{Account, Refused};
@@ -7,8 +7,8 @@ use hyper::body::Bytes;
 use server::compression::{CHUNK_BYTES, Gzip};
 use std::sync::Arc;
 
-/// The compressed response, if it was compressed. The pieces are accounted already; what is made of them is
-/// accounted meanwhile.
+/// Returns the compressed response, or `None` if there is no capacity. The pieces are already accounted; the output is
+/// accounted while it grows.
 pub(super) async fn compressed(
     turns: &Arc<LargeBodies>,
     client: &Client,
@@ -23,7 +23,7 @@ pub(super) async fn compressed(
     turns.answer(client, compress).await.ok()?.ok()
 }
 
-/// Other tasks of the thread have their turn after each chunk, and the work ends when its caller leaves.
+/// Yields to other tasks after each chunk. Dropping the future cancels the work.
 async fn compress(pieces: &[Bytes], account: &Arc<Account>) -> Result<Bytes, Refused> {
     let mut usage = account.buffer(0);
     let mut gzip = Gzip::new();

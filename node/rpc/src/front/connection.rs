@@ -1,8 +1,8 @@
-//! A client's connection: the layers that all servers use ([`server::connection`]), the place among all
+//! A client's connection: the layers that all servers use ([`server::connection`]), the permit among all
 //! connections, and the thread that suits its responses.
 
-use super::{Place, threads::Room};
-use crate::untaken::is_large;
+use super::{ConnectionPermit, threads::ThreadGroup};
+use crate::unsent_responses::is_large;
 use hyper::body::Bytes;
 use server::connection::{
     Hold, Http1Socket, Layered, Open, Requests, Socket as _, Timeouts, dismantle, http1,
@@ -16,12 +16,11 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// Small responses after a large one until a connection counts as one with small responses again: to move it costs as
-/// much as some of them.
+/// Number of small responses after a large one before a connection moves back: moving costs as much as several of them.
 const MIN_SMALL_RESPONSES: u32 = 64;
 
-/// A socket, with its place among all connections. A WebSocket keeps both.
-pub(super) type Connection = Layered<Hold<Place>, Http1Socket>;
+/// A socket, with its permit among all connections. A WebSocket keeps both.
+pub(super) type Connection = Layered<Hold<ConnectionPermit>, Http1Socket>;
 
 /// A connection of this thread's runtime. `read` was read by the thread that it was moved from.
 pub(super) fn new_connection(
@@ -29,26 +28,26 @@ pub(super) fn new_connection(
     read: Bytes,
     progress: &Progress,
     timeouts: Timeouts,
-    place: Place,
+    permit: ConnectionPermit,
 ) -> Connection {
     let Progress { requests, evictable, .. } = progress;
-    http1(stream, read, requests, evictable, timeouts).layer(Hold(place))
+    http1(stream, read, requests, evictable, timeouts).layer(Hold(permit))
 }
 
-/// The socket, the bytes that were read from it by an earlier thread and are not processed, and its place, for another
+/// The socket, the bytes that were read from it by an earlier thread and are not processed, and its permit, for another
 /// thread.
 ///
 /// # Errors
 /// If the runtime of this thread cannot release the socket.
 pub(super) fn into_parts(
     connection: Connection,
-) -> io::Result<(std::net::TcpStream, Bytes, Place)> {
-    let (Hold(place), socket) = connection.into_parts();
+) -> io::Result<(std::net::TcpStream, Bytes, ConnectionPermit)> {
+    let (Hold(permit), socket) = connection.into_parts();
     let (stream, read) = dismantle(socket);
-    Ok((stream.into_std()?, read, place))
+    Ok((stream.into_std()?, read, permit))
 }
 
-/// What is known about a connection, on whichever thread it is.
+/// The state of a connection, which moves between threads with it.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The requests that are being read and answered.
@@ -75,8 +74,8 @@ impl Progress {
     }
 
     /// The threads that suit the sizes of the responses.
-    pub(super) fn room(&self) -> Room {
-        if self.until_small.load(Relaxed) == 0 { Room::Quick } else { Room::Bulk }
+    pub(super) fn group(&self) -> ThreadGroup {
+        if self.until_small.load(Relaxed) == 0 { ThreadGroup::Quick } else { ThreadGroup::Bulk }
     }
 }
 
@@ -90,16 +89,18 @@ mod tests {
     #[test]
     fn large_response_moves_a_connection_and_many_small_ones_move_it_back() {
         let progress = Progress::default();
-        let rooms = |responses: u32, bytes| {
-            let rooms = (0..responses).map(|_| {
+        let groups = |responses: u32, bytes| {
+            let groups = (0..responses).map(|_| {
                 progress.respond(bytes);
-                progress.room()
+                progress.group()
             });
-            rooms.collect::<Vec<_>>()
+            groups.collect::<Vec<_>>()
         };
-        assert_eq!(rooms(3, LARGE - 1), [Room::Quick; 3]);
-        assert_eq!(rooms(1, LARGE), [Room::Bulk]);
-        assert!(rooms(MIN_SMALL_RESPONSES - 1, 10).iter().all(|room| *room == Room::Bulk));
-        assert_eq!(rooms(1, 10), [Room::Quick]);
+        assert_eq!(groups(3, LARGE - 1), [ThreadGroup::Quick; 3]);
+        assert_eq!(groups(1, LARGE), [ThreadGroup::Bulk]);
+        assert!(
+            groups(MIN_SMALL_RESPONSES - 1, 10).iter().all(|group| *group == ThreadGroup::Bulk)
+        );
+        assert_eq!(groups(1, 10), [ThreadGroup::Quick]);
     }
 }

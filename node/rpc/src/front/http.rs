@@ -9,7 +9,7 @@ use crate::{
     client::Client,
     dispatch::{Respond, Transport},
     reply::{Reply, ReplyBody, counted},
-    untaken::Untaken,
+    unsent_responses::UnsentResponses,
 };
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -74,9 +74,9 @@ async fn answer(
         _ if !client.endpoint.http => plain(StatusCode::FORBIDDEN, "WebSocket only\n"),
         Method::POST => post(front, client, progress, request).await,
         Method::GET if request.uri().path() == "/" && wants_html(request.headers()) => html(front),
-        // Health checks of load balancers ask so; geth answers them.
+        // Load balancers send these as health checks, and geth answers them.
         Method::GET | Method::HEAD if request.uri().query().is_none() => plain(StatusCode::OK, ""),
-        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC calls are posted\n"),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC calls require POST\n"),
     };
     cors.apply(response.headers_mut());
     response
@@ -108,7 +108,7 @@ fn html(front: &Front) -> Response<ReplyBody> {
 
 /// An answer whose bytes are not accounted, because it is small.
 fn small(status: StatusCode, reply: Reply) -> Response<ReplyBody> {
-    respond(status, JSON, reply.finish(&Untaken::default()))
+    respond(status, JSON, reply.finish(&UnsentResponses::default()))
 }
 
 /// Opens a WebSocket.
@@ -168,7 +168,7 @@ async fn post(
         );
     }
     let accepts_gzip = compression::accepts_gzip(request.headers());
-    let limit = front.request_bytes_max;
+    let limit = front.max_request_bytes;
     // Held until the response has been made.
     let mut usage = client.account.buffer(FREE_BODY_BYTES);
     let body = request.into_body();
@@ -192,7 +192,7 @@ async fn post(
         }
         // The client is gone.
         Err(BodyError::Incomplete(_)) => {
-            return plain(StatusCode::BAD_REQUEST, "the body is not whole\n");
+            return plain(StatusCode::BAD_REQUEST, "the request body is incomplete\n");
         }
     };
     progress.requests.body_read();
@@ -202,7 +202,7 @@ async fn post(
         }
         Respond::Reply(reply) => {
             progress.respond(reply.len());
-            respond(StatusCode::OK, JSON, reply.finish(&Untaken::of(&client.account)))
+            respond(StatusCode::OK, JSON, reply.finish(&UnsentResponses::of(&client.account)))
         }
         Respond::Nothing => respond(StatusCode::OK, JSON, ReplyBody::empty()),
         Respond::TooMany(reply) => {
@@ -221,16 +221,16 @@ async fn large(
     reply: Reply,
     accepts_gzip: bool,
 ) -> Response<ReplyBody> {
-    let untaken = Untaken::of(&client.account);
+    let unsent = UnsentResponses::of(&client.account);
     let (pieces, _) = reply.into_pieces();
-    let mut pieces = counted(pieces, &untaken);
+    let mut pieces = counted(pieces, &unsent);
     let compressed = match accepts_gzip {
         true => compress::compressed(&front.compressions, client, &pieces).await,
         false => None,
     };
     let is_compressed = compressed.is_some();
     if let Some(compressed) = compressed {
-        pieces = counted(vec![compressed], &untaken);
+        pieces = counted(vec![compressed], &unsent);
     }
     progress.respond(pieces.iter().map(Bytes::len).sum());
     let body = ReplyBody::pieces(pieces);

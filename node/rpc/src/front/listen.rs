@@ -1,9 +1,9 @@
-//! The connections of one address: admits each, and gives it to a thread.
+//! Admits the connections of one listening address and assigns each to a thread.
 
 use super::{
-    Front, Place, Socket,
+    ConnectionPermit, Front, Socket,
     connection::Progress,
-    threads::{Room, Seat, Threads},
+    threads::{ThreadConnection, ThreadGroup, Threads},
 };
 use crate::client::{Client, Endpoint};
 use hyper::body::Bytes;
@@ -43,23 +43,24 @@ impl Serve for Listening {
     type Moved = Socket;
 
     fn start(self: &Arc<Self>, tasks: &mut Tasks<Socket>, stream: TcpStream, from: SocketAddr) {
-        // From now on the runtime of its thread waits for it.
+        // The runtime of the serving thread registers the socket again.
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(error) => return tracing::debug!(%error, %from, "a connection was lost"),
         };
-        let (runtime, seat) = self.threads.seat(room(&self.endpoint, &Progress::default()));
+        let (runtime, thread) = self.threads.assign(group_of(&self.endpoint, &Progress::default()));
         let listening = Arc::clone(self);
         let serving = async move {
-            let socket = listening.admit(stream, from, seat).await?;
+            let socket = listening.admit(stream, from, thread).await?;
             Arc::clone(&listening.front).serve(socket, listening.stopping.clone()).await
         };
         tasks.spawn_on(serving, runtime);
     }
 
     fn resume(self: &Arc<Self>, tasks: &mut Tasks<Socket>, mut socket: Socket) {
-        let (runtime, seat) = self.threads.seat(room(&socket.client.endpoint, &socket.progress));
-        socket.place.seat = seat;
+        let (runtime, thread) =
+            self.threads.assign(group_of(&socket.client.endpoint, &socket.progress));
+        socket.permit.thread = thread;
         let serving = Arc::clone(&self.front).serve(socket, self.stopping.clone());
         tasks.spawn_on(serving, runtime);
     }
@@ -67,17 +68,17 @@ impl Serve for Listening {
 
 /// Where a connection is to be served. WebSockets of an address of their own are with the large responses: the
 /// events of thousands of subscriptions are sent at once.
-pub(super) fn room(endpoint: &Endpoint, progress: &Progress) -> Room {
-    if endpoint.http { progress.room() } else { Room::Bulk }
+pub(super) fn group_of(endpoint: &Endpoint, progress: &Progress) -> ThreadGroup {
+    if endpoint.http { progress.group() } else { ThreadGroup::Bulk }
 }
 
 impl Listening {
-    /// Acquires a place for a new connection, or tells the client that there is none.
+    /// Acquires a permit for a new connection, or sends the client an error.
     async fn admit(
         &self,
         stream: std::net::TcpStream,
         from: SocketAddr,
-        seat: Seat,
+        thread: ThreadConnection,
     ) -> Option<Socket> {
         let front = &self.front;
         let address = from.ip().to_canonical();
@@ -94,16 +95,16 @@ impl Listening {
             }
         };
         let account = budget.account(address, owner);
-        let place = Place { seat, _held: held };
+        let permit = ConnectionPermit { thread, _held: held };
         let rate = Arc::new(front.dispatcher.rates.connection());
         let id = front.next_id.fetch_add(1, Relaxed);
         let (endpoint, flow) = (Arc::clone(&self.endpoint), Arc::default());
         let client = Arc::new(Client { id, address, rate, endpoint, flow, account });
-        Some(Socket { stream, read: Bytes::new(), client, progress, place })
+        Some(Socket { stream, read: Bytes::new(), client, progress, permit })
     }
 }
 
-/// Tells a client that there is no place. It may not read that.
+/// Refuses a connection with an HTTP error, which the client may not read.
 async fn refuse(mut stream: TcpStream, limit: u64) {
     let body = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32005,\"message\":\"too many \

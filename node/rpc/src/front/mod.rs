@@ -1,11 +1,10 @@
 //! The sockets of JSON-RPC. HTTP calls are read, answered and written here, without jsonrpsee, so
-//! that an answer that is ready goes to the socket as it is; so are the messages of WebSockets
+//! that large cached results are written without copying. WebSocket messages are handled in the same way
 //! (`docs/adr/0008`, `docs/adr/0023`).
 //!
-//! Takes: connections. Gives: calls to the dispatcher, answers to clients. State: who is connected.
-//! Bound: connections in all and of an address; bytes of answers that are not taken; a connection that
-//! sends no request, or does not take its answer, is closed. When full: says so, and closes if it is the
-//! connections.
+//! Input: connections. Output: calls to the dispatcher, responses to clients. State: the open connections.
+//! Limits: connections in total and per address; bytes of unread responses. A connection that sends no request or
+//! does not read its response is closed. Requests and connections above a limit are refused with an error.
 
 mod compress;
 mod connection;
@@ -15,13 +14,13 @@ mod threads;
 mod websocket;
 
 pub(crate) use listen::Listening;
-pub use threads::Seats;
+pub use threads::ConnectionsPerThread;
 pub(crate) use threads::Threads;
 
 use self::{
     connection::{Connection, Progress, into_parts, new_connection},
-    listen::room,
-    threads::Seat,
+    listen::group_of,
+    threads::ThreadConnection,
 };
 use crate::{
     client::Client,
@@ -54,15 +53,15 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// Bytes in which a call begins with `{`. A body that does not is treated as a batch until it is parsed, so
-/// that megabytes of spaces are not searched where sockets are served.
+/// Maximum leading whitespace of a single call. Any other body counts as a batch until it is parsed, so that threads
+/// that serve sockets do not scan megabytes of spaces.
 const MAX_LEADING_SPACE: usize = 128;
 /// Maximum bytes of a request's head, which is not accounted.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// Maximum bytes that are read at a time.
 const MAX_READ_BYTES: usize = 128 * 1024;
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 pub(crate) struct Front {
     dispatcher: Arc<Dispatcher>,
@@ -75,14 +74,14 @@ pub(crate) struct Front {
     methods: Methods,
     subscription_ids: Arc<Ids>,
     max_subscriptions: u32,
-    request_bytes_max: usize,
+    max_request_bytes: usize,
     timeouts: Timeouts,
 }
 
-/// A connection's place among all, released when dropped.
+/// The permit and thread of a connection, released when dropped.
 #[derive(Debug)]
-struct Place {
-    seat: Seat,
+struct ConnectionPermit {
+    thread: ThreadConnection,
     _held: Held,
 }
 
@@ -90,11 +89,11 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: std::net::TcpStream,
-    /// What was read from it and is not answered.
+    /// Bytes that were read but not processed.
     read: Bytes,
     client: Arc<Client>,
     progress: Arc<Progress>,
-    place: Place,
+    permit: ConnectionPermit,
 }
 
 impl Front {
@@ -113,7 +112,7 @@ impl Front {
             methods: methods.into(),
             subscription_ids: Arc::default(),
             max_subscriptions: config.max_subscriptions,
-            request_bytes_max: config.max_request_bytes as usize,
+            max_request_bytes: config.max_request_bytes as usize,
             timeouts: Timeouts {
                 idle: Duration::from_secs(config.idle_timeout_s),
                 slow: Duration::from_secs(config.slow_client_s),
@@ -125,7 +124,7 @@ impl Front {
         &self.dispatcher.context.budget
     }
 
-    /// The client that sent a request: of a trusted proxy's connection, the one that the proxy names.
+    /// The client of a request. Behind a trusted proxy, this is the client that the proxy names.
     fn client_behind(&self, client: &Arc<Client>, headers: &HeaderMap) -> Arc<Client> {
         let budget = self.budget();
         if !budget.proxies.contains(client.address) {
@@ -142,14 +141,14 @@ impl Front {
         })
     }
 
-    /// Serves one connection to its end, or until it belongs elsewhere: then gives it back.
+    /// Serves a connection until it ends, or returns it if another thread must serve it.
     async fn serve(self: Arc<Self>, socket: Socket, mut stopping: Stopping) -> Option<Socket> {
-        let Socket { stream, read, client, progress, place } = socket;
+        let Socket { stream, read, client, progress, permit } = socket;
         let address = client.address;
         let lost = |error| tracing::debug!(%error, %address, "a connection was lost to its thread");
         let stream = TcpStream::from_std(stream).map_err(lost).ok()?;
-        let seated = place.seat.room();
-        let io = new_connection(stream, read, &progress, self.timeouts, place);
+        let group = permit.thread.group();
+        let io = new_connection(stream, read, &progress, self.timeouts, permit);
         let websocket = OnceLock::new();
         let service = service_fn(|request: hyper::Request<Incoming>| {
             http::serve(&self, &client, &progress, &websocket, request)
@@ -162,7 +161,7 @@ impl Front {
             .with_upgrades();
         let to_move = || {
             let elsewhere =
-                seated.is_some_and(|seated| seated != room(&client.endpoint, &progress));
+                group.is_some_and(|group| group != group_of(&client.endpoint, &progress));
             elsewhere && progress.requests.is_between_requests()
         };
         let ended_or_to_move = poll_fn(|cx| match Pin::new(&mut serving).poll(cx) {
@@ -170,7 +169,7 @@ impl Front {
             polled => polled.map(Some),
         });
         let ended = tokio::select! {
-            // Without it, each poll draws lots.
+            // Otherwise each poll generates a random number.
             biased;
             ended = ended_or_to_move => ended,
             () = stopping.wait() => {
@@ -180,16 +179,17 @@ impl Front {
         };
         match ended {
             None => {
-                let parts = serving.into_parts().expect("it is no WebSocket");
-                let (stream, rest, place) = into_parts(parts.io.into_inner()).map_err(lost).ok()?;
+                let parts = serving.into_parts().expect("the connection has not been upgraded");
+                let (stream, rest, permit) =
+                    into_parts(parts.io.into_inner()).map_err(lost).ok()?;
                 let read = joined(parts.read_buf, rest);
-                return Some(Socket { stream, read, client, progress, place });
+                return Some(Socket { stream, read, client, progress, permit });
             }
             Some(Err(error)) => tracing::debug!(%error, %address, "a connection ended early"),
             Some(Ok(())) => {
                 drop(serving);
                 if let Some((upgrade, client)) = websocket.into_inner() {
-                    // Boxed, because connections of HTTP, which are many, would be as large.
+                    // Boxed, so that the futures of the many HTTP connections stay small.
                     Box::pin(websocket::serve(Arc::clone(&self), client, upgrade, stopping)).await;
                 }
             }
@@ -200,11 +200,11 @@ impl Front {
     /// Answers the body of a request or a message. A large one is read and answered on other threads
     /// than those that serve sockets.
     async fn respond(&self, client: &Arc<Client>, body: Bytes, transport: Transport) -> Respond {
-        // A WebSocket's client that does not take its responses waits here, where it holds no thread. It
-        // counts as a batch until its response is counted.
+        // A WebSocket client that does not read its responses waits here without blocking a thread. A batch
+        // holds its permit until its response is counted.
         let start = &body[..body.len().min(MAX_LEADING_SPACE)];
-        let place = if start.trim_ascii_start().first() == Some(&b'{') {
-            client.flow.room().await;
+        let permit = if start.trim_ascii_start().first() == Some(&b'{') {
+            client.flow.until_writable().await;
             None
         } else {
             Some(client.flow.batch().await)
@@ -213,9 +213,9 @@ impl Front {
         if let (Transport::WebSocket(_), Respond::Reply(reply) | Respond::TooMany(reply)) =
             (&transport, &response)
         {
-            client.flow.owe(reply.len());
+            client.flow.add_pending(reply.len());
         }
-        drop(place);
+        drop(permit);
         response
     }
 
@@ -233,8 +233,7 @@ impl Front {
     }
 }
 
-/// What hyper has read and not answered, and what it has not taken of what was read on another thread.
-/// Seldom both: the connection was moved before, and much more had been read then.
+/// Joins the unprocessed bytes in hyper's buffer and those that the previous thread had read. Rarely are there both.
 fn joined(read: Bytes, rest: Bytes) -> Bytes {
     if rest.is_empty() { read } else { [read, rest].concat().into() }
 }
@@ -242,7 +241,7 @@ fn joined(read: Bytes, rest: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{reply::Reply, untaken::Untaken};
+    use crate::{reply::Reply, unsent_responses::UnsentResponses};
     use hyper::{Response, server::conn::http1::Builder};
     use rpc_types::text::Json;
     use server::connection::{Requests, http1};
@@ -253,7 +252,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_read_stays_in_order() {
+    fn unprocessed_bytes_keep_their_order() {
         let [read, rest] = ["GET / ", "HTTP/1.1"].map(Bytes::from);
         assert_eq!(joined(read.clone(), Bytes::new()), read);
         assert_eq!(joined(read, rest), "GET / HTTP/1.1");
@@ -278,7 +277,7 @@ mod tests {
             let mut reply = Reply::default();
             (0..results).for_each(|_| reply.answer("1", Ok(result.clone())));
             let length = reply.len();
-            let body = Mutex::new(Some(reply.finish(&Untaken::default())));
+            let body = Mutex::new(Some(reply.finish(&UnsentResponses::default())));
             let service = service_fn(|_: hyper::Request<Incoming>| {
                 let mut body = body.lock().unwrap().take().unwrap();
                 body.hold(requests.open(true));

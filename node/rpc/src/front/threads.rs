@@ -1,10 +1,10 @@
 //! The threads that serve JSON-RPC sockets, one for each core unless set otherwise. Each has a runtime of its own, and a
-//! connection stays where it was put (`docs/adr/0015`): a request takes microseconds, and to have
-//! another thread help costs more than that. Half of the threads are for connections with large answers,
+//! connection moves only between the threads for small and those for large responses (`docs/adr/0015`): a request takes
+//! microseconds, and work stealing would cost more. Half of the threads are for connections with large answers,
 //! so that no other connection waits while those are copied.
 //!
-//! Takes: connections. Gives: where to serve them. State: how many each thread has.
-//! Bound: that of connections. When full: the connection is not taken.
+//! Input: new and moved connections. Output: the thread that serves each. State: the number of connections of each
+//! thread. Limit: the maximum number of connections.
 
 use platform::slice;
 use std::{
@@ -30,74 +30,75 @@ const LARGE_NICE: i32 = 5;
 
 /// The threads that a connection belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum ThreadGroup {
     /// Those for requests with small answers.
     Quick,
-    /// Those for large answers, and for WebSockets.
+    /// Those for large responses, and for WebSockets of an address that serves no HTTP calls.
     Bulk,
 }
 
-/// See the module. Dropped, it ends the threads and whatever they still serve.
+/// See the module documentation. Dropping it stops the threads and their connections.
 #[derive(Debug)]
 pub(crate) struct Threads {
     quick: Vec<Thread>,
-    /// None where there is one thread in all.
+    /// Empty if there is only one thread.
     bulk: Vec<Thread>,
     /// These serve no sockets: they read large bodies.
     large: Vec<Thread>,
-    /// Dropped, it tells the threads to end.
+    /// Dropping it stops the threads.
     running: watch::Sender<()>,
 }
 
 #[derive(Debug)]
 struct Thread {
     runtime: Handle,
-    seats: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
     ended: JoinHandle<()>,
 }
 
 /// How many connections each thread serves.
 #[derive(Clone, Debug)]
-pub struct Seats(Vec<(String, Arc<AtomicUsize>)>);
+pub struct ConnectionsPerThread(Vec<(String, Arc<AtomicUsize>)>);
 
-impl Seats {
-    /// Threads by name, with their connections now.
-    pub fn taken(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.0.iter().map(|(name, seats)| (name.as_str(), seats.load(Relaxed)))
+impl ConnectionsPerThread {
+    /// Returns the name of each thread and its current number of connections.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.0.iter().map(|(name, connections)| (name.as_str(), connections.load(Relaxed)))
     }
 }
 
-/// A connection's seat on a thread, given up when dropped.
+/// Counts a connection of a thread until this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
-    taken: Arc<AtomicUsize>,
-    room: Option<Room>,
+pub(super) struct ThreadConnection {
+    connections: Arc<AtomicUsize>,
+    group: Option<ThreadGroup>,
 }
 
-impl Seat {
-    /// Where it is; `None` where one thread is for all.
-    pub(super) const fn room(&self) -> Option<Room> {
-        self.room
+impl ThreadConnection {
+    /// The group of the thread; `None` if one thread serves all connections.
+    pub(super) const fn group(&self) -> Option<ThreadGroup> {
+        self.group
     }
 }
 
-impl Drop for Seat {
+impl Drop for ThreadConnection {
     fn drop(&mut self) {
-        self.taken.fetch_sub(1, Relaxed);
+        self.connections.fetch_sub(1, Relaxed);
     }
 }
 
 impl Threads {
-    /// Starts `count` of them; of an odd number, more are for small answers.
+    /// Starts `count` threads. If it is odd, the extra thread is for small responses.
     ///
     /// # Errors
-    /// When the system gives no thread, or nothing to wait for sockets with.
+    /// If a thread or its runtime cannot be created.
     pub(crate) fn start(count: usize) -> io::Result<Self> {
         let running = watch::Sender::new(());
-        let start = |room, count, nice| {
+        let start = |group, count, nice| {
             let threads = 0..count;
-            let threads = threads
-                .map(|number| Thread::start(format!("{room}-{number}"), nice, running.subscribe()));
+            let threads = threads.map(|number| {
+                Thread::start(format!("{group}-{number}"), nice, running.subscribe())
+            });
             threads.collect::<io::Result<_>>()
         };
         let (count, bulk) = (count.max(1), count / 2);
@@ -112,25 +113,25 @@ impl Threads {
     }
 
     /// Reads how many connections each thread serves.
-    pub(crate) fn seats(&self) -> Seats {
+    pub(crate) fn connections_per_thread(&self) -> ConnectionsPerThread {
         let named = |thread: &Thread| {
             let name = thread.ended.thread().name().expect("it was given one");
-            (name.to_owned(), Arc::clone(&thread.seats))
+            (name.to_owned(), Arc::clone(&thread.connections))
         };
-        Seats(self.quick.iter().chain(&self.bulk).map(named).collect())
+        ConnectionsPerThread(self.quick.iter().chain(&self.bulk).map(named).collect())
     }
 
-    /// A seat on the room's thread that has the fewest connections, and its runtime.
-    pub(super) fn seat(&self, room: Room) -> (&Handle, Seat) {
-        let (threads, room) = match room {
+    /// Adds a connection to the thread with the fewest connections of a group, and returns its runtime.
+    pub(super) fn assign(&self, group: ThreadGroup) -> (&Handle, ThreadConnection) {
+        let (threads, group) = match group {
             _ if self.bulk.is_empty() => (&self.quick, None),
-            Room::Quick => (&self.quick, Some(room)),
-            Room::Bulk => (&self.bulk, Some(room)),
+            ThreadGroup::Quick => (&self.quick, Some(group)),
+            ThreadGroup::Bulk => (&self.bulk, Some(group)),
         };
-        let fewest = threads.iter().min_by_key(|thread| thread.seats.load(Relaxed));
-        let Thread { runtime, seats, .. } = fewest.expect("there is one");
-        seats.fetch_add(1, Relaxed);
-        (runtime, Seat { taken: Arc::clone(seats), room })
+        let fewest = threads.iter().min_by_key(|thread| thread.connections.load(Relaxed));
+        let Thread { runtime, connections, .. } = fewest.expect("there is one");
+        connections.fetch_add(1, Relaxed);
+        (runtime, ThreadConnection { connections: Arc::clone(connections), group })
     }
 }
 
@@ -147,7 +148,7 @@ impl Drop for Threads {
 impl Thread {
     fn start(name: String, nice: i32, mut running: watch::Receiver<()>) -> io::Result<Self> {
         let (made, runtime) = mpsc::sync_channel(1);
-        // Made there: a runtime must not end on a thread of another, as it would without a thread.
+        // Created on its thread: if `spawn` failed, it would otherwise be dropped inside another runtime and panic.
         let serve = move || {
             let mut own = Builder::new_current_thread();
             let own = match own.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).build() {
@@ -166,7 +167,7 @@ impl Thread {
         };
         let ended = thread::Builder::new().name(name).spawn(serve)?;
         let runtime = runtime.recv().expect("it sends before it ends")?;
-        Ok(Self { runtime, seats: Arc::default(), ended })
+        Ok(Self { runtime, connections: Arc::default(), ended })
     }
 }
 
@@ -175,12 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_spread_and_stay() {
+    fn connections_go_to_the_thread_with_the_fewest() {
         let threads = Threads::start(5).unwrap();
         let (sender, receiver) = mpsc::channel();
-        let sit_in = |room| {
-            let (runtime, seat) = threads.seat(room);
-            assert_eq!(seat.room(), Some(room));
+        let sit_in = |group| {
+            let (runtime, thread) = threads.assign(group);
+            assert_eq!(thread.group(), Some(group));
             let sender = sender.clone();
             runtime.spawn(async move {
                 for _ in 0..3 {
@@ -190,19 +191,19 @@ mod tests {
             });
             let names: Vec<_> = receiver.iter().take(3).collect();
             assert!(names.windows(2).all(|two| two[0] == two[1]), "{names:?}");
-            (names[0].clone().unwrap(), seat)
+            (names[0].clone().unwrap(), thread)
         };
-        let sit = || sit_in(Room::Quick);
+        let sit = || sit_in(ThreadGroup::Quick);
         let mut first: Vec<_> = (0..3).map(|_| sit()).collect();
         first.sort_by(|a, b| a.0.cmp(&b.0));
         let names: Vec<_> = first.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["serve-0", "serve-1", "serve-2"]);
-        // The next one gets the seat that is given up.
+        // The next connection uses the thread that has become free.
         drop(first.remove(1));
         assert_eq!(sit().0, "serve-1");
-        let bulk = [(); 2].map(|()| sit_in(Room::Bulk));
-        let seats = threads.seats();
-        assert!(seats.taken().eq([
+        let bulk = [(); 2].map(|()| sit_in(ThreadGroup::Bulk));
+        let connections = threads.connections_per_thread();
+        assert!(connections.iter().eq([
             ("serve-0", 1),
             ("serve-1", 0),
             ("serve-2", 1),
@@ -215,16 +216,17 @@ mod tests {
     #[test]
     fn one_thread_is_for_all() {
         let threads = Threads::start(1).unwrap();
-        let seats = [Room::Quick, Room::Bulk].map(|room| threads.seat(room).1);
-        assert!(seats.iter().all(|seat| seat.room().is_none()));
-        assert_eq!(threads.quick[0].seats.load(Relaxed), 2);
+        let connections =
+            [ThreadGroup::Quick, ThreadGroup::Bulk].map(|group| threads.assign(group).1);
+        assert!(connections.iter().all(|thread| thread.group().is_none()));
+        assert_eq!(threads.quick[0].connections.load(Relaxed), 2);
     }
 
     #[test]
-    fn what_is_served_ends_with_the_threads() {
+    fn dropping_the_threads_drops_their_tasks() {
         let threads = Threads::start(1).unwrap();
         let (sender, receiver) = mpsc::channel::<()>();
-        threads.seat(Room::Quick).0.spawn(async move {
+        threads.assign(ThreadGroup::Quick).0.spawn(async move {
             std::future::pending::<()>().await;
             drop(sender);
         });

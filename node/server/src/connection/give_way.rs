@@ -12,7 +12,7 @@ pub(super) fn give_way_after_write(cx: &mut Context<'_>) {
     give_way(cx);
 }
 
-/// Has the task polled again after the others that can run, and after a look at the sockets. If they were woken at
+/// Schedules the task after the other runnable tasks and after a poll of the sockets. If they were woken at
 /// once, tasks with much to read or write would keep a thread from looking for what has arrived.
 pub(super) fn give_way(cx: &mut Context<'_>) {
     // The first poll only leaves the waker; the runtime keeps that, not the future.

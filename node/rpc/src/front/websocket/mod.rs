@@ -2,7 +2,7 @@
 //! of HTTP requests, so both receive the same responses. jsonrpsee keeps the subscriptions.
 //!
 //! Input: a socket. Output: messages to the dispatcher, responses and notifications to the client.
-//! State: an incomplete message, and messages that wait for the client. Limit: [`Flow`]. When full: the
+//! State: an incomplete message, and messages that wait for the client. Limit: [`Flow`]. Above it, the
 //! socket is not read.
 
 mod frames;
@@ -69,7 +69,7 @@ struct Session {
     /// Messages that are being answered.
     calls: JoinSet<()>,
     pings: Interval,
-    last_heard: Instant,
+    last_received: Instant,
 }
 
 /// Serves a WebSocket to its end, or until the node stops.
@@ -143,7 +143,7 @@ impl Session {
         let mut pings = interval_at(now + PING_INTERVAL, PING_INTERVAL);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
-            decoder: Decoder::new(front.request_bytes_max),
+            decoder: Decoder::new(front.max_request_bytes),
             subscriber: Arc::new(subscriber),
             front,
             client,
@@ -151,7 +151,7 @@ impl Session {
             outgoing,
             calls: JoinSet::new(),
             pings,
-            last_heard: now,
+            last_received: now,
         }
     }
 
@@ -175,7 +175,7 @@ impl Session {
                 () = client.flow.until_not_full(), if full => {}
                 _ = self.pings.tick() => {
                     // Its pong may be among the bytes that are not read.
-                    if !full && self.last_heard.elapsed() > MAX_SILENCE {
+                    if !full && self.last_received.elapsed() > MAX_SILENCE {
                         return End::Lost;
                     }
                     // A client that does not read for long is closed by its socket.
@@ -183,7 +183,7 @@ impl Session {
                 }
                 count = input.read(&mut buffer), if !full && self.undecoded.is_empty() => {
                     let Ok(count @ 1..) = count else { return End::Lost };
-                    self.last_heard = Instant::now();
+                    self.last_received = Instant::now();
                     self.undecoded = Bytes::copy_from_slice(&buffer[..count]);
                 }
             }

@@ -45,8 +45,8 @@ pub(super) async fn write<W: AsyncWrite + Unpin>(
         tokio::select! {
             Some(next) = outgoing.recv() => match next {
                 Outgoing::Response { pieces, message, subscriptions } => {
-                    let owed = pieces.iter().map(Bytes::len).sum();
-                    write_text(&mut socket, flow, pieces, owed).await?;
+                    let pending = pieces.iter().map(Bytes::len).sum();
+                    write_text(&mut socket, flow, pieces, pending).await?;
                     subscriptions.into_iter().for_each(Start::begin);
                     drop(message);
                 }
@@ -59,34 +59,34 @@ pub(super) async fn write<W: AsyncWrite + Unpin>(
                 }
             },
             Some(json) = pushed.recv() => {
-                let owed = json.get().len();
+                let pending = json.get().len();
                 if let Some(text) = with_client_id(json) {
-                    write_text(&mut socket, flow, vec![text], owed).await?;
+                    write_text(&mut socket, flow, vec![text], pending).await?;
                 }
             }
         }
     }
 }
 
-/// Writes a text message, for which this many bytes are owed.
+/// Writes a text message, for which this many bytes are pending.
 async fn write_text<W: AsyncWrite + Unpin>(
     socket: &mut W,
     flow: &Flow,
     mut pieces: Vec<Bytes>,
-    owed: usize,
+    pending: usize,
 ) -> io::Result<()> {
     let length = pieces.iter().map(Bytes::len).sum();
     pieces.insert(0, frames::text_head(length).into());
-    write_all(socket, flow, pieces, owed).await
+    write_all(socket, flow, pieces, pending).await
 }
 
-/// Writes all pieces, and frees each as soon as it is written. `owed` is exactly what is owed for them: heads
-/// of frames, pings and pongs are not, and would make the debt look smaller with each one.
+/// Writes all pieces, and frees each once it is written. `pending` is the number of bytes that [`Flow`] counted for them.
+/// It excludes frame heads, pings and pongs, which would otherwise reduce the count too far.
 async fn write_all<W: AsyncWrite + Unpin>(
     socket: &mut W,
     flow: &Flow,
     mut pieces: Vec<Bytes>,
-    mut owed: usize,
+    mut pending: usize,
 ) -> io::Result<()> {
     let mut first = 0;
     while first < pieces.len() {
@@ -99,15 +99,15 @@ async fn write_all<W: AsyncWrite + Unpin>(
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        let paid = written.min(owed);
+        let paid = written.min(pending);
         if paid > 0 {
             flow.written(paid);
         }
-        owed -= paid;
+        pending -= paid;
         first += advance(&mut pieces[first..], written);
     }
-    if owed > 0 {
-        flow.written(owed);
+    if pending > 0 {
+        flow.written(pending);
     }
     socket.flush().await
 }
@@ -141,7 +141,7 @@ mod tests {
             // Less than a piece fits into the pipe.
             let (mut client, server) = tokio::io::duplex(777);
             let (flow, mut read) = (Flow::default(), Vec::new());
-            flow.owe(content.len());
+            flow.add_pending(content.len());
             let (replies, outgoing) = mpsc::channel(2);
             let (_sink, pushed) = mpsc::channel(1);
             let message = Flow::received(&std::sync::Arc::default(), 1);
@@ -156,16 +156,16 @@ mod tests {
             let head = frames::text_head(content.len());
             let expected = [head, content, frames::close(Some(frames::NORMAL))].concat();
             assert!(read == expected, "{count} pieces of {length} bytes");
-            assert_eq!(flow.owed_bytes(), 0);
+            assert_eq!(flow.pending_bytes(), 0);
         }
     }
 
     /// A client that sends pings and reads the pongs, but not what is behind them, still owes all of that.
     #[tokio::test]
-    async fn pongs_and_heads_of_frames_pay_no_debt() {
+    async fn pongs_and_frame_heads_are_not_counted() {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let (flow, response) = (Flow::default(), vec![b'7'; 1000]);
-        flow.owe(response.len());
+        flow.add_pending(response.len());
         let (replies, outgoing) = mpsc::channel(200);
         let (_sink, pushed) = mpsc::channel(1);
         for _ in 0..100 {
@@ -177,7 +177,7 @@ mod tests {
             ended = &mut writing => panic!("{ended:?}"),
             read = client.read_exact(&mut pongs) => drop(read.unwrap()),
         }
-        assert_eq!(flow.owed_bytes(), response.len());
+        assert_eq!(flow.pending_bytes(), response.len());
         let message = Flow::received(&std::sync::Arc::default(), 1);
         let pieces = vec![response.clone().into()];
         replies
@@ -188,6 +188,6 @@ mod tests {
             ended = &mut writing => panic!("{ended:?}"),
             read = client.read_exact(&mut read) => drop(read.unwrap()),
         }
-        assert_eq!(flow.owed_bytes(), 0);
+        assert_eq!(flow.pending_bytes(), 0);
     }
 }
