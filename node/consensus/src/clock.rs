@@ -8,7 +8,6 @@
 //! Time that a development method sets on purpose is not a step: add such an offset to the result of
 //! [`Clock::now`], and not to the source.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::{
     fmt,
     sync::{
@@ -27,8 +26,8 @@ pub trait TimeSource: Send {
     fn monotonic(&self) -> Duration;
 }
 
-/// The clocks of this machine. The monotonic one counts the time in which the machine is suspended
-/// (`CLOCK_BOOTTIME`): otherwise each resume would look like a step of the wall clock.
+/// The clocks of this machine. The monotonic one counts the time in which the machine is suspended: otherwise each resume
+/// would look like a step of the wall clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemTimeSource;
 
@@ -45,9 +44,7 @@ impl TimeSource for SystemTimeSource {
     }
 
     fn monotonic(&self) -> Duration {
-        let time = clock_gettime(ClockId::Boottime);
-        let seconds = u64::try_from(time.tv_sec).expect("a machine was not started in the future");
-        Duration::new(seconds, u32::try_from(time.tv_nsec).expect("below a second"))
+        platform::clock::since_start()
     }
 }
 

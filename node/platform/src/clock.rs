@@ -1,5 +1,24 @@
-//! Whether the system clock is synchronized with a reference clock.
+//! The monotonic clock, and whether the system clock is synchronized with a reference clock.
 #![allow(unsafe_code)]
+
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// The monotonic clock that counts the time in which the machine is suspended, as `CLOCK_MONOTONIC` does on macOS.
+#[cfg(target_os = "linux")]
+const SINCE_START: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const SINCE_START: ClockId = ClockId::Monotonic;
+
+/// Time since an instant that does not change while the machine runs. It cannot be set.
+///
+/// # Panics
+/// If the system returns a negative time.
+pub fn since_start() -> Duration {
+    let time = clock_gettime(SINCE_START);
+    let seconds = u64::try_from(time.tv_sec).expect("a machine was not started in the future");
+    Duration::new(seconds, u32::try_from(time.tv_nsec).expect("below a second"))
+}
 
 /// What the kernel says about the system clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
