@@ -4,7 +4,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The monotonic clock that counts the time in which the machine is suspended, as `CLOCK_MONOTONIC` does on macOS.
+/// The monotonic clock that counts the time in which the machine is suspended; on macOS this is the ordinary monotonic clock.
 #[cfg(target_os = "linux")]
 const SINCE_START: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
