@@ -235,9 +235,9 @@ pub enum HomeError {
         /// The fault.
         detail: String,
     },
-    /// The folder of scheduled snapshots cannot be made.
+    /// The folder of scheduled snapshots cannot be created.
     #[error(
-        "snapshot.folder: cannot make {}: {source}; make it for the user of the node, mount its disk, or set \
+        "snapshot.folder: cannot create {}: {source}; create it for the user of the node, mount its disk, or set \
          snapshot.every-blocks to 0. A systemd service also needs `ReadWritePaths=` for it",
         path.display()
     )]
@@ -246,6 +246,14 @@ pub enum HomeError {
         path: PathBuf,
         /// The error of the system.
         source: std::io::Error,
+    },
+    /// The verification of a snapshot that was restored has failed.
+    #[error("the snapshot is damaged ({check}: {detail}): use another one")]
+    DamagedSnapshot {
+        /// The check that failed.
+        check: &'static str,
+        /// The fault.
+        detail: String,
     },
     /// A snapshot could not be restored. Nothing of it is left in the home folder.
     #[error(

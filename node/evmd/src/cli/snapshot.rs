@@ -10,29 +10,9 @@ use std::{
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Copy the chain of a home folder to a new folder and compact it; the node may be running
-    Create(Checkable),
+    Create(Args),
     /// Create a home folder from a snapshot
-    Restore(Checkable),
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct Checkable {
-    #[command(flatten)]
-    args: Args,
-    /// Check everything in the copy, as `evmd doctor --verify` does, and remove it if it is damaged
-    #[arg(long)]
-    verify: bool,
-}
-
-impl Checkable {
-    const fn checked(&self) -> Checked {
-        if self.verify { Checked::Verified } else { Checked::Opened }
-    }
-
-    /// What follows the result.
-    const fn addition(&self) -> &'static str {
-        if self.verify { ", and verified them" } else { "" }
-    }
+    Restore(Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -45,44 +25,47 @@ pub(super) struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    /// Check everything in the copy, as `evmd doctor --verify` does, and remove it if it is damaged
+    #[arg(long)]
+    verify: bool,
+}
+
+impl Args {
+    const fn checked(&self) -> Checked {
+        if self.verify { Checked::Verified } else { Checked::Opened }
+    }
+
+    /// Prints the result.
+    fn print(&self, done: &str, height: u64, folder: &Path) -> anyhow::Result<()> {
+        let mut out = crate::cli::stdout();
+        match self.output {
+            Output::Text => {
+                let verified = if self.verify { ", and verified them" } else { "" };
+                writeln!(out, "{done} blocks 0 to {height} to {}{verified}", folder.display())?;
+            }
+            Output::Json => {
+                writeln!(
+                    out,
+                    "{}",
+                    serde_json::json!({ "height": height, "folder": folder.to_string_lossy() })
+                )?;
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     start_logs("warn");
     match command {
-        Command::Create(create) => {
-            let args = &create.args;
-            let height = snapshot::create(&args.home.path()?, &args.folder, create.checked())?;
-            print(args.output, "Copied", height, &args.folder, create.addition())
+        Command::Create(args) => {
+            let height = snapshot::create(&args.home.path()?, &args.folder, args.checked())?;
+            args.print("Copied", height, &args.folder)
         }
-        Command::Restore(restore) => {
-            let args = &restore.args;
+        Command::Restore(args) => {
             let path = args.home.path()?;
-            let home = snapshot::restore(&args.folder, &path, restore.checked())?;
-            print(args.output, "Restored", home.view()?.number(), &path, restore.addition())
+            let home = snapshot::restore(&args.folder, &path, args.checked())?;
+            args.print("Restored", home.view()?.number(), &path)
         }
     }
-}
-
-fn print(
-    output: Output,
-    done: &str,
-    height: u64,
-    folder: &Path,
-    addition: &str,
-) -> anyhow::Result<()> {
-    let mut out = crate::cli::stdout();
-    match output {
-        Output::Text => {
-            writeln!(out, "{done} blocks 0 to {height} to {}{addition}", folder.display())?;
-        }
-        Output::Json => {
-            writeln!(
-                out,
-                "{}",
-                serde_json::json!({ "height": height, "folder": folder.to_string_lossy() })
-            )?;
-        }
-    }
-    Ok(())
 }

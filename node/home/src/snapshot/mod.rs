@@ -31,6 +31,8 @@ const FOLDERS: [&str; 2] = [INDEX_FOLDER, CHAIN_FOLDER];
 /// Files of an environment: the data, and the reader table, which LMDB uses while the environment is open.
 const DATA_FILE: &str = "data.mdb";
 const READERS_FILE: &str = "lock.mdb";
+/// The name of a data file until its copy is complete.
+const TEMPORARY_FILE: &str = "data.mdb.new";
 
 /// End of the name of a snapshot that is not complete.
 const UNFINISHED: &str = ".evmd-unfinished";
@@ -84,8 +86,11 @@ pub fn create(home: &Path, to: &Path, checked: Checked) -> Result<u64, HomeError
             }
             other => other,
         })?;
-        if checked == Checked::Verified {
-            verify(&unfinished)?;
+        if checked == Checked::Verified
+            && let Some(check) = first_fault(&unfinished)
+        {
+            let path = unfinished.clone();
+            return Err(HomeError::DamagedCopy { path, check: check.name, detail: check.detail });
         }
         remove_readers(&unfinished)?;
         fs::rename(&unfinished, to).map_err(at(to))?;
@@ -135,23 +140,36 @@ pub fn restore(from: &Path, home: &Path, checked: Checked) -> Result<Home, HomeE
         return Err(HomeError::Exists(home.to_owned()));
     }
     let file = check_for_restore(home, &genesis)?;
-    let restored = copy_environments(from, home).and_then(|()| match checked {
-        Checked::Opened => Ok(()),
-        Checked::Verified => verify(home),
-    });
-    let genesis = home.join(GENESIS_FILE);
     let is_new = file == GenesisFile::Missing;
-    let restored = restored.and_then(|()| match is_new {
-        true => whole_file::write(&genesis, text.as_bytes()).map_err(at(&genesis)),
-        false => Ok(()),
-    });
-    // The lock is kept, so that no other process can open the home in between.
-    let opened = restored.and_then(|()| Home::open_with(lock, home));
-    opened.map_err(|source| {
+    // The lock is held while files are removed: they may belong to another process otherwise.
+    copy_and_check(from, home, checked, is_new.then_some(&*text)).map_err(|source| {
         undo_restore(home, is_new);
         let (snapshot, home) = (from.to_owned(), home.to_owned());
         HomeError::NotRestored { snapshot, home, source: Box::new(source) }
-    })
+    })?;
+    // The lock is kept, so that no other process can open the home in between.
+    Home::open_with(lock, home)
+}
+
+/// Copies a snapshot, checks the copy, and writes the genesis file if `genesis` has its contents.
+fn copy_and_check(
+    from: &Path,
+    home: &Path,
+    checked: Checked,
+    genesis: Option<&str>,
+) -> Result<(), HomeError> {
+    copy_environments(from, home)?;
+    head(home, &Config::default())?;
+    if checked == Checked::Verified
+        && let Some(check) = first_fault(home)
+    {
+        return Err(HomeError::DamagedSnapshot { check: check.name, detail: check.detail });
+    }
+    if let Some(text) = genesis {
+        let file = home.join(GENESIS_FILE);
+        whole_file::write(&file, text.as_bytes()).map_err(at(&file))?;
+    }
+    Ok(())
 }
 
 fn copy_environments(from: &Path, home: &Path) -> Result<(), HomeError> {
@@ -164,9 +182,12 @@ fn copy_environments(from: &Path, home: &Path) -> Result<(), HomeError> {
 
 /// Removes what was restored, so that another snapshot can be restored to the same folder.
 fn undo_restore(home: &Path, with_genesis: bool) {
-    // The error to report is the one of the restore.
+    // The error to report is the one of the restore. A folder may be a mount or a link, so it stays if it is not empty.
     for folder in FOLDERS.map(|folder| home.join(folder)) {
-        let _ = fs::remove_dir_all(folder);
+        for file in [DATA_FILE, TEMPORARY_FILE, READERS_FILE] {
+            let _ = fs::remove_file(folder.join(file));
+        }
+        let _ = fs::remove_dir(folder);
     }
     if with_genesis {
         let _ = fs::remove_file(home.join(GENESIS_FILE));
@@ -176,7 +197,7 @@ fn undo_restore(home: &Path, with_genesis: bool) {
 /// Copies a data file into a folder under a temporary name, syncs it, and renames it.
 fn copy_file(from: &Path, folder: &Path) -> io::Result<()> {
     make_folder(folder, OPEN_FOLDER_MODE)?;
-    let temporary = folder.join("data.mdb.new");
+    let temporary = folder.join(TEMPORARY_FILE);
     fs::copy(from, &temporary)?;
     File::open(&temporary)?.sync_all()?;
     fs::rename(&temporary, folder.join(DATA_FILE))?;
@@ -192,17 +213,10 @@ fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
 }
 
-/// Checks everything in a copy.
-fn verify(copy: &Path) -> Result<(), HomeError> {
+/// Checks everything in a copy. Returns the first check that failed.
+fn first_fault(copy: &Path) -> Option<doctor::Check> {
     let report = doctor::check_data(copy, &Config::default(), true);
-    let failed = report.checks.into_iter().find(|check| check.outcome == doctor::Outcome::Failed);
-    failed.map_or(Ok(()), |check| {
-        Err(HomeError::DamagedCopy {
-            path: copy.to_owned(),
-            check: check.name,
-            detail: check.detail,
-        })
-    })
+    report.checks.into_iter().find(|check| check.outcome == doctor::Outcome::Failed)
 }
 
 /// Removes the reader tables, which LMDB makes whenever an environment is opened.
