@@ -41,7 +41,7 @@ pub enum OpenError {
     OfOtherUser {
         /// The home folder.
         path: PathBuf,
-        /// The id of the user to whom it belongs.
+        /// The id of its owner.
         owner: u32,
     },
     /// The environment is already open in this process.

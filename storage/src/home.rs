@@ -33,7 +33,7 @@ impl HomeLock {
     /// [`OpenError::Io`] if the file cannot be created.
     pub fn acquire(home: impl AsRef<Path>) -> Result<Self, OpenError> {
         let home = home.as_ref();
-        refuse_root(home)?;
+        refuse_root(home, rustix::process::geteuid().is_root())?;
         let path = home.join(LOCK_FILE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let mut file = open(home, &path)?;
@@ -56,9 +56,9 @@ impl HomeLock {
 }
 
 /// Refuses that root writes files into the folder of another user.
-fn refuse_root(home: &Path) -> Result<(), OpenError> {
+fn refuse_root(home: &Path, is_root: bool) -> Result<(), OpenError> {
     match std::fs::metadata(home) {
-        Ok(folder) if rustix::process::geteuid().is_root() && folder.uid() != 0 => {
+        Ok(folder) if is_root && folder.uid() != 0 => {
             Err(OpenError::OfOtherUser { path: home.to_owned(), owner: folder.uid() })
         }
         // If the folder does not exist or cannot be read, the next step reports it.
@@ -131,17 +131,21 @@ fn read_pid(file: &mut File) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Only root can give a folder to another user, so the test needs root.
+    /// The folder of a test belongs to another user than root, unless root runs the test.
     #[test]
     fn root_writes_nothing_into_the_folder_of_another_user() {
         const OTHER: u32 = 12_345;
         let home = tempfile::tempdir().unwrap();
-        if std::os::unix::fs::chown(home.path(), Some(OTHER), None).is_err() {
-            return;
+        if rustix::process::geteuid().is_root() {
+            refuse_root(home.path(), true).unwrap();
+            std::os::unix::fs::chown(home.path(), Some(OTHER), None).unwrap();
+            let error = HomeLock::acquire(home.path()).unwrap_err();
+            assert!(matches!(error, OpenError::OfOtherUser { owner: OTHER, .. }), "{error}");
+            assert!(!home.path().join(LOCK_FILE).exists());
         }
-        let error = HomeLock::acquire(home.path()).unwrap_err();
-        assert!(matches!(error, OpenError::OfOtherUser { owner: OTHER, .. }), "{error}");
-        assert!(!home.path().join(LOCK_FILE).exists());
+        assert!(refuse_root(home.path(), true).is_err());
+        refuse_root(home.path(), false).unwrap();
+        refuse_root(&home.path().join("missing"), true).unwrap();
     }
 
     #[test]

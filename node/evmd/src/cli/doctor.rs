@@ -42,9 +42,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The remedy if this process cannot use the home folder.
-const OTHER_USER: &str =
-    "run the command as the user to whom the home folder belongs, and give it all files in it";
+/// The remedy if this process cannot lock the home folder.
+const NO_LOCK: &str =
+    "run the command as the owner of the home folder, who must own all files in it";
 
 /// Reads the settings, as `evmd start` does.
 fn settings(home: &Path) -> Result<(Config, String), Failure> {
@@ -66,7 +66,7 @@ fn report(home: &Path, verify: bool) -> anyhow::Result<Report> {
         // The check of the settings has reported it.
         Err(HomeError::Config(_)) => Err("valid settings"),
         Err(HomeError::Open(error @ (OpenError::Io { .. } | OpenError::OfOtherUser { .. }))) => {
-            report.check("home.lock", Err(Failure::new(error, OTHER_USER)));
+            report.check("home.lock", Err(Failure::new(error, NO_LOCK)));
             Err("access to the home folder")
         }
         Err(other) => return Err(other.into()),
@@ -124,4 +124,27 @@ fn print(output: Output, report: &Report) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chain::Genesis;
+    use home::Home;
+
+    #[test]
+    fn invalid_settings_are_a_failed_check_and_the_others_follow() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Home::init(folder.path(), &Genesis::native_dev(0)).unwrap());
+        let outcome = |name| {
+            let report = report(folder.path(), false).unwrap();
+            report.checks.iter().find(|check| check.name == name).unwrap().outcome
+        };
+        assert_eq!(outcome("home.settings"), Outcome::Passed);
+        assert_eq!(outcome("chain.open"), Outcome::Passed);
+        std::fs::write(folder.path().join(CONFIG_FILE), "[json-rpc]\ngas-cap = \"5\"\n").unwrap();
+        assert_eq!(outcome("home.settings"), Outcome::Failed);
+        assert_eq!(outcome("chain.open"), Outcome::Skipped);
+        assert_eq!(outcome("home.permissions"), Outcome::Passed);
+    }
 }

@@ -54,7 +54,7 @@ impl Drop for Record {
 /// The addresses of the node that runs on a home folder.
 ///
 /// # Errors
-/// If this user must not read the file.
+/// If this user does not have the permission to read the file.
 pub(super) fn find(home: &Path) -> io::Result<Option<Endpoints>> {
     let mut file = match File::open(home.join(FILE)) {
         Ok(file) => file,

@@ -34,7 +34,7 @@ pub(super) fn check(home: &Path) -> Result<String, Failure> {
     Ok(format!("{} files and folders belong to user {user}, and keys only to it", files.len()))
 }
 
-/// The user to whom the home folder belongs, or else this user.
+/// The owner of the home folder; `user` if it cannot be read.
 fn owner(home: &Path, user: u32) -> u32 {
     home.metadata().map_or(user, |folder| folder.uid())
 }

@@ -75,8 +75,8 @@ impl NodeArg {
     }
 
     /// The addresses of the node that runs on the home folder. A folder that the user names and that has a chain
-    /// must have a running node, because another node may answer at the default address. One without a chain may
-    /// only hold keys.
+    /// must have a running node, because another node may answer at the default address. So must one that does not exist
+    /// or that this user must not read. One without a chain may only hold keys.
     fn running(&self) -> anyhow::Result<Option<config::Endpoints>> {
         let Ok(path) = self.home.path() else { return Ok(None) };
         let running = match running_node::find(&path) {

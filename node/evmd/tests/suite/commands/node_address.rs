@@ -108,6 +108,8 @@ fn node_of_a_home_folder_is_found_by_its_recorded_addresses() {
     assert_eq!(chain(&format!(" --home {one_at}"), &environment), 1001);
     assert_eq!(chain(&format!(" --home {one_at} --node {url}"), &[]), 1002);
 
+    let error = refused("q evm config --home no-such-folder");
+    assert_eq!(error, "error: the home folder no-such-folder does not exist\n");
     // After a kill the file stays, and another node may have its addresses.
     one.kill();
     assert!(homes[0].join("endpoints.json").exists());
