@@ -160,7 +160,10 @@ fn find(
                 Some(outcomes) => outcomes,
                 none => none.insert(stored::outcomes(&blocks, number)?),
             };
-            rows.push(TxRow::of(&mined, outcomes[mined.index]));
+            let outcome = outcomes.get(mined.index).copied();
+            let outcome = outcome
+                .ok_or_else(|| PageError::failed(format!("{} has no receipt", mined.hash)))?;
+            rows.push(TxRow::of(&mined, outcome));
         }
         searched += stored.senders.len();
         next = Cursor::before_block(number);

@@ -27,7 +27,7 @@ pub(crate) fn list(reading: &Reading) -> Result<Page, PageError> {
     let rows = BlockRow::up_to(&reading.view.blocks()?, newest, BLOCKS_PER_PAGE)?;
     let older = newest.checked_sub(BLOCKS_PER_PAGE);
     let contents = html! {
-        (table::blocks(&rows, reading.now()))
+        (table::blocks(&rows, text::now()))
         nav.pages aria-label="Pages of blocks" {
             @if newest < head {
                 a href={ "/blocks?newest=" (newest.saturating_add(BLOCKS_PER_PAGE)) } { "Newer" }

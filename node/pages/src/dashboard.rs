@@ -54,7 +54,7 @@ pub(crate) fn live(reading: &Reading, pool: &PoolState) -> Result<Markup, PageEr
         (figures(reading, &rates, pool.level.as_ref(), shown))
         (plots(&rows))
         h2 { "Newest blocks" }
-        (table::blocks(shown, reading.now()))
+        (table::blocks(shown, text::now()))
         h2 { "Stages of the pipeline" }
         (stages(&rates))
         h2 { "Pool by price" }
@@ -78,7 +78,7 @@ fn figures(reading: &Reading, rates: &Rates, level: Option<&Level>, blocks: &[Bl
         dl.figures {
             div { dt { "Newest block" } dd { (table::block_link(reading.view.number())) } }
             div { dt { "Age of the newest block" } dd {
-                @if let Some(head) = head { (text::age(reading.now(), head.timestamp)) }
+                @if let Some(head) = head { (text::age(text::now(), head.timestamp)) }
             } }
             div { dt { "Transactions per second" } dd { (rate(rates.txs)) } }
             div { dt { "Blocks per second" } dd { (rate(rates.blocks)) } }

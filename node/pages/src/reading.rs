@@ -3,10 +3,7 @@
 use crate::{error::PageError, shared::Pages};
 use chain::{ChainSpec, Rules};
 use state::View;
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::sync::Arc;
 
 /// A request for a page that reads one view.
 #[derive(Debug)]
@@ -44,11 +41,6 @@ impl Reading {
         number.map(Some).map_err(|_| {
             PageError::Invalid(format!("{name} must be a number from 0 to {}.", u64::MAX))
         })
-    }
-
-    /// Seconds since 1970.
-    pub(crate) fn now(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
     }
 }
 

@@ -138,7 +138,7 @@ fn method(mined: &MinedTx<'_>) -> String {
 
 /// A table of transactions. `subject` is the address whose page this is; it is not linked.
 pub(crate) fn txs(reading: &Reading, rows: &[TxRow], subject: Option<Address>) -> Markup {
-    let now = reading.now();
+    let now = text::now();
     html! {
         div.scroll tabindex="0" role="region" aria-label="Transactions" {
             table {

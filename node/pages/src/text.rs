@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256, U256, utils::format_units};
 use prost_types::Timestamp;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Maximum number of characters of a text that a contract chose.
 const MAX_TEXT_CHARS: usize = 1024;
@@ -47,6 +48,11 @@ pub fn without_zeros(decimal: &str) -> &str {
 /// A share in percent.
 pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// A timestamp in seconds as RFC 3339.

@@ -4,9 +4,8 @@ use super::{BLOCK, rate::Summary};
 use alloy_primitives::B256;
 use anyhow::Context;
 use feehistory::RowReader;
-use pages::text::{count, percent, price, short_hash, time};
+use pages::text::{count, now, percent, price, short_hash, time};
 use state::{View, stored};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The priority fee of a block is that of the transaction with half of the gas below it, as in `eth_feeHistory`.
 const MEDIAN: f64 = 50.0;
@@ -79,11 +78,6 @@ impl BlockFigures {
             moment(self.timestamp, now)
         )
     }
-}
-
-/// Seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The time of day in UTC, with the date if it is not today.

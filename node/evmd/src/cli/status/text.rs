@@ -1,12 +1,9 @@
 //! The text form of the status: the chain and its head first, then the servers, then the stages.
 
 use alloy_primitives::B256;
-use pages::text::{age, exact_price, grouped, percent, short_hash};
+use pages::text::{age, exact_price, grouped, now, percent, short_hash};
 use serde_json::Value;
-use std::{
-    fmt::Write,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::fmt::Write;
 
 /// Width of the terms before values.
 const TERM_WIDTH: usize = 14;
@@ -25,9 +22,8 @@ const SERVERS: [(&str, &str, &str); 8] = [
 
 /// The text of a response of `/status`. Missing names and counters are shown as `unknown`.
 pub(super) fn text(status: &Value) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut out = String::new();
-    summary(&mut out, status, now);
+    summary(&mut out, status, now());
     servers(&mut out, &status["endpoints"]);
     out.push('\n');
     let stages = rows(&status["stages"], stage);
