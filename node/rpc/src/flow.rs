@@ -35,7 +35,7 @@ const MAX_QUEUED_CALLS: usize = 16;
 /// Maximum number of concurrent batches of a connection. Each holds up to one response of the maximum size.
 const MAX_BATCHES: usize = 4;
 
-/// Bytes pending to all connections of this process.
+/// Unread bytes of all connections of this process.
 static ALL: AtomicUsize = AtomicUsize::new(0);
 
 /// [`MAX_PENDING_BYTES_OF_ALL`] on this machine.
@@ -119,27 +119,27 @@ impl Flow {
         while !self.is_writable() {
             self.writable.notified().await;
         }
-        // There may be room for the next one too; if not, it waits on.
+        // The next call may begin too; otherwise it waits again.
         self.writable.notify_one();
     }
 
-    /// Whether the client has taken so much that there is room for more.
+    /// Whether the unread bytes are below the limit.
     pub(crate) fn is_writable(&self) -> bool {
         self.pending.load(SeqCst) < limit(ALL.load(SeqCst))
     }
 
     /// Waits until a batch may begin. The permit is held until its response is counted.
     pub(crate) async fn batch(&self) -> SemaphorePermit<'_> {
-        let place = self.batches.acquire().await.expect("never closed");
+        let permit = self.batches.acquire().await.expect("never closed");
         self.until_writable().await;
-        place
+        permit
     }
 
     /// Waits until a call may be queued. The permit is held until the call returns.
     pub(crate) async fn queue_permit(&self) -> OwnedSemaphorePermit {
-        let place = Arc::clone(&self.queued).acquire_owned().await.expect("never closed");
+        let permit = Arc::clone(&self.queued).acquire_owned().await.expect("never closed");
         self.until_writable().await;
-        place
+        permit
     }
 
     /// Counts the bytes of a response or notification that will be written.
@@ -251,14 +251,14 @@ mod tests {
         assert!(first.as_mut().poll(cx).is_pending(), "it is as much as there may be");
         flow.written(1);
         assert!(first.poll(cx).is_ready(), "one is woken");
-        let Poll::Ready(place) = second.as_mut().poll(cx) else { panic!("and tells the next") };
+        let Poll::Ready(permit) = second.as_mut().poll(cx) else { panic!("and wakes the next") };
         flow.written(MAX_PENDING_BYTES);
         let places: Vec<_> =
             (1..MAX_QUEUED_CALLS).map(|_| pin!(flow.queue_permit()).poll(cx)).collect();
         assert!(places.iter().all(Poll::is_ready));
         let mut further = pin!(flow.queue_permit());
         assert!(further.as_mut().poll(cx).is_pending());
-        drop(place);
+        drop(permit);
         assert!(further.poll(cx).is_ready());
     }
 
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_few_at_once_and_wait_for_room_too() {
+    fn batches_are_limited_and_wait_until_the_client_reads() {
         let flow = Flow::default();
         let cx = &mut Context::from_waker(Waker::noop());
         let mut places: Vec<_> = (0..MAX_BATCHES).map(|_| pin!(flow.batch()).poll(cx)).collect();

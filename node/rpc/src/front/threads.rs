@@ -179,7 +179,7 @@ mod tests {
     fn connections_go_to_the_thread_with_the_fewest() {
         let threads = Threads::start(5).unwrap();
         let (sender, receiver) = mpsc::channel();
-        let sit_in = |group| {
+        let assign_to = |group| {
             let (runtime, thread) = threads.assign(group);
             assert_eq!(thread.group(), Some(group));
             let sender = sender.clone();
@@ -193,15 +193,15 @@ mod tests {
             assert!(names.windows(2).all(|two| two[0] == two[1]), "{names:?}");
             (names[0].clone().unwrap(), thread)
         };
-        let sit = || sit_in(ThreadGroup::Quick);
-        let mut first: Vec<_> = (0..3).map(|_| sit()).collect();
+        let assign = || assign_to(ThreadGroup::Quick);
+        let mut first: Vec<_> = (0..3).map(|_| assign()).collect();
         first.sort_by(|a, b| a.0.cmp(&b.0));
         let names: Vec<_> = first.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["serve-0", "serve-1", "serve-2"]);
         // The next connection uses the thread that has become free.
         drop(first.remove(1));
-        assert_eq!(sit().0, "serve-1");
-        let bulk = [(); 2].map(|()| sit_in(ThreadGroup::Bulk));
+        assert_eq!(assign().0, "serve-1");
+        let bulk = [(); 2].map(|()| assign_to(ThreadGroup::Bulk));
         let connections = threads.connections_per_thread();
         assert!(connections.iter().eq([
             ("serve-0", 1),
