@@ -95,7 +95,8 @@ impl ProgressLog {
 }
 
 /// Files of an environment.
-const ENVIRONMENT_FILES: [&str; 4] = ["data.mdb", "data.mdb.new", "lock.mdb", "room.probe"];
+pub(super) const ENVIRONMENT_FILES: [&str; 4] =
+    ["data.mdb", "data.mdb.new", "lock.mdb", "room.probe"];
 
 /// Removes the index, or the file in its place. The folder itself is kept because it may be a link to another
 /// disk or a mount point.

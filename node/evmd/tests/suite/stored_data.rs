@@ -360,10 +360,14 @@ fn home_of_format_3_is_migrated_and_returns_the_same_results() {
     drop((old, new, view, home, imported));
     let report = doctor::run(&path, true).unwrap();
     assert_eq!(report.failed(), 0, "{report:?}");
-    // A snapshot in the old format can be restored.
-    let restored = folder.path().join("restored");
-    let home = snapshot::restore(&snapshot, &restored, snapshot::Checked::Opened).unwrap();
-    assert_eq!(home.view().unwrap().head.hash.to_string(), head);
-    drop(home);
-    assert_eq!(doctor::run(&restored, true).unwrap().failed(), 0);
+    // A snapshot in the old format can be restored, with and without verification.
+    for (name, checked) in
+        [("restored", snapshot::Checked::Opened), ("verified", snapshot::Checked::Verified)]
+    {
+        let restored = folder.path().join(name);
+        let home = snapshot::restore(&snapshot, &restored, checked).unwrap();
+        assert_eq!(home.view().unwrap().head.hash.to_string(), head);
+        drop(home);
+        assert_eq!(doctor::run(&restored, true).unwrap().failed(), 0);
+    }
 }

@@ -8,7 +8,7 @@ pub mod kept;
 
 use crate::{
     CHAIN_FOLDER, GENESIS_FILE, GenesisFile, Home, HomeError, INDEX_FOLDER, check_for_restore,
-    check_index, doctor, open_environments, stored_genesis,
+    check_index, doctor, environments::ENVIRONMENT_FILES, open_environments, stored_genesis,
 };
 use chain::Genesis;
 use config::Config;
@@ -142,34 +142,39 @@ pub fn restore(from: &Path, home: &Path, checked: Checked) -> Result<Home, HomeE
     let file = check_for_restore(home, &genesis)?;
     let is_new = file == GenesisFile::Missing;
     // The lock is held while files are removed: they may belong to another process otherwise.
-    copy_and_check(from, home, checked, is_new.then_some(&*text)).map_err(|source| {
-        undo_restore(home, is_new);
-        let (snapshot, home) = (from.to_owned(), home.to_owned());
-        HomeError::NotRestored { snapshot, home, source: Box::new(source) }
-    })?;
+    let restored =
+        copy_and_open(from, home, checked, is_new.then_some(&*text)).map_err(|source| {
+            undo_restore(home, is_new);
+            let (snapshot, home) = (from.to_owned(), home.to_owned());
+            HomeError::NotRestored { snapshot, home, source: Box::new(source) }
+        })?;
     // The lock is kept, so that no other process can open the home in between.
-    Home::open_with(lock, home)
+    Ok(Home { _lock: Some(lock), ..restored })
 }
 
-/// Copies a snapshot, checks the copy, and writes the genesis file if `genesis` has its contents.
-fn copy_and_check(
+/// Copies a snapshot, writes the genesis file if `genesis` has its contents, and opens the copy, which migrates a
+/// snapshot of an older version.
+fn copy_and_open(
     from: &Path,
     home: &Path,
     checked: Checked,
     genesis: Option<&str>,
-) -> Result<(), HomeError> {
+) -> Result<Home, HomeError> {
     copy_environments(from, home)?;
-    head(home, &Config::default())?;
-    if checked == Checked::Verified
-        && let Some(check) = first_fault(home)
-    {
-        return Err(HomeError::DamagedSnapshot { check: check.name, detail: check.detail });
-    }
     if let Some(text) = genesis {
         let file = home.join(GENESIS_FILE);
         whole_file::write(&file, text.as_bytes()).map_err(at(&file))?;
     }
-    Ok(())
+    let restored = Home::open_locked(home)?;
+    if checked == Checked::Opened {
+        return Ok(restored);
+    }
+    // The checks open the environments themselves.
+    drop(restored);
+    if let Some(check) = first_fault(home) {
+        return Err(HomeError::DamagedSnapshot { check: check.name, detail: check.detail });
+    }
+    Home::open_locked(home)
 }
 
 fn copy_environments(from: &Path, home: &Path) -> Result<(), HomeError> {
@@ -184,7 +189,7 @@ fn copy_environments(from: &Path, home: &Path) -> Result<(), HomeError> {
 fn undo_restore(home: &Path, with_genesis: bool) {
     // The error to report is the one of the restore. A folder may be a mount or a link, so it stays if it is not empty.
     for folder in FOLDERS.map(|folder| home.join(folder)) {
-        for file in [DATA_FILE, TEMPORARY_FILE, READERS_FILE] {
+        for file in ENVIRONMENT_FILES {
             let _ = fs::remove_file(folder.join(file));
         }
         let _ = fs::remove_dir(folder);
