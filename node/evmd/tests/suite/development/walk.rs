@@ -96,7 +96,8 @@ async fn random_steps_and_kills_leave_a_valid_database() {
             let _ = endpoints.post_as("application/json", body.as_bytes()).await;
         });
         node.kill();
-        interrupted.await.unwrap();
+        // It fails if the node ends before the client has connected.
+        drop(interrupted.await);
         // Snapshots are kept in memory.
         client.snapshots.clear();
         let (code, out, err) = run(folder.path(), &["doctor", "--verify"]);
