@@ -33,7 +33,7 @@ impl HomeLock {
     /// [`OpenError::Io`] if the file cannot be created.
     pub fn acquire(home: impl AsRef<Path>) -> Result<Self, OpenError> {
         let home = home.as_ref();
-        refuse_root(home, rustix::process::geteuid().is_root())?;
+        refuse_root(home)?;
         let path = home.join(LOCK_FILE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let mut file = open(home, &path)?;
@@ -55,11 +55,18 @@ impl HomeLock {
     }
 }
 
-/// Refuses that root writes files into the folder of another user.
-fn refuse_root(home: &Path, is_root: bool) -> Result<(), OpenError> {
-    match std::fs::metadata(home) {
-        Ok(folder) if is_root && folder.uid() != 0 => {
-            Err(OpenError::OfOtherUser { path: home.to_owned(), owner: folder.uid() })
+/// Refuses that root writes files into the folder of another user. A folder that does not exist has no owner.
+///
+/// # Errors
+/// [`OpenError::OfOtherUser`].
+pub fn refuse_root(folder: &Path) -> Result<(), OpenError> {
+    refuse_writer(folder, rustix::process::geteuid().is_root())
+}
+
+fn refuse_writer(folder: &Path, is_root: bool) -> Result<(), OpenError> {
+    match std::fs::metadata(folder) {
+        Ok(found) if is_root && found.uid() != 0 => {
+            Err(OpenError::OfOtherUser { path: folder.to_owned(), owner: found.uid() })
         }
         // If the folder does not exist or cannot be read, the next step reports it.
         _ => Ok(()),
@@ -137,15 +144,15 @@ mod tests {
         const OTHER: u32 = 12_345;
         let home = tempfile::tempdir().unwrap();
         if rustix::process::geteuid().is_root() {
-            refuse_root(home.path(), true).unwrap();
+            refuse_writer(home.path(), true).unwrap();
             std::os::unix::fs::chown(home.path(), Some(OTHER), None).unwrap();
             let error = HomeLock::acquire(home.path()).unwrap_err();
             assert!(matches!(error, OpenError::OfOtherUser { owner: OTHER, .. }), "{error}");
             assert!(!home.path().join(LOCK_FILE).exists());
         }
-        assert!(refuse_root(home.path(), true).is_err());
-        refuse_root(home.path(), false).unwrap();
-        refuse_root(&home.path().join("missing"), true).unwrap();
+        assert!(refuse_writer(home.path(), true).is_err());
+        refuse_writer(home.path(), false).unwrap();
+        refuse_writer(&home.path().join("missing"), true).unwrap();
     }
 
     #[test]

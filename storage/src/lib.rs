@@ -95,7 +95,7 @@ pub use env::{EnvStats, MIN_MAP_BYTES, TableSize};
 pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};
 pub use flags::BlockFlags;
 pub use folders::{OPEN_FOLDER_MODE, folder_of, make_folder, sync_folder};
-pub use home::{HomeLock, LOCK_FILE};
+pub use home::{HomeLock, LOCK_FILE, refuse_root};
 #[cfg(any(test, fuzzing))]
 pub use index::fuzzing;
 pub use index::{

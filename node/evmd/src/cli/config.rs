@@ -5,6 +5,7 @@ use anyhow::{Context, anyhow, ensure};
 use config::{CONFIG_FILE, Config, NOT_TOML, with_setting, with_value};
 use platform::whole_file;
 use std::{io::Write, path::Path};
+use storage::refuse_root;
 use toml::{Table, Value};
 
 #[derive(Debug, clap::Subcommand)]
@@ -77,7 +78,12 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
                 other => writeln!(out, "{other}")?,
             }
         }
-        Command::Set { key, value, home } => set(&home.path()?, key, value)?,
+        Command::Set { key, value, home } => {
+            let home = home.path()?;
+            set(&home, key, value)?;
+            let settings = Table::try_from(Config::load(&home)?)?;
+            writeln!(out, "{key} = {}", find(&settings, key)?)?;
+        }
     }
     out.flush()?;
     Ok(())
@@ -145,6 +151,7 @@ pub(super) fn set(folder: &Path, key: &str, value: &str) -> anyhow::Result<()> {
         "the home folder {0} does not exist: create it with `evmd init --home {0}`, or name another one with --home",
         folder.display()
     );
+    refuse_root(folder)?;
     let path = folder.join(CONFIG_FILE);
     let writing = || format!("cannot write {}", path.display());
     let lock = whole_file::lock_for_change(&path).with_context(writing)?;

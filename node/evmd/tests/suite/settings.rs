@@ -28,6 +28,65 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
+fn an_invalid_log_filter_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = text(folder.path());
+    for command in ["start", "doctor", "rollback"] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_evmd"));
+        run.args([command, "--home", home]).env("RUST_LOG", "rpc=loud");
+        let output = run.output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.starts_with("error: RUST_LOG=\"rpc=loud\": "), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Only if root runs the test: otherwise the process may not write into the folder of another user at all.
+#[test]
+fn root_changes_no_settings_and_keys_of_another_user() {
+    const OTHER: u32 = 12_345;
+    let folder = tempfile::tempdir().unwrap();
+    if std::os::unix::fs::chown(folder.path(), Some(OTHER), None).is_err() {
+        return;
+    }
+    let home = text(folder.path());
+    for args in [
+        &["config", "set", "engine.produce", "false"][..],
+        &["keys", "add", "alice", "--keyring-backend", "test"],
+    ] {
+        let error = bad(&[args, &["--home", home]].concat());
+        assert!(error.contains("belongs to user 12345"), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_genesis_with_balances_of_public_keys_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = text(folder.path());
+    let (code, _, error) = evmd(&["init", "--home", home]);
+    assert_eq!(code, 0, "{error}");
+    assert!(error.contains("development accounts have a balance (10, "), "{error}");
+    let path = folder.path().join("genesis.json");
+    let mut genesis: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let alloc = genesis["alloc"].as_object_mut().unwrap();
+    let mut remaining = chain::DEV_ACCOUNTS.iter();
+    let first = remaining.next().unwrap().address;
+    for account in remaining {
+        let key = alloc.keys().find(|key| key.parse() == Ok(account.address)).unwrap().clone();
+        alloc.remove(&key);
+    }
+    fs::write(&path, genesis.to_string()).unwrap();
+    let (_, _, error) = evmd(&["genesis", "validate", text(&path)]);
+    assert!(error.contains(&format!("(1, the first is {first})")));
+    let development = folder.path().join("development");
+    let (code, _, error) = evmd(&["init", "--dev", "--home", text(&development)]);
+    assert_eq!((code, error.as_str()), (0, ""));
+}
+
+#[test]
 fn settings_are_shown_and_changed() {
     let folder = tempfile::tempdir().unwrap();
     let home = text(folder.path());
@@ -41,7 +100,8 @@ fn settings_are_shown_and_changed() {
     let json = good(&["config", "show", "--home", home, "-o", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["json-rpc"]["max-batch"], 1000);
-    assert_eq!(set("rest.address", "127.0.0.1:1").0, 0);
+    let (code, printed, _) = set("rest.address", "127.0.0.1:1");
+    assert_eq!((code, printed.as_str()), (0, "rest.address = \"127.0.0.1:1\"\n"));
     assert_eq!(set("engine.block-time-ms", "250").0, 0);
     assert_eq!(get("rest.address"), "127.0.0.1:1\n");
     assert!(get("engine").starts_with("block-time-ms = 250\n"), "{}", get("engine"));

@@ -46,6 +46,7 @@ use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
+use storage::{OpenError, folder_of, refuse_root};
 use zeroize::Zeroizing;
 
 /// Minimum number of characters of a new passphrase.
@@ -132,6 +133,9 @@ pub enum KeyringError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// This process belongs to root, and the folder to another user.
+    #[error(transparent)]
+    OfOtherUser(#[from] OpenError),
     /// The file is truncated, altered, or not a keyring.
     #[error("keyring {} is damaged: {reason}", path.display())]
     Damaged {
@@ -392,6 +396,10 @@ fn file_path(backend: Backend, folder: &Path) -> Option<PathBuf> {
 fn take_lock(path: &Path) -> Result<File, KeyringError> {
     let folder = path.parent().expect("a keyring file is in a folder");
     let path = folder.join("keyring.lock");
+    // The folder of the keyring may not exist yet. It is in the home folder.
+    for folder in [folder, folder_of(folder)] {
+        refuse_root(folder)?;
+    }
     let take = || {
         secret_file::make_folder(folder)?;
         let mut options = OpenOptions::new();
