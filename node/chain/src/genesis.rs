@@ -11,7 +11,7 @@ use serde::Serialize;
 use storage::{Account, AccountChange, StateChanges};
 
 use super::{
-    ChainSpec, Fork, GenesisError, MissingContract,
+    ChainSpec, DEV_ACCOUNTS, Fork, GenesisError, MissingContract,
     file::{self, Accounts, ParsedFile},
     module_row::genesis_root,
 };
@@ -123,6 +123,15 @@ impl Genesis {
             |address| Ok::<_, Infallible>(code(address).is_some_and(|code| !code.is_empty()));
         let Ok(missing) = self.spec.missing_system_contracts(has_code);
         missing
+    }
+
+    /// Returns the [`DEV_ACCOUNTS`] that have a balance.
+    pub fn funded_dev_accounts(&self) -> impl Iterator<Item = Address> {
+        let balance = |address| self.alloc.get(&address).map_or(U256::ZERO, |found| found.balance);
+        DEV_ACCOUNTS
+            .into_iter()
+            .map(|account| account.address)
+            .filter(move |address| !balance(*address).is_zero())
     }
 
     /// Returns the genesis accounts as the changes of block 0 to an empty state.

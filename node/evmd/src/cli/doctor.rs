@@ -32,7 +32,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    start_logs("warn");
+    start_logs("warn")?;
     let report = report(&args.home.path()?, args.verify)?;
     print(args.output, &report)?;
     let (failed, all) = (report.failed(), report.checks.len());

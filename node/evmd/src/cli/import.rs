@@ -32,7 +32,7 @@ pub(super) struct Args {
 const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
-    start_logs("warn");
+    start_logs("warn")?;
     args.files.iter().try_for_each(|file| check(file))?;
     let backend = tested_backend()?;
     let home = Home::open(&args.home.path()?)?;

@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         config::set(&path, "node.moniker", moniker)?;
     }
     let moniker = args.moniker.as_ref().unwrap_or(&home.config.node.moniker);
-    warn_of_missing_contracts(&genesis);
+    warn_of(&genesis);
     let view = home.view()?;
     let mut out = crate::cli::stdout();
     match args.output {
@@ -87,14 +87,27 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Warns of contracts that blocks call but the genesis does not have. This is not an error: they may be
-/// deployed before the fork that calls them, and blocks that are invalid without them can be imported as
-/// invalid.
-pub(super) fn warn_of_missing_contracts(genesis: &Genesis) {
-    for missing in genesis.missing_system_contracts() {
+/// Warns of what is valid in a genesis and rarely intended: contracts that blocks call but the genesis does not have,
+/// and balances of accounts whose keys are public. Such contracts may be deployed before the fork that calls them, and
+/// blocks that are invalid without them can be imported as invalid.
+pub(super) fn warn_of(genesis: &Genesis) {
+    let missing = genesis.missing_system_contracts().into_iter().map(|missing| missing.to_string());
+    let warnings = missing.chain(public_keys(genesis));
+    for warning in warnings {
         // The result of the command does not depend on whether standard error is read.
-        drop(writeln!(std::io::stderr(), "warning: {missing}"));
+        drop(writeln!(std::io::stderr(), "warning: {warning}"));
     }
+}
+
+/// The warning of balances that everyone can spend. On a development chain they are intended.
+fn public_keys(genesis: &Genesis) -> Option<String> {
+    let mut funded = genesis.funded_dev_accounts().filter(|_| !genesis.spec.is_development());
+    let first = funded.next()?;
+    Some(format!(
+        "development accounts have a balance ({}, the first is {first}), and their private keys are public: remove \
+         them from \"alloc\" in the genesis file before the chain holds value",
+        1 + funded.count()
+    ))
 }
 
 /// The same genesis with this chain id.

@@ -8,7 +8,7 @@ mod text;
 
 pub(super) use options::{LogArgs, RUST_LOG_HELP};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use file::LogFile;
 use options::LogFormat;
 use queue::{DroppedNotice, Queue};
@@ -26,21 +26,25 @@ const FLUSH_WAIT: Duration = Duration::from_secs(1);
 /// The queues of this process, after logging has been started.
 static QUEUES: OnceLock<Vec<Queue>> = OnceLock::new();
 
-/// Writes logs to standard error. `RUST_LOG` selects levels by target (`warn,rpc=debug`). If it is not set or
-/// invalid, `default` is used.
-pub(super) fn start(default: &str) {
-    let (levels, queue) = (levels(default), standard_error(LogFormat::Text));
+/// Writes logs to standard error. `RUST_LOG` selects levels by target (`warn,rpc=debug`). If it is not set, `default`
+/// is used.
+///
+/// # Errors
+/// If `RUST_LOG` is invalid.
+pub(super) fn start(default: &str) -> anyhow::Result<()> {
+    let (levels, queue) = (levels(default)?, standard_error(LogFormat::Text));
     let lines = lines(queue.clone(), LogFormat::Text, is_terminal());
     tracing_subscriber::registry().with(lines.with_filter(levels)).init();
     QUEUES.get_or_init(|| vec![queue]);
+    Ok(())
 }
 
 /// Writes logs as the options of `evmd start` require. Returns the levels by target.
 ///
 /// # Errors
-/// If the file cannot be opened.
+/// If `RUST_LOG` is invalid or the file cannot be opened.
 pub(super) fn start_with(args: &LogArgs) -> anyhow::Result<Targets> {
-    let levels = levels(args.levels());
+    let levels = levels(args.levels())?;
     let mut queues = vec![standard_error(args.format)];
     let mut outputs = vec![lines(queues[0].clone(), args.format, is_terminal())];
     if let Some(path) = &args.file {
@@ -61,10 +65,17 @@ pub(super) fn flush() {
 }
 
 /// The levels by target in `RUST_LOG`, or else in `default`.
-fn levels(default: &str) -> Targets {
-    let parsed = |text: &str| text.parse().ok();
-    let chosen = std::env::var("RUST_LOG").ok().and_then(|text| parsed(&text));
-    chosen.unwrap_or_else(|| parsed(default).expect("the built-in defaults are valid"))
+fn levels(default: &str) -> anyhow::Result<Targets> {
+    let Some(text) = std::env::var_os("RUST_LOG") else {
+        return Ok(default.parse().expect("the built-in defaults are valid"));
+    };
+    let text = text.to_string_lossy();
+    text.parse().map_err(|error| {
+        anyhow!(
+            "RUST_LOG={text:?}: {error}; it is a comma-separated list of TARGET=LEVEL, such as warn,rpc=debug, with \
+             the levels off, error, warn, info, debug and trace"
+        )
+    })
 }
 
 fn standard_error(format: LogFormat) -> Queue {

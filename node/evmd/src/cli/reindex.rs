@@ -11,7 +11,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    super::start_logs("info");
+    super::start_logs("info")?;
     let begun = Instant::now();
     let home = Home::reindex(&args.home.path()?)?;
     let head = home.view()?.number();

@@ -19,7 +19,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    start_logs("warn");
+    start_logs("warn")?;
     let path = args.home.path()?;
     let keep = match args.height {
         Some(height) => height,

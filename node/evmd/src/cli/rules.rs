@@ -55,7 +55,7 @@ pub(super) struct Cancel {
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
-    start_logs("warn");
+    start_logs("warn")?;
     let (home, output) = match command {
         Command::Show(args) => (&args.home, args.output),
         Command::Adopt(args) => {

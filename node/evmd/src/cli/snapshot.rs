@@ -56,7 +56,7 @@ impl Args {
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
-    start_logs("warn");
+    start_logs("warn")?;
     match command {
         Command::Create(args) => {
             let height = snapshot::create(&args.home.path()?, &args.folder, args.checked())?;

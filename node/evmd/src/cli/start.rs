@@ -11,7 +11,7 @@ mod system_contracts;
 
 use super::{
     HomeArg,
-    init::development_genesis,
+    init::{development_genesis, warn_of},
     keys,
     logs::{self, LogArgs, RUST_LOG_HELP},
     running_node::Record,
@@ -266,6 +266,7 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
     let genesis = match Home::genesis_for_start(path)? {
         Some(genesis) => {
             tracing::info!(home = %path.display(), "creating the chain of genesis.json");
+            warn_of(&genesis);
             genesis
         }
         None => {

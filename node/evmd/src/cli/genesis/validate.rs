@@ -1,7 +1,7 @@
 //! `evmd genesis validate`
 
 use super::read;
-use crate::cli::{HomeArg, Output, init::warn_of_missing_contracts};
+use crate::cli::{HomeArg, Output, init::warn_of};
 use std::{io::Write, path::PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         None => args.home.path()?.join("genesis.json"),
     };
     let genesis = read(&path)?;
-    warn_of_missing_contracts(&genesis);
+    warn_of(&genesis);
     let mut out = crate::cli::stdout();
     if args.output == Output::Json {
         let value = serde_json::json!({
