@@ -143,10 +143,12 @@ fn transactions(reading: &Reading, stored: &StoredBlock) -> Result<Markup, PageE
         @if rows.is_empty() { p { "This block has no transactions." } }
         @else {
             (table::txs(reading, &rows, None))
-            nav.pages aria-label="Pages of transactions" {
-                @if page > 1 { a href={ (path) (page - 1) } { "Previous page" } }
-                span { "Page " (page) " of " (pages) }
-                @if page < pages { a href={ (path) (page + 1) } { "Next page" } }
+            @if pages > 1 {
+                nav.pages aria-label="Pages of transactions" {
+                    @if page > 1 { a href={ (path) (page - 1) } { "Previous page" } }
+                    span { "Page " (page) " of " (pages) }
+                    @if page < pages { a href={ (path) (page + 1) } { "Next page" } }
+                }
             }
         }
     })
