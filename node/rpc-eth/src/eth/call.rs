@@ -132,9 +132,22 @@ pub(super) fn estimate(
     execution: &Execution,
 ) -> Result<u64, Error> {
     let next = next_header(call, site.header);
-    let site = CallSite { header: next.as_ref().unwrap_or(site.header), ..*site };
+    let header = next.as_ref().unwrap_or(site.header);
+    let later = in_the_next_second(call, header);
+    let site = CallSite { header: later.as_ref().unwrap_or(header), ..*site };
     let gas = site.estimate_gas(execution, gas_cap(call));
     gas.map_err(|error| call_error(error, execution.from))
+}
+
+/// Returns the header with a timestamp after that of the newest block, if it is the next block of a development chain and has the
+/// same timestamp. The transaction may be mined in this second or in the next one, and some contracts use more gas in the
+/// first transaction of a second: pools of Uniswap V3 store a price then.
+fn in_the_next_second(call: &Call, header: &Header) -> Option<Header> {
+    let newest = call.pending.as_ref().map_or(&call.view, |pending| &pending.parent);
+    let newest = &newest.head.header;
+    let is_same = header.number > newest.number && header.timestamp == newest.timestamp;
+    (is_same && call.context.spec.is_development())
+        .then(|| Header { timestamp: header.timestamp.saturating_add(1), ..header.clone() })
 }
 
 /// Returns the header of the block after the head, if `header` is the head and calls may have another result in that block:

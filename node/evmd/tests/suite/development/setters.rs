@@ -199,6 +199,30 @@ async fn estimates_and_the_pending_block_see_what_is_set_for_the_next_block() {
     node.stop().await;
 }
 
+/// Contracts may use more gas in the first transaction of a second, as pools of Uniswap V3 do.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_estimate_is_enough_in_the_next_second() {
+    let node = automine().await;
+    // Stores the timestamp.
+    node.call("anvil_setCode", json!([ACCOUNT, "0x425f55"])).await;
+    node.call("anvil_impersonateAccount", json!([DEV_ACCOUNTS[0].address])).await;
+    let mut tx = json!({ "from": DEV_ACCOUNTS[0].address, "to": ACCOUNT });
+    node.call("eth_sendTransaction", json!([tx])).await;
+    // All blocks are in one second.
+    node.call("anvil_setBlockTimestampInterval", json!([0])).await;
+    for block in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
+        let gas = node.call("eth_estimateGas", block).await;
+        tx["gas"] = gas;
+        node.call("anvil_setBlockTimestampInterval", json!([1])).await;
+        let hash = node.call("eth_sendTransaction", json!([tx])).await;
+        let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+        assert_eq!(receipt["status"], "0x1");
+        node.call("anvil_setBlockTimestampInterval", json!([0])).await;
+        tx.as_object_mut().unwrap().remove("gas");
+    }
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn estimates_see_the_transactions_of_the_pool() {
     let node = Node::development().await;
