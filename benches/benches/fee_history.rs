@@ -67,6 +67,7 @@ fn fill(chain: &ChainDb, rows: u64) {
                 fees: row(number).into(),
                 module: Default::default(),
                 governance: Vec::new(),
+                certificate: None,
             })
             .collect();
         chain.append(&blocks).expect("appended");

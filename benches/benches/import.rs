@@ -58,6 +58,7 @@ fn options(files: Vec<PathBuf>, block_time: Option<Duration>) -> Options {
         given_blocks: false,
         recover_workers: 1,
         backend: Backend::detect().expect("a backend"),
+        certifier: None,
         clocks: SystemTimeSource::boxed,
     }
 }

@@ -107,6 +107,7 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
             fees: fees.clone(),
             module: module.clone(),
             governance: Vec::new(),
+            certificate: None,
         };
         home.chain.append(&[&record]).expect("appended");
         let block = FlushBlock {

@@ -48,6 +48,7 @@
 //!     fees: Bytes::new(),
 //!     module: Bytes::new(),
 //!     governance: Vec::new(),
+//!     certificate: None,
 //! };
 //! chain.append(&[&block])?; // durable from here
 //!

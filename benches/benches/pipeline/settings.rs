@@ -92,6 +92,7 @@ impl Settings {
             given_blocks: false,
             recover_workers: self.recover,
             backend: Backend::detect().expect("a backend"),
+            certifier: None,
             clocks: SystemTimeSource::boxed,
         }
     }

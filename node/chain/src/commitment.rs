@@ -100,6 +100,7 @@ fn section(native: &Native) -> Value {
         market,
         gov,
         development,
+        producer,
         rules,
         config_hash: _,
     } = native;
@@ -118,6 +119,9 @@ fn section(native: &Native) -> Value {
     });
     if *development {
         fields["development"] = true.into();
+    }
+    if let Some(producer) = producer {
+        fields["producer"] = json!(producer);
     }
     fields
 }
@@ -280,12 +284,48 @@ mod tests {
             six_decimals(file);
             file["config"]["evmd"]["rules"] = json!([{ "version": 1, "height": 0 }]);
         });
+        let dev = hash(|file| {
+            file["config"]["evmd"]["rules"] = json!([{ "version": 1, "height": 0 }]);
+        });
         let pinned = [
             b256!("6df96cb88d6dc887cf52b71f8df291625cc9057ca234f3a3c2fd6e75a232370a"),
             b256!("05da8c7cb77927e8bf94c5f2a567a02053166aea9d1859512bafa719c177d870"),
         ];
-        assert_eq!([hash(|_| ()), six], pinned);
+        assert_eq!([dev, six], pinned);
     }
+
+    #[test]
+    fn a_producer_needs_a_genesis_that_commits_to_it() {
+        let producer = json!({ "key": KEY });
+        let with = |change: &dyn Fn(&mut Value)| {
+            genesis(|file| {
+                file["config"]["evmd"]["producer"] = producer.clone();
+                change(&mut file["config"]["evmd"]);
+            })
+        };
+        assert!(with(&|_| ()).is_ok());
+        for version in [0, 1] {
+            let rules = json!([{ "version": version, "height": 0 }]);
+            assert_eq!(with(&|native| native["rules"] = rules.clone()).is_ok(), version == 1);
+        }
+        let error = with(&|native| native["development"] = true.into()).unwrap_err().to_string();
+        assert!(error.contains("producer") && error.contains("development chain"), "{error}");
+        let error = with(&|native| native["producer"]["key"] = "0x01".into()).unwrap_err();
+        assert!(error.to_string().contains("config.evmd"), "{error}");
+        let named = Genesis::native_dev(TIMESTAMP)
+            .with_producer(crate::Producer { key: KEY.parse().unwrap(), recovery: None });
+        assert_eq!(named.unwrap(), with(&|_| ()).unwrap());
+        let ethereum = Genesis::from_json(
+            r#"{"config": {"chainId": 1}, "gasLimit": "0x1000", "difficulty": "0x1", "alloc": {}}"#,
+        )
+        .unwrap();
+        let producer = crate::Producer { key: KEY.parse().unwrap(), recovery: None };
+        assert!(ethereum.with_producer(producer).is_err());
+    }
+
+    /// The public keys of tests 1 and 2 of RFC 8032.
+    const KEY: &str = "0xd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+    const OTHER_KEY: &str = "0x3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
 
     /// Returns every field of the native section, and of the rest of `config`, with a different value.
     fn changed_fields() -> Vec<(&'static str, Value)> {
@@ -353,6 +393,9 @@ mod tests {
                 "/config/evmd/gov/validators/0/address",
                 json!("0x70997970C51812dc3A010C7d01b50e0d17dc79C8"),
             ),
+            ("/config/evmd/producer", json!({ "key": KEY })),
+            ("/config/evmd/producer", json!({ "key": OTHER_KEY })),
+            ("/config/evmd/producer", json!({ "key": KEY, "recovery": OTHER_KEY })),
         ]
     }
 

@@ -39,7 +39,7 @@ pub use gov_section::GovSection;
 pub use header::{
     Attributes, Parent, next_base_fee, next_excess_blob_gas, next_header, validate_header,
 };
-pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR, Native};
+pub use native::{DEV_ACCOUNTS, DEV_MNEMONIC, DevAccount, FEE_COLLECTOR, Native, Producer};
 pub use ommers::{Ancestor, MAX_OMMER_DEPTH, validate_ommers};
 pub use preinstalls::{CREATE2_DEPLOYER, MULTICALL3, SAFE_FACTORY};
 pub use rules::ActivationJson;

@@ -1,9 +1,9 @@
-//! The parts of the module row that hold the parameters of the EVM and the rules versions, and the row of
-//! genesis. The format of a row is defined in [`feemarket::store`].
+//! The parts of the module row that hold the parameters of the EVM, the rules versions and the contents of the
+//! block, and the row of genesis. The format of a row is defined in [`feemarket::store`].
 
 use super::{EvmParams, EvmParamsError, Native, RulesVersion};
-use alloy_primitives::{B256, Bytes};
-use feemarket::store::{self, Pairs, Record};
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use feemarket::store::{self, Pairs, Record, StoredEvent};
 
 /// Key space of the EVM module.
 const EVM_KEY_SPACE: &str = "evm";
@@ -15,6 +15,12 @@ const RULES_KEY_SPACE: &str = "rules";
 const RULES_VERSION_KEY: u8 = 0x00;
 /// Key of the hash of the genesis configuration.
 const RULES_CONFIG_KEY: u8 = 0x01;
+/// Key space of what a replica cannot derive from a block without executing it.
+const BLOCK_KEY_SPACE: &str = "block";
+/// Key of the hash of the senders.
+const SENDERS_KEY: u8 = 0x00;
+/// Key of the hash of the events.
+const EVENTS_KEY: u8 = 0x01;
 
 /// Why the parameters of the EVM cannot be read from a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,9 +64,34 @@ pub fn version_pairs(native: &Native, height: u64) -> Vec<(Bytes, Bytes)> {
     let Some(version) = starting.filter(|version| *version > RulesVersion::V0) else {
         return Vec::new();
     };
-    let key = |byte: u8| Bytes::from([RULES_KEY_SPACE.as_bytes(), b"/", &[byte]].concat());
     let number = Bytes::copy_from_slice(&version.number().to_be_bytes());
-    vec![(key(RULES_VERSION_KEY), number), (key(RULES_CONFIG_KEY), native.config_hash.0.into())]
+    vec![
+        (key(RULES_KEY_SPACE, RULES_VERSION_KEY), number),
+        (key(RULES_KEY_SPACE, RULES_CONFIG_KEY), native.config_hash.0.into()),
+    ]
+}
+
+/// Returns the additional pairs in every block of rules version 2 and later: the Keccak-256 of the addresses of the
+/// senders, one after the other, and of the RLP list of the events of the modules. Costs about 0.05 us per
+/// transaction.
+pub fn content_pairs(
+    native: &Native,
+    height: u64,
+    senders: impl Iterator<Item = Address>,
+    events: &[StoredEvent],
+) -> Vec<(Bytes, Bytes)> {
+    if native.rules.version(height) < RulesVersion::V2 {
+        return Vec::new();
+    }
+    let mut bytes = Vec::with_capacity(senders.size_hint().0 * Address::len_bytes());
+    senders.for_each(|sender| bytes.extend_from_slice(sender.as_slice()));
+    let mut list = Vec::new();
+    alloy_rlp::encode_list::<_, StoredEvent>(events, &mut list);
+    let (senders, events) = (keccak256(&bytes), keccak256(&list));
+    vec![
+        (key(BLOCK_KEY_SPACE, SENDERS_KEY), senders.0.into()),
+        (key(BLOCK_KEY_SPACE, EVENTS_KEY), events.0.into()),
+    ]
 }
 
 /// Returns the commitment in the header of block 0. Governance has no pair before the first proposal.
@@ -68,17 +99,49 @@ pub fn genesis_root(native: &Native) -> B256 {
     let mut pairs = store::pairs(&native.market);
     pairs.extend([evm_pair(&native.evm)]);
     pairs.extend(version_pairs(native, 0));
+    pairs.extend(content_pairs(native, 0, std::iter::empty(), &[]));
     Record { row: store::encode(&pairs), events: Vec::new(), gov: None }.root()
 }
 
 fn evm_key(byte: u8) -> Bytes {
-    [EVM_KEY_SPACE.as_bytes(), b"/", &[byte]].concat().into()
+    key(EVM_KEY_SPACE, byte)
+}
+
+/// Returns a key of a key space.
+fn key(space: &str, byte: u8) -> Bytes {
+    [space.as_bytes(), b"/", &[byte]].concat().into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Genesis;
+    use alloy_primitives::b256;
+
+    #[test]
+    fn a_block_commits_to_senders_and_events_from_version_2_on() {
+        let genesis = Genesis::native_dev(0);
+        let native = genesis.spec.native().unwrap();
+        let senders = || [Address::repeat_byte(1), Address::repeat_byte(2)].into_iter();
+        let event = StoredEvent { kind: "a".to_owned(), attributes: Vec::new() };
+        let pairs = content_pairs(native, 5, senders(), std::slice::from_ref(&event));
+        assert_eq!(pairs[0].0, Bytes::from_static(b"block/\x00"));
+        assert_eq!(pairs[0].1.as_ref(), keccak256([[1; 20], [2; 20]].concat()).as_slice());
+        assert_eq!(pairs[1].0, Bytes::from_static(b"block/\x01"));
+        // [["a", []]]
+        assert_eq!(pairs[1].1.as_ref(), keccak256([0xc3, 0xc2, b'a', 0xc0]).as_slice());
+        let of = |senders: Vec<Address>, events: &[StoredEvent]| {
+            content_pairs(native, 5, senders.into_iter(), events)
+        };
+        let reversed = senders().rev().collect();
+        assert_ne!(of(reversed, std::slice::from_ref(&event))[0], pairs[0]);
+        assert_ne!(of(Vec::new(), &[event.clone(), event])[1], pairs[1]);
+        let empty = b256!("c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470");
+        assert_eq!(of(Vec::new(), &[])[0].1.as_ref(), empty.as_slice());
+        let mut old = native.clone();
+        old.rules = crate::RulesSchedule::starting_with(RulesVersion::V1);
+        assert_eq!(content_pairs(&old, 5, senders(), &[]), Vec::new());
+    }
 
     #[test]
     fn damaged_parameters_are_refused_by_name() {

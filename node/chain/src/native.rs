@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use alloy_eips::{eip2935, eip4788, eip7002, eip7251};
 use alloy_genesis::{ChainConfig, Genesis as GenesisFile, GenesisAccount};
 use alloy_primitives::{Address, B256, U256, address, b256};
-use serde::Deserialize;
+use certificates::PublicKey;
+use serde::{Deserialize, Serialize};
 
 use super::{
     EvmParams, Genesis, GenesisError, RulesSchedule, RulesVersion, preinstalls::preinstalls,
@@ -124,6 +125,8 @@ struct Section {
     gov: GovSection,
     /// Whether it is a development chain. Default: false.
     development: bool,
+    /// Who signs the blocks. Default: not stated, so that operators of replicas must know the key.
+    producer: Option<Producer>,
     /// Rules versions. Default: version 0 from block 0 on.
     rules: Option<Vec<ActivationJson>>,
 }
@@ -145,9 +148,21 @@ impl Default for Section {
             evm: EvmSection::default(),
             gov: GovSection::default(),
             development: false,
+            producer: None,
             rules: None,
         }
     }
+}
+
+/// The keys whose signatures prove blocks, as in the genesis file (ADR 0035).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Producer {
+    /// The key of the first producer.
+    pub key: PublicKey,
+    /// The key that may replace a producer that is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<PublicKey>,
 }
 
 /// The rules of a native chain in addition to its forks.
@@ -167,6 +182,8 @@ pub struct Native {
     pub gov: GovParams,
     /// Whether it is a development chain: its keys are public, and clients may change its state (ADR 0033).
     pub development: bool,
+    /// The keys whose signatures prove blocks, if the genesis commits to them.
+    pub producer: Option<Producer>,
     /// The rules version in force at each height.
     pub rules: RulesSchedule,
     /// Keccak-256 of the genesis configuration in canonical form, to which the first block of every
@@ -207,7 +224,10 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         .gov
         .read(prefix, &evm.evm_denom, rules.version(0))
         .map_err(|reason| refuse("gov", reason))?;
-    let (bech32_prefix, development) = (section.bech32_prefix, section.development);
+    let (bech32_prefix, development, producer) =
+        (section.bech32_prefix, section.development, section.producer);
+    check_producer(producer.is_some(), development, rules.version(0))
+        .map_err(|reason| refuse("producer", reason.to_owned()))?;
     // Set after the forks have been read.
     let config_hash = B256::ZERO;
     Ok(Some(Native {
@@ -218,9 +238,26 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         market,
         gov,
         development,
+        producer,
         rules,
         config_hash,
     }))
+}
+
+/// Checks that a genesis may name a producer: its hash must commit to the key, and blocks of a development chain are
+/// replaced.
+const fn check_producer(
+    is_named: bool,
+    is_development: bool,
+    rules: RulesVersion,
+) -> Result<(), &'static str> {
+    match (is_named, is_development, rules) {
+        (true, true, _) => Err("a development chain has no certificates: remove it"),
+        (true, false, RulesVersion::V0) => {
+            Err("the genesis hash commits to the key from rules version 1 on: state it in rules")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the gas limit of a block for the fee market, and the one in headers.
@@ -278,6 +315,24 @@ impl Genesis {
         let mut market = feemarket::Genesis::default();
         market.params.min_gas_price = LegacyDec::from(DEV_MIN_GAS_PRICE);
         Self::native_with(timestamp, market, true)
+    }
+
+    /// Returns the same genesis with the keys whose signatures prove blocks.
+    ///
+    /// # Errors
+    /// [`GenesisError`] if it is not the genesis of a native chain, or of one that may not name a producer.
+    pub fn with_producer(&self, producer: Producer) -> Result<Self, GenesisError> {
+        let mut file: serde_json::Value =
+            serde_json::from_str(&self.to_json()).expect("written just now");
+        let section = &mut file["config"][SECTION];
+        if section.is_null() {
+            return Err(GenesisError::field(
+                format!("config.{SECTION}"),
+                "is missing: only the genesis of a native chain can name a producer",
+            ));
+        }
+        section["producer"] = serde_json::to_value(producer).expect("two keys are JSON");
+        Self::from_json(&file.to_string())
     }
 
     fn native_with(timestamp: u64, market: feemarket::Genesis, development: bool) -> Self {

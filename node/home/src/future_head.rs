@@ -111,6 +111,7 @@ mod tests {
                 fees: alloy_primitives::Bytes::new(),
                 module: alloy_primitives::Bytes::new(),
                 governance: Vec::new(),
+                certificate: None,
             };
             home.chain.append(&[record]).unwrap();
         }

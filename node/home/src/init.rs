@@ -3,8 +3,10 @@
 
 use super::{
     CHAIN_FOLDER, GENESIS_FILE, GENESIS_KEY, GenesisFile, Home, HomeError, INDEX_FOLDER,
-    ensure_self_tested, genesis_record, open_chain, open_or_migrate_chain, remove_index, vacant,
+    PRODUCER_KEY_FILE, authority::write_key, ensure_self_tested, genesis_record, open_chain,
+    open_or_migrate_chain, remove_index, vacant,
 };
+use certificates::SecretKey;
 use chain::Genesis;
 use config::{CONFIG_FILE, Config};
 use platform::whole_file::{self, is_present};
@@ -15,13 +17,14 @@ use std::{
 use storage::{HomeLock, LOCK_FILE};
 
 /// The files of a new home, except for its lock.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "chain/data.mdb",
     "chain/lock.mdb",
     "index/data.mdb",
     "index/lock.mdb",
     GENESIS_FILE,
     CONFIG_FILE,
+    PRODUCER_KEY_FILE,
 ];
 
 impl Home {
@@ -32,6 +35,18 @@ impl Home {
     /// If the folder has a chain, the genesis file of another chain, or data of a missing chain, and if
     /// something cannot be written. In that case everything that was created is removed.
     pub fn init(path: &Path, genesis: &Genesis) -> Result<Self, HomeError> {
+        Self::init_with_key(path, genesis, None)
+    }
+
+    /// Does the same as [`Self::init`], and writes the secret key of the producer.
+    ///
+    /// # Errors
+    /// Those of [`Self::init`].
+    pub fn init_with_key(
+        path: &Path,
+        genesis: &Genesis,
+        key: Option<&SecretKey>,
+    ) -> Result<Self, HomeError> {
         ensure_self_tested()?;
         let folders = Folders::missing(path);
         let makes_lock = !is_present(&path.join(LOCK_FILE));
@@ -39,14 +54,14 @@ impl Home {
         let lock = HomeLock::acquire(path).inspect_err(|_| folders.remove())?;
         // This must come after the lock is acquired, because its previous holder may have created a chain.
         let unfinished = Unfinished::before(path, folders, makes_lock);
-        let made = make(path, genesis).and_then(|()| Self::open_locked(path));
+        let made = make(path, genesis, key).and_then(|()| Self::open_locked(path));
         let home = made.inspect_err(|_| unfinished.remove())?;
         Ok(Self { _lock: Some(lock), ..home })
     }
 }
 
 /// Creates the content of a folder whose lock is held.
-fn make(path: &Path, genesis: &Genesis) -> Result<(), HomeError> {
+fn make(path: &Path, genesis: &Genesis, key: Option<&SecretKey>) -> Result<(), HomeError> {
     let config = Config::load(path)?;
     if Home::exists(path) {
         let chain = open_or_migrate_chain(path, &config)?;
@@ -58,6 +73,10 @@ fn make(path: &Path, genesis: &Genesis) -> Result<(), HomeError> {
     let chain = open_chain(path, &config)?;
     config.write_new(path)?;
     remove_index(path)?;
+    // Before the genesis file that names it: an `init` that is continued finds the key of that file.
+    if let Some(key) = key {
+        write_key(path, key)?;
+    }
     let text = genesis.to_json();
     if file == GenesisFile::Missing {
         let io = |source| HomeError::Io { path: path.to_owned(), source };

@@ -2,6 +2,8 @@
 //! replays into the index every block that it does not have, for example after a crash.
 
 pub mod audit;
+mod authority;
+mod block_proof;
 pub mod doctor;
 mod environments;
 mod future_head;
@@ -13,6 +15,8 @@ mod rules;
 pub mod snapshot;
 mod vacant;
 
+pub use authority::{Certifier, PRODUCER_KEY_FILE, ProducerError, producer_key, stored_authority};
+pub use block_proof::{BlockProof, MAX_PROOF_HEADERS, ProofError};
 pub use environments::{ProgressLog, open_chain, open_environments, open_index};
 pub use genesis_file::GENESIS_FILE;
 pub use replay::{replay, replay_block, state_at};
@@ -20,6 +24,7 @@ pub use rules::stored_spec;
 pub use rules::{AdoptError, RulesReport};
 pub use vacant::{GenesisFile, check_for_restore};
 
+use authority::{AUTHORITY_KEY, terms_after_rollback};
 use environments::{open_for_writing, open_or_migrate_chain, remove_index, removed};
 
 use alloy_consensus::Header;
@@ -304,6 +309,21 @@ pub enum HomeError {
     /// The folder holds blocks, but not the genesis of the chain.
     #[error("{} holds blocks, but its stored genesis is missing; restore a snapshot", .0.display())]
     NoGenesis(PathBuf),
+    /// The node cannot sign blocks.
+    #[error(transparent)]
+    Producer(#[from] ProducerError),
+    /// The producer terms in the chain environment cannot be used.
+    #[error("the stored producer terms are damaged: {0}; restore a snapshot")]
+    Authority(String),
+    /// Blocks that were signed, and may have left the node, would be replaced.
+    #[error(
+        "blocks above {keep} are signed, and replicas may have them: add --new-term, which signs that the chain \
+         continues after block {keep}, or start a new home folder"
+    )]
+    Signed {
+        /// The newest block that would remain.
+        keep: u64,
+    },
     /// A rollback would not remove any block.
     #[error("cannot roll back to block {keep}: the newest is {head}")]
     NotBelow {
@@ -453,9 +473,12 @@ impl Home {
     /// the chain lacks, even if this function is interrupted. The mempool is cleared as well: its journal may
     /// hold transactions of the removed blocks, which would be included again.
     ///
+    /// If this home is the producer's and the removed blocks are signed, `new_term` states that a new producer term starts after
+    /// block `keep`: replicas refuse two blocks of one term at one height.
+    ///
     /// # Errors
-    /// If `keep` is not below the head, and as [`Self::open`].
-    pub fn rollback(path: &Path, keep: u64) -> Result<(Self, u64), HomeError> {
+    /// If `keep` is not below the head, if a new term is needed and not allowed, and as [`Self::open`].
+    pub fn rollback(path: &Path, keep: u64, new_term: bool) -> Result<(Self, u64), HomeError> {
         Self::require_chain(path)?;
         let lock = HomeLock::acquire(path)?;
         let (chain, index) = open_for_writing(path, &Config::load(path)?)?;
@@ -464,12 +487,11 @@ impl Home {
         if keep >= head {
             return Err(HomeError::NotBelow { keep, head });
         }
-        if index.reader()?.flushed()?.is_some_and(|flushed| flushed > keep) {
-            index.wipe()?;
+        let terms = terms_after_rollback(path, &chain, keep)?;
+        if terms.is_some() && !new_term {
+            return Err(HomeError::Signed { keep });
         }
-        let journal = path.join(JOURNAL_FILE);
-        removed(std::fs::remove_file(&journal), &journal)?;
-        let removed = chain.truncate_after(keep)?;
+        let removed = remove_blocks(path, (&chain, &index), keep, terms)?;
         drop((chain, index, lock));
         Ok((Self::open(path)?, removed))
     }
@@ -504,6 +526,25 @@ impl Home {
         let chain = ChainView::new(self.chain.clone(), number, hash);
         Ok(View { head, state, chain, undone: 0 })
     }
+}
+
+/// Removes the blocks above `keep`, and what contains them or their transactions. Stores new producer terms in the
+/// transaction that removes the blocks.
+fn remove_blocks(
+    path: &Path,
+    (chain, index): (&ChainDb, &IndexDb),
+    keep: u64,
+    terms: Option<Vec<u8>>,
+) -> Result<u64, HomeError> {
+    if index.reader()?.flushed()?.is_some_and(|flushed| flushed > keep) {
+        index.wipe()?;
+    }
+    let journal = path.join(JOURNAL_FILE);
+    removed(std::fs::remove_file(&journal), &journal)?;
+    Ok(match terms {
+        None => chain.truncate_after(keep)?,
+        Some(terms) => chain.truncate_after_and_put_meta(keep, AUTHORITY_KEY, &terms)?,
+    })
 }
 
 /// Returns a stored block as the head of a view.
@@ -560,10 +601,9 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
     let header = genesis.header();
     let modules = genesis.spec.native().map(Modules::genesis);
     let market = modules.as_ref().map(|modules| &modules.market);
-    let module = genesis
-        .spec
-        .native()
-        .map(|native| Modules::genesis(native).record(native, 0, Vec::new()).to_bytes());
+    let module = genesis.spec.native().map(|native| {
+        Modules::genesis(native).record(native, 0, std::iter::empty(), Vec::new()).to_bytes()
+    });
     let module = module.unwrap_or_default();
     let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
     let block = Block { withdrawals, ..Block::default() };
@@ -579,6 +619,7 @@ fn genesis_record(genesis: &Genesis) -> BlockRecord {
         fees: fee_row(&genesis.spec, &header, market, std::iter::empty()).to_bytes().into(),
         module,
         governance: Vec::new(),
+        certificate: None,
     }
 }
 

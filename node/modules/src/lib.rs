@@ -11,6 +11,7 @@
 pub mod decorator;
 pub mod gov;
 
+use alloy_primitives::Address;
 use chain::{
     EvmParams, Native,
     module_row::{self, EvmRowError},
@@ -106,9 +107,16 @@ impl Modules {
     }
 
     /// Returns the record to store with block `height`, after which the modules have this state.
-    pub fn record(&self, native: &Native, height: u64, events: Vec<StoredEvent>) -> Record {
+    pub fn record(
+        &self,
+        native: &Native,
+        height: u64,
+        senders: impl Iterator<Item = Address>,
+        events: Vec<StoredEvent>,
+    ) -> Record {
         let mut pairs = self.pairs();
         pairs.extend(module_row::version_pairs(native, height));
+        pairs.extend(module_row::content_pairs(native, height, senders, &events));
         Record { row: store::encode(&pairs), events, gov: None }
     }
 
@@ -132,9 +140,9 @@ impl Modules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::Address;
     use chain::{AccessRule, AccessType, Genesis};
     use feemarket::Params;
+    use std::iter::empty;
 
     fn native() -> Native {
         Genesis::native_dev(0).spec.native().unwrap().clone()
@@ -158,9 +166,12 @@ mod tests {
         let params = Params { base_fee_change_denominator: 5, ..Params::default() };
         modules.update(Update::FeeMarket(params)).unwrap();
         modules.market.end_block(7, 7).unwrap();
-        let record = modules.record(&native, 1, Vec::new());
+        let record = modules.record(&native, 1, empty(), Vec::new());
         assert_eq!(Modules::of_bytes(&record.to_bytes(), &native), Ok(modules.clone()));
-        assert_ne!(record.root(), Modules::genesis(&native).record(&native, 1, Vec::new()).root());
+        assert_ne!(
+            record.root(),
+            Modules::genesis(&native).record(&native, 1, empty(), Vec::new()).root()
+        );
         let pairs = modules.pairs();
         let keys: Vec<&[u8]> = pairs.keys().map(|key| key.as_ref()).collect();
         assert_eq!(keys, [&b"evm/\x03"[..], b"feemarket/\x00", b"feemarket/\x01"]);

@@ -19,6 +19,7 @@ use axum::{
     routing::get,
 };
 use budget::Budget;
+use certificates::PublicKey;
 use chain::ChainSpec;
 use config::Config;
 use head::HeadCheck;
@@ -70,6 +71,8 @@ pub struct Context {
     pub backend: Backend,
     /// The name of this run of the node, which differs after each start.
     pub run: String,
+    /// The public key with which this node signs its blocks, and the producer term, if it signs any.
+    pub producer: Option<(PublicKey, u64)>,
     /// When blocks are produced, if the node produces any.
     pub mining: Option<MiningControl>,
     /// The counters of scheduled snapshots.

@@ -2,6 +2,7 @@
 
 use super::{Context, Observed};
 use alloy_primitives::B256;
+use certificates::PublicKey;
 use chain::Rules;
 use config::Endpoints;
 use pipeline::{Reading, RingReading};
@@ -90,6 +91,8 @@ pub(super) struct Status {
     backend: &'static str,
     fault: bool,
     head: HeadStatus,
+    /// `null` if the node signs no blocks.
+    producer: Option<ProducerStatus>,
     /// `null` if the pool is too busy to respond.
     pool: Option<PoolStatus>,
     endpoints: Endpoints,
@@ -106,6 +109,12 @@ struct HeadStatus {
     state_root: B256,
     timestamp: u64,
     next_base_fee: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ProducerStatus {
+    key: PublicKey,
+    term: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -136,6 +145,7 @@ impl Status {
                 timestamp: header.timestamp,
                 next_base_fee: view.head.next_base_fee,
             },
+            producer: context.producer.map(|(key, term)| ProducerStatus { key, term }),
             pool: level.map(|level| PoolStatus { pending: level.pending, queued: level.queued }),
             endpoints: context.config.endpoints(),
             stages: context.monitor.readings(),

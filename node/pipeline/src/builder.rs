@@ -272,7 +272,15 @@ impl<'a> PipelineBuilder<'a> {
         let totals = Arc::<CommittedTotals>::default();
         let ports = commit::Ports { sealed, layers };
         let (disk, meter) = (self.disk.clone(), self.meter("commit"));
-        let stage = Commit::new(chain, published, ports, Arc::clone(&totals), disk, meter);
+        let stage = Commit::new(
+            chain,
+            published,
+            self.options.certifier.take(),
+            ports,
+            Arc::clone(&totals),
+            disk,
+            meter,
+        );
         self.workers.push(worker.runs(stage));
         totals
     }

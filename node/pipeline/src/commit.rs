@@ -17,7 +17,9 @@ use super::{
     stage::{HOUSEKEEPING, Progress, Stage},
     undo::{Rebuild, Undo},
 };
-use home::{replay_block, stored_header};
+use alloy_primitives::Bytes;
+use certificates::BlockId;
+use home::{Certifier, replay_block, stored_header};
 use state::{ChainView, Published, UndoneBlock, UndoneBranch, View};
 use std::{
     sync::{
@@ -26,7 +28,7 @@ use std::{
     },
     time::Duration,
 };
-use storage::ChainDb;
+use storage::{BlockRecord, ChainDb};
 
 /// Maximum number of blocks in one write transaction, which share one fsync and all wait for it.
 const GROUP_BLOCKS: usize = 64;
@@ -68,6 +70,8 @@ impl CommittedTotals {
 pub(super) struct Commit {
     chain: ChainDb,
     published: Published,
+    /// Signs the blocks, if this node is a producer.
+    certifier: Option<Arc<Certifier>>,
     ports: Ports,
     totals: Arc<CommittedTotals>,
     /// An undo that follows the blocks taken so far.
@@ -93,13 +97,14 @@ impl Commit {
     pub(super) fn new(
         chain: ChainDb,
         published: Published,
+        certifier: Option<Arc<Certifier>>,
         ports: Ports,
         totals: Arc<CommittedTotals>,
         disk: DiskWatch,
         meter: Arc<Meter>,
     ) -> Self {
         let (undo, rebuild, choice) = (None, None, None);
-        Self { chain, published, ports, totals, undo, rebuild, choice, disk, meter }
+        Self { chain, published, certifier, ports, totals, undo, rebuild, choice, disk, meter }
     }
 
     /// Takes the waiting blocks, up to one group or the next undo.
@@ -138,7 +143,8 @@ impl Commit {
         let mut layers = Vec::with_capacity(group.len());
         let (mut transactions, mut gas) = (0, 0);
         let mut newest = None;
-        for block in group {
+        for mut block in group {
+            block.record.certificate = self.certificate(&block.record);
             transactions += block.record.senders.len() as u64;
             gas += block.view.head.header.gas_used;
             records.push(block.record);
@@ -154,6 +160,13 @@ impl Commit {
         self.meter.give(layers.len());
         self.ports.layers.send(InOrder::Block(layers));
         Ok(())
+    }
+
+    /// Signs a block. Its certificate is stored with it, so it cannot leave the node before the block is durable.
+    fn certificate(&self, block: &BlockRecord) -> Option<Bytes> {
+        let block = BlockId { number: block.number, hash: block.hash };
+        let certificate = self.certifier.as_ref()?.certify(block);
+        Some(Bytes::copy_from_slice(&certificate.encode()))
     }
 
     /// Removes the blocks above the undo's block, in one transaction, and publishes that block.

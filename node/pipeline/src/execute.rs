@@ -199,8 +199,9 @@ impl Execute {
         let executed = execute_block(&self.spec, &recent, &self.head, &state_root, modules, &input);
         let mut executed = executed.map_err(|error| refused(error.into()))?;
         let modules_outcome = self.spec.native().zip(modules_block);
-        let modules_outcome =
-            modules_outcome.map(|(native, modules_block)| modules_block.end(native, &mut executed));
+        let modules_outcome = modules_outcome.map(|(native, modules_block)| {
+            modules_block.end(native, txs.iter().map(|tx| tx.sender), &mut executed)
+        });
         if let Some(modules_outcome) = &modules_outcome {
             modules_outcome.check(&block.header).map_err(broken)?;
         }
@@ -267,7 +268,8 @@ impl Execute {
         }
         let Tried { txs, skipped } = try_all(&mut builder, &proposal.txs, &TryBounds::NONE)?;
         let mut executed = builder.finish(&[], None)?;
-        let (header, modules_outcome) = next.end(&self.spec, &mut executed);
+        let (header, modules_outcome) =
+            next.end(&self.spec, txs.iter().map(|tx| tx.sender), &mut executed);
         let flags = proposal.settings.as_ref().map(|settings| settings.flags()).unwrap_or_default();
         let flags = flags.with(BlockFlags::IMPERSONATED, self.has_impersonated(&txs));
         Ok(ProducedBlock { header, txs, skipped, executed, modules_outcome, flags })

@@ -1,7 +1,7 @@
 //! The modules of a native chain in one block: their update before its first transaction and after its last.
 
 use alloy_consensus::Header;
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use chain::{ChainSpec, Native, Violation};
 use evm::Executed;
 use feemarket::{
@@ -68,7 +68,12 @@ impl ModulesBlock {
     }
 
     /// Ends the block: applies the updates decided in it, then updates the fee market.
-    pub(super) fn end(mut self, native: &Native, executed: &mut Executed) -> ModulesOutcome {
+    pub(super) fn end(
+        mut self,
+        native: &Native,
+        senders: impl Iterator<Item = Address>,
+        executed: &mut Executed,
+    ) -> ModulesOutcome {
         for update in &executed.updates {
             self.modules.update(update.clone()).expect("held to the rules when it was decided");
         }
@@ -84,7 +89,7 @@ impl ModulesBlock {
             .end_block(executed.gas_wanted, executed.gas_used)
             .expect("gas wanted is bounded as it grows, gas used by the gas limit");
         self.events.push(Event::BlockGas { height: self.height, amount }.into());
-        let record = self.modules.record(native, self.height, self.events);
+        let record = self.modules.record(native, self.height, senders, self.events);
         ModulesOutcome { modules: Arc::new(self.modules), record, governance }
     }
 }
@@ -126,7 +131,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(block.modules().market.base_fee_wei(), 875_000_000, "the block's own");
-        let outcome = block.end(native, &mut executed);
+        let outcome = block.end(native, std::iter::empty(), &mut executed);
         let modules = &outcome.modules;
         assert_eq!(modules.market.block_gas(), 50_000_000, "all of what was wanted");
         assert_eq!(modules.market.next_base_fee_wei(2, native.max_gas), 7_000_000_000);

@@ -71,13 +71,14 @@ impl NextBlock {
     pub fn end(
         self,
         spec: &ChainSpec,
+        senders: impl Iterator<Item = Address>,
         executed: &mut Executed,
     ) -> (Header, Option<ModulesOutcome>) {
         let Self { mut header, modules_block } = self;
         let modules_outcome = spec
             .native()
             .zip(modules_block)
-            .map(|(native, modules_block)| modules_block.end(native, executed));
+            .map(|(native, modules_block)| modules_block.end(native, senders, executed));
         if let Some(modules_outcome) = &modules_outcome {
             header.extra_data = modules_outcome.record.root().0.into();
         }
@@ -245,7 +246,8 @@ mod tests {
         let tried = try_all(&mut builder, txs, &bounds).unwrap();
         let mut executed = builder.finish(&[], None).unwrap();
         assert_eq!(executed.receipts.len(), tried.txs.len());
-        let (header, modules_outcome) = next.end(&home.spec, &mut executed);
+        let (header, modules_outcome) =
+            next.end(&home.spec, tried.txs.iter().map(|tx| tx.sender), &mut executed);
         assert_eq!(header.gas_used, executed.gas_used);
         assert_eq!(modules_outcome.is_some(), home.spec.native().is_some());
         tried.txs.len()

@@ -2,7 +2,8 @@
 
 use config::Listen;
 use consensus::{MiningControl, TimeSource};
-use std::path::PathBuf;
+use home::Certifier;
+use std::{path::PathBuf, sync::Arc};
 use verify::Backend;
 
 /// Options of a pipeline.
@@ -12,6 +13,8 @@ pub struct Options {
     pub transactions: Option<Listen>,
     /// Produce blocks; `None` produces none.
     pub mining: Option<MiningControl>,
+    /// Signs the blocks that become durable. Only for a pipeline whose blocks are all its own.
+    pub certifier: Option<Arc<Certifier>>,
     /// Import the blocks of these files.
     pub files: Vec<PathBuf>,
     /// Accept blocks and the choice of the head through [`BlockClient`](super::BlockClient), until the pipeline is

@@ -297,6 +297,7 @@ impl Seal {
                 .map_or_else(Bytes::new, |modules_outcome| modules_outcome.record.to_bytes()),
             governance: modules_outcome
                 .map_or_else(Vec::new, |modules_outcome| modules_outcome.governance),
+            certificate: None,
         };
         let head =
             Head { hash: block.block.hash, header, next_base_fee: block.next_base_fee, modules };

@@ -23,6 +23,7 @@ fn block(number: u64, rows: &[(GovernanceKey, &'static [u8])]) -> BlockRecord {
         fees: Bytes::new(),
         module: Bytes::new(),
         governance: rows.iter().map(row).collect(),
+        certificate: None,
     }
 }
 

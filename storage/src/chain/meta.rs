@@ -23,11 +23,20 @@ impl ChainDb {
     /// If the map or disk is full, or if the key has another length.
     pub fn put_meta(&self, key: &str, value: &[u8]) -> Result<(), WriteError> {
         let mut txn = self.env.write()?;
-        let written = self.tables.meta.put(&mut txn, &caller_key(key), value);
-        written
-            .and_then(|()| self.put_meta_keys(&mut txn))
-            .map_err(|error| self.env.write_error(error))?;
+        self.write_meta(&mut txn, key, value)?;
         self.env.commit(txn)
+    }
+
+    /// Writes a value and the list of keys.
+    pub(super) fn write_meta(
+        &self,
+        txn: &mut RwTxn<'_>,
+        key: &str,
+        value: &[u8],
+    ) -> Result<(), WriteError> {
+        let written = self.tables.meta.put(txn, &caller_key(key), value);
+        let written = written.and_then(|()| self.put_meta_keys(txn));
+        written.map_err(|error| self.env.write_error(error))
     }
 
     /// Returns the value that [`Self::put_meta`] stored under `key`.

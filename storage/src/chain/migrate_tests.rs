@@ -42,6 +42,7 @@ fn block(number: u64) -> BlockRecord {
         fees: seed.repeat(3).into(),
         module: Bytes::new(),
         governance: Vec::new(),
+        certificate: None,
     }
 }
 

@@ -5,6 +5,7 @@
 //! completely or not at all, and block numbers are consecutive. Every row has checksums (`checked`). Data
 //! derived from the `index` environment must never be written here.
 
+mod certificates;
 mod governance;
 mod meta;
 mod migrate;
@@ -80,6 +81,8 @@ pub struct BlockRecord {
     pub module: Bytes,
     /// Items of governance that the block changed, each at most once.
     pub governance: Vec<GovernanceRow>,
+    /// The certificate of the block, which is opaque here, if it has its own.
+    pub certificate: Option<Bytes>,
 }
 
 /// Options for opening the `chain` environment.
@@ -107,6 +110,7 @@ struct Tables {
     fees: CheckedTable,
     module: CheckedTable,
     governance: CheckedTable,
+    certificates: CheckedTable,
 }
 
 /// Tables keyed by block number, each with its number in checksums.
@@ -124,7 +128,7 @@ const BLOCK_TABLES: [(&str, u8); 7] = [
 /// program would ignore their content.
 const VERSIONED_TABLES: [(&str, u8, u8); 4] = [
     ("governance", 8, governance::ROW_VERSION),
-    ("certificates", 9, 0),
+    ("certificates", 9, certificates::ROW_VERSION),
     ("evidence", 10, 0),
     ("calls", 11, 0),
 ];
@@ -144,15 +148,28 @@ const NAMES: [&str; 11] = [
 ];
 
 impl Tables {
-    fn new(meta: CheckedTable, tables: [Table; 7], governance: Table) -> Self {
-        let (name, id, _) = VERSIONED_TABLES[0];
-        let governance = CheckedTable::new(governance, name, id);
+    fn new(meta: CheckedTable, tables: [Table; 7], versioned: [Table; 2]) -> Self {
+        let [governance, certificates] = [0, 1].map(|index| {
+            let (name, id, _) = VERSIONED_TABLES[index];
+            CheckedTable::new(versioned[index], name, id)
+        });
         let mut tables = tables.into_iter().zip(BLOCK_TABLES);
         let [headers, bodies, senders, receipts, changes, fees, module] = [(); 7].map(|()| {
             let (table, (name, id)) = tables.next().expect("seven tables");
             CheckedTable::new(table, name, id)
         });
-        Self { meta, headers, bodies, senders, receipts, changes, fees, module, governance }
+        Self {
+            meta,
+            headers,
+            bodies,
+            senders,
+            receipts,
+            changes,
+            fees,
+            module,
+            governance,
+            certificates,
+        }
     }
 
     /// Returns all tables keyed by block number, in the order of [`BLOCK_TABLES`].
@@ -216,9 +233,9 @@ impl ChainDb {
         let Opened { env, meta, tables, is_old } = opened;
         let (tables, versioned) = tables.split_at(BLOCK_TABLES.len());
         check_versions(&env, versioned)?;
-        let governance = versioned[0];
+        let versioned = [versioned[0], versioned[1]];
         let tables = tables.try_into().expect("as many as have names");
-        let tables = Tables::new(meta, tables, governance);
+        let tables = Tables::new(meta, tables, versioned);
         let chain = Self { env, tables, removals: Arc::default() };
         if !is_old {
             chain.check_meta_keys()?;
@@ -275,6 +292,9 @@ impl ChainDb {
         put(tables.changes, scratch)?;
         put(tables.fees, &block.fees)?;
         put(tables.module, &block.module)?;
+        if let Some(certificate) = &block.certificate {
+            certificates::put(tables.certificates, txn, block.number, certificate, scratch)?;
+        }
         governance::put(tables.governance, txn, block.number, &block.governance, scratch)
     }
 
@@ -286,6 +306,24 @@ impl ChainDb {
     /// # Errors
     /// If the map or disk is full. In that case nothing is removed.
     pub fn truncate_after(&self, number: u64) -> Result<u64, WriteError> {
+        self.truncate(number, None)
+    }
+
+    /// Does the same as [`Self::truncate_after`], and stores `value` under `key` as [`Self::put_meta`] does, in
+    /// one transaction.
+    ///
+    /// # Errors
+    /// Those of both methods. In that case nothing has changed.
+    pub fn truncate_after_and_put_meta(
+        &self,
+        number: u64,
+        key: &str,
+        value: &[u8],
+    ) -> Result<u64, WriteError> {
+        self.truncate(number, Some((key, value)))
+    }
+
+    fn truncate(&self, number: u64, meta: Option<(&str, &[u8])>) -> Result<u64, WriteError> {
         let mut txn = self.env.write()?;
         let Some(first) = number.checked_add(1) else { return Ok(0) };
         let first = first.to_be_bytes();
@@ -297,8 +335,16 @@ impl ChainDb {
                 .delete_range(&mut txn, &range)
                 .map_err(|error| self.env.write_error(error))?;
         }
+        self.tables
+            .certificates
+            .table
+            .delete_range(&mut txn, &range)
+            .map_err(|error| self.env.write_error(error))?;
         governance::truncate_after(self.tables.governance, &mut txn, number)
             .map_err(|error| self.env.write_error(error))?;
+        if let Some((key, value)) = meta {
+            self.write_meta(&mut txn, key, value)?;
+        }
         // Before the commit: a reader that sees the shorter chain also sees the new number.
         self.removals.fetch_add(1, Ordering::SeqCst);
         self.env.commit(txn)?;

@@ -41,6 +41,7 @@ pub(crate) fn block(number: u64) -> BlockRecord {
         fees: Bytes::from(number.to_be_bytes().to_vec()),
         module: Bytes::new(),
         governance: Vec::new(),
+        certificate: None,
     }
 }
 

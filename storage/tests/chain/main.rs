@@ -35,6 +35,7 @@ fn stored(reader: &ChainReader, number: u64) -> Option<BlockRecord> {
         fees: reader.fees(number).unwrap()?,
         module: reader.module(number).unwrap()?,
         governance: Vec::new(),
+        certificate: None,
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod addr;
 mod basefee;
+mod certificate;
 mod prefixes;
 mod pubkey;
 mod raw_bytes;
@@ -32,6 +33,10 @@ pub(super) enum Command {
     Basefee,
     /// Compare the state root of the newest indexed block with the one recomputed from all accounts
     StateRoot(state_root::Args),
+    /// Print the proof that the producer made a block: its headers up to a signed one, and the certificate
+    Certificate(certificate::Args),
+    /// Check such a proof without a node
+    VerifyCertificate(Box<certificate::VerifyArgs>),
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
@@ -43,6 +48,8 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
         Command::RawBytes(args) => raw_bytes::run(args),
         Command::Basefee => basefee::run(),
         Command::StateRoot(args) => state_root::run(args),
+        Command::Certificate(args) => certificate::print(args),
+        Command::VerifyCertificate(args) => certificate::verify(args),
     }
 }
 

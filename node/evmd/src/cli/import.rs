@@ -45,6 +45,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         given_blocks: false,
         recover_workers: home.config.pipeline.recover_workers(),
         backend,
+        certifier: None,
         clocks: SystemTimeSource::boxed,
     };
     let pipeline = Pipeline::start(&home, options)?;

@@ -2,11 +2,12 @@
 
 use super::{HomeArg, Output, config};
 use anyhow::Context;
-use chain::Genesis;
-use home::Home;
+use certificates::{PublicKey, SecretKey};
+use chain::{Genesis, Producer};
+use home::{Home, PRODUCER_KEY_FILE, producer_key};
 use std::{
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -26,6 +27,9 @@ pub(super) struct Args {
     /// Chain id of a chain without --genesis, for EIP-155 and for Cosmos transactions
     #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = chain_id)]
     chain_id: Option<u64>,
+    /// Public ed25519 key that may replace the producer of the chain if its key is lost
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["genesis", "dev"])]
+    recovery_key: Option<PublicKey>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -39,22 +43,8 @@ fn chain_id(text: &str) -> Result<u64, String> {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let path = args.home.path()?;
-    let genesis = match &args.genesis {
-        Some(file) => {
-            let text = std::fs::read_to_string(file)
-                .with_context(|| format!("cannot read {}", file.display()))?;
-            Genesis::from_json(&text).with_context(|| file.display().to_string())?
-        }
-        None => {
-            let new = || if args.dev { development_genesis() } else { new_genesis() };
-            match args.chain_id {
-                Some(id) => with_chain_id(&new(), id).context("--chain-id")?,
-                None if args.dev => new(),
-                None => Home::genesis_file(&path)?.unwrap_or_else(new),
-            }
-        }
-    };
-    let home = Home::init(&path, &genesis)?;
+    let (genesis, key) = genesis_of(args, &path)?;
+    let home = Home::init_with_key(&path, &genesis, key.as_ref())?;
     if let Some(moniker) = &args.moniker {
         config::set(&path, "node.moniker", moniker)?;
     }
@@ -72,7 +62,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             view.head.hash,
             path.display(),
             path.display()
-        )?,
+        )
+        .and_then(|()| match signing(&genesis, &path, key.is_some()) {
+            Some(line) => writeln!(out, "{line}"),
+            None => Ok(()),
+        })?,
         Output::Json => {
             let value = serde_json::json!({
                 "moniker": moniker,
@@ -80,11 +74,60 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
                 "chainId": home.spec.chain_id,
                 "genesisHash": view.head.hash,
                 "stateRoot": view.head.header.state_root,
+                "producer": producer(&genesis).map(|producer| producer.key),
             });
             writeln!(out, "{value}")?;
         }
     }
     Ok(())
+}
+
+/// The genesis that the options select, and the secret key of its producer if a new chain gets one.
+fn genesis_of(args: &Args, path: &Path) -> anyhow::Result<(Genesis, Option<SecretKey>)> {
+    if let Some(file) = &args.genesis {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        return Ok((Genesis::from_json(&text).with_context(|| file.display().to_string())?, None));
+    }
+    let with_id = |genesis: Genesis| match args.chain_id {
+        Some(id) => with_chain_id(&genesis, id).context("--chain-id"),
+        None => Ok(genesis),
+    };
+    if args.dev {
+        return Ok((with_id(development_genesis())?, None));
+    }
+    if args.chain_id.is_none()
+        && let Some(genesis) = Home::genesis_file(path)?
+    {
+        return Ok((genesis, None));
+    }
+    let key = match producer_key(path)? {
+        Some(key) => key,
+        None => SecretKey::random()?,
+    };
+    let producer = Producer { key: key.public(), recovery: args.recovery_key };
+    Ok((with_id(new_genesis().with_producer(producer)?)?, Some(key)))
+}
+
+fn producer(genesis: &Genesis) -> Option<Producer> {
+    genesis.spec.native()?.producer
+}
+
+/// What a person must know about the producer key of a new chain.
+fn signing(genesis: &Genesis, home: &Path, is_new: bool) -> Option<String> {
+    let producer = producer(genesis)?;
+    let path = home.join(PRODUCER_KEY_FILE);
+    Some(match is_new {
+        true => format!(
+            "Blocks are signed with the secret key in {}: keep a copy of it in another place",
+            path.display()
+        ),
+        false => format!(
+            "Only the node with the secret key of {} produces blocks: it belongs in {}",
+            producer.key,
+            path.display()
+        ),
+    })
 }
 
 /// Warns of what is valid in a genesis and rarely intended: contracts that blocks call but the genesis does not have,

@@ -13,6 +13,9 @@ pub(super) struct Args {
     /// The block to go back to; by default one block is removed
     #[arg(long, value_name = "NUMBER")]
     height: Option<u64>,
+    /// Remove blocks that this producer has signed: sign a new producer term, which replicas must accept
+    #[arg(long)]
+    new_term: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -28,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             head.checked_sub(1).ok_or(HomeError::NotBelow { keep: 0, head })?
         }
     };
-    let (home, removed) = Home::rollback(&path, keep)?;
+    let (home, removed) = Home::rollback(&path, keep, args.new_term)?;
     let view = home.view()?;
     let mut out = crate::cli::stdout();
     match args.output {

@@ -164,6 +164,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let signers = signers(&home)?;
     let mining = mining(args, &home)?;
     system_contracts::check(&home, mining.is_some())?;
+    let certifier = mining.is_some().then(|| home.certifier()).transpose()?.flatten().map(Arc::new);
+    let producer = certifier.as_ref().map(|certifier| certifier.producer());
     let mining = mining.map(MiningControl::new);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -190,6 +192,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let options = Options {
         transactions: Some(home.config.ingest.address),
         mining: mining.clone(),
+        certifier,
         files: Vec::new(),
         given_blocks: is_development,
         recover_workers: home.config.pipeline.recover_workers(),
@@ -208,7 +211,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (observing, reading) = (observing.handle(), reading.handle());
     let making = Snapshots::start(&home.path, &home.config, pipeline.published.clone())?;
     let snapshots = making.counters();
-    let served = Served { mining: mining.clone(), backend, signers, development, snapshots };
+    let served =
+        Served { mining: mining.clone(), producer, backend, signers, development, snapshots };
     let servers = serve(&home, &pipeline, listeners, served, (observing, reading));
     let servers = runtime.block_on(servers)?;
     let record = Record::write(&home.path, home.config.endpoints());

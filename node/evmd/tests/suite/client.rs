@@ -167,6 +167,7 @@ impl Node {
             config: config.clone(),
             backend,
             run: "test".to_owned(),
+            producer: None,
             mining,
             snapshots: Arc::default(),
         };

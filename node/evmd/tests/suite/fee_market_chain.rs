@@ -351,7 +351,8 @@ fn stored_fee_market_that_could_halt_is_refused_at_start() {
     let home = Home::init(&path, &genesis()).unwrap();
     let view = home.view().unwrap();
     let native = home.spec.native().unwrap();
-    let whole = view.head.modules.as_deref().unwrap().record(native, 1, Vec::new());
+    let whole =
+        view.head.modules.as_deref().unwrap().record(native, 1, std::iter::empty(), Vec::new());
     // Empty parameters, which set every divisor to zero, with a matching root.
     let mut pairs = store::decode(&whole.row).unwrap();
     pairs.insert(store::key(store::PARAMS_KEY), Bytes::new());
@@ -384,6 +385,7 @@ fn stored_fee_market_that_could_halt_is_refused_at_start() {
                 fees: blocks.fees(0).unwrap().unwrap(),
                 module: record,
                 governance: Vec::new(),
+                certificate: None,
             }])
             .unwrap();
         let error = home.view().unwrap_err().to_string();

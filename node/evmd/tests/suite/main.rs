@@ -7,6 +7,7 @@
 
 mod batches;
 mod blobs;
+mod certificates;
 mod client;
 mod clients;
 mod commands;

@@ -119,7 +119,7 @@ fn snapshot_and_rollback_keep_the_adoption() {
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     drop(home);
     // Below its height, the adoption can be changed again.
-    let (mut home, _) = Home::rollback(&restored, height - 1).unwrap();
+    let (mut home, _) = Home::rollback(&restored, height - 1, false).unwrap();
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     home.adopt_rules(1, height + 1).unwrap();
     assert_eq!(home.spec.rules_version(height), RulesVersion::V0);

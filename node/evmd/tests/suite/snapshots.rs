@@ -81,6 +81,10 @@ fn a_node_makes_and_verifies_snapshots_and_keeps_the_newest() {
     succeed(&kept.path, &["doctor", "--verify"]);
     let restored = folder.path().join("restored");
     succeed(&restored, &["snapshot", "restore", kept.path.to_str().unwrap()]);
+    // A snapshot has no keys, and only the producer may sign blocks of its chain.
+    let (code, _, error) = run(&restored, &["start", "--port-offset", "1"]);
+    assert!(code == 1 && error.contains("producer.key is missing"), "{error}");
+    fs::copy(home.join("producer.key"), restored.join("producer.key")).unwrap();
     let mut node = start(&restored);
     assert!(head(&runtime, &node) >= kept.number);
     node.stop();

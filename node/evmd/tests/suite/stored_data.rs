@@ -180,7 +180,7 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
     // The remedy works: the damaged block is removed, and the rest is intact.
     let report = doctor::run(&path, true).unwrap();
     assert_eq!(report.failed(), 0, "{report:?}");
-    let (home, _) = Home::rollback(&path, number - 1).unwrap();
+    let (home, _) = Home::rollback(&path, number - 1, false).unwrap();
     drop(home);
     assert_eq!(doctor::run(&path, true).unwrap().failed(), 0);
 }

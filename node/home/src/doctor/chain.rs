@@ -1,14 +1,17 @@
 //! Checks of the chain environment.
 
 use super::{Failure, MAX_FAILURES};
-use crate::{ProgressLog, stored_genesis, stored_modules};
+use crate::{ProgressLog, authority::authority, stored_genesis, stored_modules};
 use alloy_consensus::Header;
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, keccak256};
 use alloy_rlp::Decodable;
-use chain::{ChainSpec, Genesis, Native, block::Block, validate_body};
+use certificates::{BlockId, Certificate};
+use chain::{ChainSpec, Genesis, Native, block::Block, module_row::content_pairs, validate_body};
 use evm::receipts_root;
 use feehistory::FeeRow;
+use feemarket::store::{self, Record};
 use modules::gov;
+use std::path::Path;
 use storage::{ChainDb, ChainReader};
 
 /// Checks that the stored genesis results in the first block of the chain.
@@ -102,8 +105,60 @@ fn block(
     let module = blocks.module(number).map_err(text)?.ok_or_else(missing)?;
     if let Some(native) = spec.native() {
         stored_modules(native, &header, &module).map_err(|error| format!("module: {error}"))?;
+        check_content(native, number, &senders, &module)?;
     }
     Ok(block.transactions.len())
+}
+
+/// Checks the senders and events of a block against the hashes in its module row, from rules version 2 on.
+fn check_content(
+    native: &Native,
+    number: u64,
+    senders: &[Address],
+    module: &[u8],
+) -> Result<(), String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("module: {error}");
+    let record = Record::from_bytes(module).map_err(|error| wrong(&error))?;
+    let pairs = store::decode(&record.row).map_err(|error| wrong(&error))?;
+    let senders = senders.iter().copied();
+    for (key, value) in content_pairs(native, number, senders, &record.events) {
+        if pairs.get(&key) != Some(&value) {
+            let found = pairs.get(&key).map_or_else(|| "no hash".to_owned(), Bytes::to_string);
+            return Err(format!(
+                "module: the senders or events have the hash {value}, the row has {found}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks every certificate against the keys of the chain. Returns how many blocks are signed.
+pub(super) fn certificates(
+    chain: &ChainDb,
+    spec: &ChainSpec,
+    home: &Path,
+) -> Result<((), String), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(error, "restore a snapshot");
+    let authority = authority(chain, spec, home).map_err(|error| failed(&error))?;
+    let Some(authority) = authority else { return Ok(((), "no block is signed".to_owned())) };
+    let blocks = chain.reader().map_err(|error| failed(&error))?;
+    let mut progress = ProgressLog::new("verifying certificates");
+    let head = blocks.head_number().map_err(|error| failed(&error))?.unwrap_or_default();
+    let (mut next, mut signed) = (0, 0_u64);
+    while let Some((number, bytes)) =
+        blocks.certificate_from(next).map_err(|error| Failure::of_block(next, error))?
+    {
+        progress.at(number, head);
+        let hash = blocks.hash(number).map_err(|error| Failure::of_block(number, error))?;
+        let hash = hash.ok_or_else(|| failed(&format!("block {number} is signed and missing")))?;
+        Certificate::decode(&bytes)
+            .and_then(|certificate| authority.verify(BlockId { number, hash }, &certificate))
+            .map_err(|error| Failure::of_block(number, error))?;
+        signed += 1;
+        next = number + 1;
+    }
+    let (producer, term) = (authority.newest_producer(), authority.newest_term());
+    Ok(((), format!("{signed} certificates of producer {producer} (term {term}) are valid")))
 }
 
 fn text(error: storage::ReadError) -> String {

@@ -131,7 +131,8 @@ impl Report {
 }
 
 /// Names of the checks that read all data.
-const VERIFY_CHAIN: [&str; 3] = ["chain.genesis", "chain.rows", "chain.blocks"];
+const VERIFY_CHAIN: [&str; 4] =
+    ["chain.genesis", "chain.rows", "chain.blocks", "chain.certificates"];
 const VERIFY_INDEX: [&str; 4] = ["index.runs", "index.lookups", "index.state", "index.trie"];
 
 /// Names of the checks that read little.
@@ -176,6 +177,7 @@ pub(crate) fn check_data(home: &Path, config: &Config, verify: bool) -> Report {
     report.check_value(VERIFY_CHAIN[0], chain::genesis(&chain));
     report.check_value(VERIFY_CHAIN[1], chain::rows(&chain));
     let blocks = report.check_value(VERIFY_CHAIN[2], chain::blocks(&chain, &spec));
+    report.check_value(VERIFY_CHAIN[3], chain::certificates(&chain, &spec, home));
     match index {
         None => VERIFY_INDEX.iter().for_each(|name| report.skip(name, "the index")),
         Some(index) => {

@@ -83,6 +83,7 @@ impl Chain {
             fees: Bytes::new(),
             module: record.to_bytes(),
             governance,
+            certificate: None,
         };
         self.chain.append(&[block]).unwrap();
         self.known.push(self.modules.gov.clone());

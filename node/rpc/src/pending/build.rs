@@ -128,7 +128,7 @@ fn build_on(
     let spec = &context.spec;
     let next = next_block(spec, &view.head, &context.pool.next_block_settings());
     let (txs, mut executed) = execute(context, &view, &next, txs, limits)?;
-    let (header, turned) = next.end(spec, &mut executed);
+    let (header, turned) = next.end(spec, txs.iter().map(|tx| tx.sender), &mut executed);
     let modules = turned.map(|turned| turned.modules);
     let market = modules.as_deref().map(|modules| &modules.market);
     let gas = executed.tx_gas.iter().copied();

@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 36] = [
+pub(super) const LAYERS: [&str; 37] = [
     "crashdisk",
     "secp256k1-batch-recovery",
     "trie",
@@ -11,6 +11,7 @@ pub(super) const LAYERS: [&str; 36] = [
     "platform",
     "proto",
     "keys",
+    "certificates",
     "feemarket",
     "chain",
     "testkit",

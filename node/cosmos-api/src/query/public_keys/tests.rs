@@ -87,6 +87,7 @@ impl Chain {
                 fees: Bytes::new(),
                 module: Bytes::new(),
                 governance: Vec::new(),
+                certificate: None,
             };
             chain.append(&[record]).unwrap();
             let flush = FlushBlock {

@@ -2,6 +2,7 @@
 
 use super::listeners::Listeners;
 use crate::eth_calls::JsonRpcCalls;
+use certificates::PublicKey;
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use keys::Signers;
@@ -39,6 +40,7 @@ impl Servers {
 /// What the servers serve in addition to the home and the pipeline.
 pub(super) struct Served {
     pub(super) mining: Option<MiningControl>,
+    pub(super) producer: Option<(PublicKey, u64)>,
     pub(super) backend: Backend,
     pub(super) signers: Option<Arc<Signers>>,
     pub(super) development: Option<Arc<rpc::Development>>,
@@ -54,7 +56,7 @@ pub(super) async fn serve(
     served: Served,
     (observing, reading): (&Handle, &Handle),
 ) -> anyhow::Result<Servers> {
-    let Served { mining, backend, signers, development, snapshots } = served;
+    let Served { mining, producer, backend, signers, development, snapshots } = served;
     let (config, budget) = (&home.config, &pipeline.budget);
     let context = rpc_eth::Context {
         spec: home.spec.clone(),
@@ -113,6 +115,7 @@ pub(super) async fn serve(
         config: config.clone(),
         backend,
         run: run_name(),
+        producer,
         mining,
         snapshots,
     };

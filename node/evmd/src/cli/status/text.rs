@@ -67,6 +67,10 @@ fn summary(out: &mut String, status: &Value, now: u64) {
     };
     line(out, "pool", &pool);
     line(out, "recovery", &plain(&status["backend"]));
+    if let Some(key) = status["producer"]["key"].as_str() {
+        let term = plain(&status["producer"]["term"]);
+        line(out, "producer", &format!("{key}, term {term}"));
+    }
     if status["fault"] == true {
         line(out, "fault", "a stage has failed: the reason is in the log");
     }

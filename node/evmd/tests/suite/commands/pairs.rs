@@ -208,7 +208,7 @@ fn concurrent_commands_on_a_home_leave_it_intact() {
     genesis["config"]["evmd"]["rules"] = json!([{ "version": 0, "height": 0 }]);
     let genesis = Genesis::from_json(&genesis.to_string()).unwrap();
     exported_chain_of(&Home::init(&at("template"), &genesis).unwrap(), &blocks, 8);
-    drop(Home::rollback(&at("template"), 4).unwrap());
+    drop(Home::rollback(&at("template"), 4, false).unwrap());
     for (number, first) in ON_A_CHAIN.iter().enumerate() {
         for (with, second) in ON_A_CHAIN.iter().enumerate().skip(number) {
             let place = Place {

@@ -114,6 +114,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
         given_blocks: false,
         recover_workers: 2,
         backend: Backend::detect().unwrap(),
+        certifier: None,
         clocks: SystemTimeSource::boxed,
     }
 }
@@ -127,6 +128,7 @@ pub fn producing(block_time: Option<Duration>) -> Options {
         given_blocks: true,
         recover_workers: 2,
         backend: Backend::detect().unwrap(),
+        certifier: None,
         clocks: SystemTimeSource::boxed,
     }
 }

@@ -53,7 +53,9 @@ impl Chain {
 
     fn roll_back(&self, height: u64) {
         let mut command = evmd();
-        command.args(["rollback", "--height", &height.to_string(), "--home"]).arg(self.home());
+        command
+            .args(["rollback", "--new-term", "--height", &height.to_string(), "--home"])
+            .arg(self.home());
         succeeded(&command.output().unwrap(), "rollback");
     }
 

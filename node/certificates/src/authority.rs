@@ -1,0 +1,231 @@
+//! Which key signs the blocks at a height.
+
+use super::{BlockId, Certificate, CertificateError, PublicKey, Signer, Term};
+use alloy_primitives::B256;
+
+/// Why a term cannot follow those that are known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthorityError {
+    /// Terms are numbered without a gap.
+    #[error("producer term {found} cannot follow term {newest}: the next one is {}", newest.saturating_add(1))]
+    Number {
+        /// The number of the term.
+        found: u64,
+        /// The newest known term.
+        newest: u64,
+    },
+    /// The chain has no recovery key.
+    #[error("producer term {0} is signed by a recovery key, but the genesis names none")]
+    NoRecoveryKey(u64),
+    /// The signature is not one of the key that must have made it.
+    #[error("producer term {term} is not signed by {key}")]
+    Signature {
+        /// The number of the term.
+        term: u64,
+        /// The public key that must have signed it.
+        key: B256,
+    },
+}
+
+/// The keys that sign the blocks of a chain.
+///
+/// A term ends the one before at a block. If a later term ends at a lower block, the terms between have no
+/// blocks above it: the newest term counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authority {
+    genesis: B256,
+    producer: PublicKey,
+    recovery: Option<PublicKey>,
+    terms: Vec<Term>,
+}
+
+impl Authority {
+    /// Returns the keys of a chain whose first term has not ended.
+    pub const fn new(genesis: B256, producer: PublicKey, recovery: Option<PublicKey>) -> Self {
+        Self { genesis, producer, recovery, terms: Vec::new() }
+    }
+
+    /// Adds the next term.
+    ///
+    /// # Errors
+    /// [`AuthorityError`]. Nothing is added then.
+    pub fn add(&mut self, term: Term) -> Result<(), AuthorityError> {
+        let newest = self.newest_term();
+        if Some(term.term) != newest.checked_add(1) {
+            return Err(AuthorityError::Number { found: term.term, newest });
+        }
+        let key = match term.signer {
+            Signer::Producer => self.newest_producer(),
+            Signer::Recovery => self.recovery.ok_or(AuthorityError::NoRecoveryKey(term.term))?,
+        };
+        if !term.is_signed_by(&key, self.genesis) {
+            return Err(AuthorityError::Signature { term: term.term, key: key.bytes() });
+        }
+        self.terms.push(term);
+        Ok(())
+    }
+
+    /// Returns the hash of the genesis block.
+    pub const fn genesis(&self) -> B256 {
+        self.genesis
+    }
+
+    /// Returns the key of term 0.
+    pub const fn first_producer(&self) -> PublicKey {
+        self.producer
+    }
+
+    /// Returns the key that may start a term if the producer is lost.
+    pub const fn recovery(&self) -> Option<PublicKey> {
+        self.recovery
+    }
+
+    /// Returns the terms from 1 on.
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// Returns the number of the newest term.
+    pub fn newest_term(&self) -> u64 {
+        self.terms.last().map_or(0, |term| term.term)
+    }
+
+    /// Returns the key of the newest term.
+    pub fn newest_producer(&self) -> PublicKey {
+        self.terms.last().map_or(self.producer, |term| term.producer)
+    }
+
+    /// Returns the term whose producer makes the block with this number.
+    pub fn term_at(&self, number: u64) -> u64 {
+        let newest_first = self.terms.iter().rev();
+        newest_first.clone().find(|term| term.last.number < number).map_or(0, |term| term.term)
+    }
+
+    /// Checks that the producer in force at the height of a block has signed it.
+    ///
+    /// # Errors
+    /// [`CertificateError`].
+    pub fn verify(
+        &self,
+        block: BlockId,
+        certificate: &Certificate,
+    ) -> Result<(), CertificateError> {
+        let (number, hash, term) = (block.number, block.hash, certificate.term);
+        let newest = self.newest_term();
+        if term > newest {
+            return Err(CertificateError::UnknownTerm { number, term, newest });
+        }
+        let expected = self.term_at(number);
+        if term != expected {
+            return Err(CertificateError::OtherTerm { number, term, expected });
+        }
+        let key = self.key_of(term);
+        if certificate.is_signed_by(&key, self.genesis, block) {
+            Ok(())
+        } else {
+            Err(CertificateError::Signature { number, hash, key: key.bytes() })
+        }
+    }
+
+    /// Returns the key of a known term.
+    fn key_of(&self, term: u64) -> PublicKey {
+        let term = self.terms.iter().find(|known| known.term == term);
+        term.map_or(self.producer, |term| term.producer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SecretKey;
+
+    const GENESIS: B256 = B256::repeat_byte(1);
+
+    fn key(n: u8) -> SecretKey {
+        SecretKey::from_bytes(&[n; 32])
+    }
+
+    fn block(number: u64) -> BlockId {
+        BlockId { number, hash: B256::repeat_byte(number as u8) }
+    }
+
+    /// Term 1 of key 2 after block 10, signed by the producer; term 2 of key 3 after block 20, by the recovery key.
+    fn three_terms() -> Authority {
+        let mut authority = Authority::new(GENESIS, key(1).public(), Some(key(9).public()));
+        let first = Term::sign((Signer::Producer, &key(1)), GENESIS, 1, block(10), key(2).public());
+        authority.add(first).unwrap();
+        let second =
+            Term::sign((Signer::Recovery, &key(9)), GENESIS, 2, block(20), key(3).public());
+        authority.add(second).unwrap();
+        authority
+    }
+
+    #[test]
+    fn a_term_ends_at_its_last_block() {
+        let authority = three_terms();
+        for (number, term, signer) in
+            [(1, 0, 1), (10, 0, 1), (11, 1, 2), (20, 1, 2), (21, 2, 3), (u64::MAX, 2, 3)]
+        {
+            assert_eq!(authority.term_at(number), term, "{number}");
+            for (other, producer) in [(0, 1), (1, 2), (2, 3)] {
+                let certificate = Certificate::sign(&key(producer), GENESIS, other, block(number));
+                let checked = authority.verify(block(number), &certificate);
+                assert_eq!(checked.is_ok(), (other, producer) == (term, signer), "{checked:?}");
+            }
+        }
+        let unknown = Certificate::sign(&key(3), GENESIS, 3, block(21));
+        let error = authority.verify(block(21), &unknown).unwrap_err();
+        assert_eq!(error, CertificateError::UnknownTerm { number: 21, term: 3, newest: 2 });
+    }
+
+    #[test]
+    fn a_certificate_of_another_key_is_refused_by_its_key() {
+        let authority = three_terms();
+        let certificate = Certificate::sign(&key(1), GENESIS, 2, block(21));
+        let error = authority.verify(block(21), &certificate).unwrap_err();
+        assert!(
+            matches!(error, CertificateError::Signature { key: found, .. } if found == key(3).public().bytes())
+        );
+    }
+
+    #[test]
+    fn a_later_term_may_end_the_chain_lower() {
+        let mut authority = three_terms();
+        let third = Term::sign((Signer::Producer, &key(3)), GENESIS, 3, block(5), key(1).public());
+        authority.add(third).unwrap();
+        assert_eq!([5, 6, 11, 21].map(|number| authority.term_at(number)), [0, 3, 3, 3]);
+    }
+
+    #[test]
+    fn terms_need_the_next_number_and_the_right_signature() {
+        let mut authority = three_terms();
+        let sign = |signer, signing: u8, term| {
+            Term::sign((signer, &key(signing)), GENESIS, term, block(30), key(4).public())
+        };
+        for (term, expected) in [
+            (sign(Signer::Producer, 3, 2), "cannot follow term 2: the next one is 3"),
+            (sign(Signer::Producer, 3, 4), "cannot follow term 2: the next one is 3"),
+            (sign(Signer::Producer, 2, 3), "is not signed by"),
+            (sign(Signer::Producer, 9, 3), "is not signed by"),
+            (sign(Signer::Recovery, 3, 3), "is not signed by"),
+        ] {
+            let error = authority.add(term).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let mut altered = sign(Signer::Producer, 3, 3);
+        altered.last.number += 1;
+        assert!(authority.add(altered).is_err());
+        let mut without = Authority::new(GENESIS, key(1).public(), None);
+        let error = without.add(sign(Signer::Recovery, 9, 1)).unwrap_err();
+        assert_eq!(error, AuthorityError::NoRecoveryKey(1));
+        authority.add(sign(Signer::Producer, 3, 3)).unwrap();
+    }
+
+    #[test]
+    fn terms_are_stored_as_json() {
+        let term = three_terms().terms()[1];
+        let text = serde_json::to_string(&term).unwrap();
+        assert_eq!(serde_json::from_str::<Term>(&text).unwrap(), term);
+    }
+}

@@ -1,0 +1,29 @@
+//! Certificates of blocks: a signature of the producer that a replica can check without executing anything.
+//!
+//! - [`SecretKey`], [`PublicKey`]: ed25519 keys (RFC 8032).
+//! - [`Certificate`]: the signature for one block. It also covers the ancestors of the block, because its hash
+//!   commits to them.
+//! - [`Term`]: a signed change of the producer at a height. Blocks that the earlier producer makes above that
+//!   height have no valid certificate.
+//! - [`Authority`]: the keys of a chain, by height.
+//!
+//! All signatures cover the genesis hash, because two chains can share a chain ID. The reasons are in ADR 0035.
+
+mod authority;
+mod certificate;
+mod key;
+mod term;
+
+pub use authority::{Authority, AuthorityError};
+pub use certificate::{CERTIFICATE_BYTES, Certificate, CertificateError};
+pub use key::{KeyError, PublicKey, SECRET_KEY_BYTES, SecretKey};
+pub use term::{Signer, Term};
+
+/// A block that a signature names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub struct BlockId {
+    /// Its number.
+    pub number: u64,
+    /// The Keccak-256 of its header.
+    pub hash: alloy_primitives::B256,
+}

@@ -1,0 +1,262 @@
+//! Who signs the blocks of a chain: the keys in the genesis, the producer terms in the chain environment, and the
+//! secret key of the producer, which is a file of its home folder (ADR 0035).
+
+use super::{Home, HomeError, stored_genesis, stored_spec};
+use alloy_primitives::B256;
+use certificates::{
+    Authority, AuthorityError, BlockId, Certificate, KeyError, PublicKey, SecretKey, Signer, Term,
+};
+use chain::ChainSpec;
+use platform::whole_file::is_present;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use storage::ChainDb;
+
+/// File of the producer's secret key in the home folder: 64 hex digits. Only the user of the node can read it.
+pub const PRODUCER_KEY_FILE: &str = "producer.key";
+/// Maximum size of that file in bytes: the digits, a prefix and white space.
+const MAX_KEY_FILE_BYTES: usize = 128;
+/// Key of [`StoredAuthority`] in the chain environment.
+pub(super) const AUTHORITY_KEY: &str = "authority";
+
+/// Why a node cannot sign blocks.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProducerError {
+    /// The file has no key.
+    #[error("{}: {source}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: KeyError,
+    },
+    /// The file is missing, and the chain has a producer.
+    #[error(
+        "{} is missing, and blocks of this chain are signed with the secret key of {expected}: copy the file from a \
+         backup of the producer, or start without block production (--no-produce)",
+        path.display()
+    )]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The producer key.
+        expected: B256,
+    },
+    /// The file has another key than the producer's.
+    #[error(
+        "{} has the secret key of {found}, but the producer key of this chain is {expected} (term {term}): copy the \
+         file of the producer, or start without block production (--no-produce)",
+        path.display()
+    )]
+    OtherKey {
+        /// The file.
+        path: PathBuf,
+        /// The public key of the file.
+        found: B256,
+        /// The producer key.
+        expected: B256,
+        /// The newest term.
+        term: u64,
+    },
+    /// A term cannot follow the known ones.
+    #[error(transparent)]
+    Term(#[from] AuthorityError),
+}
+
+/// What the chain environment stores, as JSON.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct StoredAuthority {
+    /// The producer key of a chain whose genesis names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    producer: Option<PublicKey>,
+    /// The terms from 1 on.
+    #[serde(default)]
+    terms: Vec<Term>,
+}
+
+/// Signs the blocks of a producer.
+#[derive(Debug)]
+pub struct Certifier {
+    key: SecretKey,
+    genesis: B256,
+    term: u64,
+}
+
+impl Certifier {
+    /// Returns the certificate of a block that this node has made. Costs about 20 us.
+    pub fn certify(&self, block: BlockId) -> Certificate {
+        Certificate::sign(&self.key, self.genesis, self.term, block)
+    }
+
+    /// Returns the public key, and the term in which it signs.
+    pub fn producer(&self) -> (PublicKey, u64) {
+        (self.key.public(), self.term)
+    }
+}
+
+impl Home {
+    /// Returns who signs the blocks of the chain; `None` on a development chain, and on a chain whose genesis names no
+    /// producer until its first block is signed.
+    ///
+    /// # Errors
+    /// If the chain environment cannot be read.
+    pub fn authority(&self) -> Result<Option<Authority>, HomeError> {
+        authority(&self.chain, &self.spec, &self.path)
+    }
+
+    /// Returns what signs the blocks that this node makes, `None` on a development chain. If the genesis names no
+    /// producer and no block has been signed yet, the key of this home becomes the producer key; it is created if it does
+    /// not exist.
+    ///
+    /// # Errors
+    /// [`HomeError::Producer`], and if the home folder cannot be read or written.
+    pub fn certifier(&self) -> Result<Option<Certifier>, HomeError> {
+        if self.spec.is_development() {
+            return Ok(None);
+        }
+        let (key, authority) = match self.authority()? {
+            Some(authority) => (self.key_of_producer(&authority)?, authority),
+            None => self.become_producer()?,
+        };
+        Ok(Some(Certifier { key, genesis: authority.genesis(), term: authority.newest_term() }))
+    }
+
+    /// Returns the secret key in the home folder, which must be that of the newest term.
+    fn key_of_producer(&self, authority: &Authority) -> Result<SecretKey, HomeError> {
+        let path = self.path.join(PRODUCER_KEY_FILE);
+        let (expected, term) = (authority.newest_producer(), authority.newest_term());
+        let Some(key) = producer_key(&self.path)? else {
+            return Err(ProducerError::Missing { path, expected: expected.bytes() }.into());
+        };
+        let found = key.public();
+        if found == expected {
+            return Ok(key);
+        }
+        let (found, expected) = (found.bytes(), expected.bytes());
+        Err(ProducerError::OtherKey { path, found, expected, term }.into())
+    }
+
+    /// Makes the key of this home that of the chain.
+    fn become_producer(&self) -> Result<(SecretKey, Authority), HomeError> {
+        let key = match producer_key(&self.path)? {
+            Some(key) => key,
+            None => {
+                let key = new_key(&self.path)?;
+                write_key(&self.path, &key)?;
+                key
+            }
+        };
+        let producer = key.public();
+        store(&self.chain, &StoredAuthority { producer: Some(producer), terms: Vec::new() })?;
+        tracing::info!(%producer, "blocks are signed from now on");
+        Ok((key, Authority::new(genesis_hash(&self.chain, &self.path)?, producer, None)))
+    }
+}
+
+/// Returns the value of [`AUTHORITY_KEY`] with a producer term that starts after block `keep`; `None` if this home is not that
+/// of the producer, or if no block above is signed. Replicas refuse two blocks of one term at one height.
+pub(super) fn terms_after_rollback(
+    path: &Path,
+    chain: &ChainDb,
+    keep: u64,
+) -> Result<Option<Vec<u8>>, HomeError> {
+    let blocks = chain.reader()?;
+    let is_signed = blocks.certificate_from(keep.saturating_add(1))?;
+    let (Some(_), Some(key)) = (is_signed, producer_key(path)?) else { return Ok(None) };
+    let text = stored_genesis(chain)?.ok_or_else(|| HomeError::Empty(path.to_owned()))?;
+    let spec = stored_spec(chain, &text)?;
+    let Some(mut authority) = authority(chain, &spec, path)? else { return Ok(None) };
+    if authority.newest_producer() != key.public() {
+        return Ok(None);
+    }
+    let missing =
+        || HomeError::Damaged { number: keep, reason: "its header is missing".to_owned() };
+    let hash = blocks.hash(keep)?.ok_or_else(missing)?;
+    let (number, last) =
+        (authority.newest_term().saturating_add(1), BlockId { number: keep, hash });
+    let signer = (Signer::Producer, &key);
+    let term = Term::sign(signer, authority.genesis(), number, last, key.public());
+    authority.add(term).map_err(ProducerError::from)?;
+    // A key in the genesis is not stored again.
+    let is_named = spec.native().is_some_and(|native| native.producer.is_some());
+    let producer = (!is_named).then(|| authority.first_producer());
+    let stored = StoredAuthority { producer, terms: authority.terms().to_vec() };
+    Ok(Some(encode(&stored)))
+}
+
+/// Does the same as [`Home::authority`] with the chain environment of a folder whose node may be running.
+///
+/// # Errors
+/// If the environment has no chain, or if it cannot be read.
+pub fn stored_authority(chain: &ChainDb, path: &Path) -> Result<Option<Authority>, HomeError> {
+    let text = stored_genesis(chain)?.ok_or_else(|| HomeError::Empty(path.to_owned()))?;
+    authority(chain, &stored_spec(chain, &text)?, path)
+}
+
+/// Reads the secret key of a home folder; `None` if there is none.
+///
+/// # Errors
+/// [`ProducerError::Key`], and if the file cannot be read.
+pub fn producer_key(home: &Path) -> Result<Option<SecretKey>, HomeError> {
+    let path = home.join(PRODUCER_KEY_FILE);
+    if !is_present(&path) {
+        return Ok(None);
+    }
+    let io = |source| HomeError::Io { path: path.clone(), source };
+    let bytes = keys::read_secret(&path, MAX_KEY_FILE_BYTES).map_err(io)?;
+    let wrong = |source| HomeError::from(ProducerError::Key { path: path.clone(), source });
+    let text = std::str::from_utf8(&bytes).map_err(|_| wrong(KeyError::Hex))?;
+    SecretKey::from_hex(text).map(Some).map_err(wrong)
+}
+
+/// Creates a secret key for a home folder. It is not written yet.
+pub(super) fn new_key(home: &Path) -> Result<SecretKey, HomeError> {
+    let wrong = |source| ProducerError::Key { path: home.join(PRODUCER_KEY_FILE), source };
+    Ok(SecretKey::random().map_err(wrong)?)
+}
+
+/// Writes the secret key of a home folder whose lock is held.
+pub(super) fn write_key(home: &Path, key: &SecretKey) -> Result<(), HomeError> {
+    let path = home.join(PRODUCER_KEY_FILE);
+    let text = zeroize::Zeroizing::new(format!("{}\n", *key.to_hex()));
+    keys::write_secret(&path, text.as_bytes()).map_err(|source| HomeError::Io { path, source })
+}
+
+pub(super) fn authority(
+    chain: &ChainDb,
+    spec: &ChainSpec,
+    path: &Path,
+) -> Result<Option<Authority>, HomeError> {
+    let stored = stored(chain)?;
+    let named = spec.native().and_then(|native| native.producer);
+    let (producer, recovery) = match (named, stored.producer) {
+        (Some(named), _) => (named.key, named.recovery),
+        (None, Some(producer)) => (producer, None),
+        (None, None) => return Ok(None),
+    };
+    let mut authority = Authority::new(genesis_hash(chain, path)?, producer, recovery);
+    for term in stored.terms {
+        authority.add(term).map_err(|error| HomeError::Authority(error.to_string()))?;
+    }
+    Ok(Some(authority))
+}
+
+fn stored(chain: &ChainDb) -> Result<StoredAuthority, HomeError> {
+    let Some(text) = chain.meta(AUTHORITY_KEY)? else { return Ok(StoredAuthority::default()) };
+    serde_json::from_slice(&text).map_err(|error| HomeError::Authority(error.to_string()))
+}
+
+fn store(chain: &ChainDb, authority: &StoredAuthority) -> Result<(), HomeError> {
+    Ok(chain.put_meta(AUTHORITY_KEY, &encode(authority))?)
+}
+
+fn encode(authority: &StoredAuthority) -> Vec<u8> {
+    serde_json::to_vec(authority).expect("keys and numbers are JSON")
+}
+
+fn genesis_hash(chain: &ChainDb, path: &Path) -> Result<B256, HomeError> {
+    let first = chain.reader()?.first()?;
+    first.map(|(_, hash)| hash).ok_or_else(|| HomeError::Empty(path.to_owned()))
+}

@@ -1,0 +1,56 @@
+//! Certificates of blocks. A block without a row is covered by the certificate of a later block, whose hash
+//! commits to it.
+
+use alloy_primitives::Bytes;
+use heed::RwTxn;
+
+use super::{ChainReader, Tables};
+use crate::checked::CheckedTable;
+use crate::error::{DecodeError, ReadError};
+
+/// Version of the rows that this program writes, in the first byte of each.
+pub(super) const ROW_VERSION: u8 = 1;
+
+/// Writes the certificate of a block. The payload begins with the version number.
+pub(super) fn put(
+    table: CheckedTable,
+    txn: &mut RwTxn<'_>,
+    number: u64,
+    certificate: &[u8],
+    scratch: &mut Vec<u8>,
+) -> Result<(), heed::Error> {
+    scratch.clear();
+    scratch.push(ROW_VERSION);
+    scratch.extend_from_slice(certificate);
+    table.append(txn, &number.to_be_bytes(), scratch)
+}
+
+impl Tables {
+    /// Returns the verified certificate in a row, and the number of its block.
+    fn certificate(&self, key: &[u8], row: &[u8]) -> Result<(u64, Bytes), DecodeError> {
+        let number = <[u8; 8]>::try_from(key);
+        let number =
+            number.map_err(|_| DecodeError { what: "the key is not a block number", at: 0 })?;
+        match self.certificates.rows.payload(key, row)?.split_first() {
+            Some((&ROW_VERSION, bytes)) => {
+                Ok((u64::from_be_bytes(number), Bytes::copy_from_slice(bytes)))
+            }
+            _ => Err(DecodeError { what: "the version of the row is unknown", at: 0 }),
+        }
+    }
+}
+
+impl ChainReader {
+    /// Returns the first certificate of a block from `number` on, and the number of its block. It covers the
+    /// blocks between, because each hash commits to the parent.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or if the row is damaged.
+    pub fn certificate_from(&self, number: u64) -> Result<Option<(u64, Bytes)>, ReadError> {
+        let table = self.tables.certificates;
+        let row = table.table.get_greater_than_or_equal_to(self.txn.txn(), &number.to_be_bytes());
+        let Some((key, row)) = row.map_err(|error| self.txn.error(error))? else { return Ok(None) };
+        let decoded = self.tables.certificate(key, row);
+        decoded.map(Some).map_err(|why| self.txn.corrupt(table.name, key, why))
+    }
+}
