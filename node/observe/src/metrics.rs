@@ -256,14 +256,14 @@ pub const METRICS: &[Metric] = &[
         Kind::Counter,
         "Transactions or blocks that a stage received.",
         &["stage"],
-        |now, samples| each_stage(now, samples, |stage| stage.taken),
+        |now, samples| each_stage(now, samples, |stage| stage.received),
     ),
     metric(
         "evmd_stage_items_sent_total",
         Kind::Counter,
         "Transactions or blocks that a stage sent to the next stage.",
         &["stage"],
-        |now, samples| each_stage(now, samples, |stage| stage.given),
+        |now, samples| each_stage(now, samples, |stage| stage.sent),
     ),
     metric(
         "evmd_stage_items_rejected_total",
@@ -573,8 +573,8 @@ mod tests {
         };
         let stage = Reading {
             name: "ante",
-            taken: 5,
-            given: 4,
+            received: 5,
+            sent: 4,
             batches: 2,
             busy_seconds: 0.5,
             idle_seconds: 1.5,

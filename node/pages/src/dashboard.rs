@@ -142,8 +142,8 @@ fn stage_row(stage: &StageRates, rates: &Rates) -> Markup {
     html! {
         tr {
             th scope="row" { (stage.name) }
-            td.number { (rate(stage.taken)) }
-            td.number { (rate(stage.given)) }
+            td.number { (rate(stage.received)) }
+            td.number { (rate(stage.sent)) }
             td.number { (text::grouped(stage.refused)) }
             td.number { (queue(stage.name, rates)) }
             td.number { (text::duration(median)) }

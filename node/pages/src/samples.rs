@@ -57,9 +57,9 @@ pub(crate) struct Rates {
 pub(crate) struct StageRates {
     pub(crate) name: &'static str,
     /// Items per second that the stage received.
-    pub(crate) taken: f64,
+    pub(crate) received: f64,
     /// Items per second that it sent to the next stage.
-    pub(crate) given: f64,
+    pub(crate) sent: f64,
     /// Part of the time in which it worked, 0 to 1.
     pub(crate) busy: f64,
     /// Latency of a batch in seconds: median, 99th percentile, maximum.
@@ -128,8 +128,8 @@ impl Samples {
         let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
         let stages = old.stages.iter().zip(&new.stages).map(|(before, after)| StageRates {
             name: after.name,
-            taken: rate(before.taken, after.taken),
-            given: rate(before.given, after.given),
+            received: rate(before.received, after.received),
+            sent: rate(before.sent, after.sent),
             busy: ((after.busy_seconds - before.busy_seconds) / seconds).clamp(0.0, 1.0),
             latency_seconds: after.latency_seconds,
             refused: after.rejected.values().sum(),

@@ -154,7 +154,7 @@ pub(super) struct Ante {
     accepts: bool,
     /// What clients of a development chain control.
     development: Development,
-    /// The index is being made again. Until the undo that follows, no state is read, and submissions wait.
+    /// The index is being rebuilt. Until the undo that follows, no state is read, and submissions wait.
     is_paused: bool,
     /// A proposal is being executed; the next one waits for its head update.
     proposal_in_flight: bool,
@@ -291,7 +291,7 @@ impl Ante {
 
     /// Admits one batch, makes it durable, and sends the results.
     fn admit(&mut self, batch: Vec<Recovered>) -> Result<(), Fault> {
-        self.meter.take(batch.len());
+        self.meter.count_received(batch.len());
         let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
         let state = self.parent.state.reader()?;
@@ -320,7 +320,7 @@ impl Ante {
         self.recent = recent;
         // An accepted transaction must survive the process.
         let results = results.write(&mut self.journal)?;
-        self.meter.give(admitted);
+        self.meter.count_sent(admitted);
         let replies = results.send();
         if !replies.is_empty() {
             self.replies.send(ReplyBatch(replies));

@@ -96,7 +96,7 @@ impl BlockClient {
     }
 
     /// The same for any block, whose later transactions are dropped. If the index already has the block after it, the
-    /// index is made again from the chain. Meanwhile, requests that read the state fail with
+    /// index is rebuilt from the chain. Meanwhile, requests that read the state fail with
     /// [`ReadError::Renewed`](storage::ReadError::Renewed), and new transactions wait. This takes about as long as
     /// `evmd reindex`.
     ///

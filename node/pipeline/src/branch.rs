@@ -75,7 +75,7 @@ pub(super) struct GivenBlock {
 pub(super) enum BlockRequest {
     /// Return to an earlier block.
     Undo(UndoRequest),
-    /// Return to an earlier block when the index has been made again.
+    /// Return to an earlier block when the index has been rebuilt.
     UndoAfter(UndoRequest, Arc<Rebuild>),
     /// Execute and seal a block.
     Give(Box<GivenBlock>),

@@ -138,7 +138,7 @@ impl Commit {
 
     /// Makes blocks durable and publishes the newest.
     fn append(&mut self, group: Vec<SealedBlock>) -> Result<(), Fault> {
-        self.meter.take(group.len());
+        self.meter.count_received(group.len());
         let mut records = Vec::with_capacity(group.len());
         let mut layers = Vec::with_capacity(group.len());
         let (mut transactions, mut gas) = (0, 0);
@@ -157,7 +157,7 @@ impl Commit {
         if let Some(view) = newest {
             self.published.publish(view);
         }
-        self.meter.give(layers.len());
+        self.meter.count_sent(layers.len());
         self.ports.layers.send(InOrder::Block(layers));
         Ok(())
     }

@@ -359,7 +359,7 @@ impl Execute {
         } else {
             self.head.extend(&block);
         }
-        self.meter.give(txs.len());
+        self.meter.count_sent(txs.len());
         ExecutedBlock {
             block,
             origin,
@@ -419,7 +419,7 @@ impl Stage for Execute {
         if self.head.hash.is_some()
             && let Some(block) = self.next_imported()
         {
-            self.meter.take(block.block.transactions.len());
+            self.meter.count_received(block.block.transactions.len());
             let executed = self.execute_imported(block, Origin::Imported)?;
             self.out.send(InOrder::Block(executed));
             return Ok(Progress::Worked);
@@ -429,7 +429,7 @@ impl Stage for Execute {
                 // It was made for a block that was undone.
                 return Ok(Progress::Worked);
             }
-            self.meter.take(proposal.txs.len());
+            self.meter.count_received(proposal.txs.len());
             if let Some(executed) = self.propose(proposal)? {
                 self.out.send(InOrder::Block(executed));
             }

@@ -124,7 +124,7 @@ impl Stage for Fee {
                 return Ok(if over { Progress::Finished } else { Progress::Idle });
             }
         };
-        self.meter.take(1);
+        self.meter.count_received(1);
         let gas = block.executed.tx_gas.iter().copied();
         let txs = block.txs.iter().map(|tx| &tx.tx).zip(gas);
         let market =
@@ -141,7 +141,7 @@ impl Stage for Fee {
             (None, _) => {}
         }
         self.ports.priced.send(InOrder::Block(block));
-        self.meter.give(1);
+        self.meter.count_sent(1);
         Ok(Progress::Worked)
     }
 }

@@ -62,9 +62,9 @@ pub(super) type ToFlush = InOrder<Layers>;
 pub(super) struct Flush {
     chain: ChainDb,
     index: IndexDb,
-    /// Limits the memory of the trie when the index is made again.
+    /// Limits the memory of the trie when the index is rebuilt.
     trie_bytes: u64,
-    /// The index was made again, and the undo to a block after its end has not arrived yet.
+    /// The index was rebuilt, and the undo to a block after its end has not arrived yet.
     is_rebuilt: bool,
     layers: Inbox<ToFlush>,
     flushed: Arc<AtomicU64>,
@@ -257,7 +257,7 @@ impl Flush {
         }
         write_layers(&self.index, &self.collected)?;
         self.flushed.store(newest.number(), Ordering::Release);
-        self.meter.give(self.collected.len());
+        self.meter.count_sent(self.collected.len());
         self.collected.clear();
         self.weight = 0;
         Ok(Progress::Worked)
@@ -289,7 +289,7 @@ impl Stage for Flush {
         if let Some(next) = self.layers.take() {
             match next {
                 InOrder::Block(layers) => {
-                    self.meter.take(layers.len());
+                    self.meter.count_received(layers.len());
                     if self.collected.is_empty() {
                         self.due = due(self.index.reader()?.state_entries()?);
                     }

@@ -307,8 +307,8 @@ impl Stage for Ingest {
         if !self.batch.is_empty() {
             worked = true;
             let txs = mem::replace(&mut self.batch, Vec::with_capacity(BATCH_TXS));
-            self.meter.take(txs.len());
-            self.meter.give(txs.len());
+            self.meter.count_received(txs.len());
+            self.meter.count_sent(txs.len());
             if let Some(out) = &mut self.out {
                 out.send(RawBatch { seq: self.seq, txs });
             }

@@ -15,8 +15,8 @@ use std::{
 #[derive(Debug)]
 pub(super) struct Meter {
     name: &'static str,
-    taken: AtomicU64,
-    given: AtomicU64,
+    received: AtomicU64,
+    sent: AtomicU64,
     batches: AtomicU64,
     busy_ns: AtomicU64,
     idle_ns: AtomicU64,
@@ -32,10 +32,10 @@ pub struct Reading {
     pub name: &'static str,
     /// Items received.
     #[serde(rename = "in")]
-    pub taken: u64,
+    pub received: u64,
     /// Items sent to the next stage.
     #[serde(rename = "out")]
-    pub given: u64,
+    pub sent: u64,
     /// Batches received.
     pub batches: u64,
     /// Seconds of work.
@@ -55,8 +55,8 @@ impl Meter {
     pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
-            taken: AtomicU64::new(0),
-            given: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             batches: AtomicU64::new(0),
             busy_ns: AtomicU64::new(0),
             idle_ns: AtomicU64::new(0),
@@ -67,14 +67,14 @@ impl Meter {
     }
 
     /// Counts a received batch of `items`.
-    pub(super) fn take(&self, items: usize) {
-        self.taken.fetch_add(items as u64, Relaxed);
+    pub(super) fn count_received(&self, items: usize) {
+        self.received.fetch_add(items as u64, Relaxed);
         self.batches.fetch_add(1, Relaxed);
     }
 
     /// Counts `items` sent to the next stage.
-    pub(super) fn give(&self, items: usize) {
-        self.given.fetch_add(items as u64, Relaxed);
+    pub(super) fn count_sent(&self, items: usize) {
+        self.sent.fetch_add(items as u64, Relaxed);
     }
 
     /// Counts a refused item. Refusals are rare or hostile, so a lock is acceptable.
@@ -113,8 +113,8 @@ impl Meter {
         let seconds = |ns: u64| Duration::from_nanos(ns).as_secs_f64();
         Reading {
             name: self.name,
-            taken: self.taken.load(Relaxed),
-            given: self.given.load(Relaxed),
+            received: self.received.load(Relaxed),
+            sent: self.sent.load(Relaxed),
             batches: self.batches.load(Relaxed),
             busy_seconds: seconds(self.busy_ns.load(Relaxed)),
             idle_seconds: seconds(self.idle_ns.load(Relaxed)),

@@ -54,9 +54,9 @@ impl Recover {
     }
 
     fn recover_block(&mut self, ImportedBlock { seq, block }: ImportedBlock) -> RecoveredBlock {
-        self.meter.take(block.transactions.len());
+        self.meter.count_received(block.transactions.len());
         let txs = recover_body(&mut self.senders, &block);
-        self.meter.give(block.transactions.len());
+        self.meter.count_sent(block.transactions.len());
         RecoveredBlock { seq, block, txs }
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn recover_body(senders: &mut Senders, block: &Block) -> RecoveredTxs
 /// The bytes of each transaction are copied, because the pool outlives the read buffer. This is done here
 /// because several cores run this stage, and only one runs the pool.
 pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter) -> Vec<Recovered> {
-    meter.take(txs.len());
+    meter.count_received(txs.len());
     let bytes = txs.iter().filter_map(|tx| tx.bytes.as_ref().ok());
     let raw: Vec<_> = bytes.map(|bytes| Bytes::copy_from_slice(bytes)).collect();
     let mut found = senders.recover(&raw);
@@ -101,7 +101,7 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     // Done here and not by ante, which runs on one thread.
     let good = recovered.iter().filter_map(|(tx, _)| tx.as_ref().ok());
     senders.recover_authorities(good.map(|tx| &**tx));
-    meter.give(given);
+    meter.count_sent(given);
     recovered
 }
 

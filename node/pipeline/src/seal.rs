@@ -44,7 +44,7 @@ pub(super) struct Seal {
     trie: StateTrie,
     /// Maximum bytes of memory of the trie.
     trie_bytes: u64,
-    /// The index is being made again, and the trie must not be used until the undo that follows.
+    /// The index is being rebuilt, and the trie must not be used until the undo that follows.
     is_paused: bool,
     /// The state that the trie has.
     state: StateView,
@@ -219,7 +219,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Opens the trie of a view whose index was made again.
+    /// Opens the trie of a view whose index was rebuilt.
     fn open_trie(&mut self, view: &View) -> Result<(), Fault> {
         let opened = StateTrie::open_at(&view.state, &view.blocks()?, self.trie_bytes);
         self.trie = opened.map_err(|error| unreadable(view.number(), view.head.hash, error))?;
@@ -400,7 +400,7 @@ impl Stage for Seal {
                 return Ok(if over { Progress::Finished } else { Progress::Idle });
             }
         };
-        self.meter.take(1);
+        self.meter.count_received(1);
         if let Origin::Given(answer) = &block.origin {
             let answer = Arc::clone(answer);
             self.seal_given(block, &answer)?;
@@ -410,7 +410,7 @@ impl Stage for Seal {
             self.ports.sealed.send(InOrder::Block(sealed));
         }
         self.note_changes();
-        self.meter.give(1);
+        self.meter.count_sent(1);
         Ok(Progress::Worked)
     }
 }

@@ -257,7 +257,7 @@ impl Stage for Source {
             self.open = None;
             return Ok(Progress::Worked);
         };
-        self.meter.take(1);
+        self.meter.count_received(1);
         if self.is_known(&block)? {
             self.progress.known.fetch_add(1, Ordering::Relaxed);
             return Ok(Progress::Worked);
@@ -265,7 +265,7 @@ impl Stage for Source {
         self.sent.push_back((block.header.number, block.hash));
         self.out.send(ImportedBlock { seq: self.seq, block });
         self.seq += 1;
-        self.meter.give(1);
+        self.meter.count_sent(1);
         Ok(Progress::Worked)
     }
 }

@@ -99,7 +99,7 @@ impl Worker {
     }
 
     fn run(mut self, faults: &FaultCell) {
-        slice::ask(slice::STAGES);
+        slice::request(slice::STAGES);
         while !self.stages.is_empty() {
             if self.round(faults) {
                 continue;

@@ -67,7 +67,7 @@ pub enum UndoError {
 /// A request to return to block `to`.
 pub(super) struct UndoRequest {
     pub(super) to: u64,
-    /// Whether the index may be made again for it.
+    /// Whether the index may be rebuilt for it.
     pub(super) rebuilds: bool,
     pub(super) transactions: UndoneTransactions,
     pub(super) answer: HeadAnswer,

@@ -49,7 +49,7 @@ impl UndoFloor {
         Err(written)
     }
 
-    /// The index was made again, up to block `flushed`.
+    /// The index was rebuilt, up to block `flushed`.
     pub(super) fn restart(&self, flushed: u64) {
         self.0.writes.store(flushed, Ordering::Release);
     }

@@ -15,7 +15,7 @@ pub const STAGES: Duration = Duration::from_millis(20);
 
 /// Requests this slice for the current thread. Linux supports it since 6.12; otherwise, or if it is refused,
 /// the thread is scheduled as any other.
-pub fn ask(slice: Duration) {
+pub fn request(slice: Duration) {
     #[cfg(target_os = "linux")]
     {
         let size = size_of::<libc::sched_attr>();
@@ -47,8 +47,8 @@ mod tests {
     #[test]
     fn a_thread_goes_on_with_its_priority() {
         let before = rustix::process::getpriority_process(None);
-        super::ask(super::SOCKETS);
-        super::ask(super::STAGES);
+        super::request(super::SOCKETS);
+        super::request(super::STAGES);
         assert_eq!(rustix::process::getpriority_process(None), before);
     }
 }

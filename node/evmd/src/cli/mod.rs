@@ -224,8 +224,8 @@ fn stage_table(out: &mut impl Write, stages: &[Reading]) -> std::io::Result<()> 
             out,
             "{:<8} {:>10} {:>10} {:>8} {:>9.3} {:>9.3}",
             stage.name,
-            stage.taken,
-            stage.given,
+            stage.received,
+            stage.sent,
             stage.batches,
             stage.busy_seconds,
             stage.idle_seconds

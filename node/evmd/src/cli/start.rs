@@ -170,14 +170,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("serve")
-        .on_thread_start(|| slice::ask(slice::SOCKETS))
+        .on_thread_start(|| slice::request(slice::SOCKETS))
         .build()?;
     // A separate runtime serves health checks, so that no query of another server delays them.
     let observing = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .thread_name("observe")
-        .on_thread_start(|| slice::ask(slice::SOCKETS))
+        .on_thread_start(|| slice::request(slice::SOCKETS))
         .build()?;
     let reading = pages_runtime(&home.config.pages)?;
     // This comes before the sockets are opened: a client may stop the node as soon as it can connect, and the node must
@@ -251,7 +251,7 @@ fn pages_runtime(config: &Pages) -> std::io::Result<tokio::runtime::Runtime> {
         .on_thread_start(|| {
             // On Linux this sets the priority of the calling thread. If it fails, the thread competes with the others.
             let _ = rustix::process::setpriority_process(None, PAGES_NICENESS);
-            slice::ask(slice::SOCKETS);
+            slice::request(slice::SOCKETS);
         })
         .build()
 }

@@ -102,7 +102,7 @@ fn twenty_thousand_transfers_are_mined_exactly_once() {
     for stage in pipeline.monitor().readings() {
         eprintln!(
             "{:<8} in {:>6} out {:>6} batches {:>5} busy {:.3} s",
-            stage.name, stage.taken, stage.given, stage.batches, stage.busy_seconds
+            stage.name, stage.received, stage.sent, stage.batches, stage.busy_seconds
         );
     }
     pipeline.stop();

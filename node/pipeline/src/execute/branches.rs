@@ -136,7 +136,7 @@ impl Execute {
     fn execute_on(&mut self, on: ExecutionHead, given: GivenBlock) -> Result<(), Fault> {
         let GivenBlock { block, txs, answer } = given;
         let (hash, parent) = (block.hash, block.header.parent_hash);
-        self.meter.take(block.transactions.len());
+        self.meter.count_received(block.transactions.len());
         let on_head = self.head.hash == Some(parent);
         let head = mem::replace(&mut self.head, on);
         let roots = ReceiptRoots::new(self.roots.bytes());

@@ -41,7 +41,7 @@ impl Execute {
         Ok(Progress::Worked)
     }
 
-    /// Begins the requested undo once the index has been made again. Until then no block is executed.
+    /// Begins the requested undo once the index has been rebuilt. Until then no block is executed.
     pub(super) fn undo_after(
         &mut self,
         request: UndoRequest,

@@ -157,7 +157,7 @@ impl Thread {
             };
             made.send(Ok(own.handle().clone())).expect("it is waited for");
             if nice == 0 {
-                slice::ask(slice::SOCKETS);
+                slice::request(slice::SOCKETS);
             } else {
                 // On Linux this sets the priority of the calling thread. If it fails, the threads compete with the others.
                 let _ = rustix::process::setpriority_process(None, nice);

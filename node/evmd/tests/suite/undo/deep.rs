@@ -1,4 +1,4 @@
-//! The return to a block that is older than the index, which is then made again.
+//! The return to a block that is older than the index, which is then rebuilt.
 
 use super::{
     STORE, compare_with_replay,
