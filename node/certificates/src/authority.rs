@@ -102,6 +102,23 @@ impl Authority {
         newest_first.clone().find(|term| term.last.number < number).map_or(0, |term| term.term)
     }
 
+    /// Checks a block after which a term starts. Other blocks pass.
+    ///
+    /// # Errors
+    /// [`CertificateError::OtherBlock`].
+    pub fn check_term_start(&self, block: BlockId) -> Result<(), CertificateError> {
+        let BlockId { number, hash } = block;
+        // A term counts only if no later one starts at a lower block.
+        let newest_first = self.terms.iter().rev();
+        let ends_here = newest_first.clone().find(|term| term.last.number <= number);
+        match ends_here.filter(|term| term.last.number == number && term.last.hash != hash) {
+            None => Ok(()),
+            Some(&Term { term, last, .. }) => {
+                Err(CertificateError::OtherBlock { number, hash, term, expected: last.hash })
+            }
+        }
+    }
+
     /// Checks that the producer in force at the height of a block has signed it.
     ///
     /// # Errors
@@ -111,6 +128,7 @@ impl Authority {
         block: BlockId,
         certificate: &Certificate,
     ) -> Result<(), CertificateError> {
+        self.check_term_start(block)?;
         let (number, hash, term) = (block.number, block.hash, certificate.term);
         let newest = self.newest_term();
         if term > newest {
@@ -177,6 +195,24 @@ mod tests {
         let unknown = Certificate::sign(&key(3), GENESIS, 3, block(21));
         let error = authority.verify(block(21), &unknown).unwrap_err();
         assert_eq!(error, CertificateError::UnknownTerm { number: 21, term: 3, newest: 2 });
+    }
+
+    #[test]
+    fn a_term_starts_after_one_block() {
+        let authority = three_terms();
+        let other = BlockId { hash: B256::repeat_byte(0xee), ..block(10) };
+        let certificate = Certificate::sign(&key(1), GENESIS, 0, other);
+        let error = authority.verify(other, &certificate).unwrap_err();
+        assert!(matches!(error, CertificateError::OtherBlock { term: 1, .. }), "{error}");
+        authority.check_term_start(BlockId { number: 9, ..other }).unwrap();
+        authority.check_term_start(block(20)).unwrap();
+        assert!(authority.check_term_start(BlockId { number: 20, ..other }).is_err());
+        // Term 3 starts after block 5, so terms 1 and 2 no longer say anything about later blocks.
+        let mut authority = authority;
+        let third = Term::sign((Signer::Producer, &key(3)), GENESIS, 3, block(5), key(1).public());
+        authority.add(third).unwrap();
+        authority.check_term_start(other).unwrap();
+        assert!(authority.check_term_start(BlockId { number: 5, ..other }).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{BlockId, PublicKey, SecretKey, key::SIGNATURE_BYTES};
 use alloy_primitives::B256;
 
-/// Begins what a certificate signs, so that no signature for another purpose is a certificate.
+/// Domain separator at the start of the signed message.
 const CONTEXT: &[u8] = b"evmd block certificate 1";
 /// The kind of certificate with one ed25519 signature. The number is in the row, so that certificates of several
 /// validators can be told from it.
@@ -46,6 +46,18 @@ pub enum CertificateError {
         term: u64,
         /// The term at the height.
         expected: u64,
+    },
+    /// A producer term says that the chain continues after another block of this height.
+    #[error("block {number} is {hash}, but producer term {term} starts after {expected}")]
+    OtherBlock {
+        /// The block.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+        /// The term that starts after it.
+        term: u64,
+        /// The hash in the term.
+        expected: B256,
     },
     /// The signature is not one of the producer for this block.
     #[error("the certificate of block {number} ({hash}) is not signed by the producer key {key}")]

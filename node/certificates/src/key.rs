@@ -26,7 +26,7 @@ pub enum KeyError {
     Random(String),
 }
 
-/// The public key of a producer, or of who may replace it. Its text form is hex with 0x.
+/// The public key of a producer, or the recovery key of a chain. Its text form is hex with 0x.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(try_from = "B256", into = "B256")]
 pub struct PublicKey(VerifyingKey);
@@ -37,8 +37,8 @@ impl PublicKey {
         B256::from(self.0.to_bytes())
     }
 
-    /// Returns whether `signature` is one of this key for `message`. Of the forms that RFC 8032 leaves open it accepts the strictest,
-    /// so that all programs agree.
+    /// Returns whether `signature` is one of this key for `message`. Verification is strict, because RFC 8032 lets
+    /// implementations differ and all programs must agree.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
         self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
     }

@@ -1,13 +1,13 @@
-//! Terms of producers: who may make blocks from which height on.
+//! Terms of producers: the key whose blocks are valid from a height on.
 
 use super::{BlockId, PublicKey, SecretKey, key::SIGNATURE_BYTES};
 use alloy_primitives::{B256, FixedBytes};
 use serde::{Deserialize, Serialize};
 
-/// Begins what a term signs.
+/// Domain separator at the start of the signed message.
 const CONTEXT: &[u8] = b"evmd producer term 1";
 
-/// Whose key has signed a term.
+/// The key that has signed a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signer {
@@ -25,9 +25,9 @@ pub struct Term {
     pub term: u64,
     /// The last block of the earlier terms. Later blocks of their producers are not part of the chain.
     pub last: BlockId,
-    /// Who produces from then on.
+    /// The public key of the producer of the blocks after `last`.
     pub producer: PublicKey,
-    /// Whose signature it is.
+    /// The key that has signed the term.
     pub signer: Signer,
     signature: FixedBytes<SIGNATURE_BYTES>,
 }

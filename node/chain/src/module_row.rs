@@ -18,7 +18,7 @@ const RULES_CONFIG_KEY: u8 = 0x01;
 /// Key space of what a replica cannot derive from a block without executing it.
 const BLOCK_KEY_SPACE: &str = "block";
 /// Key of the hash of the senders.
-const SENDERS_KEY: u8 = 0x00;
+pub const SENDERS_KEY: u8 = 0x00;
 /// Key of the hash of the events.
 const EVENTS_KEY: u8 = 0x01;
 

@@ -125,7 +125,7 @@ struct Section {
     gov: GovSection,
     /// Whether it is a development chain. Default: false.
     development: bool,
-    /// Who signs the blocks. Default: not stated, so that operators of replicas must know the key.
+    /// The keys that sign blocks. Default: none, so that operators of replicas must know the producer key.
     producer: Option<Producer>,
     /// Rules versions. Default: version 0 from block 0 on.
     rules: Option<Vec<ActivationJson>>,

@@ -1,4 +1,4 @@
-//! Who signs the blocks of a chain: the keys in the genesis, the producer terms in the chain environment, and the
+//! The keys that sign the blocks of a chain: those in the genesis, the producer terms in the chain environment, and the
 //! secret key of the producer, which is a file of its home folder (ADR 0035).
 
 use super::{Home, HomeError, stored_genesis, stored_spec};
@@ -59,6 +59,17 @@ pub enum ProducerError {
         /// The newest term.
         term: u64,
     },
+    /// The home was restored, or signed blocks were removed from it without the key of the producer.
+    #[error(
+        "blocks after the head of this chain may have been signed already, and replicas refuse a second block of one \
+         producer term at one height: run `evmd rollback --new-term --home {}`, which keeps the head and starts a new \
+         term, or start without block production (--no-produce)",
+        path.display()
+    )]
+    NeedsNewTerm {
+        /// The home folder.
+        path: PathBuf,
+    },
     /// A term cannot follow the known ones.
     #[error(transparent)]
     Term(#[from] AuthorityError),
@@ -74,6 +85,9 @@ struct StoredAuthority {
     /// The terms from 1 on.
     #[serde(default)]
     terms: Vec<Term>,
+    /// Whether signed blocks after the head may exist in another home, so that the next block needs a new term.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    needs_new_term: bool,
 }
 
 /// Signs the blocks of a producer.
@@ -97,7 +111,7 @@ impl Certifier {
 }
 
 impl Home {
-    /// Returns who signs the blocks of the chain; `None` on a development chain, and on a chain whose genesis names no
+    /// Returns the keys that sign the blocks of the chain; `None` on a development chain, and on a chain whose genesis names no
     /// producer until its first block is signed.
     ///
     /// # Errors
@@ -120,6 +134,9 @@ impl Home {
             Some(authority) => (self.key_of_producer(&authority)?, authority),
             None => self.become_producer()?,
         };
+        if stored(&self.chain)?.needs_new_term {
+            return Err(ProducerError::NeedsNewTerm { path: self.path.clone() }.into());
+        }
         Ok(Some(Certifier { key, genesis: authority.genesis(), term: authority.newest_term() }))
     }
 
@@ -149,28 +166,50 @@ impl Home {
             }
         };
         let producer = key.public();
-        store(&self.chain, &StoredAuthority { producer: Some(producer), terms: Vec::new() })?;
+        store(
+            &self.chain,
+            &StoredAuthority { producer: Some(producer), ..StoredAuthority::default() },
+        )?;
         tracing::info!(%producer, "blocks are signed from now on");
         Ok((key, Authority::new(genesis_hash(&self.chain, &self.path)?, producer, None)))
     }
 }
 
-/// Returns the value of [`AUTHORITY_KEY`] with a producer term that starts after block `keep`; `None` if this home is not that
-/// of the producer, or if no block above is signed. Replicas refuse two blocks of one term at one height.
-pub(super) fn terms_after_rollback(
+/// What a rollback stores under [`AUTHORITY_KEY`].
+pub(super) enum AfterRollback {
+    /// Nothing: no signed block is removed, and no producer term becomes invalid.
+    Unchanged,
+    /// A new producer term, which this home has signed.
+    NewTerm(Vec<u8>),
+    /// That blocks must not be signed before a new term: this home cannot sign one.
+    NeedsTerm(Vec<u8>),
+}
+
+/// Returns what must be stored with the removal of the blocks above `keep`. `new_term` requires a new term even if nothing
+/// signed is removed. Replicas refuse two blocks of one term at one height.
+pub(super) fn after_rollback(
     path: &Path,
     chain: &ChainDb,
     keep: u64,
-) -> Result<Option<Vec<u8>>, HomeError> {
-    let blocks = chain.reader()?;
-    let is_signed = blocks.certificate_from(keep.saturating_add(1))?;
-    let (Some(_), Some(key)) = (is_signed, producer_key(path)?) else { return Ok(None) };
+    new_term: bool,
+) -> Result<AfterRollback, HomeError> {
     let text = stored_genesis(chain)?.ok_or_else(|| HomeError::Empty(path.to_owned()))?;
     let spec = stored_spec(chain, &text)?;
-    let Some(mut authority) = authority(chain, &spec, path)? else { return Ok(None) };
-    if authority.newest_producer() != key.public() {
-        return Ok(None);
+    let Some(mut authority) = authority(chain, &spec, path)? else {
+        return Ok(AfterRollback::Unchanged);
+    };
+    let blocks = chain.reader()?;
+    let is_signed = blocks.is_signed_from(keep.saturating_add(1))?;
+    let ends_term = authority.terms().iter().any(|term| term.last.number > keep);
+    let mut stored = stored(chain)?;
+    if !is_signed && !ends_term && !new_term {
+        return Ok(AfterRollback::Unchanged);
     }
+    let key = producer_key(path)?.filter(|key| key.public() == authority.newest_producer());
+    let Some(key) = key else {
+        stored.needs_new_term = true;
+        return Ok(AfterRollback::NeedsTerm(encode(&stored)));
+    };
     let missing =
         || HomeError::Damaged { number: keep, reason: "its header is missing".to_owned() };
     let hash = blocks.hash(keep)?.ok_or_else(missing)?;
@@ -179,11 +218,19 @@ pub(super) fn terms_after_rollback(
     let signer = (Signer::Producer, &key);
     let term = Term::sign(signer, authority.genesis(), number, last, key.public());
     authority.add(term).map_err(ProducerError::from)?;
-    // A key in the genesis is not stored again.
-    let is_named = spec.native().is_some_and(|native| native.producer.is_some());
-    let producer = (!is_named).then(|| authority.first_producer());
-    let stored = StoredAuthority { producer, terms: authority.terms().to_vec() };
-    Ok(Some(encode(&stored)))
+    stored.terms.push(term);
+    stored.needs_new_term = false;
+    Ok(AfterRollback::NewTerm(encode(&stored)))
+}
+
+/// Stores that a restored chain must not be continued in its newest term: later blocks of it may exist.
+pub(super) fn require_new_term(chain: &ChainDb, is_signed: bool) -> Result<(), HomeError> {
+    let mut stored = stored(chain)?;
+    if is_signed && !stored.needs_new_term {
+        stored.needs_new_term = true;
+        store(chain, &stored)?;
+    }
+    Ok(())
 }
 
 /// Does the same as [`Home::authority`] with the chain environment of a folder whose node may be running.
@@ -220,7 +267,11 @@ pub(super) fn new_key(home: &Path) -> Result<SecretKey, HomeError> {
 /// Writes the secret key of a home folder whose lock is held.
 pub(super) fn write_key(home: &Path, key: &SecretKey) -> Result<(), HomeError> {
     let path = home.join(PRODUCER_KEY_FILE);
-    let text = zeroize::Zeroizing::new(format!("{}\n", *key.to_hex()));
+    // Allocated once, because growing it would leave a copy in memory.
+    let hex = key.to_hex();
+    let mut text = zeroize::Zeroizing::new(String::with_capacity(hex.len() + 1));
+    text.push_str(&hex);
+    text.push('\n');
     keys::write_secret(&path, text.as_bytes()).map_err(|source| HomeError::Io { path, source })
 }
 

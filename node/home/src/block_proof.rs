@@ -8,15 +8,15 @@ use certificates::{Authority, AuthorityError, BlockId, Certificate, CertificateE
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Maximum number of headers in a proof: a producer signs every block, so more are only needed for blocks that were made
-/// before it had a key.
+/// Maximum number of headers in a proof. More than one is needed for blocks that were imported, or produced before the producer had
+/// a key.
 pub const MAX_PROOF_HEADERS: u64 = 10_000;
 
 /// Why there is no proof of a block, or why it proves nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// No block covers it.
+    /// Neither the block nor a later one is signed.
     #[error("no block from {0} on is signed")]
     NotSigned(u64),
     /// The next signed block is too far away.
@@ -105,6 +105,7 @@ impl BlockProof {
             let header = Header::decode(&mut bytes.as_ref()).map_err(ProofError::Header)?;
             // From the decoded header, so that bytes after it are not part of the hash.
             let block = BlockId { number: header.number, hash: header.hash_slow() };
+            trusted.check_term_start(block)?;
             let Some((first, parent)) = ends else {
                 ends = Some((block, block));
                 continue;

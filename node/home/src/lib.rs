@@ -24,7 +24,7 @@ pub use rules::stored_spec;
 pub use rules::{AdoptError, RulesReport};
 pub use vacant::{GenesisFile, check_for_restore};
 
-use authority::{AUTHORITY_KEY, terms_after_rollback};
+use authority::{AUTHORITY_KEY, AfterRollback, after_rollback};
 use environments::{open_for_writing, open_or_migrate_chain, remove_index, removed};
 
 use alloy_consensus::Header;
@@ -324,6 +324,12 @@ pub enum HomeError {
         /// The newest block that would remain.
         keep: u64,
     },
+    /// A new producer term cannot be signed.
+    #[error("a new term is signed with the key of the producer, which must be in {}", path.display())]
+    NoTerm {
+        /// The file.
+        path: PathBuf,
+    },
     /// A rollback would not remove any block.
     #[error("cannot roll back to block {keep}: the newest is {head}")]
     NotBelow {
@@ -473,25 +479,33 @@ impl Home {
     /// the chain lacks, even if this function is interrupted. The mempool is cleared as well: its journal may
     /// hold transactions of the removed blocks, which would be included again.
     ///
-    /// If this home is the producer's and the removed blocks are signed, `new_term` states that a new producer term starts after
-    /// block `keep`: replicas refuse two blocks of one term at one height.
+    /// If this home has the key of the producer and removed blocks are signed, `new_term` must be set: a new producer term then starts
+    /// after block `keep`, because replicas refuse two blocks of one term at one height. With it, `keep` may be the head.
     ///
     /// # Errors
-    /// If `keep` is not below the head, if a new term is needed and not allowed, and as [`Self::open`].
+    /// If `keep` is not below the head, if a new term is needed and not allowed or cannot be signed, and as [`Self::open`].
     pub fn rollback(path: &Path, keep: u64, new_term: bool) -> Result<(Self, u64), HomeError> {
         Self::require_chain(path)?;
         let lock = HomeLock::acquire(path)?;
         let (chain, index) = open_for_writing(path, &Config::load(path)?)?;
         // Only the number is read, because the newest block may be the damaged one.
         let head = chain.reader()?.head_number()?.unwrap_or(0);
-        if keep >= head {
+        if keep > head || keep == head && !new_term {
             return Err(HomeError::NotBelow { keep, head });
         }
-        let terms = terms_after_rollback(path, &chain, keep)?;
-        if terms.is_some() && !new_term {
-            return Err(HomeError::Signed { keep });
-        }
-        let removed = remove_blocks(path, (&chain, &index), keep, terms)?;
+        let after = after_rollback(path, &chain, keep, new_term)?;
+        let stored = match after {
+            AfterRollback::NewTerm(_) if !new_term => return Err(HomeError::Signed { keep }),
+            AfterRollback::NeedsTerm(_) if new_term => {
+                return Err(HomeError::NoTerm { path: path.join(PRODUCER_KEY_FILE) });
+            }
+            AfterRollback::NewTerm(stored) | AfterRollback::NeedsTerm(stored) => Some(stored),
+            AfterRollback::Unchanged if keep == head => {
+                return Err(HomeError::NotBelow { keep, head });
+            }
+            AfterRollback::Unchanged => None,
+        };
+        let removed = remove_blocks(path, (&chain, &index), keep, stored)?;
         drop((chain, index, lock));
         Ok((Self::open(path)?, removed))
     }
@@ -528,22 +542,24 @@ impl Home {
     }
 }
 
-/// Removes the blocks above `keep`, and what contains them or their transactions. Stores new producer terms in the
+/// Removes the blocks above `keep`, and what contains them or their transactions. Stores the producer terms in the
 /// transaction that removes the blocks.
 fn remove_blocks(
     path: &Path,
     (chain, index): (&ChainDb, &IndexDb),
     keep: u64,
-    terms: Option<Vec<u8>>,
+    stored: Option<Vec<u8>>,
 ) -> Result<u64, HomeError> {
     if index.reader()?.flushed()?.is_some_and(|flushed| flushed > keep) {
         index.wipe()?;
     }
-    let journal = path.join(JOURNAL_FILE);
-    removed(std::fs::remove_file(&journal), &journal)?;
-    Ok(match terms {
+    if chain.reader()?.head_number()? > Some(keep) {
+        let journal = path.join(JOURNAL_FILE);
+        removed(std::fs::remove_file(&journal), &journal)?;
+    }
+    Ok(match stored {
         None => chain.truncate_after(keep)?,
-        Some(terms) => chain.truncate_after_and_put_meta(keep, AUTHORITY_KEY, &terms)?,
+        Some(stored) => chain.truncate_after_and_put_meta(keep, AUTHORITY_KEY, &stored)?,
     })
 }
 

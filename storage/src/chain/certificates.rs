@@ -41,6 +41,16 @@ impl Tables {
 }
 
 impl ChainReader {
+    /// Returns whether a block from `number` on has a certificate. The certificate itself is not read.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn is_signed_from(&self, number: u64) -> Result<bool, ReadError> {
+        let table = self.tables.certificates.table;
+        let row = table.get_greater_than_or_equal_to(self.txn.txn(), &number.to_be_bytes());
+        Ok(row.map_err(|error| self.txn.error(error))?.is_some())
+    }
+
     /// Returns the first certificate of a block from `number` on, and the number of its block. It covers the
     /// blocks between, because each hash commits to the parent.
     ///

@@ -35,7 +35,7 @@ pub(super) enum Command {
     StateRoot(state_root::Args),
     /// Print the proof that the producer made a block: its headers up to a signed one, and the certificate
     Certificate(certificate::Args),
-    /// Check such a proof without a node
+    /// Check the output of `evmd debug certificate` without a node
     VerifyCertificate(Box<certificate::VerifyArgs>),
 }
 

@@ -2,7 +2,7 @@
 
 use super::{HomeArg, Output, config};
 use anyhow::Context;
-use certificates::{PublicKey, SecretKey};
+use certificates::SecretKey;
 use chain::{Genesis, Producer};
 use home::{Home, PRODUCER_KEY_FILE, producer_key};
 use std::{
@@ -27,9 +27,6 @@ pub(super) struct Args {
     /// Chain id of a chain without --genesis, for EIP-155 and for Cosmos transactions
     #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = chain_id)]
     chain_id: Option<u64>,
-    /// Public ed25519 key that may replace the producer of the chain if its key is lost
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["genesis", "dev"])]
-    recovery_key: Option<PublicKey>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -63,7 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             path.display(),
             path.display()
         )
-        .and_then(|()| match signing(&genesis, &path, key.is_some()) {
+        .and_then(|()| match signing(&genesis, &path) {
             Some(line) => writeln!(out, "{line}"),
             None => Ok(()),
         })?,
@@ -105,7 +102,7 @@ fn genesis_of(args: &Args, path: &Path) -> anyhow::Result<(Genesis, Option<Secre
         Some(key) => key,
         None => SecretKey::random()?,
     };
-    let producer = Producer { key: key.public(), recovery: args.recovery_key };
+    let producer = Producer { key: key.public(), recovery: None };
     Ok((with_id(new_genesis().with_producer(producer)?)?, Some(key)))
 }
 
@@ -114,16 +111,16 @@ fn producer(genesis: &Genesis) -> Option<Producer> {
 }
 
 /// What a person must know about the producer key of a new chain.
-fn signing(genesis: &Genesis, home: &Path, is_new: bool) -> Option<String> {
+fn signing(genesis: &Genesis, home: &Path) -> Option<String> {
     let producer = producer(genesis)?;
     let path = home.join(PRODUCER_KEY_FILE);
-    Some(match is_new {
+    Some(match path.exists() {
         true => format!(
             "Blocks are signed with the secret key in {}: keep a copy of it in another place",
             path.display()
         ),
         false => format!(
-            "Only the node with the secret key of {} produces blocks: it belongs in {}",
+            "Only a node with the secret key of {} in {} produces blocks",
             producer.key,
             path.display()
         ),

@@ -10,10 +10,11 @@ use std::io::Write;
 pub(super) struct Args {
     #[command(flatten)]
     home: HomeArg,
-    /// The block to go back to; by default one block is removed
+    /// The block to go back to; by default one block is removed, or none with --new-term
     #[arg(long, value_name = "NUMBER")]
     height: Option<u64>,
-    /// Remove blocks that this producer has signed: sign a new producer term, which replicas must accept
+    /// Sign a new producer term, which replicas must accept: needed to remove blocks that this producer has signed,
+    /// and to produce from a restored snapshot
     #[arg(long)]
     new_term: bool,
     /// Output format
@@ -26,6 +27,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let path = args.home.path()?;
     let keep = match args.height {
         Some(height) => height,
+        None if args.new_term => Home::head_of(&path)?,
         None => {
             let head = Home::head_of(&path)?;
             head.checked_sub(1).ok_or(HomeError::NotBelow { keep: 0, head })?
@@ -37,6 +39,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     match args.output {
         Output::Text => {
             let (number, hash) = (view.number(), view.head.hash);
+            if removed == 0 {
+                writeln!(out, "A new producer term starts after block {number} {hash}")?;
+                return Ok(());
+            }
             let blocks = if removed == 1 { "block" } else { "blocks" };
             writeln!(out, "Rolled back to block {number} {hash}: {removed} {blocks} removed")?;
         }

@@ -85,6 +85,10 @@ fn a_node_makes_and_verifies_snapshots_and_keeps_the_newest() {
     let (code, _, error) = run(&restored, &["start", "--port-offset", "1"]);
     assert!(code == 1 && error.contains("producer.key is missing"), "{error}");
     fs::copy(home.join("producer.key"), restored.join("producer.key")).unwrap();
+    // Later blocks of the first home may have left it.
+    let (code, _, error) = run(&restored, &["start", "--port-offset", "1"]);
+    assert!(code == 1 && error.contains("rollback --new-term"), "{error}");
+    succeed(&restored, &["rollback", "--new-term"]);
     let mut node = start(&restored);
     assert!(head(&runtime, &node) >= kept.number);
     node.stop();

@@ -6,7 +6,12 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use alloy_rlp::Decodable;
 use certificates::{BlockId, Certificate};
-use chain::{ChainSpec, Genesis, Native, block::Block, module_row::content_pairs, validate_body};
+use chain::{
+    ChainSpec, Genesis, Native,
+    block::Block,
+    module_row::{SENDERS_KEY, content_pairs},
+    validate_body,
+};
 use evm::receipts_root;
 use feehistory::FeeRow;
 use feemarket::store::{self, Record};
@@ -124,9 +129,8 @@ fn check_content(
     for (key, value) in content_pairs(native, number, senders, &record.events) {
         if pairs.get(&key) != Some(&value) {
             let found = pairs.get(&key).map_or_else(|| "no hash".to_owned(), Bytes::to_string);
-            return Err(format!(
-                "module: the senders or events have the hash {value}, the row has {found}"
-            ));
+            let what = if key.ends_with(&[SENDERS_KEY]) { "senders" } else { "events" };
+            return Err(format!("module: the {what} have the hash {value}, the row has {found}"));
         }
     }
     Ok(())
@@ -140,8 +144,13 @@ pub(super) fn certificates(
 ) -> Result<((), String), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(error, "restore a snapshot");
     let authority = authority(chain, spec, home).map_err(|error| failed(&error))?;
-    let Some(authority) = authority else { return Ok(((), "no block is signed".to_owned())) };
     let blocks = chain.reader().map_err(|error| failed(&error))?;
+    let Some(authority) = authority else {
+        return match blocks.is_signed_from(0).map_err(|error| failed(&error))? {
+            true => Err(failed(&"blocks are signed, but the key of the producer is missing")),
+            false => Ok(((), "no block is signed".to_owned())),
+        };
+    };
     let mut progress = ProgressLog::new("verifying certificates");
     let head = blocks.head_number().map_err(|error| failed(&error))?.unwrap_or_default();
     let (mut next, mut signed) = (0, 0_u64);

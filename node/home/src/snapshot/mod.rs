@@ -7,8 +7,9 @@
 pub mod kept;
 
 use crate::{
-    CHAIN_FOLDER, GENESIS_FILE, GenesisFile, Home, HomeError, INDEX_FOLDER, check_for_restore,
-    check_index, doctor, environments::ENVIRONMENT_FILES, open_environments, stored_genesis,
+    CHAIN_FOLDER, GENESIS_FILE, GenesisFile, Home, HomeError, INDEX_FOLDER,
+    authority::require_new_term, check_for_restore, check_index, doctor,
+    environments::ENVIRONMENT_FILES, open_chain, open_environments, stored_genesis,
 };
 use chain::Genesis;
 use config::Config;
@@ -86,6 +87,7 @@ pub fn create(home: &Path, to: &Path, checked: Checked) -> Result<u64, HomeError
             }
             other => other,
         })?;
+        mark(&unfinished, &Config::load(home)?)?;
         if checked == Checked::Verified
             && let Some(check) = first_fault(&unfinished)
         {
@@ -216,6 +218,13 @@ fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     check_index(&chain, &index)?;
     let head = chain.reader()?.head()?;
     head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
+}
+
+/// Records in a copy that its chain goes on elsewhere: a producer that continues from it must begin a new term.
+fn mark(copy: &Path, config: &Config) -> Result<(), HomeError> {
+    let chain = open_chain(copy, config)?;
+    let is_signed = chain.reader()?.is_signed_from(0)?;
+    require_new_term(&chain, is_signed)
 }
 
 /// Checks everything in a copy. Returns the first check that failed.

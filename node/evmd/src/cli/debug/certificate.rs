@@ -36,13 +36,13 @@ pub(in crate::cli) struct VerifyArgs {
     /// The genesis file of the chain
     #[arg(long, value_name = "FILE", conflicts_with = "genesis_hash")]
     genesis: Option<PathBuf>,
-    /// The hash of its block 0, instead of the file
+    /// Hash of block 0 of the chain, instead of --genesis
     #[arg(long, value_name = "HASH", requires = "producer_key")]
     genesis_hash: Option<B256>,
     /// The public key of the producer, if the genesis file is not given or names none
     #[arg(long, value_name = "KEY")]
     producer_key: Option<PublicKey>,
-    /// The public key that may replace it, if the genesis file is not given
+    /// The recovery key of the chain, if it has one and the genesis file is not given
     #[arg(long, value_name = "KEY", requires = "genesis_hash")]
     recovery_key: Option<PublicKey>,
     /// Output format
@@ -59,7 +59,7 @@ pub(super) fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
     let mut out = crate::cli::stdout();
     let BlockId { number, hash } = block;
     match args.output {
-        Output::Text => writeln!(out, "Block {number} {hash} is certified")?,
+        Output::Text => writeln!(out, "Block {number} {hash} is proved")?,
         Output::Json => writeln!(out, "{}", serde_json::to_value(block)?)?,
     }
     Ok(())
