@@ -5,8 +5,8 @@ use alloy_primitives::B256;
 
 /// Domain separator at the start of the signed message.
 const CONTEXT: &[u8] = b"evmd block certificate 1";
-/// The kind of certificate with one ed25519 signature. The number is in the row, so that certificates of several
-/// validators can be told from it.
+/// The kind of certificate with one ed25519 signature. The number is in the row, so that a later version can
+/// store certificates of several validators.
 const ONE_SIGNATURE: u8 = 1;
 /// Size of a certificate in bytes: kind, term and signature.
 pub const CERTIFICATE_BYTES: usize = 1 + 8 + SIGNATURE_BYTES;
@@ -81,12 +81,12 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Signs a block of the chain with this genesis hash. Costs about 20 us.
+    /// Signs a block of the chain with this genesis hash.
     pub fn sign(key: &SecretKey, genesis: B256, term: u64, block: BlockId) -> Self {
         Self { term, signature: key.sign(&message(genesis, term, block)) }
     }
 
-    /// Returns whether this is the signature of `key` for the block. Costs about 40 us.
+    /// Returns whether this is the signature of `key` for the block.
     pub fn is_signed_by(&self, key: &PublicKey, genesis: B256, block: BlockId) -> bool {
         key.verifies(&message(genesis, self.term, block), &self.signature)
     }

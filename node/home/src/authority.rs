@@ -99,7 +99,7 @@ pub struct Certifier {
 }
 
 impl Certifier {
-    /// Returns the certificate of a block that this node has made. Costs about 20 us.
+    /// Returns the certificate of a block that this node has made.
     pub fn certify(&self, block: BlockId) -> Certificate {
         Certificate::sign(&self.key, self.genesis, self.term, block)
     }

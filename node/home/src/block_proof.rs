@@ -12,7 +12,7 @@ use std::path::Path;
 /// a key.
 pub const MAX_PROOF_HEADERS: u64 = 10_000;
 
-/// Why there is no proof of a block, or why it proves nothing.
+/// Why a proof of a block cannot be made, or is not valid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {

@@ -324,6 +324,11 @@ pub enum HomeError {
         /// The newest block that would remain.
         keep: u64,
     },
+    /// A new producer term has no use.
+    #[error(
+        "no block of this chain has been signed, so a new producer term is not needed: leave --new-term out"
+    )]
+    NothingSigned,
     /// A new producer term cannot be signed.
     #[error("a new term is signed with the key of the producer, which must be in {}", path.display())]
     NoTerm {
@@ -500,9 +505,7 @@ impl Home {
                 return Err(HomeError::NoTerm { path: path.join(PRODUCER_KEY_FILE) });
             }
             AfterRollback::NewTerm(stored) | AfterRollback::NeedsTerm(stored) => Some(stored),
-            AfterRollback::Unchanged if keep == head => {
-                return Err(HomeError::NotBelow { keep, head });
-            }
+            AfterRollback::Unchanged if new_term => return Err(HomeError::NothingSigned),
             AfterRollback::Unchanged => None,
         };
         let removed = remove_blocks(path, (&chain, &index), keep, stored)?;

@@ -238,6 +238,10 @@ fn a_development_chain_has_no_certificates() {
     assert!(!home.join(PRODUCER_KEY_FILE).exists());
     assert!(fail(&home, &["debug", "certificate", "1"]).contains("no block from 1 on is signed"));
     assert!(succeed(&home, &["doctor", "--verify"]).contains("no block is signed"));
+    for height in [&[][..], &["--height", "1"]] {
+        let error = fail(&home, &[&["rollback", "--new-term"], height].concat());
+        assert!(error.contains("leave --new-term out"), "{error}");
+    }
 }
 
 /// A replica serves both from what it has received, and does not execute the block.

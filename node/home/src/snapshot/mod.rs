@@ -220,7 +220,8 @@ fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
 }
 
-/// Records in a copy that its chain goes on elsewhere: a producer that continues from it must begin a new term.
+/// Records in a copy that the chain may get later blocks in its first home: a producer that continues from the copy must begin a
+/// new term.
 fn mark(copy: &Path, config: &Config) -> Result<(), HomeError> {
     let chain = open_chain(copy, config)?;
     let is_signed = chain.reader()?.is_signed_from(0)?;
