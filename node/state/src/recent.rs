@@ -433,6 +433,7 @@ impl StateRead for RecentReader<'_> {
 mod tests {
     use super::*;
     use crate::StateView;
+    use alloy_primitives::keccak256;
     use std::sync::Arc;
     use storage::{AccountChange, FlushBlock, IndexDb, IndexOptions, StateChanges};
 
@@ -515,23 +516,30 @@ mod tests {
         assert_eq!(recent.get(&address(ACCOUNTS)), Some(4));
     }
 
-    /// Accounts that are used all the time stay, while many others are used once.
+    /// Accounts that are used all the time stay, while many others are used once. Nearly always an entry is
+    /// discarded that was not changed since the hand's round began, so few blocks change `lost`. Addresses are
+    /// hashes, as those of accounts are: with consecutive ones it depends on the seed of the table's hasher
+    /// where new entries are in relation to the hand.
     #[test]
     fn frequently_used_accounts_stay() {
         let mut recent = Recent::<Address, u64, FbBuildHasher<20>>::new(1000);
+        let address = |n: u64| Address::from_word(keccak256(n.to_be_bytes()));
         let frequent = 0..100;
         frequent.clone().for_each(|n| recent.put(address(n), 0, 1));
-        let mut missed = 0;
+        let (mut missed, mut changes) = (0, 0);
         for n in 100..50_000 {
+            let lost = recent.lost;
             recent.put(address(n), 0, n);
             if recent.get(&address(n % 100)).is_none() {
                 missed += 1;
                 recent.put(address(n % 100), 0, n);
             }
+            changes += usize::from(recent.lost != lost);
         }
         assert!(missed < 500, "{missed} of 49,900 lookups of frequently used accounts failed");
         assert!(frequent.filter(|n| recent.get(&address(*n)).is_some()).count() >= 95);
-        assert!(recent.lost < 49_999 && recent.lost > 40_000, "{}", recent.lost);
+        assert!(recent.lost > 40_000, "{}", recent.lost);
+        assert!((100..2_500).contains(&changes), "lost changed {changes} times in 49,900 blocks");
     }
 
     fn flush(index: &IndexDb, view: &StateView) {
