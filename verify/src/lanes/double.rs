@@ -31,6 +31,6 @@ pub(crate) trait DoubleLanes: Lanes {
     type Half: Double;
     /// Returns half 0 or 1 of five limbs, which are multiples of 2^`weights[i]`.
     fn half(limbs: &[Self; 5], half: usize, weights: &[i32; 5]) -> [Self::Half; 5];
-    /// Replaces half 0 or 1 of five limbs.
-    fn set_half(limbs: &mut [Self; 5], half: usize, values: [Self::Half; 5]);
+    /// Joins two halves.
+    fn joined(low: [Self::Half; 5], high: [Self::Half; 5]) -> [Self; 5];
 }

@@ -250,11 +250,10 @@ impl DoubleLanes for Fma {
     }
 
     #[inline(always)]
-    fn set_half(limbs: &mut [Self; 5], half: usize, values: [FourDoubles; 5]) {
-        for (limb, value) in limbs.iter_mut().zip(values) {
-            // SAFETY: as in `Half::splat`.
-            limb.0[half] = Half(unsafe { _mm256_castpd_si256(value.0) });
-        }
+    fn joined(low: [FourDoubles; 5], high: [FourDoubles; 5]) -> [Self; 5] {
+        // SAFETY: as in `Half::splat`.
+        let cast = |half: FourDoubles| Half(unsafe { _mm256_castpd_si256(half.0) });
+        super::five(|i| Self([cast(low[i]), cast(high[i])]))
     }
 }
 

@@ -166,13 +166,11 @@ impl DoubleLanes for Model {
     }
 
     #[inline(never)]
-    fn set_half(limbs: &mut [Self; 5], half: usize, values: [CheckedHalf; 5]) {
-        for (limb, value) in limbs.iter_mut().zip(values) {
-            let words = &mut limb.0[half * LANES / 2..][..LANES / 2];
-            for (word, value) in words.iter_mut().zip(value.0) {
-                *word = value.encode().to_bits();
-            }
-        }
+    fn joined(low: [CheckedHalf; 5], high: [CheckedHalf; 5]) -> [Self; 5] {
+        let word = |half: &CheckedHalf, l: usize| half.0[l].encode().to_bits();
+        core::array::from_fn(|i| {
+            Self(core::array::from_fn(|l| word(if l < 4 { &low[i] } else { &high[i] }, l % 4)))
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     limbs52::{carry, masked},
 };
 use crate::lanes::{
-    LANES, Mask, StagePart,
+    LANES, Mask,
     double::{Double, DoubleLanes},
     five,
 };
@@ -37,53 +37,39 @@ pub(crate) struct Doubles<V>(PhantomData<V>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element<V>(pub(super) [V; 5]);
 
-impl<V> Multiplicand<Self> for Element<V> {
+/// What a product subtracts: the bits of doubles up to twice as large as those of a carried element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subtrahend<V>([V; 5]);
+
+impl<V> Multiplicand<[V; 5]> for Element<V> {
     #[inline(always)]
-    fn limbs(&self) -> &Self {
-        self
+    fn limbs(&self) -> &[V; 5] {
+        &self.0
     }
 }
 
-/// Evaluates an expression for one half of its operands after the other, in a loop: the code of both would not fit
-/// into the instruction cache. It is a macro because a closure may become a separate function, which would be
-/// compiled without the instruction set.
+impl<V> Multiplicand<[V; 5]> for Subtrahend<V> {
+    #[inline(always)]
+    fn limbs(&self) -> &[V; 5] {
+        &self.0
+    }
+}
+
+/// Evaluates an expression for each half of its operands. It is a macro because a closure may become a separate
+/// function, which would be compiled without the instruction set.
 macro_rules! by_halves {
     ($lanes:ident; $($operand:ident),+ => $value:expr) => {{
-        let mut result = [$lanes::splat(0); 5];
-        for half in 0..2 {
-            $(let $operand = $lanes::half(&$operand.0, half, &LIMB_WEIGHTS);)+
-            $lanes::set_half(&mut result, half, $value);
-        }
-        result
+        let low = {
+            $(let $operand = $lanes::half($operand.limbs(), 0, &LIMB_WEIGHTS);)+
+            $value
+        };
+        let high = {
+            $(let $operand = $lanes::half($operand.limbs(), 1, &LIMB_WEIGHTS);)+
+            $value
+        };
+        $lanes::joined(low, high)
     }};
 }
-
-/// Defines a product with its operands as a part of the stages that is a function of its own. The stages contain
-/// dozens of products, whose code together would be several times as large as the instruction cache.
-macro_rules! product {
-    ($name:ident($($operand:ident),+) => $value:expr) => {
-        struct $name<'a, V, const SCALE: u32> {
-            $($operand: &'a Element<V>,)+
-        }
-
-        impl<V: DoubleLanes, const SCALE: u32> StagePart for $name<'_, V, SCALE> {
-            type Result = Element<V>;
-
-            #[inline(always)]
-            fn run(self) -> Element<V> {
-                let Self { $($operand),+ } = self;
-                Element(by_halves!(V; $($operand),+ => scaled::<SCALE, _>($value)))
-            }
-        }
-    };
-}
-
-product!(Mul(a, b) => reduced(&Product(&a, &b), None));
-product!(Squared(a) => reduced(&Square::of(&a), None));
-product!(MulMinus(a, b, minus) => reduced(&Product(&a, &b), Some(&minus)));
-product!(SquareMinus(a, minus) => reduced(&Square::of(&a), Some(&minus)));
-product!(SquarePlusMul(a, b, c) => reduced_sum(&Product(&b, &c), &Square::of(&a)));
-product!(MulPlusMul(a, b, c, d) => reduced_sum(&Product(&a, &b), &Product(&c, &d)));
 
 /// Returns `SCALE` times a carried element, carried.
 #[inline(always)]
@@ -127,11 +113,10 @@ impl<V: DoubleLanes> Element<V> {
 
 impl<V: DoubleLanes> Field for Doubles<V> {
     type Lanes = V;
-    type Limbs = Element<V>;
+    type Limbs = [V; 5];
     type Fe = Element<V>;
     type Factor = Element<V>;
-    /// What a product subtracts. It may be up to twice as large as a carried element.
-    type Linear = Element<V>;
+    type Linear = Subtrahend<V>;
 
     #[inline(always)]
     fn splat(words: [u64; 4]) -> Element<V> {
@@ -224,76 +209,79 @@ impl<V: DoubleLanes> Field for Doubles<V> {
     }
 
     #[inline(always)]
-    fn small(value: u32) -> Element<V> {
+    fn small(value: u32) -> Subtrahend<V> {
         let first = -f64::from(value);
-        Element(five(|i| V::splat(if i == 0 { first.to_bits() } else { 0 })))
+        Subtrahend(five(|i| V::splat(if i == 0 { first.to_bits() } else { 0 })))
     }
 
     #[inline(always)]
-    fn minus(a: &Element<V>) -> Element<V> {
-        Element(a.0)
+    fn minus(a: &Element<V>) -> Subtrahend<V> {
+        Subtrahend(a.0)
     }
 
     #[inline(always)]
-    fn minus_twice(a: &Element<V>) -> Element<V> {
-        Element(by_halves!(V; a => five(|i| a[i].scaled(2.0))))
+    fn minus_twice(a: &Element<V>) -> Subtrahend<V> {
+        Subtrahend(by_halves!(V; a => five(|i| a[i].scaled(2.0))))
     }
 
     #[inline(always)]
-    fn minus_both(a: &Element<V>, b: &Element<V>) -> Element<V> {
-        Element(by_halves!(V; a, b => five(|i| a[i].add(b[i]))))
+    fn minus_both(a: &Element<V>, b: &Element<V>) -> Subtrahend<V> {
+        Subtrahend(by_halves!(V; a, b => five(|i| a[i].add(b[i]))))
     }
 
     /// Three times as large as a carried element would be too large.
     #[inline(always)]
-    fn minus_and_twice(a: &Element<V>, b: &Element<V>) -> Element<V> {
-        Element(by_halves!(V; a, b => carried(five(|i| a[i].add(b[i].scaled(2.0))))))
+    fn minus_and_twice(a: &Element<V>, b: &Element<V>) -> Subtrahend<V> {
+        Subtrahend(by_halves!(V; a, b => carried(five(|i| a[i].add(b[i].scaled(2.0))))))
     }
 
     #[inline(always)]
     fn mul_scaled<const SCALE: u32>(
-        a: &impl Multiplicand<Element<V>>,
-        b: &impl Multiplicand<Element<V>>,
+        a: &impl Multiplicand<[V; 5]>,
+        b: &impl Multiplicand<[V; 5]>,
     ) -> Element<V> {
-        V::outlined(Mul::<V, SCALE> { a: a.limbs(), b: b.limbs() })
+        Element(by_halves!(V; a, b => scaled::<SCALE, _>(reduced(&Product(&a, &b), None))))
     }
 
     #[inline(always)]
-    fn square_scaled<const SCALE: u32>(a: &impl Multiplicand<Element<V>>) -> Element<V> {
-        V::outlined(Squared::<V, SCALE> { a: a.limbs() })
+    fn square_scaled<const SCALE: u32>(a: &impl Multiplicand<[V; 5]>) -> Element<V> {
+        Element(by_halves!(V; a => scaled::<SCALE, _>(reduced(&Square::of(&a), None))))
     }
 
     #[inline(always)]
     fn mul_plus<const SCALE: u32>(
-        a: &impl Multiplicand<Element<V>>,
-        b: &impl Multiplicand<Element<V>>,
-        minus: &Element<V>,
+        a: &impl Multiplicand<[V; 5]>,
+        b: &impl Multiplicand<[V; 5]>,
+        minus: &Subtrahend<V>,
     ) -> Element<V> {
-        V::outlined(MulMinus::<V, SCALE> { a: a.limbs(), b: b.limbs(), minus })
+        Element(by_halves!(V; a, b, minus => {
+            scaled::<SCALE, _>(reduced(&Product(&a, &b), Some(&minus)))
+        }))
     }
 
     #[inline(always)]
-    fn square_plus(a: &impl Multiplicand<Element<V>>, minus: &Element<V>) -> Element<V> {
-        V::outlined(SquareMinus::<V, 1> { a: a.limbs(), minus })
+    fn square_plus(a: &impl Multiplicand<[V; 5]>, minus: &Subtrahend<V>) -> Element<V> {
+        Element(by_halves!(V; a, minus => reduced(&Square::of(&a), Some(&minus))))
     }
 
     #[inline(always)]
     fn square_plus_mul(
-        a: &impl Multiplicand<Element<V>>,
-        b: &impl Multiplicand<Element<V>>,
-        c: &impl Multiplicand<Element<V>>,
+        a: &impl Multiplicand<[V; 5]>,
+        b: &impl Multiplicand<[V; 5]>,
+        c: &impl Multiplicand<[V; 5]>,
     ) -> Element<V> {
-        V::outlined(SquarePlusMul::<V, 1> { a: a.limbs(), b: b.limbs(), c: c.limbs() })
+        Element(by_halves!(V; a, b, c => reduced_sum(&Product(&b, &c), &Square::of(&a))))
     }
 
     #[inline(always)]
     fn twice_mul_plus_mul(
-        a: &impl Multiplicand<Element<V>>,
-        b: &impl Multiplicand<Element<V>>,
-        c: &impl Multiplicand<Element<V>>,
-        d: &impl Multiplicand<Element<V>>,
+        a: &impl Multiplicand<[V; 5]>,
+        b: &impl Multiplicand<[V; 5]>,
+        c: &impl Multiplicand<[V; 5]>,
+        d: &impl Multiplicand<[V; 5]>,
     ) -> Element<V> {
-        let (a, b, c, d) = (a.limbs(), b.limbs(), c.limbs(), d.limbs());
-        V::outlined(MulPlusMul::<V, 2> { a, b, c, d })
+        Element(by_halves!(V; a, b, c, d => {
+            scaled::<2, _>(reduced_sum(&Product(&a, &b), &Product(&c, &d)))
+        }))
     }
 }
