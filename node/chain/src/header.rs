@@ -12,7 +12,9 @@ use alloy_eips::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 
-use super::{ChainSpec, Fork, HeaderError, Rules, Violation, difficulty::expected_difficulty};
+use super::{
+    ChainSpec, Fork, HeaderError, Rules, Violation, derived_fields, difficulty::expected_difficulty,
+};
 
 /// Maximum size of the extra data, in bytes (Yellow Paper, 4.4.4).
 const MAX_EXTRA_DATA_BYTES: usize = 32;
@@ -61,6 +63,7 @@ pub(super) fn check(
     let merged = is_merged(spec, parent);
     let fork = spec.fork(header.number, header.timestamp, merged);
     check_time_and_extra(spec, parent.header, header)?;
+    derived_fields::check(spec, parent.header, header)?;
     if merged {
         Violation::wide_number("difficulty", U256::ZERO, header.difficulty)?;
         Violation::number("nonce", 0, u64::from(header.nonce))?;

@@ -7,6 +7,7 @@
 pub mod block;
 mod body;
 mod commitment;
+mod derived_fields;
 mod difficulty;
 mod error;
 mod evm;
@@ -27,6 +28,7 @@ mod token;
 mod token_at_height;
 
 pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
+pub use derived_fields::next_prev_randao;
 pub use error::{GenesisError, HeaderError, Violation};
 pub use evm::{
     AccessControl, AccessRule, AccessType, EvmParams, EvmParamsError, ExtraPrecompile,

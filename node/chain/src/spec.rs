@@ -10,6 +10,7 @@ use alloy_primitives::{Address, U256};
 use super::{
     Fork, ForkSchedule, GenesisError,
     commitment::commitment,
+    derived_fields,
     file::{self, Accounts},
     native,
     native::Native,
@@ -84,6 +85,9 @@ impl ChainSpec {
                 "config",
                 "a native chain starts with every fork through Prague active",
             ));
+        }
+        if let Some(native) = &native {
+            derived_fields::check_genesis(native, file.timestamp)?;
         }
         let deposit_contract =
             config.deposit_contract_address.unwrap_or(MAINNET_DEPOSIT_CONTRACT_ADDRESS);

@@ -24,6 +24,8 @@ pub struct Endpoints {
     pub metrics: Option<SocketAddr>,
     /// Web pages.
     pub pages: Option<SocketAddr>,
+    /// Blocks for replicas.
+    pub replication: Option<SocketAddr>,
 }
 
 /// With `server.port-offset`, the port of a server is higher than 65535.
@@ -50,6 +52,7 @@ impl Config {
             ingest: self.ingest.address.address(),
             metrics: self.metrics.address.address(),
             pages: self.pages.address.address(),
+            replication: self.replication.address.address(),
         }
     }
 
@@ -61,7 +64,7 @@ impl Config {
     }
 
     /// The settings of addresses, with their names.
-    fn address_settings(&mut self) -> [(&'static str, &mut Listen); 8] {
+    fn address_settings(&mut self) -> [(&'static str, &mut Listen); 9] {
         [
             ("json-rpc.address", &mut self.json_rpc.address),
             ("json-rpc.ws-address", &mut self.json_rpc.ws_address),
@@ -71,6 +74,7 @@ impl Config {
             ("ingest.address", &mut self.ingest.address),
             ("metrics.address", &mut self.metrics.address),
             ("pages.address", &mut self.pages.address),
+            ("replication.address", &mut self.replication.address),
         ]
     }
 

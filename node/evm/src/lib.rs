@@ -62,4 +62,4 @@ pub use trace::TracedBlock;
 pub use tracer::{
     ConsoleTrace, ConsoleTracer, ExecutionGas, GethTracer, ParityTracer, Tracer, WithGas,
 };
-pub use validate::{complete_header, validate_executed};
+pub use validate::{complete_header, validate_executed, validate_received};

@@ -17,7 +17,24 @@ pub fn validate_executed(
     executed: &Executed,
     state_root: B256,
 ) -> Result<(), HeaderError> {
+    let requests =
+        |found| Violation::hash("requestsHash", executed.requests.requests_hash(), found);
     check(header, executed, state_root)
+        .and_then(|()| header.requests_hash.map_or(Ok(()), requests))
+        .map_err(|violation| HeaderError { number: header.number, violation })
+}
+
+/// Does the same for a block that was received with its results and not executed. Its requests to the consensus layer are
+/// not known.
+///
+/// # Errors
+/// As [`validate_executed`].
+pub fn validate_received(
+    header: &Header,
+    received: &Executed,
+    state_root: B256,
+) -> Result<(), HeaderError> {
+    check(header, received, state_root)
         .map_err(|violation| HeaderError { number: header.number, violation })
 }
 
@@ -30,9 +47,6 @@ fn check(header: &Header, executed: &Executed, state_root: B256) -> Result<(), V
     Violation::hash("receiptsRoot", root, header.receipts_root)?;
     if bloom != header.logs_bloom {
         return Err(Violation::Bloom);
-    }
-    if let Some(found) = header.requests_hash {
-        Violation::hash("requestsHash", executed.requests.requests_hash(), found)?;
     }
     Violation::hash("stateRoot", state_root, header.state_root)
 }
