@@ -45,8 +45,8 @@ pub enum ProducerError {
     },
     /// The file has another key than the producer's.
     #[error(
-        "{} has the secret key of {found}, but the producer key of this chain is {expected} (term {term}): copy the \
-         file of the producer, or start without block production (--no-produce)",
+        "{} has the secret key of {found}, but the producer key of this chain is {expected} (term {term}): follow that \
+         producer (--follow URL), copy its file, or start without block production (--no-produce)",
         path.display()
     )]
     OtherKey {
@@ -78,16 +78,16 @@ pub enum ProducerError {
 /// What the chain environment stores, as JSON.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct StoredAuthority {
+pub(super) struct StoredAuthority {
     /// The producer key of a chain whose genesis names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     producer: Option<PublicKey>,
     /// The terms from 1 on.
     #[serde(default)]
-    terms: Vec<Term>,
+    pub(super) terms: Vec<Term>,
     /// Whether signed blocks after the head may exist in another home, so that the next block needs a new term.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    needs_new_term: bool,
+    pub(super) needs_new_term: bool,
 }
 
 /// Signs the blocks of a producer.
@@ -111,6 +111,14 @@ impl Certifier {
 }
 
 impl Home {
+    /// Returns the hash of block 0.
+    ///
+    /// # Errors
+    /// If the chain environment cannot be read.
+    pub fn genesis_hash(&self) -> Result<B256, HomeError> {
+        genesis_hash(&self.chain, &self.path)
+    }
+
     /// Returns the keys that sign the blocks of the chain; `None` on a development chain, and on a chain whose genesis names no
     /// producer until its first block is signed.
     ///
@@ -247,13 +255,17 @@ pub fn stored_authority(chain: &ChainDb, path: &Path) -> Result<Option<Authority
 /// # Errors
 /// [`ProducerError::Key`], and if the file cannot be read.
 pub fn producer_key(home: &Path) -> Result<Option<SecretKey>, HomeError> {
-    let path = home.join(PRODUCER_KEY_FILE);
-    if !is_present(&path) {
+    key_in(&home.join(PRODUCER_KEY_FILE))
+}
+
+/// Reads the secret key of a file; `None` if it does not exist.
+pub(super) fn key_in(path: &Path) -> Result<Option<SecretKey>, HomeError> {
+    if !is_present(path) {
         return Ok(None);
     }
-    let io = |source| HomeError::Io { path: path.clone(), source };
-    let bytes = keys::read_secret(&path, MAX_KEY_FILE_BYTES).map_err(io)?;
-    let wrong = |source| HomeError::from(ProducerError::Key { path: path.clone(), source });
+    let io = |source| HomeError::Io { path: path.to_owned(), source };
+    let bytes = keys::read_secret(path, MAX_KEY_FILE_BYTES).map_err(io)?;
+    let wrong = |source| HomeError::from(ProducerError::Key { path: path.to_owned(), source });
     let text = std::str::from_utf8(&bytes).map_err(|_| wrong(KeyError::Hex))?;
     SecretKey::from_hex(text).map(Some).map_err(wrong)
 }
@@ -266,13 +278,18 @@ pub(super) fn new_key(home: &Path) -> Result<SecretKey, HomeError> {
 
 /// Writes the secret key of a home folder whose lock is held.
 pub(super) fn write_key(home: &Path, key: &SecretKey) -> Result<(), HomeError> {
-    let path = home.join(PRODUCER_KEY_FILE);
+    write_key_to(&home.join(PRODUCER_KEY_FILE), key)
+}
+
+/// Writes a secret key to a file.
+pub(super) fn write_key_to(path: &Path, key: &SecretKey) -> Result<(), HomeError> {
     // Allocated once, because growing it would leave a copy in memory.
     let hex = key.to_hex();
     let mut text = zeroize::Zeroizing::new(String::with_capacity(hex.len() + 1));
     text.push_str(&hex);
     text.push('\n');
-    keys::write_secret(&path, text.as_bytes()).map_err(|source| HomeError::Io { path, source })
+    let io = |source| HomeError::Io { path: path.to_owned(), source };
+    keys::write_secret(path, text.as_bytes()).map_err(io)
 }
 
 pub(super) fn authority(
@@ -294,7 +311,7 @@ pub(super) fn authority(
     Ok(Some(authority))
 }
 
-fn stored(chain: &ChainDb) -> Result<StoredAuthority, HomeError> {
+pub(super) fn stored(chain: &ChainDb) -> Result<StoredAuthority, HomeError> {
     let Some(text) = chain.meta(AUTHORITY_KEY)? else { return Ok(StoredAuthority::default()) };
     serde_json::from_slice(&text).map_err(|error| HomeError::Authority(error.to_string()))
 }
@@ -303,7 +320,7 @@ fn store(chain: &ChainDb, authority: &StoredAuthority) -> Result<(), HomeError> 
     Ok(chain.put_meta(AUTHORITY_KEY, &encode(authority))?)
 }
 
-fn encode(authority: &StoredAuthority) -> Vec<u8> {
+pub(super) fn encode(authority: &StoredAuthority) -> Vec<u8> {
     serde_json::to_vec(authority).expect("keys and numbers are JSON")
 }
 

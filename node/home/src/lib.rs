@@ -13,6 +13,7 @@ mod plain;
 mod replay;
 mod rules;
 pub mod snapshot;
+mod terms;
 mod vacant;
 
 pub use authority::{Certifier, PRODUCER_KEY_FILE, ProducerError, producer_key, stored_authority};
@@ -22,6 +23,7 @@ pub use genesis_file::GENESIS_FILE;
 pub use replay::{replay, replay_block, state_at};
 pub use rules::stored_spec;
 pub use rules::{AdoptError, RulesReport};
+pub use terms::{MAX_TERMS, StartTermError, TermStore, read_key, read_or_create_key};
 pub use vacant::{GenesisFile, check_for_restore};
 
 use authority::{AUTHORITY_KEY, AfterRollback, after_rollback};
@@ -312,6 +314,9 @@ pub enum HomeError {
     /// The node cannot sign blocks.
     #[error(transparent)]
     Producer(#[from] ProducerError),
+    /// A producer term cannot be started or added.
+    #[error(transparent)]
+    StartTerm(#[from] StartTermError),
     /// The producer terms in the chain environment cannot be used.
     #[error("the stored producer terms are damaged: {0}; restore a snapshot")]
     Authority(String),

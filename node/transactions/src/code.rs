@@ -20,6 +20,9 @@ macro_rules! registered {
             #[doc = concat!("`", $space, "` ", $number, ": ", $text, ".")]
             pub const $name: Code = Code { space: $space, number: $number, description: $text };
         )*
+
+        /// All registered errors.
+        const REGISTERED: &[Code] = &[$($name),*];
     };
 }
 
@@ -63,4 +66,10 @@ registered! {
     GOV_INVALID_PROPOSAL = "gov" 21 "invalid proposal";
     GOV_SUMMARY_TOO_LONG = "gov" 22 "summary too long";
     GOV_INVALID_DEPOSIT_DENOM = "gov" 23 "invalid deposit denom";
+}
+
+/// Returns the error with this codespace and code; an unregistered error if there is none.
+pub fn find(space: &str, number: u32) -> Code {
+    let mut registered = REGISTERED.iter();
+    registered.find(|code| code.space == space && code.number == number).copied().unwrap_or(PLAIN)
 }

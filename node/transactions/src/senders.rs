@@ -5,7 +5,7 @@
 //! which grows to the size of the largest batch.
 
 use super::tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, authority_jobs};
-use alloy_primitives::Bytes;
+use alloy_primitives::{Address, Bytes};
 use std::{ops::Range, sync::Arc};
 use verify::{Job, Outcome, Reason, Recoverer, keccak256_batch, keccak256_spans};
 
@@ -42,6 +42,17 @@ impl Senders {
         // The `Arc` is created here because a transaction has 400 bytes, which every caller would move
         // otherwise.
         self.scratch.recover(&mut self.recoverer, raw, self.chain_id, Arc::new)
+    }
+
+    /// Decodes EIP-2718 transactions whose senders are known, in order. Signatures are not verified. A Cosmos transaction
+    /// names its signer.
+    pub fn decode_with(
+        &mut self,
+        raw: &[Bytes],
+        senders: &[Address],
+    ) -> impl Iterator<Item = Result<Arc<RecoveredTx>, DecodeError>> {
+        let decoded = self.scratch.decode(raw).into_iter().zip(senders);
+        decoded.map(|(decoded, sender)| Ok(Arc::new(decoded?.with_sender(*sender))))
     }
 
     /// Stores in each transaction the authorities of its authorizations (EIP-7702). Most transactions have one

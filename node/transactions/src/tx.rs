@@ -213,6 +213,14 @@ impl DecodedTx {
         }
     }
 
+    /// Completes the transaction with a known sender. The signature is not verified. The sender of a Cosmos transaction is
+    /// the signer that it names.
+    pub(super) fn with_sender(self, sender: Address) -> RecoveredTx {
+        let Self { raw, tx, hash, cosmos } = self;
+        let sender = cosmos.as_ref().map_or(sender, |cosmos| cosmos.signer.address);
+        RecoveredTx { raw, tx, hash, sender, high_s: false, authorities: OnceLock::new(), cosmos }
+    }
+
     /// Completes the transaction with the result of `verify` for [`Self::job`].
     ///
     /// # Errors

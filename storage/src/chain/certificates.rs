@@ -51,6 +51,15 @@ impl ChainReader {
         Ok(row.map_err(|error| self.txn.error(error))?.is_some())
     }
 
+    /// Returns the certificate of a block, if it has its own.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or if the row is damaged.
+    pub fn certificate(&self, number: u64) -> Result<Option<Bytes>, ReadError> {
+        let next = self.certificate_from(number)?;
+        Ok(next.filter(|(of, _)| *of == number).map(|(_, certificate)| certificate))
+    }
+
     /// Returns the first certificate of a block from `number` on, and the number of its block. It covers the
     /// blocks between, because each hash commits to the parent.
     ///

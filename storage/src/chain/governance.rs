@@ -56,8 +56,8 @@ pub struct GovernanceRow {
 }
 
 impl GovernanceKey {
-    /// Returns the key without the block number.
-    fn item(self) -> Vec<u8> {
+    /// Returns the key in the table without the block number: the kind, the proposal, and the account if there is one.
+    pub fn to_bytes(self) -> Vec<u8> {
         let (kind, proposal, address) = match self {
             Self::List => (0, 0, None),
             Self::Proposal(id) => (1, id, None),
@@ -68,6 +68,21 @@ impl GovernanceKey {
         let mut key = prefix(kind, proposal);
         key.extend(address.iter().flat_map(|address| address.as_slice()));
         key
+    }
+
+    /// Returns the item with this key; `None` for bytes that [`Self::to_bytes`] does not return.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        let (proposal, address) = rest.split_first_chunk()?;
+        let proposal = u64::from_be_bytes(*proposal);
+        match (kind, proposal, address.len()) {
+            (0, 0, 0) => Some(Self::List),
+            (1, id, 0) => Some(Self::Proposal(id)),
+            (2, id, ADDRESS_BYTES) => Some(Self::Deposit(id, Address::from_slice(address))),
+            (3, id, ADDRESS_BYTES) => Some(Self::Vote(id, Address::from_slice(address))),
+            (4, id, 0) => Some(Self::Content(id)),
+            _ => None,
+        }
     }
 }
 
@@ -95,7 +110,7 @@ pub(super) fn put(
     scratch: &mut Vec<u8>,
 ) -> Result<(), heed::Error> {
     for row in rows {
-        let key = [row.key.item().as_slice(), &number.to_be_bytes()].concat();
+        let key = [row.key.to_bytes().as_slice(), &number.to_be_bytes()].concat();
         scratch.clear();
         scratch.push(ROW_VERSION);
         scratch.extend_from_slice(&row.value);
@@ -147,7 +162,7 @@ impl ChainReader {
         key: GovernanceKey,
         number: u64,
     ) -> Result<Option<(u64, Bytes)>, ReadError> {
-        self.governance_item(&key.item(), number)
+        self.governance_item(&key.to_bytes(), number)
     }
 
     /// Returns the deposits or votes of a proposal after block `number`, in the order of their addresses. Takes
@@ -175,6 +190,27 @@ impl ChainReader {
             // This key is above all rows of this item, for any block number.
             start = [item, &u64::MAX.to_be_bytes(), &[0]].concat();
         }
+    }
+
+    /// Returns the items that block `number` changed, in the order of their keys. Reads the keys of all rows, because
+    /// they are ordered by item.
+    pub fn governance_rows(&self, number: u64) -> Result<Vec<GovernanceRow>, ReadError> {
+        let table = self.tables.governance.table;
+        let mut found = Vec::new();
+        for row in table.iter(self.txn.txn()).map_err(|error| self.txn.error(error))? {
+            let (key, row) = row.map_err(|error| self.txn.error(error))?;
+            if height_of(key) != Some(number) {
+                continue;
+            }
+            let item = key.get(..key.len() - size_of::<u64>());
+            let item = item.and_then(GovernanceKey::from_bytes);
+            let item = item.ok_or_else(|| self.bad_key(key))?;
+            let value = self.tables.governance_value(key, row);
+            let value =
+                value.map_err(|why| self.txn.corrupt(self.tables.governance.name, key, why))?;
+            found.push(GovernanceRow { key: item, value });
+        }
+        Ok(found)
     }
 
     /// Verifies all governance rows. Returns their number.

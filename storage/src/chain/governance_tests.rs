@@ -100,7 +100,7 @@ fn removed_blocks_take_their_rows_with_them() {
 
 #[test]
 fn damaged_and_newer_rows_are_errors() {
-    let key = [GovernanceKey::Proposal(1).item(), 5_u64.to_be_bytes().to_vec()].concat();
+    let key = [GovernanceKey::Proposal(1).to_bytes(), 5_u64.to_be_bytes().to_vec()].concat();
     for newer in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let chain = chain(folder.path());

@@ -116,6 +116,11 @@ impl ChainReader {
         self.decoded(self.tables.senders, number, |bytes| codec::decode_senders(&bytes))
     }
 
+    /// Returns the stored form of the senders of a block: their addresses, one after the other.
+    pub fn encoded_senders(&self, number: u64) -> Result<Option<Bytes>, ReadError> {
+        self.raw(self.tables.senders, number)
+    }
+
     /// Returns the sender of the transaction at `index` of a block.
     pub fn sender(&self, number: u64, index: u32) -> Result<Option<Address>, ReadError> {
         let sender = self.with_row(self.tables.senders, number, |row| {
@@ -134,6 +139,11 @@ impl ChainReader {
         self.decoded(self.tables.receipts, number, codec::decode_receipts)
     }
 
+    /// Returns the stored form of the receipts of a block, which [`decode_receipts`](crate::decode_receipts) reads.
+    pub fn encoded_receipts(&self, number: u64) -> Result<Option<Bytes>, ReadError> {
+        self.raw(self.tables.receipts, number)
+    }
+
     /// Returns the outcome of each transaction of a block, without decoding logs.
     pub fn outcomes(&self, number: u64) -> Result<Option<Vec<ReceiptOutcome>>, ReadError> {
         self.decoded(self.tables.receipts, number, |bytes| codec::decode_outcomes(&bytes))
@@ -142,6 +152,11 @@ impl ChainReader {
     /// Returns the state changes of a block.
     pub fn changes(&self, number: u64) -> Result<Option<StateChanges>, ReadError> {
         self.decoded(self.tables.changes, number, codec::decode_changes)
+    }
+
+    /// Returns the stored form of the state changes of a block, which [`decode_changes`](crate::decode_changes) reads.
+    pub fn encoded_changes(&self, number: u64) -> Result<Option<Bytes>, ReadError> {
+        self.raw(self.tables.changes, number)
     }
 
     /// Returns the fee-history row of a block.

@@ -131,9 +131,27 @@ fn take_receipt(input: &mut Input<'_>) -> Result<StoredReceipt, DecodeError> {
     Ok(StoredReceipt { tx_type, outcome, cumulative_gas_used, logs })
 }
 
-pub(crate) fn decode_receipts(bytes: Bytes) -> Result<Vec<StoredReceipt>, DecodeError> {
+/// Decodes the stored form of the receipts of a block. Logs are slices of `bytes`.
+///
+/// # Errors
+/// If the bytes are not such a form.
+pub fn decode_receipts(bytes: Bytes) -> Result<Vec<StoredReceipt>, DecodeError> {
+    decode_receipts_of(bytes, None)
+}
+
+/// Does the same for a block with a known number of transactions.
+///
+/// # Errors
+/// If there is another number of receipts, or if the bytes are not such a form.
+pub fn decode_receipts_of(
+    bytes: Bytes,
+    transactions: Option<usize>,
+) -> Result<Vec<StoredReceipt>, DecodeError> {
     let mut input = Input::shared(&bytes);
     let count = input.count(MIN_RECEIPT_BYTES)?;
+    if transactions.is_some_and(|transactions| transactions != count) {
+        return Err(input.error("the number of receipts is not that of the transactions"));
+    }
     let mut receipts = Vec::with_capacity(count);
     for _ in 0..count {
         receipts.push(take_receipt(&mut input)?);

@@ -100,7 +100,13 @@ fn encode_change(out: &mut Vec<u8>, change: &AccountChange) {
     }
 }
 
-fn take_change(input: &mut Input<'_>) -> Result<AccountChange, DecodeError> {
+/// Counts items, before memory is allocated for them.
+fn take_room(room: &mut usize, items: usize, input: &Input<'_>) -> Result<(), DecodeError> {
+    *room = room.checked_sub(items).ok_or_else(|| input.error("more items than allowed"))?;
+    Ok(())
+}
+
+fn take_change(input: &mut Input<'_>, room: &mut usize) -> Result<AccountChange, DecodeError> {
     let address = input.address()?;
     let flags = input.byte()?;
     if flags & !(EXISTS | WIPED) != 0 {
@@ -108,6 +114,7 @@ fn take_change(input: &mut Input<'_>) -> Result<AccountChange, DecodeError> {
     }
     let account = if flags & EXISTS != 0 { Some(take_account(input)?) } else { None };
     let count = input.count(MIN_SLOT_BYTES)?;
+    take_room(room, count, input)?;
     let mut slots = Vec::with_capacity(count);
     for _ in 0..count {
         slots.push((input.counted_word()?, input.counted_word()?));
@@ -115,14 +122,31 @@ fn take_change(input: &mut Input<'_>) -> Result<AccountChange, DecodeError> {
     Ok(AccountChange { address, account, wiped: flags & WIPED != 0, slots })
 }
 
-pub(crate) fn decode_changes(bytes: Bytes) -> Result<StateChanges, DecodeError> {
+/// Decodes the stored form of state changes. Codes are slices of `bytes`. Order, and what the changes mean, are not
+/// checked.
+///
+/// # Errors
+/// If the bytes are not such a form.
+pub fn decode_changes(bytes: Bytes) -> Result<StateChanges, DecodeError> {
+    decode_changes_within(bytes, usize::MAX)
+}
+
+/// Does the same for changes with at most `max_items` accounts, slots and codes: an encoded slot may have 2 bytes and takes 64
+/// bytes of memory.
+///
+/// # Errors
+/// If there are more, or if the bytes are not such a form.
+pub fn decode_changes_within(bytes: Bytes, max_items: usize) -> Result<StateChanges, DecodeError> {
+    let mut room = max_items;
     let mut input = Input::shared(&bytes);
     let count = input.count(MIN_CHANGE_BYTES)?;
+    take_room(&mut room, count, &input)?;
     let mut accounts = Vec::with_capacity(count);
     for _ in 0..count {
-        accounts.push(take_change(&mut input)?);
+        accounts.push(take_change(&mut input, &mut room)?);
     }
     let count = input.count(MIN_CODE_BYTES)?;
+    take_room(&mut room, count, &input)?;
     let mut codes = Vec::with_capacity(count);
     for _ in 0..count {
         codes.push((input.b256()?, input.counted_bytes()?));

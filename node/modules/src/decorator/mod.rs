@@ -23,4 +23,4 @@ pub use account::{Sender, Standing, cost, has_code, is_delegation};
 pub use check::{Admitted, BlobRules, CheckContext, Mode, check, check_rules, check_sender};
 pub use cosmos::awaits_base_fee;
 pub use envelope::EnvelopeFault;
-pub use reject::Reject;
+pub use reject::{Reject, RemoteReject};

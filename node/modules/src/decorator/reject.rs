@@ -42,6 +42,12 @@ pub enum Reject {
          node that does, or start this one with mempool.accept-without-production = true"
     )]
     NoProduction,
+    /// This node follows others, and the transaction could not be passed to the producer.
+    #[error("{0}")]
+    NotForwarded(String),
+    /// The mempool of another node has rejected it.
+    #[error("{}", .0.text)]
+    Remote(Box<RemoteReject>),
     /// The SDK envelope around it is invalid.
     #[error(transparent)]
     Envelope(#[from] EnvelopeFault),
@@ -345,6 +351,19 @@ pub enum Reject {
     },
 }
 
+/// The reason for which another node has rejected a transaction, as that node reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteReject {
+    /// The error code of JSON-RPC.
+    pub json_rpc_code: i32,
+    /// The message of JSON-RPC.
+    pub text: String,
+    /// The codespace and code in the SDK's interfaces.
+    pub code: Code,
+    /// The message of the SDK's interfaces.
+    pub log: String,
+}
+
 impl Reject {
     /// Returns the label of this reason in metrics.
     pub const fn label(&self) -> &'static str {
@@ -360,12 +379,16 @@ impl Reject {
     pub const fn json_rpc_code(&self) -> i32 {
         match self {
             Self::Busy(_) => LIMIT_EXCEEDED,
+            Self::Remote(reject) => reject.json_rpc_code,
             _ => SERVER,
         }
     }
 
     /// Returns the message of the SDK's interfaces: `<detail>: <registered text>`.
     pub fn log(&self) -> String {
+        if let Self::Remote(reject) = self {
+            return reject.log.clone();
+        }
         let (detail, description) = (self.detail(), self.code().description);
         match (detail.as_str(), description) {
             (_, "") => detail,
@@ -411,6 +434,8 @@ impl Reject {
             Self::Oversized { .. } => ("oversized", code::TX_TOO_LARGE),
             Self::Busy(_) => ("busy", code::PLAIN),
             Self::NoProduction => ("no_production", code::NOT_SUPPORTED),
+            Self::NotForwarded(_) => ("not_forwarded", code::PLAIN),
+            Self::Remote(reject) => ("remote", reject.code),
             Self::Cosmos(refusal) => ("cosmos", refusal.code),
             Self::Envelope(fault) => ("envelope", envelope_code(fault)),
             Self::TypeNotSupported | Self::TypeNotActive { .. } => {

@@ -122,6 +122,100 @@ fn item_rows<T: PartialEq>(
     rows.extend(gone.map(|address| write(*address, None)));
 }
 
+/// Highest position in the order of arrival that is read from received rows. From rules version 1 on, no header commits to
+/// positions, and the next one must not overflow.
+const MAX_PLACE: u64 = u32::MAX as u64;
+
+/// Returns `before` with the changes in these rows, which are those that [`changed`] returns for it.
+///
+/// # Errors
+/// [`StoreError::Value`] if they cannot be rows of a change of `before`.
+pub(super) fn apply(before: &GovState, rows: &[GovernanceRow]) -> Result<GovState, StoreError> {
+    let mut after = before.clone();
+    for row in rows {
+        match row.key {
+            GovernanceKey::List => after.last_id = decode::<List>(&row.value)?.last_id,
+            GovernanceKey::Content(id) => {
+                let head = Proposal { id, ..Proposal::default() };
+                after.insert(Entry::of_parts(head, decode(&row.value)?));
+            }
+            _ => {}
+        }
+    }
+    for row in rows {
+        let unknown =
+            |id| StoreError::Value(format!("a row of proposal {id}, which does not exist"));
+        match row.key {
+            GovernanceKey::List | GovernanceKey::Content(_) => {}
+            GovernanceKey::Proposal(id) if row.value.is_empty() => {
+                after.entries.remove(&id).ok_or_else(|| unknown(id))?;
+            }
+            GovernanceKey::Proposal(id) => {
+                let head: Proposal = decode(&row.value)?;
+                if head.id != id {
+                    return Err(unknown(head.id));
+                }
+                after.entry_mut(id).ok_or_else(|| unknown(id))?.head = head;
+            }
+            // The rows of a removed proposal's items have no content.
+            GovernanceKey::Deposit(id, address) => match after.entry_mut(id) {
+                Some(entry) => put(&mut entry.deposits, address, &row.value, |row| {
+                    let DepositRow { place, item } = decode(row)?;
+                    Ok(Placed { place, item: item.unwrap_or_default() })
+                })?,
+                None if row.value.is_empty() => {}
+                None => return Err(unknown(id)),
+            },
+            GovernanceKey::Vote(id, address) => match after.entry_mut(id) {
+                Some(entry) => put(&mut entry.votes, address, &row.value, |row| {
+                    let VoteRow { place, item } = decode(row)?;
+                    Ok(Placed { place, item: item.unwrap_or_default() })
+                })?,
+                None if row.value.is_empty() => {}
+                None => return Err(unknown(id)),
+            },
+        }
+    }
+    let changed = rows.iter().filter_map(|row| match row.key {
+        GovernanceKey::List => None,
+        GovernanceKey::Proposal(id) | GovernanceKey::Content(id) => after.entry(id),
+        GovernanceKey::Deposit(id, _) | GovernanceKey::Vote(id, _) => after.entry(id),
+    });
+    for entry in changed {
+        // Rules version 0 commits to the whole proposal and not to its parts, and version 1 not to the order of arrival.
+        let parts = Entry::new(entry.proposal());
+        let is_split = parts.head == entry.head && parts.content().parts == entry.content().parts;
+        if !is_split || last_place(entry) > MAX_PLACE {
+            return Err(StoreError::Value(format!(
+                "rows of proposal {} in another form",
+                entry.id()
+            )));
+        }
+    }
+    Ok(after)
+}
+
+/// The highest position in the order of arrival.
+fn last_place(entry: &Entry) -> u64 {
+    let deposits = entry.deposits.values().map(|placed| placed.place);
+    deposits.chain(entry.votes.values().map(|placed| placed.place)).max().unwrap_or_default()
+}
+
+/// Puts the item of a row, or removes it if the row has no content.
+fn put<T>(
+    items: &mut Items<T>,
+    address: Address,
+    value: &Bytes,
+    decode: impl FnOnce(&Bytes) -> Result<Placed<T>, StoreError>,
+) -> Result<(), StoreError> {
+    if value.is_empty() {
+        items.remove(&address);
+    } else {
+        items.insert(address, Arc::new(decode(value)?));
+    }
+    Ok(())
+}
+
 /// Reads the state after block `number` from the rows. Costs a few searches for each proposal and for each
 /// account that ever had a deposit or vote on one that is still active; see [`ChainReader::governance_items`].
 ///

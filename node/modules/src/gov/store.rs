@@ -19,12 +19,12 @@ use super::{
     state::GovState,
 };
 use alloy_primitives::{B256, Bytes, keccak256};
-use chain::Native;
+use chain::{Native, RulesVersion};
 use feemarket::store::{Record, RowError, decode};
 use prost::Message;
 use proto::evmd::gov::v1::State;
 use std::sync::Arc;
-use storage::{ChainReader, GovernanceKey};
+use storage::{ChainReader, GovernanceKey, GovernanceRow};
 
 /// Key of the commitment.
 const MARK_KEY: &[u8] = b"gov/\x00";
@@ -92,6 +92,50 @@ pub fn load(blocks: &ChainReader, native: &Native, number: u64) -> Result<Govern
     match changing.and_then(|record| record.gov) {
         Some(bytes) => whole(&bytes, mark),
         None => from_rows(blocks, native, number, mark),
+    }
+}
+
+/// Returns whether block `number`, whose stored record is `record`, changed governance. Only such blocks have governance rows.
+///
+/// # Errors
+/// [`StoreError`] if the record is not valid.
+pub fn is_changed_by(record: &[u8], number: u64) -> Result<bool, StoreError> {
+    let pairs = decode(&Record::from_bytes(record)?.row)?;
+    let mark = pairs.get(MARK_KEY).map(|value| mark(value)).transpose()?;
+    Ok(mark.is_some_and(|mark| mark.height == number))
+}
+
+/// Returns governance after a block from governance before it, the record of the block and the rows that the block
+/// wrote. For blocks whose execution is not repeated. Also returns the rows to store, which are computed: the commitment
+/// proves the state and not its rows.
+///
+/// # Errors
+/// [`StoreError`] if the result is not what the record commits to.
+pub fn after_block(
+    before: &Governance,
+    native: &Native,
+    number: u64,
+    record: &Record,
+    rows: &[GovernanceRow],
+) -> Result<(Governance, Vec<GovernanceRow>), StoreError> {
+    let pairs = decode(&record.row)?;
+    let mark = pairs.get(MARK_KEY).map(|value| mark(value)).transpose()?;
+    let wrong = StoreError::Commitment { height: number };
+    let (Some(mark), true) = (mark, mark != before.mark) else {
+        let is_unchanged = mark == before.mark && rows.is_empty() && record.gov.is_none();
+        return if is_unchanged { Ok((before.clone(), Vec::new())) } else { Err(wrong) };
+    };
+    let version = native.rules.version(number);
+    let (after, rows) = match &record.gov {
+        Some(bytes) if rows.is_empty() && version < RulesVersion::V1 => {
+            (whole(bytes, mark)?, Vec::new())
+        }
+        Some(_) => return Err(wrong),
+        None => before.changed(rows::apply(&before.state, rows)?, number, version),
+    };
+    match after.mark == Some(mark) && mark.height == number {
+        true => Ok((after, rows)),
+        false => Err(wrong),
     }
 }
 

@@ -97,6 +97,32 @@ impl Chain {
             assert_eq!(read.mark(), known.mark(), "block {number}");
             assert_eq!(read.state().to_message(), known.state().to_message(), "block {number}");
         }
+        for number in 1..self.known.len() {
+            let (after, mut rows) = self.received(number, |_| {}).unwrap();
+            rows.sort_by_key(|row| row.key);
+            assert_eq!(rows, reader.governance_rows(number as u64).unwrap(), "block {number}");
+            let record = reader.module(number as u64).unwrap().unwrap();
+            let is_changed = is_changed_by(&record, number as u64).unwrap();
+            assert!(is_changed || rows.is_empty(), "block {number}");
+            assert_eq!(after.mark(), self.known[number].mark(), "block {number}");
+            let messages = [&after, &self.known[number]].map(|known| known.state().to_message());
+            assert_eq!(messages[0], messages[1], "block {number}");
+        }
+    }
+
+    /// Governance after a block and its rows, from governance before it and what was stored of the block, after a change to
+    /// the rows.
+    fn received(
+        &self,
+        number: usize,
+        change: impl FnOnce(&mut Vec<GovernanceRow>),
+    ) -> Result<(Governance, Vec<GovernanceRow>), StoreError> {
+        let reader = self.chain.reader().unwrap();
+        let record = reader.module(number as u64).unwrap().unwrap();
+        let record = Record::from_bytes(&record).unwrap();
+        let mut rows = reader.governance_rows(number as u64).unwrap();
+        change(&mut rows);
+        after_block(&self.known[number - 1], &self.native, number as u64, &record, &rows)
     }
 
     fn file_bytes(&self) -> u64 {
@@ -258,6 +284,55 @@ fn the_commitment_of_a_change_is_that_of_the_whole_state() {
         let mut state = gov.state().clone();
         change(&mut state);
         assert_ne!(commit(&state, None, V1).0, hash, "{index}");
+    }
+}
+
+/// Whatever the rows are, the result is an error or the state that the producer had.
+#[test]
+fn rows_that_were_changed_on_the_way_cannot_change_the_state() {
+    for version in [V0, V1] {
+        let mut chain = Chain::new(version);
+        live(&mut chain);
+        let mut refused = 0;
+        for number in 1..chain.known.len() {
+            let rows = chain.chain.reader().unwrap().governance_rows(number as u64).unwrap();
+            let mut check = |what: &str, change: &dyn Fn(&mut Vec<GovernanceRow>)| match chain
+                .received(number, change)
+            {
+                Err(_) => refused += 1,
+                Ok((after, mut stored)) => {
+                    let both = [&after, &chain.known[number]];
+                    // From version 1 on, the order of arrival is neither committed to nor served.
+                    let [found, known] = both.map(|gov| commit(gov.state(), None, V1).0);
+                    assert_eq!(found, known, "{version:?}, block {number}: {what}");
+                    if version == V1 {
+                        return;
+                    }
+                    let [found, known] = both.map(|gov| gov.state().to_message());
+                    assert_eq!(found, known, "{version:?}, block {number}: {what}");
+                    stored.sort_by_key(|row| row.key);
+                    let keys =
+                        |rows: &[GovernanceRow]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
+                    assert_eq!(keys(&stored), keys(&rows), "{version:?}, block {number}: {what}");
+                }
+            };
+            for index in 0..rows.len() {
+                check("removed", &|rows| drop(rows.remove(index)));
+                check("twice", &|rows| rows.push(rows[index].clone()));
+                check("emptied", &|rows| rows[index].value = Bytes::new());
+                for byte in 0..rows[index].value.len().min(60) {
+                    check("flipped", &|rows| {
+                        let mut value = rows[index].value.to_vec();
+                        value[byte] ^= 1;
+                        rows[index].value = value.into();
+                    });
+                }
+            }
+            let other =
+                GovernanceRow { key: GovernanceKey::Vote(1, account(99)), value: Bytes::new() };
+            check("another", &|rows| rows.push(other.clone()));
+        }
+        assert!(refused > 100, "{refused}");
     }
 }
 
