@@ -47,6 +47,8 @@ pub struct Budget {
     pub metrics: Arc<Resource>,
     /// Connections of the web pages.
     pub pages: Arc<Resource>,
+    /// Connections of followers.
+    pub replication: Arc<Resource>,
     /// Ingest connections.
     pub ingest: Arc<Resource>,
     /// JSON-RPC filters.
@@ -73,6 +75,8 @@ impl Budget {
             comet: connections("comet_connections", config.comet.max_connections).into(),
             metrics: connections("metrics_connections", MAX_METRICS_CONNECTIONS).into(),
             pages: connections("pages_connections", config.pages.max_connections).into(),
+            replication: connections("replication_connections", config.replication.max_followers)
+                .into(),
             ingest: ingest.with_max_idle(MAX_INGEST_IDLE).into(),
             filters: Resource::new("filters", config.json_rpc.filter_cap as u64).into(),
             proxies: TrustedProxies::new(&config.server.trusted_proxies),
@@ -94,6 +98,7 @@ impl Budget {
             &self.comet,
             &self.metrics,
             &self.pages,
+            &self.replication,
             &self.ingest,
         ];
         [&self.memory, &self.filters]

@@ -12,6 +12,7 @@ mod minimum_gas_prices;
 mod network;
 mod node;
 mod pages;
+mod replication;
 mod server;
 mod snapshot;
 
@@ -25,6 +26,7 @@ pub use minimum_gas_prices::{ForeignToken, MinimumGasPrices, MinimumGasPricesErr
 pub use network::{InvalidNetwork, Network};
 pub use node::Node;
 pub use pages::Pages;
+pub use replication::{HalfOfPair, InvalidVerification, Replication, Verification};
 pub use server::Server;
 pub use snapshot::Snapshot;
 
@@ -65,6 +67,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// Web pages.
     pub pages: Pages,
+    /// Replicas.
+    pub replication: Replication,
     /// Block production.
     pub engine: Engine,
     /// Pending and queued transactions.

@@ -11,6 +11,8 @@
 //! - [`costs`]: how the costs of queries are described.
 //! - [`fair_queue`]: a queue that serves clients in turn; [`turns`]: a limited number of places with such a queue.
 //! - [`front_page`]: a link to the web pages, for browsers.
+//! - [`heights`]: the height that a client has seen, for clients of several nodes.
+//! - [`tls`]: encrypted connections.
 //! - [`interrupt`]: interrupts work whose caller has disconnected.
 
 pub mod accept;
@@ -21,8 +23,10 @@ pub mod connection;
 pub mod costs;
 pub mod fair_queue;
 pub mod front_page;
+pub mod heights;
 pub mod interrupt;
 pub mod listen;
 pub mod listener;
 pub mod stop;
+pub mod tls;
 pub mod turns;

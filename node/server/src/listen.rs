@@ -16,15 +16,17 @@ use crate::{
     access::Access,
     compression::accepts_gzip,
     connection::{self, Hold, Open, Requests, Socket, Timeouts},
+    heights::{HeightError, Heights},
     listener::Listener,
     stop::{Stop, Stopping},
+    tls::{HandshakeError, Tls},
     turns::{Turn, Turns},
 };
 use axum::{
     Router,
     body::Body,
     http::{
-        HeaderValue, Request, Response, StatusCode,
+        HeaderMap, HeaderValue, Request, Response, StatusCode,
         header::{CONNECTION, UPGRADE},
     },
     response::IntoResponse,
@@ -92,6 +94,9 @@ pub struct Bounds {
     pub connections: Arc<Resource>,
     /// Maximum number of concurrent requests; further requests wait, and clients take turns.
     pub concurrent: u32,
+    /// The heights of the blocks that the server serves, for clients of several nodes; `None` if it serves no blocks to
+    /// clients.
+    pub heights: Option<Heights>,
     /// Maximum bytes of a request body. The body is read before the request gets a permit.
     pub body: usize,
     /// The protocol.
@@ -109,7 +114,10 @@ pub enum Protocol {
         health: &'static [&'static str],
     },
     /// HTTP/2.
-    Grpc,
+    Grpc {
+        /// Encrypts connections.
+        tls: Option<Tls>,
+    },
 }
 
 /// Services with streaming requests, whose bodies are not read in advance.
@@ -126,6 +134,15 @@ pub struct Server {
     task: JoinHandle<()>,
 }
 
+/// Why a connection ended early.
+#[derive(Debug, thiserror::Error)]
+enum ConnectionError {
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+}
+
 /// What the connections of a server share.
 struct Shared {
     budget: Arc<Budget>,
@@ -136,6 +153,7 @@ struct Shared {
     next_connection: AtomicU64,
     /// Permits to compress responses.
     compressions: Arc<Semaphore>,
+    heights: Option<Heights>,
     body: usize,
     protocol: Protocol,
     router: Router,
@@ -172,6 +190,7 @@ pub fn serve(listener: Listener, bounds: Bounds, budget: &Arc<Budget>, router: R
         turns: Turns::new(bounds.concurrent as usize),
         next_connection: AtomicU64::new(0),
         compressions: Arc::new(Semaphore::new(compress::MAX_COMPRESSIONS)),
+        heights: bounds.heights,
         body: bounds.body,
         protocol: bounds.protocol,
         router,
@@ -218,6 +237,10 @@ impl Shared {
     async fn serve(self: Arc<Self>, stream: TcpStream, from: IpAddr) {
         let evictable = Arc::<Evictable>::default();
         let place = admit(&self.budget, &self.connections, from, &evictable).ok();
+        if place.is_none() && matches!(self.protocol, Protocol::Grpc { tls: Some(_) }) {
+            // A handshake costs more than the answer to a health check, for which a few more connections are accepted.
+            return;
+        }
         let reserved = place.is_none().then(|| self.reserve.enter(from, &evictable));
         let peer = Arc::new(Peer {
             address: from,
@@ -230,10 +253,11 @@ impl Shared {
         });
         let is_http = matches!(self.protocol, Protocol::Http { .. });
         let served = async {
-            if is_http {
-                self.serve_http(stream, &peer).await
-            } else {
-                self.serve_grpc(stream, &peer).await
+            match &self.protocol {
+                Protocol::Http { .. } => {
+                    self.serve_http(stream, &peer).await.map_err(ConnectionError::from)
+                }
+                Protocol::Grpc { tls } => self.serve_grpc(stream, &peer, tls.as_ref()).await,
             }
         };
         let ended = match reserved {
@@ -282,10 +306,24 @@ impl Shared {
         self: &Arc<Self>,
         stream: TcpStream,
         peer: &Arc<Peer>,
+        tls: Option<&Tls>,
+    ) -> Result<(), ConnectionError> {
+        let socket = connection::http2(stream, &peer.evictable, TIMEOUTS);
+        let socket = socket.layer(Hold(Arc::clone(peer)));
+        match tls {
+            None => self.serve_http2(socket, peer).await?,
+            Some(tls) => self.serve_http2(tls.accept(socket).await?, peer).await?,
+        }
+        Ok(())
+    }
+
+    async fn serve_http2(
+        self: &Arc<Self>,
+        socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: &Arc<Peer>,
     ) -> hyper::Result<()> {
         let mut stopping = self.stopping.clone();
-        let socket = connection::http2(stream, &peer.evictable, TIMEOUTS);
-        let io = TokioIo::new(socket.layer(Hold(Arc::clone(peer))));
+        let io = TokioIo::new(socket);
         let (shared, peer) = (Arc::clone(self), Arc::clone(peer));
         let service =
             service_fn(move |request| Arc::clone(&shared).answer(Arc::clone(&peer), None, request));
@@ -336,12 +374,13 @@ impl Shared {
             Protocol::Http { access, .. } => {
                 Some(access.check(&request).map_err(|refusal| Box::new(refusal.map(Body::from)))?)
             }
-            Protocol::Grpc => None,
+            Protocol::Grpc { .. } => None,
         };
         let accepts_gzip = accepts_gzip(request.headers());
         let client = self.budget.proxies.client(peer.address, request.headers());
         let account = self.budget.account(client, &peer.evictable);
         let (mut request, received) = self.receive(&account, peer, request).await?;
+        self.wait_for_height(request.headers()).await?;
         // For WebSockets, which use memory as long as they are open.
         request.extensions_mut().insert(Arc::clone(&account));
         request.extensions_mut().insert(self.stopping.clone());
@@ -361,10 +400,29 @@ impl Shared {
         // A streaming request continues as long as its response.
         let kept = is_stream.then_some(received);
         let mut response = self.account_response(&account, peer, (open, kept), response)?;
+        if let Some(heights) = &self.heights {
+            heights.state(response.headers_mut());
+        }
         if let Some(cors) = cors {
             cors.apply(response.headers_mut());
         }
         Ok(response)
+    }
+
+    /// Waits until the node has the block that a request requires.
+    async fn wait_for_height(&self, headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
+        let Some(heights) = &self.heights else { return Ok(()) };
+        heights.wait(headers).await.map_err(|error| {
+            let (status, code) = match error {
+                HeightError::Invalid => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
+                HeightError::NotReached { .. } => {
+                    (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable)
+                }
+            };
+            let mut refusal = self.refusal(status, code, error.to_string());
+            heights.state(refusal.headers_mut());
+            refusal
+        })
     }
 
     /// Waits until this client may have another request processed.
@@ -379,20 +437,20 @@ impl Shared {
     fn is_health(&self, path: &str) -> bool {
         match self.protocol {
             Protocol::Http { health, .. } => health.contains(&path),
-            Protocol::Grpc => path.starts_with(GRPC_HEALTH_PATH),
+            Protocol::Grpc { .. } => path.starts_with(GRPC_HEALTH_PATH),
         }
     }
 
     /// Whether the body of a request is not read in advance.
     fn is_stream(&self, path: &str) -> bool {
-        matches!(self.protocol, Protocol::Grpc) && path.starts_with(STREAMING_PATH)
+        matches!(self.protocol, Protocol::Grpc { .. }) && path.starts_with(STREAMING_PATH)
     }
 
     /// An error response in the format of the protocol.
     fn refusal(&self, status: StatusCode, code: Code, text: String) -> Box<Response<Body>> {
         Box::new(match self.protocol {
             Protocol::Http { .. } => (status, format!("{text}\n")).into_response(),
-            Protocol::Grpc => tonic::Status::new(code, text).into_http(),
+            Protocol::Grpc { .. } => tonic::Status::new(code, text).into_http(),
         })
     }
 
@@ -400,7 +458,7 @@ impl Shared {
     const fn free_bytes(&self) -> usize {
         match self.protocol {
             Protocol::Http { .. } => FREE_BYTES,
-            Protocol::Grpc => 0,
+            Protocol::Grpc { .. } => 0,
         }
     }
 }

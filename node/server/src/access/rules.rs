@@ -36,7 +36,7 @@ impl PageRules {
         methods: HeaderValue::from_static("GET, POST"),
         headers: None,
         exposed: Some(HeaderValue::from_static(
-            "x-cosmos-block-height, grpc-metadata-x-cosmos-block-height",
+            "x-cosmos-block-height, grpc-metadata-x-cosmos-block-height, x-evmd-height",
         )),
         has_pages: true,
     };
@@ -44,8 +44,8 @@ impl PageRules {
     /// of browsers, such as wallets, send none: they may read responses whatever the CORS headers are.
     pub const JSON_RPC: Self = Self {
         methods: HeaderValue::from_static("POST"),
-        headers: Some(HeaderValue::from_static("content-type")),
-        exposed: None,
+        headers: Some(HeaderValue::from_static("content-type, x-evmd-min-height")),
+        exposed: Some(HeaderValue::from_static("x-evmd-height")),
         has_pages: false,
     };
 }
@@ -228,7 +228,7 @@ mod tests {
         ];
         let preflight = check(Method::OPTIONS, &asked).unwrap();
         assert_eq!(preflight[ACCESS_CONTROL_ALLOW_METHODS], "POST");
-        assert_eq!(preflight[ACCESS_CONTROL_ALLOW_HEADERS], "content-type");
+        assert_eq!(preflight[ACCESS_CONTROL_ALLOW_HEADERS], "content-type, x-evmd-min-height");
     }
 
     #[test]

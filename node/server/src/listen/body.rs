@@ -60,8 +60,8 @@ impl Shared {
         let is_stream = self.is_stream(request.uri().path());
         let task_bytes = match self.protocol {
             Protocol::Http { .. } => 0,
-            Protocol::Grpc if is_stream => STREAMING_BYTES,
-            Protocol::Grpc => STREAM_BYTES,
+            Protocol::Grpc { .. } if is_stream => STREAMING_BYTES,
+            Protocol::Grpc { .. } => STREAM_BYTES,
         };
         let task = (task_bytes > 0).then(|| account.hold(task_bytes)).transpose();
         let task = task.map_err(|refused| self.no_memory(refused))?;

@@ -48,6 +48,7 @@ async fn listener() -> Listener {
 
 async fn served_with(budget: &Arc<Budget>, body: usize) -> Server {
     let bounds = Bounds {
+        heights: None,
         connections: Arc::clone(&budget.rest),
         concurrent: 2,
         body,
@@ -287,6 +288,7 @@ async fn responses_are_accounted_until_they_are_read() {
     let budget = budget(|_| {});
     let router = Router::new().route("/", get(|| async { vec![b'7'; 16 << 20] }));
     let bounds = Bounds {
+        heights: None,
         connections: Arc::clone(&budget.rest),
         concurrent: 1,
         body: 0,
@@ -335,10 +337,11 @@ async fn grpc_server(budget: &Arc<Budget>, answered: &Arc<AtomicUsize>) -> Serve
         )
         .route("/grpc.health.v1.Health/Check", post(|| async { "well" }));
     let bounds = Bounds {
+        heights: None,
         connections: Arc::clone(&budget.grpc),
         concurrent: 2,
         body: 1000,
-        protocol: Protocol::Grpc,
+        protocol: Protocol::Grpc { tls: None },
     };
     serve(listener().await, bounds, budget, router)
 }
@@ -446,10 +449,11 @@ async fn streaming_requests_are_accounted_until_they_end() {
         .build_v1()
         .unwrap();
     let bounds = Bounds {
+        heights: None,
         connections: Arc::clone(&budget.grpc),
         concurrent: 2,
         body: 1000,
-        protocol: Protocol::Grpc,
+        protocol: Protocol::Grpc { tls: None },
     };
     let routes = tonic::service::Routes::new(reflection).into_axum_router();
     let server = serve(listener().await, bounds, &budget, routes);
