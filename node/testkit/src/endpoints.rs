@@ -1,8 +1,8 @@
 //! The addresses of a node, and calls to them.
 
-use crate::{MAX_WAIT, Socket, exchange};
+use crate::{MAX_WAIT, Socket, exchange, own_address};
 use serde_json::{Value, json};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Width of the labels of the lines that a node prints at its start.
 const LABEL_WIDTH: usize = 17;
@@ -27,16 +27,17 @@ pub struct Endpoints {
     pub metrics: SocketAddr,
     /// Web pages.
     pub pages: SocketAddr,
+    /// Blocks for replicas, if the node serves them.
+    pub replication: Option<SocketAddr>,
 }
 
 impl Endpoints {
-    /// Addresses that are unused now. Another process may take one before the node listens on it.
+    /// Addresses that nothing else uses (see [`own_address`]), for a node that starts more than once, or that does not
+    /// print its addresses.
     pub fn unused() -> Self {
-        // All listeners exist at the same time, so the addresses differ.
-        let taken = [(); 8].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages] =
-            taken.each_ref().map(|listener| listener.local_addr().unwrap());
-        Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages }
+            [(); 8].map(|()| own_address());
+        Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages, replication: None }
     }
 
     /// Addresses with port 0, in whose place the kernel chooses free ports. The node prints them.
@@ -51,6 +52,7 @@ impl Endpoints {
             ingest: any,
             metrics: any,
             pages: any,
+            replication: None,
         }
     }
 
@@ -73,6 +75,7 @@ impl Endpoints {
             "transactions" => set(&mut self.ingest),
             "metrics" => set(&mut self.metrics),
             "web pages" => set(&mut self.pages),
+            "replication" => self.replication = found.next(),
             _ => {}
         }
     }
@@ -94,7 +97,7 @@ impl Endpoints {
 
     /// All addresses.
     pub const fn all(&self) -> [SocketAddr; 8] {
-        let Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages } = *self;
+        let Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages, .. } = *self;
         [json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages]
     }
 

@@ -11,15 +11,20 @@ mod endpoints;
 mod genesis;
 mod http;
 mod node_process;
+mod own_address;
+mod tls;
 mod websocket;
 
 pub use endpoints::Endpoints;
 pub use genesis::london_at_block_7;
 pub use http::{exchange, exchange_with_head};
 pub use node_process::NodeProcess;
+pub use own_address::own_address;
+pub use tls::tls_file;
 pub use websocket::Socket;
 
 use std::time::Duration;
 
-/// Maximum wait for a response.
-pub const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Maximum wait for a response or a condition. It only ends a test that would never end: on a busy machine, a process with
+/// low priority, such as that of a snapshot, needs minutes for what takes seconds otherwise.
+pub const MAX_WAIT: Duration = Duration::from_secs(300);

@@ -69,6 +69,16 @@ impl NodeProcess {
         self.child.wait().unwrap();
     }
 
+    /// Suspends the process (SIGSTOP), as a machine that stalls. Its connections stay open.
+    pub fn pause(&self) {
+        rustix::process::kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+    }
+
+    /// Continues a suspended process (SIGCONT).
+    pub fn resume(&self) {
+        rustix::process::kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    }
+
     /// Kills the process without a warning (SIGKILL) and waits for its end.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
