@@ -13,6 +13,9 @@ use std::{
     process::Command,
 };
 
+/// The folder of the service that replicas use.
+const REPLICATION_FOLDER: &str = "evmd/replication";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let node = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the package is in `node`")?;
     let (definitions, generated) = (node.join("proto"), node.join("proto/src/generated"));
@@ -20,9 +23,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     collect(&definitions, &definitions, &mut files)?;
     files.sort();
 
-    let mut compiler = protox::Compiler::new([&definitions])?;
-    compiler.include_imports(true).include_source_info(true);
-    compiler.open_files(&files)?;
+    // The service of replicas, of which a node is also a client, is in the crate that uses it. It is not one of the
+    // Cosmos interfaces, whose descriptors are served.
+    let (of_replicas, others): (Vec<_>, Vec<_>) =
+        files.iter().partition(|file| file.starts_with(REPLICATION_FOLDER));
+    let compiler = compile(&definitions, &others)?;
 
     if generated.exists() {
         fs::remove_dir_all(&generated)?;
@@ -30,9 +35,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(&generated)?;
     // The compiler encodes the set itself, because `FileDescriptorSet` loses options of our own.
     fs::write(generated.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
-    let mut config = prost_build::Config::new();
-    // The definitions, in the same folder, have the comments.
-    config.enable_type_names().disable_comments(["."]);
     tonic_prost_build::configure()
         .out_dir(&generated)
         .build_client(false)
@@ -40,10 +42,37 @@ fn main() -> Result<(), Box<dyn Error>> {
         .include_file("all.rs")
         // The messages of both packages are the same on the wire, so they share their Rust types.
         .extern_path(".feemarket.v1", "crate::cosmos::evm::feemarket::v1")
-        .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
+        .compile_fds_with_config(compiler.file_descriptor_set(), config())?;
+    let of_replication = node.join("replication/src/generated");
+    fs::create_dir_all(&of_replication)?;
+    let mut config = config();
+    // Blocks are large, and their fields are slices of the message.
+    config.bytes([".evmd.replication.v1"]);
+    tonic_prost_build::configure()
+        .out_dir(&of_replication)
+        .build_transport(false)
+        .compile_fds_with_config(
+            compile(&definitions, &of_replicas)?.file_descriptor_set(),
+            config,
+        )?;
+    format(&of_replication)?;
     format(&generated)?;
     fs::write(generated.join("sources.txt"), sources(&definitions, &files)?)?;
     Ok(())
+}
+
+fn compile(definitions: &Path, files: &[&PathBuf]) -> Result<protox::Compiler, Box<dyn Error>> {
+    let mut compiler = protox::Compiler::new([definitions])?;
+    compiler.include_imports(true).include_source_info(true);
+    compiler.open_files(files)?;
+    Ok(compiler)
+}
+
+fn config() -> prost_build::Config {
+    let mut config = prost_build::Config::new();
+    // The definitions, in the same folder, have the comments.
+    config.enable_type_names().disable_comments(["."]);
+    config
 }
 
 /// Formats the code like that of the workspace, which is shorter than the generator's own format.

@@ -6,6 +6,7 @@ use super::{
     caller::Caller,
     development::BlockSettings,
     modules_block::ModulesOutcome,
+    received::ReceivedParts,
     undo::{Rebuild, Undo},
 };
 use alloy_consensus::Header;
@@ -103,6 +104,8 @@ pub(super) struct RecoveredBlock {
     pub block: Block,
     /// Its transactions.
     pub txs: RecoveredTxs,
+    /// What was received of it, if its execution is not to be repeated.
+    pub received: Option<Box<ReceivedParts>>,
 }
 
 /// From ante to execute: permission to produce the next block, and its candidates.
@@ -146,6 +149,10 @@ pub(super) struct ExecutedBlock {
     pub skipped: Vec<(B256, String)>,
     /// The result of execution, without the state changes.
     pub executed: Executed,
+    /// Whether the result was received and not computed.
+    pub is_received: bool,
+    /// The received certificate.
+    pub certificate: Option<Bytes>,
     /// The state after the block, which is not sealed yet.
     pub after: StateView,
     /// What the block changed.

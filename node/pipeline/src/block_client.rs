@@ -1,12 +1,13 @@
 //! Gives blocks to the pipeline and chooses the head, from outside.
 
 use super::{
-    branch::{BlockRequest, GiveError, GivenBlock, VerdictAnswer},
+    branch::{BlockRequest, GiveError, GivenBlock, RecoveredTxs, VerdictAnswer},
+    received::ReceivedParts,
     recover::recover_body,
     ring::Outbox,
     undo::{HeadAnswer, UndoError, UndoRequest, UndoneTransactions},
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Bytes};
 use chain::block::Block;
 use std::{
     fmt,
@@ -51,11 +52,28 @@ impl BlockClient {
         };
         let recovered = tokio::task::spawn_blocking(recover).await;
         let (block, txs) = recovered.map_err(|_| GiveError::Stopping)?;
+        let answered = self.give_recovered(block, txs, None, None)?;
+        answered.await.unwrap_or(Err(GiveError::Stopping))
+    }
+
+    /// Gives a block whose senders are known, and that is stored with a certificate, which is not checked here. If its
+    /// results were received with it, they are checked against its header, and it is not executed. Blocks must be given in
+    /// order. The returned receiver gets the verdict, and closes without one if the pipeline ends.
+    ///
+    /// # Errors
+    /// If too many requests are waiting, or the pipeline is ending.
+    pub fn give_recovered(
+        &self,
+        block: Block,
+        txs: RecoveredTxs,
+        received: Option<ReceivedParts>,
+        certificate: Option<Bytes>,
+    ) -> Result<oneshot::Receiver<Result<(), GiveError>>, GiveError> {
         let (answer, answered) = oneshot::channel();
-        let answer = VerdictAnswer::new(answer);
-        let given = BlockRequest::Give(Box::new(GivenBlock { block, txs, answer }));
-        match self.send(given) {
-            Ok(()) => answered.await.unwrap_or(Err(GiveError::Stopping)),
+        let (answer, received) = (VerdictAnswer::new(answer), received.map(Box::new));
+        let given = GivenBlock { block, txs, received, certificate, answer };
+        match self.send(BlockRequest::Give(Box::new(given))) {
+            Ok(()) => Ok(answered),
             Err(UndoError::Busy) => {
                 Err(GiveError::Busy("too many requests for blocks are waiting"))
             }

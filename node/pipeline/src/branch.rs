@@ -7,9 +7,10 @@
 
 use super::{
     fault::BlockFault,
+    received::ReceivedParts,
     undo::{HeadAnswer, Rebuild, UndoRequest, UndoneTransactions},
 };
-use alloy_primitives::B256;
+use alloy_primitives::{B256, Bytes};
 use chain::block::Block;
 use std::{
     fmt,
@@ -25,7 +26,7 @@ pub(super) const MAX_UNFINISHED_BLOCKS: usize = 64;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GiveError {
-    /// The block violates a rule.
+    /// The block violates a rule, or what was received of it does not agree with its header.
     #[error(transparent)]
     Invalid(BlockFault),
     /// The parent is neither the head, nor an unfinished block, nor a block that can become the head again.
@@ -61,13 +62,17 @@ impl VerdictAnswer {
 }
 
 /// The transactions of a block with their senders, or the index of the first one that has none, and the reason.
-pub(super) type RecoveredTxs = Result<Vec<Arc<RecoveredTx>>, (usize, String)>;
+pub type RecoveredTxs = Result<Vec<Arc<RecoveredTx>>, (usize, String)>;
 
 /// A block to be executed.
 #[derive(Debug)]
 pub(super) struct GivenBlock {
     pub(super) block: Block,
     pub(super) txs: RecoveredTxs,
+    /// What was received of it, if its execution is not to be repeated.
+    pub(super) received: Option<Box<ReceivedParts>>,
+    /// The certificate to store with it, which is not checked.
+    pub(super) certificate: Option<Bytes>,
     pub(super) answer: Arc<VerdictAnswer>,
 }
 

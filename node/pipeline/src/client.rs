@@ -13,6 +13,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use mempool::{Level, PriceBand, Reject};
 use std::{
     fmt,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -28,14 +29,34 @@ pub struct PoolClient {
     pub(super) combining: CombiningStage,
     pub(super) arrivals: broadcast::Sender<Arrival>,
     pub(super) settings: watch::Receiver<NextBlockSettings>,
+    /// Where transactions are submitted instead of this node's pool.
+    pub(super) forwarder: Option<Arc<dyn TransactionForwarder>>,
     pub(super) stop: Arc<AtomicBool>,
 }
+
+/// Submits transactions to the mempool of another node.
+pub trait TransactionForwarder: fmt::Debug + Send + Sync {
+    /// Submits a raw transaction and waits for the answer of that mempool.
+    fn submit(&self, raw: Bytes) -> Pin<Box<dyn Future<Output = Submitted> + Send + '_>>;
+    /// [`PoolClient::nonce`] of that mempool; `None` if queries are not forwarded.
+    fn nonce(&self, sender: Address) -> Pin<Box<dyn Future<Output = PooledNonce> + Send + '_>>;
+    /// [`PoolClient::counts`] of that mempool; `None` if queries are not forwarded.
+    fn counts(&self) -> Pin<Box<dyn Future<Output = PoolCounts> + Send + '_>>;
+}
+
+/// A nonce after pooled transactions.
+pub type PooledNonce = Result<Option<u64>, Reject>;
+/// The numbers of executable transactions, and of those behind a nonce gap.
+pub type PoolCounts = Result<Option<(usize, usize)>, Reject>;
 
 impl PoolClient {
     /// Submits a raw transaction and waits for the mempool's answer.
     pub async fn submit(&self, raw: Bytes) -> Submitted {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Reject::Busy("the node is stopping").into());
+        }
+        if let Some(forwarder) = &self.forwarder {
+            return forwarder.submit(raw).await;
         }
         self.submissions.submit(raw).await
     }
@@ -51,7 +72,10 @@ impl PoolClient {
     ///
     /// # Errors
     /// If too many queries are waiting; likewise for the following methods.
-    pub async fn nonce(&self, sender: Address) -> Result<Option<u64>, Reject> {
+    pub async fn nonce(&self, sender: Address) -> PooledNonce {
+        if let Some(forwarder) = &self.forwarder {
+            return forwarder.nonce(sender).await;
+        }
         self.ask(|reply| PoolQuery::Nonce(sender, reply)).await
     }
 
@@ -119,6 +143,19 @@ impl PoolClient {
     /// See [`Self::nonce`].
     pub async fn level(&self) -> Result<Level, Reject> {
         Ok(self.ask(PoolQuery::Level).await?.unwrap_or_default())
+    }
+
+    /// The numbers of executable transactions, and of those behind a nonce gap, in the mempool that takes the transactions of
+    /// this node.
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    pub async fn counts(&self) -> Result<(usize, usize), Reject> {
+        if let Some(forwarder) = &self.forwarder {
+            return Ok(forwarder.counts().await?.unwrap_or_default());
+        }
+        let level = self.level().await?;
+        Ok((level.pending, level.queued))
     }
 
     /// Whether the node is stopping: it processes the transactions that it has accepted, and accepts no others.

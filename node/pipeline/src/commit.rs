@@ -144,7 +144,9 @@ impl Commit {
         let (mut transactions, mut gas) = (0, 0);
         let mut newest = None;
         for mut block in group {
-            block.record.certificate = self.certificate(&block.record);
+            if let Some(certificate) = self.certificate(&block.record) {
+                block.record.certificate = Some(certificate);
+            }
             transactions += block.record.senders.len() as u64;
             gas += block.view.head.header.gas_used;
             records.push(block.record);

@@ -23,6 +23,7 @@ use super::{
     meter::Meter,
     modules_block::{ModulesBlock, ModulesOutcome},
     next::{NextBlock, Tried, TryBounds, try_all},
+    received::{self, ReceivedError, ReceivedParts},
     reorder::Reorder,
     ring::{Inbox, Outbox},
     stage::{HOUSEKEEPING, Progress, Stage},
@@ -43,7 +44,7 @@ use evm::{
 use head::ExecutionHead;
 use home::HomeError;
 use roots::ReceiptRoots;
-use state::{Published, RecentReader, RecentState, View};
+use state::{Published, RecentReader, RecentState, StateReader, View};
 use std::{
     mem,
     sync::{
@@ -72,6 +73,8 @@ pub(super) struct Execute {
     request: Option<BlockRequest>,
     /// Given blocks that were not chosen yet.
     unfinished: Unfinished,
+    /// Given blocks that seal has refused, with their descendants.
+    refused: Vec<B256>,
     floor: UndoFloor,
     published: Published,
     /// Set when the pipeline is to end.
@@ -156,6 +159,7 @@ impl Execute {
             requests,
             request: None,
             unfinished: Unfinished::default(),
+            refused: Vec::new(),
             floor,
             published,
             stop,
@@ -165,7 +169,7 @@ impl Execute {
         })
     }
 
-    /// Validates and executes an imported block.
+    /// Validates and executes an imported block, or takes over the results that were received with it.
     fn execute_imported(
         &mut self,
         imported: RecoveredBlock,
@@ -184,6 +188,9 @@ impl Execute {
         let unit = self.spec.token_unit(number);
         let txs: Vec<_> = txs.into_iter().map(|tx| tx.in_unit(unit)).collect();
         let state = self.head.state.reader()?;
+        if let Some(received) = imported.received {
+            return self.apply_received((imported.block, origin), txs, *received, &state);
+        }
         let carries_roots = self.carries_roots(&block.header);
         let unreadable = |source| refused(ExecutionError::State { number, source }.into());
         self.roots.follow(carries_roots, &self.head).map_err(unreadable)?;
@@ -211,6 +218,34 @@ impl Execute {
         // have moved records that the trie has not loaded.
         self.roots.follow(carries_roots, &self.head).map_err(unreadable)?;
         Ok(executed)
+    }
+
+    /// Takes over what was received of a block, whose header, body and transactions are checked.
+    fn apply_received(
+        &mut self,
+        (block, origin): (Block, Origin),
+        txs: Vec<Arc<RecoveredTx>>,
+        mut received: ReceivedParts,
+        state: &StateReader,
+    ) -> Result<ExecutedBlock, Fault> {
+        let (number, hash) = (block.header.number, block.hash);
+        let refused = |error: ReceivedError| BlockFault { number, hash, reason: error.into() };
+        let header = &block.header;
+        let fork = self.spec.fork(number, header.timestamp, header.difficulty.is_zero());
+        let executed = received::executed(&txs, &mut received, fork, state).map_err(refused)?;
+        let outcome = match self.head.modules.as_deref() {
+            Some(before) => received::modules_outcome(
+                &self.spec,
+                before,
+                &block.header,
+                &executed.senders,
+                &received,
+            )
+            .map_err(refused)?,
+            None => None,
+        };
+        let executed = self.advance(block, origin, txs, Vec::new(), executed, outcome);
+        Ok(ExecutedBlock { is_received: true, ..executed })
     }
 
     /// Checks the header of an imported block against the fee market.
@@ -364,6 +399,8 @@ impl Execute {
             block,
             origin,
             flags: BlockFlags::NONE,
+            is_received: false,
+            certificate: None,
             txs: Arc::new(txs),
             skipped,
             executed,
@@ -393,11 +430,18 @@ impl Stage for Execute {
         while let Some(sealed) = self.headers.take() {
             match sealed {
                 FromSeal::Sealed(sealed) => self.head.seal(sealed),
-                FromSeal::Refused(hash) => drop(self.unfinished.remove_branch(hash)),
+                FromSeal::Refused(hash) => {
+                    self.refused.extend(self.unfinished.remove_branch(hash));
+                }
             }
         }
         if !self.out.ready() {
             return Ok(Progress::Blocked);
+        }
+        if !self.refused.is_empty() {
+            // The stages behind have what belongs to them.
+            self.out.send(InOrder::Drop(mem::take(&mut self.refused)));
+            return Ok(Progress::Worked);
         }
         if let Some(executed) = self.resume()? {
             self.out.send(InOrder::Block(executed));

@@ -1,5 +1,6 @@
 //! Faults that end a pipeline: an invalid block, a failing disk, a violated invariant.
 
+use super::received::ReceivedError;
 use alloy_primitives::B256;
 use chain::HeaderError;
 use evm::ExecutionError;
@@ -37,6 +38,9 @@ pub enum BlockReason {
     /// A transaction is invalid, or the result of execution differs from the header.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
+    /// What was received of the block is wrong.
+    #[error(transparent)]
+    Received(#[from] ReceivedError),
     /// A transaction cannot be decoded, or its signer cannot be recovered.
     #[error("transaction {index}: {text}")]
     Transaction {

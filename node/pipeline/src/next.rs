@@ -4,8 +4,8 @@
 use super::development::HeaderSettings;
 use super::modules_block::{ModulesBlock, ModulesOutcome};
 use alloy_consensus::{Header, Transaction as _};
-use alloy_primitives::{Address, B256, Bytes, keccak256, map::HashSet};
-use chain::{Attributes, ChainSpec, Parent, next_header};
+use alloy_primitives::{Address, B256, Bytes, map::HashSet};
+use chain::{Attributes, ChainSpec, Parent, next_header, next_prev_randao};
 use evm::{BlockBuilder, Executed, ExecutionError, StateError, StateRoot, TxError};
 use modules::{Modules, decorator::Reject};
 use std::{error::Error, sync::Arc};
@@ -32,8 +32,7 @@ impl NextBlock {
             timestamp,
             beneficiary: parent.header.beneficiary,
             gas_limit: parent.header.gas_limit,
-            // Not random if one node produces all blocks, but different in each block.
-            prev_randao: keccak256(parent.header.mix_hash),
+            prev_randao: next_prev_randao(parent.header),
             extra_data: Bytes::new(),
             // There is no beacon chain.
             parent_beacon_block_root: B256::ZERO,

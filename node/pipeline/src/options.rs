@@ -1,5 +1,6 @@
 //! The options of a pipeline.
 
+use super::client::TransactionForwarder;
 use config::Listen;
 use consensus::{MiningControl, TimeSource};
 use home::Certifier;
@@ -11,6 +12,9 @@ use verify::Backend;
 pub struct Options {
     /// Accept transactions: over RPC, and over TCP at this address, if TCP is not off. `None` accepts none.
     pub transactions: Option<Listen>,
+    /// Where transactions of RPC calls are submitted instead of this node's pool; `None` on a node that does not follow
+    /// others.
+    pub forwarder: Option<Arc<dyn TransactionForwarder>>,
     /// Produce blocks; `None` produces none.
     pub mining: Option<MiningControl>,
     /// Signs the blocks that become durable. Only for a pipeline whose blocks are all its own.

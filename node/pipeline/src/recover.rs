@@ -57,12 +57,12 @@ impl Recover {
         self.meter.count_received(block.transactions.len());
         let txs = recover_body(&mut self.senders, &block);
         self.meter.count_sent(block.transactions.len());
-        RecoveredBlock { seq, block, txs }
+        RecoveredBlock { seq, block, txs, received: None }
     }
 }
 
 /// Decodes and recovers the transactions of a block.
-pub(super) fn recover_body(senders: &mut Senders, block: &Block) -> RecoveredTxs {
+pub fn recover_body(senders: &mut Senders, block: &Block) -> RecoveredTxs {
     let found = senders.recover(&block.transactions).enumerate();
     found.map(|(index, tx)| tx.map_err(|reason| (index, reason.to_string()))).collect()
 }

@@ -21,7 +21,9 @@ use super::{
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes, map::B256Map};
 use chain::block::Block;
-use evm::{Executed, ExecutionError, StateError, complete_header, validate_executed};
+use evm::{
+    Executed, ExecutionError, StateError, complete_header, validate_executed, validate_received,
+};
 use state::{ChainView, Head, LayerId, StateTrie, StateView, View, called};
 use std::{
     collections::VecDeque,
@@ -120,7 +122,8 @@ impl Seal {
         if is_produced {
             complete(&mut block.block, &block.executed, state_root);
         } else {
-            let checked = validate_executed(&block.block.header, &block.executed, state_root);
+            let validate = if block.is_received { validate_received } else { validate_executed };
+            let checked = validate(&block.block.header, &block.executed, state_root);
             checked.map_err(|error| {
                 let reason = BlockReason::Header(error);
                 SealError::Invalid(BlockFault { number, hash, reason })
@@ -145,6 +148,7 @@ impl Seal {
         let (number, hash, state) = (block.block.header.number, block.block.hash, block.layer.id());
         let parent = block.block.header.parent_hash;
         if self.refused.contains(&block.layer.parent()) {
+            self.refuse(state);
             answer.give(Err(GiveError::UnknownParent(parent)));
             return Ok(());
         }
@@ -157,15 +161,20 @@ impl Seal {
             }
             Err(SealError::Invalid(fault)) => {
                 self.move_to(before, number, hash)?;
-                self.refused.push_back(state);
-                if self.refused.len() > MAX_UNFINISHED_BLOCKS {
-                    self.refused.pop_front();
-                }
+                self.refuse(state);
                 self.ports.headers.send(FromSeal::Refused(hash));
                 answer.give(Err(GiveError::Invalid(fault)));
                 Ok(())
             }
             Err(SealError::Fault(fault)) => Err(fault),
+        }
+    }
+
+    /// Remembers the state after a block that was refused.
+    fn refuse(&mut self, state: LayerId) {
+        self.refused.push_back(state);
+        if self.refused.len() > MAX_UNFINISHED_BLOCKS {
+            self.refused.pop_front();
         }
     }
 
@@ -297,7 +306,7 @@ impl Seal {
                 .map_or_else(Bytes::new, |modules_outcome| modules_outcome.record.to_bytes()),
             governance: modules_outcome
                 .map_or_else(Vec::new, |modules_outcome| modules_outcome.governance),
-            certificate: None,
+            certificate: block.certificate,
         };
         let head =
             Head { hash: block.block.hash, header, next_base_fee: block.next_base_fee, modules };

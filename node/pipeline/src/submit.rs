@@ -40,7 +40,7 @@ use queue::{LANES, SubmissionQueue};
 use std::{
     mem,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::sync::Semaphore;
 use transactions::{MAX_SIDECAR_BYTES, Senders, is_blob_tx, without_blobs};
@@ -56,9 +56,11 @@ const MIN_AUTHORIZATION_BYTES: usize = 27;
 /// Bytes of transactions from which a batch is processed on a blocking thread, because of hashing and
 /// copying.
 const MIN_BLOCKING_BYTES: usize = 256 * 1024;
-/// Maximum number of times that a task yields before it takes a batch. Limits the latency of the first
-/// transaction.
+/// Maximum number of times that a task yields before it takes a batch.
 const MAX_YIELDS_PER_BATCH: usize = 16;
+/// Time after which a task that gathers a batch does not yield again. Limits the latency of the first transaction: it waits
+/// for this time and one more turn of the thread at most. The recovery of eight transactions takes 35 to 150 us.
+const MAX_GATHERING: Duration = Duration::from_micros(500);
 /// Maximum number of times that it yields without a new transaction. Clients that send one call after another
 /// are faster if their calls are answered together.
 const MAX_YIELDS_WITHOUT_TX: usize = 1;
@@ -224,12 +226,16 @@ impl Submissions {
     /// Yields as long as more transactions join the queue.
     async fn gather(&self) {
         let (mut had, mut in_vain) = (0, 0);
+        let begun = Instant::now();
         for _ in 0..MAX_YIELDS_PER_BATCH {
             tokio::task::yield_now().await;
             let has = self.queue.len();
             in_vain = if has == had { in_vain + 1 } else { 0 };
             let is_enough = has >= LANES && in_vain > 0;
             if is_enough || in_vain > MAX_YIELDS_WITHOUT_TX || has >= BATCH_TXS {
+                return;
+            }
+            if begun.elapsed() >= MAX_GATHERING {
                 return;
             }
             if has < LANES {

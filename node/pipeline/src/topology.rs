@@ -173,6 +173,7 @@ impl Pipeline {
             combining: combining.clone(),
             arrivals: arrivals.clone(),
             settings: settings.subscribe(),
+            forwarder: builder.options.forwarder.clone(),
             stop: Arc::clone(&builder.stop),
         };
         let heads = builder.options.transactions.is_some().then_some(heads);

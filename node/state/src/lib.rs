@@ -5,6 +5,7 @@
 
 mod appearances;
 mod chain_view;
+mod following;
 mod fork;
 mod layer;
 mod live;
@@ -17,6 +18,7 @@ mod undone;
 
 pub use appearances::{Appearances, Emissions, called};
 pub use chain_view::ChainView;
+pub use following::{Following, FollowingReading};
 pub use fork::Fork;
 pub use layer::{Layer, LayerId, write_layers};
 pub use live::{CHECKPOINT_CHANGES, CHECKPOINT_RECORDS, StateTrie};
@@ -37,7 +39,7 @@ use modules::{
     gov::{self, StoreError},
 };
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 use storage::{ChainReader, ReadError};
@@ -178,6 +180,7 @@ struct Place {
     /// When it was published.
     since: ArcSwap<Instant>,
     head: watch::Sender<u64>,
+    following: OnceLock<Arc<Following>>,
 }
 
 impl Published {
@@ -186,7 +189,20 @@ impl Published {
         let head = watch::Sender::new(view.number());
         let since = ArcSwap::from_pointee(Instant::now());
         let (view, undone) = (ArcSwap::from_pointee(view), UndoneBranches::default());
-        Self(Arc::new(Place { view, undone, since, head }))
+        Self(Arc::new(Place { view, undone, since, head, following: OnceLock::new() }))
+    }
+
+    /// From now on, this node follows others. Only its follower calls this, once.
+    ///
+    /// # Panics
+    /// If it is called twice.
+    pub fn follow(&self, following: Arc<Following>) {
+        self.0.following.set(following).expect("a node has one follower");
+    }
+
+    /// How far this node is behind those that it follows; `None` if it follows none.
+    pub fn following(&self) -> Option<FollowingReading> {
+        self.0.following.get().map(|following| following.read(self.0.view.load().number()))
     }
 
     /// Replaces the view by one of a later block. Only the commit stage calls this.

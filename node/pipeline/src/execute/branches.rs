@@ -2,7 +2,7 @@
 
 use super::{Execute, head::ExecutionHead, roots::ReceiptRoots, undo::unreadable};
 use crate::{
-    batch::{InOrder, Origin, RecoveredBlock},
+    batch::{ExecutedBlock, InOrder, Origin, RecoveredBlock},
     branch::{BlockRequest, Choice, GiveError, GivenBlock, MAX_UNFINISHED_BLOCKS},
     fault::{BlockFault, BlockReason, Fault},
     stage::Progress,
@@ -134,7 +134,7 @@ impl Execute {
 
     /// Executes a given block on the state of its parent, whose execution head is `on`.
     fn execute_on(&mut self, on: ExecutionHead, given: GivenBlock) -> Result<(), Fault> {
-        let GivenBlock { block, txs, answer } = given;
+        let GivenBlock { block, txs, received, certificate, answer } = given;
         let (hash, parent) = (block.hash, block.header.parent_hash);
         self.meter.count_received(block.transactions.len());
         let on_head = self.head.hash == Some(parent);
@@ -143,7 +143,7 @@ impl Execute {
         let roots = mem::replace(&mut self.roots, roots);
         // The caches have the state of the head.
         let recent = (!on_head).then(|| mem::take(&mut self.recent));
-        let block = RecoveredBlock { seq: 0, block, txs };
+        let block = RecoveredBlock { seq: 0, block, txs, received };
         let executed = self.execute_imported(block, Origin::Given(Arc::clone(&answer)));
         let after = mem::replace(&mut self.head, head);
         self.roots = roots;
@@ -155,7 +155,7 @@ impl Execute {
                 let layer = Arc::clone(&executed.layer);
                 let unfinished = UnfinishedBlock { parent, head: after, layer };
                 self.unfinished.0.insert(hash, unfinished);
-                self.out.send(InOrder::Block(executed));
+                self.out.send(InOrder::Block(ExecutedBlock { certificate, ..executed }));
             }
             Err(Fault::Block(fault)) if is_invalid(&fault) => {
                 answer.give(Err(GiveError::Invalid(fault)));
@@ -244,5 +244,9 @@ fn unreadable_hash(number: u64, hash: B256, source: StateError) -> Fault {
 
 /// Whether the block is at fault, and not this node.
 fn is_invalid(fault: &BlockFault) -> bool {
-    !matches!(fault.reason, BlockReason::Execution(ExecutionError::State { .. }))
+    match &fault.reason {
+        BlockReason::Execution(ExecutionError::State { .. }) => false,
+        BlockReason::Received(error) => error.is_source_at_fault(),
+        _ => true,
+    }
 }
