@@ -55,6 +55,7 @@ fn options(files: Vec<PathBuf>, block_time: Option<Duration>) -> Options {
         transactions: block_time.map(|_| "127.0.0.1:0".parse().expect("an address")),
         mining: block_time.map(|time| MiningControl::new(Mining::Every(time))),
         files,
+        forwarder: None,
         given_blocks: false,
         recover_workers: 1,
         backend: Backend::detect().expect("a backend"),

@@ -89,6 +89,7 @@ impl Settings {
             transactions: Some("127.0.0.1:0".parse().expect("an address")),
             mining: Some(MiningControl::new(Mining::Every(Duration::from_millis(200)))),
             files: Vec::new(),
+            forwarder: None,
             given_blocks: false,
             recover_workers: self.recover,
             backend: Backend::detect().expect("a backend"),

@@ -3,13 +3,11 @@
 //! - [`descriptors`]: the number of connections that the open-files limit allows.
 //! - [`eth_calls`]: runs the contract calls of the Cosmos interfaces as JSON-RPC does.
 //! - [`snapshots`]: makes snapshots at intervals of blocks.
-//! - [`terminal`]: the lines about blocks, transactions and calls that a running node prints.
 
 pub mod cli;
 pub mod descriptors;
 pub mod eth_calls;
 pub mod snapshots;
-pub mod terminal;
 
 use server::costs::InterfaceCosts;
 

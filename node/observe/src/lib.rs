@@ -135,6 +135,7 @@ pub fn serve(listener: Listener, context: Context) -> Result<Server, Fault> {
         .with_state(Arc::new(Observed { context, head, progress, started }));
     let router = front_page::with_link(router, "the metrics server", pages);
     let bounds = Bounds {
+        heights: None,
         connections: Arc::clone(&budget.metrics),
         concurrent: MAX_CONCURRENT_REQUESTS,
         // Requests have no body.

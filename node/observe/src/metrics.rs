@@ -9,6 +9,7 @@ use mempool::Level;
 use pipeline::{Reading, RingReading};
 use platform::{memory::available_memory, process::ProcessUsage};
 use rpc::{CallReading, LATENCY_BOUNDS_US};
+use state::FollowingReading;
 use std::{
     fmt::Write,
     sync::atomic::Ordering,
@@ -86,6 +87,8 @@ pub(super) struct Snapshot {
     snapshot_block: u64,
     /// Scheduled snapshots that failed.
     snapshots_failed: u64,
+    /// The figures of a node that follows others.
+    replica: Option<FollowingReading>,
 }
 
 impl Snapshot {
@@ -120,6 +123,7 @@ impl Snapshot {
             backend: context.backend.name(),
             snapshot_block: context.snapshots.newest.load(Ordering::Relaxed),
             snapshots_failed: context.snapshots.failed.load(Ordering::Relaxed),
+            replica: context.published.following(),
         }
     }
 }
@@ -399,6 +403,43 @@ pub const METRICS: &[Metric] = &[
         |now, samples| samples.add(&[], now.snapshots_failed),
     ),
     metric(
+        "evmd_replica_connected",
+        Kind::Gauge,
+        "1 if the node follows a source now, 0 if it cannot; only on a node that follows others.",
+        &[],
+        |now, samples| {
+            let connected = now.replica.iter().map(|replica| u64::from(replica.source.is_some()));
+            connected.for_each(|connected| samples.add(&[], connected));
+        },
+    ),
+    metric(
+        "evmd_replica_lag_blocks",
+        Kind::Gauge,
+        "Blocks by which the node is behind its source; only on a node that follows others.",
+        &[],
+        |now, samples| {
+            now.replica.iter().for_each(|replica| samples.add(&[], replica.lag_blocks));
+        },
+    ),
+    metric(
+        "evmd_replica_lag_seconds",
+        Kind::Gauge,
+        "Time for which the node has been behind its source or without one; only on a node that follows others.",
+        &[],
+        |now, samples| {
+            now.replica.iter().for_each(|replica| samples.add(&[], replica.lag.as_secs_f64()));
+        },
+    ),
+    metric(
+        "evmd_replica_sources_refused",
+        Kind::Gauge,
+        "Sources that sent something wrong since the start; only on a node that follows others.",
+        &[],
+        |now, samples| {
+            now.replica.iter().for_each(|replica| samples.add(&[], replica.refused.len()));
+        },
+    ),
+    metric(
         "evmd_rpc_connections",
         Kind::Gauge,
         "JSON-RPC connections of each thread. Threads named `serve` send small responses, threads named `bulk` large ones.",
@@ -622,6 +663,15 @@ mod tests {
             backend: "scalar",
             snapshot_block: 5,
             snapshots_failed: 1,
+            replica: Some(FollowingReading {
+                source: Some("http://10.0.0.1:9100".to_owned()),
+                source_head: 9,
+                lag_blocks: 2,
+                lag: std::time::Duration::from_millis(1500),
+                started_at: 3,
+                is_behind: false,
+                refused: Vec::new(),
+            }),
         }
     }
 
@@ -663,6 +713,7 @@ mod tests {
         for line in [
             "evmd_head_block_number 7",
             "evmd_pool_transactions{state=\"queued\"} 2",
+            "evmd_replica_lag_seconds 1.5",
             "evmd_stage_items_rejected_total{stage=\"ante\",reason=\"already_known\"} 1",
             "evmd_rpc_connections{thread=\"serve-0\"} 2",
             "evmd_client_resource_used{resource=\"filters\"} 3",

@@ -8,6 +8,7 @@ use config::Endpoints;
 use pipeline::{Reading, RingReading};
 use rpc::CallReading;
 use serde::Serialize;
+use state::FollowingReading;
 
 /// The health of the node.
 #[derive(Debug, Serialize)]
@@ -22,6 +23,24 @@ pub(super) struct Health {
     pub(super) fault: bool,
     /// Problems of a node that still works.
     degraded: Vec<String>,
+    /// Only of a node that follows others.
+    #[serde(flatten)]
+    lag: Option<Lag>,
+}
+
+/// How far a node that follows others is behind them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Lag {
+    lag_blocks: u64,
+    lag_ms: u64,
+}
+
+impl Lag {
+    fn of(reading: &FollowingReading) -> Self {
+        let lag_ms = u64::try_from(reading.lag.as_millis()).unwrap_or(u64::MAX);
+        Self { lag_blocks: reading.lag_blocks, lag_ms }
+    }
 }
 
 impl Health {
@@ -31,8 +50,15 @@ impl Health {
         let head_readable = context.head.is_readable();
         let head_stalled = context.progress.is_stalled();
         let fault = context.monitor.fault();
-        let degraded = clock_reason(context.monitor.clock_step_seconds()).into_iter().collect();
-        Self::from_checks(view.number(), head_readable, head_stalled, fault, degraded)
+        let clock = clock_reason(context.monitor.clock_step_seconds());
+        let replica = context.published.following();
+        let problem = replica.as_ref().and_then(without_source);
+        let degraded = clock.into_iter().chain(problem).collect();
+        let lag = replica.as_ref().map(Lag::of);
+        Self {
+            lag,
+            ..Self::from_checks(view.number(), head_readable, head_stalled, fault, degraded)
+        }
     }
 
     pub(super) const fn from_checks(
@@ -43,7 +69,7 @@ impl Health {
         degraded: Vec<String>,
     ) -> Self {
         let healthy = head_readable && !head_stalled && !fault;
-        Self { healthy, head, head_readable, head_stalled, fault, degraded }
+        Self { healthy, head, head_readable, head_stalled, fault, degraded, lag: None }
     }
 }
 
@@ -51,17 +77,39 @@ impl Health {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Ready {
-    /// The node is healthy and does not stop.
+    /// The node is healthy, does not stop, and is not behind a node that it follows.
     pub(super) ready: bool,
     healthy: bool,
     stopping: bool,
+    behind: bool,
+    /// Only of a node that follows others.
+    #[serde(flatten)]
+    lag: Option<Lag>,
 }
 
 impl Ready {
     pub(super) fn take(context: &Observed) -> Self {
         let (healthy, stopping) = (Health::take(context).healthy, context.pool.is_stopping());
-        Self { ready: healthy && !stopping, healthy, stopping }
+        let replica = context.published.following();
+        let behind = replica.as_ref().is_some_and(|replica| replica.is_behind);
+        let ready = healthy && !stopping && !behind;
+        Self { ready, healthy, stopping, behind, lag: replica.as_ref().map(Lag::of) }
     }
+}
+
+/// The problem of a node that follows others and has no source, or was sent something wrong.
+fn without_source(reading: &FollowingReading) -> Option<String> {
+    let refused = reading.refused.iter();
+    let refused: Vec<_> =
+        refused.map(|(source, reason)| format!("{source} was refused: {reason}")).collect();
+    if reading.source.is_some() {
+        return (!refused.is_empty()).then(|| refused.join("; "));
+    }
+    let reasons =
+        if refused.is_empty() { "none can be reached".to_owned() } else { refused.join("; ") };
+    Some(format!(
+        "no source is followed, so the head is the last block that one has sent: {reasons}"
+    ))
 }
 
 /// The problem to report after a step of the system clock.
@@ -93,6 +141,8 @@ pub(super) struct Status {
     head: HeadStatus,
     /// `null` if the node signs no blocks.
     producer: Option<ProducerStatus>,
+    /// `null` if the node does not follow others.
+    replica: Option<ReplicaStatus>,
     /// `null` if the pool is too busy to respond.
     pool: Option<PoolStatus>,
     endpoints: Endpoints,
@@ -118,6 +168,34 @@ struct ProducerStatus {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplicaStatus {
+    /// `null` if no source can be followed now.
+    source: Option<String>,
+    source_head: u64,
+    behind: bool,
+    #[serde(flatten)]
+    lag: Lag,
+    refused: Vec<RefusedSource>,
+}
+
+/// A source that sent something wrong.
+#[derive(Debug, Serialize)]
+struct RefusedSource {
+    source: String,
+    reason: String,
+}
+
+impl ReplicaStatus {
+    fn of(reading: FollowingReading) -> Self {
+        let lag = Lag::of(&reading);
+        let FollowingReading { source, source_head, is_behind: behind, refused, .. } = reading;
+        let refused = refused.into_iter().map(|(source, reason)| RefusedSource { source, reason });
+        Self { source, source_head, behind, lag, refused: refused.collect() }
+    }
+}
+
+#[derive(Debug, Serialize)]
 struct PoolStatus {
     pending: usize,
     queued: usize,
@@ -128,6 +206,7 @@ impl Status {
         let view = context.published.load();
         let header = &view.head.header;
         let level = context.pool.level().await.ok();
+        let replica = context.published.following();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             run: context.run.clone(),
@@ -146,6 +225,7 @@ impl Status {
                 next_base_fee: view.head.next_base_fee,
             },
             producer: context.producer.map(|(key, term)| ProducerStatus { key, term }),
+            replica: replica.map(ReplicaStatus::of),
             pool: level.map(|level| PoolStatus { pending: level.pending, queued: level.queued }),
             endpoints: context.config.endpoints(),
             stages: context.monitor.readings(),

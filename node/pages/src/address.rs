@@ -165,7 +165,7 @@ fn find(
                 .ok_or_else(|| PageError::failed(format!("{} has no receipt", mined.hash)))?;
             rows.push(TxRow::of(&mined, outcome));
         }
-        searched += stored.senders.len();
+        searched += stored.senders.len().min(end);
         next = Cursor::before_block(number);
     }
     Ok((rows, next))

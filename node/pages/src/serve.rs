@@ -8,6 +8,7 @@ use crate::{
 use config::Pages as Settings;
 use server::{
     access::{Access, PageRules},
+    heights::Heights,
     listen::{self, Bounds, Protocol, Server},
     listener::Listener,
 };
@@ -25,6 +26,7 @@ pub fn serve(config: &Settings, listener: Listener, context: Context) -> Server 
         ("pages.cors-origins", &[]),
     );
     let bounds = Bounds {
+        heights: Some(Heights::of(&context.published)),
         connections: Arc::clone(&budget.pages),
         concurrent: config.max_concurrent,
         // Requests have no body.

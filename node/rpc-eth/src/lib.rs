@@ -21,13 +21,16 @@ mod pending_block;
 pub mod personal;
 pub mod recover;
 pub mod services;
+mod sync_status;
 pub mod txpool;
 pub mod web3;
 
 pub use call_runner::{CallLimits, CallRunner, CallRunnerError};
 pub use inclusions::Inclusions;
 pub use pending_block::PendingBlock;
+pub use sync_status::{SyncBlocks, SyncStatus};
 
+use alloy_primitives::Bytes;
 use budget::Budget;
 use chain::ChainSpec;
 use config::Endpoints;
@@ -36,8 +39,19 @@ use development::Development;
 use evm::ExecutionCaches;
 use keys::Signers;
 use pipeline::{Monitor, PoolClient};
+use rpc_types::{error::Error, text::Json};
 use state::Published;
-use std::sync::Arc;
+use std::{fmt, pin::Pin, sync::Arc};
+
+/// Answers calls about the pool and the pending block instead of this node.
+pub trait CallForwarder: fmt::Debug + Send + Sync {
+    /// Answers a call; `params` is JSON text.
+    fn call(
+        &self,
+        method: &'static str,
+        params: Bytes,
+    ) -> Pin<Box<dyn Future<Output = Result<Json, Error>> + Send + '_>>;
+}
 
 /// The parts of the node that the methods use.
 #[derive(Clone, Debug)]
@@ -68,6 +82,8 @@ pub struct Context {
     pub development: Option<Arc<Development>>,
     /// The calls that wait for the block of a transaction. They are woken only on development chains.
     pub inclusions: Arc<Inclusions>,
+    /// Answers calls about the pool and the pending block; `None` on a node that answers them itself.
+    pub forwarder: Option<Arc<dyn CallForwarder>>,
     /// The resources that the clients of all servers share.
     pub budget: Arc<Budget>,
 }

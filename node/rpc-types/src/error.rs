@@ -30,6 +30,8 @@ const RESPONSE_TOO_LARGE: i32 = -32003;
 const CLIENT_LIMIT_EXCEEDED: i32 = -38026;
 /// geth: the time of a request or batch has expired.
 const TIMED_OUT: i32 = -32002;
+/// EIP-1474: the resource is not found. It is a block that this node does not have yet.
+const BLOCK_NOT_REACHED: i32 = -32001;
 /// EIP-1474: the request exceeds a limit of the server.
 const LIMIT_EXCEEDED: i32 = -32005;
 /// jsonrpsee: the connection has the maximum number of subscriptions.
@@ -64,6 +66,12 @@ struct Limit {
 struct Rate {
     limit: u32,
     retry_after_ms: u64,
+}
+
+/// The `data` of an error about a block that is not there yet.
+#[derive(Debug, Serialize)]
+struct NotReached {
+    newest: alloy_primitives::U64,
 }
 
 /// A block range that the server would accept.
@@ -246,6 +254,12 @@ impl Error {
         let message =
             format!("too many requests: {limit} earlier calls wait for their turn, try again");
         Self::limit(message, limit as u64, None)
+    }
+
+    /// The request requires a block that this node does not have yet. `message` names it.
+    pub fn block_not_reached(message: String, newest: u64) -> Self {
+        let newest = alloy_primitives::U64::from(newest);
+        Self::owned(BLOCK_NOT_REACHED, message).with_data(&NotReached { newest })
     }
 
     /// The clients together use too much memory for another request or response.

@@ -22,6 +22,7 @@ use config::JsonRpc;
 use futures_util::FutureExt;
 use rpc_eth::{
     Context,
+    eth::has_pool,
     method::{Answer, Call, Method, Run},
     services::Services,
 };
@@ -109,6 +110,18 @@ impl Dispatcher {
             max_response_bytes: config.max_response_bytes as usize,
             max_batch: config.max_batch as usize,
         }
+    }
+
+    /// Returns the parts of the node that methods use.
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Answers a call that does not come over JSON-RPC, at the head.
+    pub(crate) async fn call(&self, method: &str, params: Bytes, client: &Arc<Client>) -> Answer {
+        let view = self.context.published.load();
+        let answer = self.answer(ParsedCall { method, params }, &view, client).await;
+        self.bounded(answer)
     }
 
     /// Drops expired filters and pending blocks.
@@ -200,7 +213,11 @@ impl Dispatcher {
     /// subscription.
     fn subscription(&self, params: &Bytes, client: &Client) -> Result<SubscriptionKind, Error> {
         self.rates.admit(&client.rate, client.address, NonZeroU32::MIN)?;
-        SubscriptionKind::read(params, &self.context.spec)
+        let kind = SubscriptionKind::read(params, &self.context.spec)?;
+        if matches!(kind, SubscriptionKind::Pending { .. }) {
+            has_pool(&self.context)?;
+        }
+        Ok(kind)
     }
 
     fn bounded(&self, answer: Answer) -> Answer {
@@ -247,6 +264,12 @@ impl Dispatcher {
 
     /// Runs a method. If it requires the pending block, runs it again with that block.
     async fn run(&self, method: &'static Method, mut call: Call, client: &Arc<Client>) -> Answer {
+        let forwarder = self.context.forwarder.as_deref();
+        if let Some(forwarder) = forwarder
+            && reads_pool(method.name, &call.params)
+        {
+            return forwarder.call(method.name, call.params).await;
+        }
         if let Run::Waiting(run) = method.run {
             let running = AssertUnwindSafe(run(call)).catch_unwind();
             return running.await.unwrap_or_else(|_| Err(panicked(method.name)));
@@ -255,6 +278,9 @@ impl Dispatcher {
             let answer = self.run_once(method, &call, client).await;
             let required = answer.as_ref().err().and_then(Error::required_pending);
             let Some(detail) = required else { return answer };
+            if let Some(forwarder) = forwarder {
+                return forwarder.call(method.name, call.params).await;
+            }
             let admit = |queue| {
                 let weight = rates::further_weight(queue);
                 self.rates.admit(&client.rate, client.address, weight)
@@ -284,6 +310,24 @@ impl Dispatcher {
         let call = call.clone();
         let work = move |interrupt: &Interrupt| run(&Call { interrupt: interrupt.clone(), ..call });
         self.queues.run(queue, client, work).await
+    }
+}
+
+/// Whether a method reads the pool with these parameters, and not only the chain. `eth_fillTransaction` returns the nonce after
+/// pooled transactions.
+fn reads_pool(method: &str, params: &[u8]) -> bool {
+    match method {
+        "txpool_status"
+        | "txpool_content"
+        | "txpool_contentFrom"
+        | "txpool_inspect"
+        | "eth_fillTransaction"
+        | "eth_pendingTransactions" => true,
+        "eth_getTransactionCount" => {
+            let pending = br#""pending""#;
+            params.windows(pending.len()).any(|part| part == pending)
+        }
+        _ => false,
     }
 }
 

@@ -16,6 +16,7 @@ mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod large_bodies;
+mod local_calls;
 mod meter;
 mod methods;
 mod pending;
@@ -29,6 +30,7 @@ mod subscription;
 mod unsent_responses;
 
 pub use front::ConnectionsPerThread;
+pub use local_calls::LocalCalls;
 pub use meter::{CallMeter, CallReading, LATENCY_BOUNDS_US};
 pub use methods::{methods, namespaces};
 pub use rpc_debug::development::NAMESPACES as DEVELOPMENT_NAMESPACES;

@@ -4,6 +4,7 @@ use crate::{
     client::Endpoint,
     dispatch::Dispatcher,
     front::{ConnectionsPerThread, Front, Listening, Threads},
+    local_calls::LocalCalls,
     meter::CallMeter,
 };
 use config::JsonRpc;
@@ -25,6 +26,7 @@ pub struct Servers {
     listening: Vec<JoinHandle<()>>,
     stop: Stop,
     calls: Arc<CallMeter>,
+    local: LocalCalls,
     /// The threads that serve the connections.
     threads: Arc<Threads>,
     /// Remove expired filters, and on a development chain wake calls that wait for a block.
@@ -51,6 +53,7 @@ pub fn serve(
     });
     let dispatcher = Arc::new(Dispatcher::new(context, config));
     let calls = dispatcher.meter();
+    let local = LocalCalls::new(Arc::clone(&dispatcher));
     let (stop, stopping) = Stop::new();
     let threads = Threads::start(config.threads());
     let what = || "the threads of JSON-RPC".to_owned();
@@ -67,7 +70,7 @@ pub fn serve(
     let http = http.map(|listener| listen(listener, &config.api, true));
     let web_socket = web_socket.map(|listener| listen(listener, &config.ws_api, false));
     let listening = http.into_iter().chain(web_socket).collect();
-    Ok(Servers { listening, stop, calls, threads, tasks })
+    Ok(Servers { listening, stop, calls, local, threads, tasks })
 }
 
 async fn sweep(dispatcher: Arc<Dispatcher>) {
@@ -82,6 +85,11 @@ impl Servers {
     /// Returns the counters of calls.
     pub fn calls(&self) -> Arc<CallMeter> {
         Arc::clone(&self.calls)
+    }
+
+    /// Returns what answers calls that do not come over JSON-RPC.
+    pub fn local_calls(&self) -> LocalCalls {
+        self.local.clone()
     }
 
     /// Returns the number of connections on each thread.

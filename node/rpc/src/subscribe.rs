@@ -20,8 +20,9 @@ use jsonrpsee::{
 };
 use pipeline::Arrival;
 use rpc_eth::{
+    SyncStatus,
     eth::{block_logs, removed_logs},
-    method::{Answer, write_json},
+    method::{Answer, json, write_json},
 };
 use rpc_types::{
     error::Error,
@@ -29,15 +30,19 @@ use rpc_types::{
     text::Json,
 };
 use serde_json::{json as value, value::RawValue};
-use state::{UndoneBlock, View, stored};
+use state::{Published, UndoneBlock, View, stored};
 use std::{
     future::{Future, ready},
     sync::Arc,
+    time::Duration,
 };
 use tokio::sync::{
     broadcast::{self, error::RecvError},
     watch,
 };
+
+/// Interval at which a subscription to `syncing` looks at the status.
+const SYNC_STATUS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Returns the module that opens and closes subscriptions.
 ///
@@ -121,6 +126,29 @@ impl Notifier<'_> {
     }
 }
 
+/// Sends the status now, and after each change. Only the client ends the subscription.
+async fn push_sync_status(notifier: &Notifier<'_>, published: &Published) -> Result<(), End> {
+    let mut last = None;
+    loop {
+        let status = SyncStatus::of(published);
+        let is_behind = matches!(status, SyncStatus::Behind(_));
+        if last != Some(is_behind) {
+            // As geth sends it.
+            notifier
+                .send(json(&match status {
+                    SyncStatus::Synced => value!(false),
+                    SyncStatus::Behind(blocks) => value!({ "syncing": true, "status": blocks }),
+                }))
+                .await?;
+            last = Some(is_behind);
+        }
+        tokio::select! {
+            () = notifier.sink.closed() => return Ok(()),
+            () = tokio::time::sleep(SYNC_STATUS_PERIOD), if published.following().is_some() => {}
+        }
+    }
+}
+
 async fn serve(
     kind: &SubscriptionKind,
     notifier: &Notifier<'_>,
@@ -131,10 +159,7 @@ async fn serve(
 ) -> Result<(), End> {
     match kind {
         SubscriptionKind::Syncing => {
-            notifier.send(write_json(&false)).await?;
-            // There are no further events, and only the client ends the subscription.
-            notifier.sink.closed().await;
-            Ok(())
+            push_sync_status(notifier, &dispatcher.context.published).await
         }
         SubscriptionKind::Pending { full } => {
             push_pending(notifier, arrivals.expect("opened for this kind"), *full).await

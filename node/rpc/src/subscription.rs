@@ -37,7 +37,10 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
         "the receipts of each new block that has any, as in eth_getBlockReceipts; with an object of at most 200 \
                  `transactionHashes`, only their receipts",
     ),
-    ("syncing", "`false`, once, because served blocks are complete"),
+    (
+        "syncing",
+        "`false`, or the blocks of eth_syncing in `status` if the node follows others and is behind them; then each change",
+    ),
     ("newFees", "with a list of percentiles: the fee-history row of each new block"),
 ];
 

@@ -42,6 +42,7 @@ use serde_json::Value;
 use server::{
     access::{Access, PageRules},
     front_page,
+    heights::Heights,
     listen::{self, Bounds, Protocol, Server},
     listener::Listener,
 };
@@ -90,6 +91,7 @@ pub fn serve(config: &Comet, listener: Listener, budget: &Arc<Budget>, queries: 
         ("comet.cors-origins", &config.cors_origins),
     );
     let bounds = Bounds {
+        heights: Some(Heights::of(&queries.published)),
         connections: Arc::clone(&budget.comet),
         concurrent: config.max_concurrent,
         body: config.max_request_bytes as usize,

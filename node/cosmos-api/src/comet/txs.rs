@@ -80,9 +80,11 @@ pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
 
 /// The number of transactions in the pool, including those behind a nonce gap.
 pub(super) async fn num_unconfirmed(node: Arc<Node>) -> Answer {
-    let level = node.queries.pool.level().await.map_err(|reject| Error::Pool(reject.log()))?;
-    let total = shape::long(level.pending + level.queued);
-    let bytes = shape::long(level.bytes);
+    let pool = &node.queries.pool;
+    let refused = |reject: mempool::Reject| Error::Pool(reject.log());
+    let (pending, queued) = pool.counts().await.map_err(refused)?;
+    let total = shape::long(pending.saturating_add(queued));
+    let bytes = shape::long(pool.level().await.map_err(refused)?.bytes);
     Ok(json!({ "n_txs": total, "total": total, "total_bytes": bytes, "txs": null }))
 }
 
@@ -94,6 +96,7 @@ pub(super) async fn unconfirmed(node: Arc<Node>, given: Arguments) -> Answer {
     let pool = &node.queries.pool;
     let refused = |reject: mempool::Reject| Error::Pool(reject.log());
     let level = pool.level().await.map_err(refused)?;
+    let (executable, queued) = pool.counts().await.map_err(refused)?;
     let senders = pool.content(None).await.map_err(refused)?;
     apart(move || {
         let at = node.newest()?;
@@ -101,7 +104,7 @@ pub(super) async fn unconfirmed(node: Arc<Node>, given: Arguments) -> Answer {
         let txs: Vec<_> = pending.map(|tx| shape::base64(&at.sdk_tx_bytes(tx))).collect();
         Ok(json!({
             "n_txs": shape::long(txs.len()),
-            "total": shape::long(level.pending + level.queued),
+            "total": shape::long(executable.saturating_add(queued)),
             "total_bytes": shape::long(level.bytes),
             "txs": txs,
         }))

@@ -36,6 +36,7 @@ use crate::query::{
 use budget::Budget;
 use config::Grpc;
 pub use direct::Direct;
+use server::heights::Heights;
 use server::listen::MAX_NAME_MESSAGE_BYTES;
 use server::listen::{Bounds, Protocol, Server, serve as serve_router};
 use server::listener::Listener;
@@ -89,10 +90,11 @@ pub fn serve(config: &Grpc, listener: Listener, budget: &Arc<Budget>, queries: Q
         .add_service(v1alpha.max_decoding_message_size(MAX_NAME_MESSAGE_BYTES))
         .add_service(health.max_decoding_message_size(MAX_NAME_MESSAGE_BYTES));
     let bounds = Bounds {
+        heights: Some(Heights::of(&queries.published)),
         connections: Arc::clone(&budget.grpc),
         concurrent: config.max_concurrent,
         body: config.max_request_bytes as usize,
-        protocol: Protocol::Grpc,
+        protocol: Protocol::Grpc { tls: None },
     };
     serve_router(listener, bounds, budget, routes.into_axum_router())
 }

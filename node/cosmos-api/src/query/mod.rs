@@ -170,7 +170,8 @@ impl Queries {
         }
         let number = if height == 0 { head } else { height };
         let (spec, facts) = (Arc::clone(&self.spec), Arc::clone(&self.facts));
-        Ok(Snapshot { spec, view, number, facts })
+        let is_behind = self.published.following().is_some_and(|following| following.is_behind);
+        Ok(Snapshot { spec, view, number, is_behind, facts })
     }
 }
 
@@ -180,6 +181,8 @@ pub struct Snapshot {
     spec: Arc<ChainSpec>,
     view: Arc<View>,
     number: u64,
+    /// The node follows others and is behind them.
+    is_behind: bool,
     facts: Arc<Facts>,
 }
 

@@ -78,9 +78,9 @@ impl Snapshot {
         }
     }
 
-    /// Always false, because the node only serves complete data.
+    /// Whether this node follows others and is behind them. Its blocks are complete in any case.
     pub const fn syncing(&self) -> GetSyncingResponse {
-        GetSyncingResponse { syncing: false }
+        GetSyncingResponse { syncing: self.is_behind }
     }
 
     /// This snapshot's block.

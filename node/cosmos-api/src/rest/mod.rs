@@ -36,6 +36,7 @@ use route::{ROUTES, Route, Verb, style_of};
 use server::{
     access::{Access, PageRules},
     front_page,
+    heights::Heights,
     listen::{self, Bounds, Protocol, Server},
     listener::Listener,
 };
@@ -57,6 +58,7 @@ pub fn serve(config: &Rest, listener: Listener, budget: &Arc<Budget>, queries: Q
         ("rest.cors-origins", &config.cors_origins),
     );
     let bounds = Bounds {
+        heights: Some(Heights::of(&queries.published)),
         connections: Arc::clone(&budget.rest),
         concurrent: config.max_concurrent,
         body: config.max_request_bytes as usize,

@@ -42,6 +42,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         transactions: None,
         mining: None,
         files: args.files,
+        forwarder: None,
         given_blocks: false,
         recover_workers: home.config.pipeline.recover_workers(),
         backend,

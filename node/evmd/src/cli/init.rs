@@ -4,7 +4,7 @@ use super::{HomeArg, Output, config};
 use anyhow::Context;
 use certificates::SecretKey;
 use chain::{Genesis, Producer};
-use home::{Home, PRODUCER_KEY_FILE, producer_key};
+use home::{Home, PRODUCER_KEY_FILE, producer_key, read_or_create_key};
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -27,6 +27,10 @@ pub(super) struct Args {
     /// Chain id of a chain without --genesis, for EIP-155 and for Cosmos transactions
     #[arg(long, value_name = "ID", conflicts_with = "genesis", value_parser = chain_id)]
     chain_id: Option<u64>,
+    /// File with the secret key that may promote a replica if the producer is lost; it is created if it does not exist. The
+    /// genesis of the new chain names its public key. Keep it offline
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["genesis", "dev"])]
+    recovery_key: Option<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -63,6 +67,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .and_then(|()| match signing(&genesis, &path) {
             Some(line) => writeln!(out, "{line}"),
             None => Ok(()),
+        })
+        .and_then(|()| match &args.recovery_key {
+            Some(file) => writeln!(
+                out,
+                "The key in {} may promote a replica if the producer is lost: keep it offline",
+                file.display()
+            ),
+            None => Ok(()),
         })?,
         Output::Json => {
             let value = serde_json::json!({
@@ -94,6 +106,7 @@ fn genesis_of(args: &Args, path: &Path) -> anyhow::Result<(Genesis, Option<Secre
         return Ok((with_id(development_genesis())?, None));
     }
     if args.chain_id.is_none()
+        && args.recovery_key.is_none()
         && let Some(genesis) = Home::genesis_file(path)?
     {
         return Ok((genesis, None));
@@ -102,7 +115,8 @@ fn genesis_of(args: &Args, path: &Path) -> anyhow::Result<(Genesis, Option<Secre
         Some(key) => key,
         None => SecretKey::random()?,
     };
-    let producer = Producer { key: key.public(), recovery: None };
+    let recovery = args.recovery_key.as_deref().map(read_or_create_key).transpose()?;
+    let producer = Producer { key: key.public(), recovery: recovery.map(|key| key.public()) };
     Ok((with_id(new_genesis().with_producer(producer)?)?, Some(key)))
 }
 

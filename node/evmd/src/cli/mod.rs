@@ -13,6 +13,7 @@ mod init;
 mod keys;
 mod logs;
 mod prefix;
+mod promote;
 mod query;
 mod reindex;
 mod rollback;
@@ -88,6 +89,12 @@ enum Command {
     Debug(debug::Command),
     /// Remove the newest blocks of a stopped node; their transactions and those of the mempool are lost
     Rollback(rollback::Args),
+    /// Make a stopped replica the producer of its chain
+    ///
+    /// Its head becomes the last block of the old producer, and its own key signs the blocks after it. The command asks the
+    /// nodes that this replica follows, and refuses if one of them has a later block or a newer producer term. Afterwards it
+    /// sends them the new term, and the old producer stops.
+    Promote(promote::Args),
     /// Show and adopt versions of the consensus rules of a native chain
     #[command(subcommand)]
     Rules(rules::Command),
@@ -183,6 +190,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Db(command) => db::run(&command),
         Command::Genesis(command) => genesis::run(&command),
         Command::Debug(command) => debug::run(&command),
+        Command::Promote(args) => promote::run(&args),
         Command::Rollback(args) => rollback::run(&args),
         Command::Rules(command) => rules::run(&command),
         Command::Snapshot(command) => snapshot::run(&command),

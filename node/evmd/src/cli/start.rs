@@ -3,6 +3,7 @@
 mod addresses;
 mod banner;
 mod development;
+mod following;
 mod interrupts;
 mod listeners;
 mod minimum_gas_prices;
@@ -17,22 +18,21 @@ use super::{
     running_node::Record,
     tested_backend,
 };
-use crate::{
-    descriptors,
-    snapshots::Snapshots,
-    terminal::{CallPrinter, Follower, Printed, Terminal},
-};
+use crate::{descriptors, snapshots::Snapshots};
 use ::keys::Signers;
 use alloy_primitives::U256;
 use anyhow::bail;
 use banner::Banner;
 use chain::Rules;
-use config::{Config, JsonRpc, KeyringChoice, Listen, MinimumGasPrices, Pages};
+use config::{Config, JsonRpc, KeyringChoice, Listen, MinimumGasPrices, Pages, Verification};
+pub(super) use following::tls_roots;
 use home::Home;
 use interrupts::{Interrupts, until_over};
 use listeners::Listeners;
-use pipeline::{Mining, MiningControl, Options, Pipeline, SystemTimeSource};
+use pipeline::{Mining, MiningControl, Options, Pipeline, SystemTimeSource, TransactionForwarder};
 use platform::slice;
+use replication::{Forwarder, Terms};
+use rpc_eth::CallForwarder;
 use servers::{Served, serve};
 use std::{
     net::SocketAddr,
@@ -40,6 +40,7 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
+use terminal::{BlockPrinter, CallPrinter, Printed, Terminal};
 
 /// Niceness of the threads of the web pages, as in `nice(1)`. A higher one makes pages slow on a busy node, and does not
 /// protect JSON-RPC from a flood of page requests better (docs/pages.md).
@@ -111,6 +112,16 @@ pub(super) struct Args {
     /// Address of the web pages
     #[arg(long = "pages.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
     pages_address: Option<Listen>,
+    /// Address at which other nodes can follow this one; off by default
+    #[arg(long = "replication.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    replication_address: Option<Listen>,
+    /// Follow the blocks of one of these nodes, such as http://10.0.0.1:9100, instead of producing blocks
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    follow: Option<Vec<String>>,
+    /// Which signatures of received transactions are verified: `all`, those of every N-th block (`sample:N`), or all
+    /// of them while every block is executed again (`execute`). All roots and hashes are always checked
+    #[arg(long, value_name = "all|sample:N|execute")]
+    verify: Option<Verification>,
     /// Start even if the timestamp of the newest block is further ahead of the system clock than
     /// engine.max-clock-step-s; new blocks have at least that timestamp
     #[arg(long)]
@@ -164,8 +175,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let signers = signers(&home)?;
     let mining = mining(args, &home)?;
     system_contracts::check(&home, mining.is_some())?;
+    let authority = following::authority(&home)?;
     let certifier = mining.is_some().then(|| home.certifier()).transpose()?.flatten().map(Arc::new);
     let producer = certifier.as_ref().map(|certifier| certifier.producer());
+    let terms = home.authority()?.map(|authority| Arc::new(Terms::new(home.terms(), authority)));
     let mining = mining.map(MiningControl::new);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -182,19 +195,32 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let reading = pages_runtime(&home.config.pages)?;
     // This comes before the sockets are opened: a client may stop the node as soon as it can connect, and the node must
     // then shut down cleanly.
-    let interrupts = runtime.block_on(async { Interrupts::listen() })?;
+    let mut interrupts = runtime.block_on(async { Interrupts::listen() })?;
     let listeners = runtime.block_on(Listeners::open(
         &mut home.config,
         observing.handle(),
         reading.handle(),
     ))?;
     let in_use = listeners.in_use.clone();
+    let roots = following::tls_roots(&home.config, &home.path)?;
+    let tls = following::certificate(&home.config, &home.path)?;
+    if let (Some(terms), true) = (&terms, certifier.is_some()) {
+        let (followers, head) = (&home.config.replication.followers, home.view()?.number());
+        let waiting = following::wait_for_follower(followers, &roots, terms, head, &mut interrupts);
+        if !runtime.block_on(waiting)? {
+            return Ok(());
+        }
+    }
+    let queries = home.config.replication.forward_pool_queries;
+    let forwarder =
+        authority.as_ref().map(|authority| Arc::new(Forwarder::new(authority.genesis(), queries)));
     let options = Options {
+        forwarder: forwarder.clone().map(|forwarder| forwarder as Arc<dyn TransactionForwarder>),
         transactions: Some(home.config.ingest.address),
         mining: mining.clone(),
         certifier,
         files: Vec::new(),
-        given_blocks: is_development,
+        given_blocks: is_development || authority.is_some(),
         recover_workers: home.config.pipeline.recover_workers(),
         backend,
         clocks: SystemTimeSource::boxed,
@@ -207,12 +233,30 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (published, caches) = (pipeline.published.clone(), home.caches.clone());
     let development = development::control(&home, &pipeline, CallPrinter::observer(printed));
     let shown = development.as_ref().map(|development| Arc::clone(&development.shown));
-    let follower = Follower::new(home.spec.clone(), published, caches, printed, shown);
+    let printer = BlockPrinter::new(home.spec.clone(), published, caches, printed, shown);
     let (observing, reading) = (observing.handle(), reading.handle());
     let making = Snapshots::start(&home.path, &home.config, pipeline.published.clone())?;
     let snapshots = making.counters();
-    let served =
-        Served { mining: mining.clone(), producer, backend, signers, development, snapshots };
+    let calls = forwarder.clone().filter(|_| queries);
+    let calls = calls.map(|forwarder| forwarder as Arc<dyn CallForwarder>);
+    let following = match terms.clone().zip(forwarder) {
+        Some((terms, forwarder)) => {
+            let _inside = runtime.enter();
+            Some(following::start(&home, &pipeline, terms, forwarder, backend, roots)?)
+        }
+        None => None,
+    };
+    let served = Served {
+        mining: mining.clone(),
+        producer,
+        backend,
+        signers,
+        development,
+        snapshots,
+        forwarder: calls,
+        terms: terms.clone(),
+        tls,
+    };
     let servers = serve(&home, &pipeline, listeners, served, (observing, reading));
     let servers = runtime.block_on(servers)?;
     let record = Record::write(&home.path, home.config.endpoints());
@@ -226,8 +270,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         tracing::warn!(%error, "cannot write the summary to standard output");
     }
     // Standard error is not standard output, so the lines could otherwise appear in the middle of the summary.
-    let terminal = start_terminal(follower, observing.clone());
-    runtime.block_on(until_over(&pipeline, interrupts));
+    let terminal = start_terminal(printer, observing.clone());
+    let superseded = following::until_superseded(terms.as_deref(), mining.is_some());
+    if let Some(newer) = runtime.block_on(until_over(&pipeline, interrupts, superseded)) {
+        drop(record);
+        drop(terminal);
+        let head = pipeline.published.load().number();
+        // An orderly stop would produce blocks of the transactions in the pool.
+        tracing::error!("{}", following::superseded(&newer, head));
+        std::process::exit(1);
+    }
+    drop(following);
     drop(making);
     tracing::info!("stopping: processing the accepted transactions");
     pipeline.stop();
@@ -257,8 +310,8 @@ fn pages_runtime(config: &Pages) -> std::io::Result<tokio::runtime::Runtime> {
 }
 
 /// Starts to print blocks. A node that cannot do this still serves its clients.
-fn start_terminal(follower: Follower, runtime: tokio::runtime::Handle) -> Option<Terminal> {
-    let started = follower.start(runtime);
+fn start_terminal(printer: BlockPrinter, runtime: tokio::runtime::Handle) -> Option<Terminal> {
+    let started = printer.start(runtime);
     started.inspect_err(|error| tracing::warn!(%error, "blocks are not printed")).ok()
 }
 
@@ -280,6 +333,7 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
                 false => Config::default(),
             };
             apply(args, &mut config);
+            following::require_chain_to_follow(&config)?;
             config.shift_ports()?;
             development::is_local(&config.json_rpc)?;
             development_genesis()
@@ -294,13 +348,14 @@ pub(super) fn connections(config: &Config) -> u64 {
     connection_limits(&mut config).iter().map(|(_, limit)| u64::from(**limit)).sum()
 }
 
-fn connection_limits(config: &mut Config) -> [(&'static str, &mut u32); 6] {
+fn connection_limits(config: &mut Config) -> [(&'static str, &mut u32); 7] {
     [
         ("json-rpc.max-connections", &mut config.json_rpc.max_connections),
         ("rest.max-connections", &mut config.rest.max_connections),
         ("grpc.max-connections", &mut config.grpc.max_connections),
         ("comet.max-connections", &mut config.comet.max_connections),
         ("pages.max-connections", &mut config.pages.max_connections),
+        ("replication.max-followers", &mut config.replication.max_followers),
         ("ingest.max-connections", &mut config.ingest.max_connections),
     ]
 }
@@ -329,6 +384,9 @@ fn lower_connections(config: &mut Config, open_files: u64) {
 /// unless the option is set.
 fn mining(args: &Args, home: &Home) -> anyhow::Result<Option<Mining>> {
     let engine = &home.config.engine;
+    if !home.config.replication.follow.is_empty() {
+        return Ok(None);
+    }
     let native = home.spec.rules == Rules::Native;
     if !engine.produce || !native && args.block_time.is_none() {
         return Ok(None);
@@ -370,6 +428,7 @@ fn apply(args: &Args, config: &mut Config) {
         (args.ingest_address, &mut config.ingest.address),
         (args.metrics_address, &mut config.metrics.address),
         (args.pages_address, &mut config.pages.address),
+        (args.replication_address, &mut config.replication.address),
     ];
     if let Some(keyring) = args.keyring {
         config.json_rpc.keyring = keyring;
@@ -386,6 +445,10 @@ fn apply(args: &Args, config: &mut Config) {
             *setting = flag;
         }
     }
+    if let Some(follow) = &args.follow {
+        config.replication.follow.clone_from(follow);
+    }
+    config.replication.verify = args.verify.unwrap_or(config.replication.verify);
     if let Some(offset) = args.port_offset {
         config.server.port_offset = offset;
     }

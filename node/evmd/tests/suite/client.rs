@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+mod replica;
+
 use crate::common::{GENESIS_TIME, native_home, producing};
 use budget::Budget;
 use chain::Genesis;
@@ -14,6 +16,9 @@ use keys::{
     keyring::{Access, Keyring},
 };
 use pipeline::{Mining, MiningControl, Options, Pipeline};
+pub(crate) use replica::is_tested as is_replica;
+use replica::{Producer, Replica};
+use replication::Follower;
 use server::{listen, listener::Listener};
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -37,6 +42,8 @@ pub(crate) struct Node {
     pub(crate) queries: Queries,
     metrics_server: listen::Server,
     pub(crate) budget: Arc<Budget>,
+    /// With the producer, if this node is a replica.
+    following: Option<(Follower, Producer)>,
     _home: Home,
     folder: TempDir,
 }
@@ -125,7 +132,17 @@ impl Node {
         let web_socket = opened(&mut config.json_rpc.ws_address).await;
         let rest = opened(&mut config.rest.address).await;
         let metrics = opened(&mut config.metrics.address).await;
-        let pipeline = Pipeline::start(&home, options).unwrap();
+        let is_replica = replica::is_tested() && mining.is_some() && !home.spec.is_development();
+        let (home, pipeline, following, forwarder) = if is_replica {
+            let Replica { pipeline, home, forwarder, producer, follower } =
+                Replica::start(home, options, &config).await;
+            (home, pipeline, Some((follower, producer)), Some(forwarder))
+        } else {
+            let pipeline = Pipeline::start(&home, options).unwrap();
+            (home, pipeline, None, None)
+        };
+        // A replica produces no blocks.
+        let mining = mining.filter(|_| following.is_none());
         let calls = Arc::new(JsonRpcCalls::new(&config.json_rpc, home.caches.clone()));
         let (published, client) = (pipeline.published.clone(), pipeline.client());
         let queries = Queries::new(home.spec.clone(), published, client, &config, calls);
@@ -151,6 +168,7 @@ impl Node {
                 .filter(|_| home.spec.is_development())
                 .map(|blocks| Arc::new(rpc::Development::new(blocks))),
             inclusions: Arc::default(),
+            forwarder,
             budget: Arc::clone(&budget),
             caches: home.caches.clone(),
         };
@@ -180,7 +198,12 @@ impl Node {
             grpc: at.grpc.unwrap(),
             comet: at.comet.unwrap(),
             pages: at.pages.unwrap(),
-            ingest: pipeline.ingest_address.unwrap_or(NOT_SERVED),
+            replication: None,
+            ingest: match &following {
+                Some((_, producer)) => producer.ingest_address(),
+                None => pipeline.ingest_address,
+            }
+            .unwrap_or(NOT_SERVED),
             metrics: observe.address,
         };
         Self {
@@ -191,6 +214,7 @@ impl Node {
             queries,
             metrics_server: observe,
             budget,
+            following,
             _home: home,
             folder,
         }
@@ -203,11 +227,18 @@ impl Node {
 
     /// Shuts down the servers and the node.
     pub(crate) async fn stop(self) -> TempDir {
+        let producer = self.following.map(|(follower, producer)| {
+            drop(follower);
+            producer
+        });
         self.pipeline.stop();
         self.rpc.stop().await;
         self.rest_server.stop().await;
         self.metrics_server.stop().await;
         self.pipeline.join().unwrap();
+        if let Some(producer) = producer {
+            producer.stop().await;
+        }
         self.folder
     }
 }

@@ -4,7 +4,8 @@
 mod chain;
 mod evm;
 
-use chain::{Chain, evmd, post, rest_at, succeeded, text, wait_for};
+use crate::common::wait_until;
+use chain::{Chain, evmd, post, rest_at, succeeded, text};
 use serde_json::json;
 use std::path::Path;
 
@@ -67,7 +68,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     // It takes effect in the block after the one in which the voting period ended.
     let voted = voted["height"].as_str().unwrap().parse().unwrap();
     let deciding = chain.deciding(&ended, voted);
-    wait_for("two more blocks", || chain.height() >= deciding + 2);
+    wait_until("there are two more blocks", || chain.height() >= deciding + 2);
     let old = chain.block(deciding - 1).1;
     // The new rules lower it by at most a sixteenth, and the old ones by an eighth after an empty block. The block
     // before may have the vote, so it is not always empty.

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 use storage::StateRead;
+use testkit::MAX_WAIT;
 
 /// A client of the frame protocol.
 struct Client(TcpStream);
@@ -17,7 +18,7 @@ struct Client(TcpStream);
 impl Client {
     fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(MAX_WAIT)).unwrap();
         Self(stream)
     }
 

@@ -48,6 +48,7 @@ mod pending;
 mod plain_mode;
 mod production;
 mod random;
+mod replication;
 mod rpc_docs;
 mod rpc_io;
 mod rules_versions;

@@ -18,8 +18,9 @@ fn document() -> String {
          while the pool has a transaction that the next block would include. A separate thread reads the head block every second; \
          if a read takes longer than 10 s, the status is 503. A node that works in a degraded state returns 200 and \
          lists the reasons in `degraded`: the system clock was changed by more than `engine.max-clock-step-s`.\n\
-         - `/ready` returns 200 if the node is healthy and does not stop, otherwise 503: load balancers use it. A node \
-         that stops first processes the transactions that it has accepted.\n\
+         - `/ready` returns 200 if the node is healthy, does not stop, and is not a replica that is behind \
+         (`replication.max-lag-ms`), otherwise 503: load balancers use it. A node that stops first processes the transactions \
+         that it has accepted.\n\
          - `/status` returns the head, the pool, the addresses, the stages and the calls as one JSON object, with the \
          same values.\n\n\
          Names end with the unit. Counters start at zero when the node starts. Stages and rings are described in the \

@@ -26,7 +26,7 @@ fn home_with_settings(folder: &Path) -> PathBuf {
 }
 
 fn start(home: &Path) -> NodeProcess {
-    NodeProcess::start(Path::new(env!("CARGO_BIN_EXE_evmd")), home, &["--block-time", "50ms"])
+    NodeProcess::start(Path::new(env!("CARGO_BIN_EXE_evmd")), home, &["--block-time", "200ms"])
 }
 
 /// The value of a metric without labels.

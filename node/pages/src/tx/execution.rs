@@ -123,27 +123,35 @@ fn parts(trace: GethTrace, gas: ExecutionGas) -> Option<Execution> {
     Some(Execution { gas, calls, changes })
 }
 
+/// How many more calls are shown.
+struct Room {
+    calls: usize,
+    /// No call was left out.
+    was_enough: bool,
+}
+
 /// The calls as lists inside lists. The depth of a list is the depth of the call.
 fn call_tree(root: &CallFrame, symbol: &str) -> Markup {
-    let mut left = MAX_CALLS;
-    let tree = call(root, symbol, 0, &mut left);
+    let mut room = Room { calls: MAX_CALLS, was_enough: true };
+    let tree = call(root, symbol, 0, &mut room);
     html! {
         ul.tree tabindex="0" aria-label="Calls" { (tree) }
-        @if left == 0 { p { "The page shows the first " (text::grouped(MAX_CALLS as u64)) " calls." } }
+        @if !room.was_enough { p { "The page shows the first " (text::grouped(MAX_CALLS as u64)) " calls." } }
     }
 }
 
-fn call(frame: &CallFrame, symbol: &str, depth: u32, left: &mut usize) -> Markup {
-    if *left == 0 {
+fn call(frame: &CallFrame, symbol: &str, depth: u32, room: &mut Room) -> Markup {
+    if room.calls == 0 {
+        room.was_enough = false;
         return html! {};
     }
-    *left -= 1;
+    room.calls -= 1;
     let is_shown = depth < MAX_SHOWN_DEPTH;
     html! {
         li {
             (line(frame, symbol))
             @if !frame.calls.is_empty() {
-                @if is_shown { ul { @for inner in &frame.calls { (call(inner, symbol, depth + 1, left)) } } }
+                @if is_shown { ul { @for inner in &frame.calls { (call(inner, symbol, depth + 1, room)) } } }
                 @else { " and deeper calls" }
             }
         }
@@ -229,5 +237,39 @@ fn difference(old: U256, new: U256) -> String {
     match new >= old {
         true => format!("+{}", text::amount(new - old)),
         false => format!("-{}", text::amount(old - new)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call with `inner` calls, each with a large input.
+    fn with_calls(inner: usize) -> CallFrame {
+        let input = vec![0xff; 4_096].into();
+        let frame = CallFrame { typ: "CALL".to_owned(), input, ..CallFrame::default() };
+        CallFrame { calls: vec![frame.clone(); inner], ..frame }
+    }
+
+    #[test]
+    fn a_hundred_thousand_calls_make_a_short_list() {
+        let limit = "The page shows the first 1,000 calls.";
+        for (inner, is_limited) in [(MAX_CALLS - 1, false), (MAX_CALLS, true), (100_000, true)] {
+            let shown = call_tree(&with_calls(inner), "ETH").into_string();
+            assert_eq!(shown.matches("<li>").count(), MAX_CALLS.min(inner + 1), "{inner}");
+            assert_eq!(shown.contains(limit), is_limited, "{inner}");
+            assert!(shown.len() < 512 * 1024, "{inner}: {} bytes", shown.len());
+        }
+    }
+
+    #[test]
+    fn deep_calls_make_a_list_of_limited_depth() {
+        let mut root = with_calls(0);
+        for _ in 0..1_024 {
+            root = CallFrame { calls: vec![root], ..with_calls(0) };
+        }
+        let shown = call_tree(&root, "ETH").into_string();
+        assert_eq!(shown.matches("<ul").count(), MAX_SHOWN_DEPTH as usize + 1);
+        assert!(shown.contains("and deeper calls"));
     }
 }

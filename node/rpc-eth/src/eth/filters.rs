@@ -2,6 +2,7 @@
 
 use super::logs::{self, removed_logs};
 use crate::{
+    Context,
     filters::{Delivered, Kind, not_found},
     log_query::{Filter, LogQuery},
     method::{Answer, Call, json},
@@ -28,9 +29,23 @@ pub(super) fn new_block_filter(call: &Call) -> Answer {
     )?)
 }
 
+/// Fails on a node that follows others, whose own mempool is empty.
+///
+/// # Errors
+/// On such a node.
+pub fn has_pool(context: &Context) -> Result<(), Error> {
+    if context.published.following().is_none() {
+        return Ok(());
+    }
+    Err(Error::server(
+        "this node follows another one and has no pending transactions: ask the producer, or use eth_pendingTransactions",
+    ))
+}
+
 /// Implements `eth_newPendingTransactionFilter`.
 pub(super) fn new_pending_filter(call: &Call) -> Answer {
     let full = call.arguments()?.optional()?.unwrap_or(false);
+    has_pool(&call.context)?;
     let kind = Kind::Pending { arrivals: call.context.pool.arrivals(), full };
     json(&call.services.filters.install(kind, Delivered::all(&call.view), call.caller.address)?)
 }

@@ -22,11 +22,13 @@ pub use blocks::{ReceiptContexts, header, receipts_of, with_receipts};
 pub use call::{CallHost, call_error, gas_bound, gas_cap, on_block_with, on_state};
 pub use call_many::MAX_CALLS;
 pub use fee_history::{check_percentiles, fee_quantiles};
+pub use filters::has_pool;
 use logs::suggested_range;
 pub use logs::{block_logs, removed_logs};
 pub use request::{CallOverrides, Request, WithdrawalObject, read_block_overrides};
 pub use transactions::raw_by_hash;
 
+use crate::SyncStatus;
 use crate::method::{Answer, Call, Method, QueueClass, Run, json, write_json};
 use alloy_primitives::{Address, U64};
 
@@ -38,7 +40,12 @@ const BLOCK_OVERRIDES: &str = "blockOverrides = {}";
 pub const METHODS: &[Method] = &[
     method("eth_chainId", &[], "The chain ID of EIP-155.", Run::Inline(chain_id)),
     method("eth_protocolVersion", &[], "0x41, as in cosmos/evm.", Run::Inline(protocol_version)),
-    method("eth_syncing", &[], "False, because served blocks are complete.", Run::Inline(syncing)),
+    method(
+        "eth_syncing",
+        &[],
+        "False. On a node that follows others and is behind them: the first, the current and the highest block.",
+        Run::Inline(syncing),
+    ),
     method(
         "eth_accounts",
         &[],
@@ -460,7 +467,7 @@ fn protocol_version(call: &Call) -> Answer {
 
 fn syncing(call: &Call) -> Answer {
     call.no_arguments()?;
-    json(&false)
+    json(&SyncStatus::of(&call.context.published))
 }
 
 fn coinbase(call: &Call) -> Answer {

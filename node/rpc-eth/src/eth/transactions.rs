@@ -2,10 +2,10 @@
 
 use super::{blocks::receipt_of, submit::submit};
 use crate::{
-    method::{Answer, Call, write_json},
+    method::{Answer, Call, json, write_json},
     services::{ResponseKey, ResponseSubject},
 };
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, U64, keccak256};
 use pipeline::Found;
 use rpc_types::{
     PendingDetail,
@@ -16,7 +16,7 @@ use rpc_types::{
     text::Json,
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use state::{
     parties,
     stored::{OneTx, raw_tx},
@@ -31,11 +31,57 @@ pub(super) async fn by_hash(call: Call) -> Answer {
     }
     match call.context.pool.transaction(hash).await? {
         Found::Pooled(tx) => write_json(&TransactionObject::pooled(&tx)),
+        Found::NotPooled { .. } if call.context.forwarder.is_some() => {
+            known_to_source(call, hash).await
+        }
         Found::NotPooled { built } => {
             let call = later(call, built).await;
             mined(&call, hash)?.map_or_else(|| Ok(Json::fixed("null")), Ok)
         }
     }
+}
+
+/// A transaction that this node does not know, from the node that it follows. If that has it in a block that is not here
+/// yet, it is pending here.
+async fn known_to_source(call: Call, hash: B256) -> Answer {
+    let found = ask_source(&call, "eth_getTransactionByHash").await?;
+    let mut tx: Value = serde_json::from_slice(found.bytes()).map_err(Error::internal)?;
+    if tx.is_null() {
+        return Ok(found);
+    }
+    if tx["hash"] != hash.to_string() {
+        return Err(Error::server(format!(
+            "the source answered with another transaction than {hash}"
+        )));
+    }
+    if let Ok(number) = U64::deserialize(&tx["blockNumber"]) {
+        let call = later(call, number.to()).await;
+        if let Some(answer) = mined(&call, hash)? {
+            return Ok(answer);
+        }
+        for field in ["blockHash", "blockNumber", "blockTimestamp", "transactionIndex"] {
+            tx[field] = Value::Null;
+        }
+    }
+    json(&tx)
+}
+
+/// The same for its encoding.
+async fn raw_known_to_source(call: Call, hash: B256) -> Answer {
+    let found = ask_source(&call, "eth_getRawTransactionByHash").await?;
+    let raw: Option<Bytes> = serde_json::from_slice(found.bytes()).map_err(Error::internal)?;
+    match raw {
+        Some(raw) if keccak256(&raw) != hash => {
+            Err(Error::server(format!("the source answered with another transaction than {hash}")))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// What the node that this one follows answers to a call.
+async fn ask_source(call: &Call, method: &'static str) -> Answer {
+    let forwarder = call.context.forwarder.as_ref().expect("the caller has checked this");
+    forwarder.call(method, call.params.clone()).await
 }
 
 /// Maximum wait until an executed block is published. Most take milliseconds, but some wait for the disk.
@@ -228,6 +274,9 @@ pub async fn raw_by_hash(call: Call) -> Answer {
     }
     match call.context.pool.transaction(hash).await? {
         Found::Pooled(tx) => write_json(&tx.raw),
+        Found::NotPooled { .. } if call.context.forwarder.is_some() => {
+            raw_known_to_source(call, hash).await
+        }
         Found::NotPooled { built } => write_json(&raw_mined(&later(call, built).await, hash)?),
     }
 }

@@ -61,7 +61,7 @@ const RESULTS: &[(&str, &str)] = &[
     ("eth_signTypedData", "Signature"),
     ("eth_signTypedData_v4", "Signature"),
     ("eth_simulateV1", "[SimulatedBlock]"),
-    ("eth_syncing", "Boolean"),
+    ("eth_syncing", "Boolean|SyncBlocks"),
     ("eth_uninstallFilter", "Boolean"),
     ("net_listening", "Boolean"),
     ("net_peerCount", "Quantity"),

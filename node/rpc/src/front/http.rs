@@ -25,6 +25,7 @@ use server::{
     body::{BodyError, read_body},
     compression::{self, MIN_COMPRESSED_BYTES},
     front_page::{self, wants_html},
+    heights::HeightError,
 };
 use std::{
     convert::Infallible,
@@ -65,8 +66,17 @@ async fn answer(
         Err(refusal) => return refusal.map(ReplyBody::text),
     };
     let client = &front.client_behind(client, request.headers());
+    let heights = &front.heights;
+    if let Err(error) = heights.wait(request.headers()).await {
+        let mut response = without_height(error);
+        heights.state(response.headers_mut());
+        cors.apply(response.headers_mut());
+        return response;
+    }
     if handshake::is_requested(request.headers()) {
-        return upgrade(client, progress, websocket, request);
+        let mut response = upgrade(client, progress, websocket, request);
+        heights.state(response.headers_mut());
+        return response;
     }
     let mut response = match *request.method() {
         // As geth answers it: this is not the request of a page.
@@ -78,8 +88,21 @@ async fn answer(
         Method::GET | Method::HEAD if request.uri().query().is_none() => plain(StatusCode::OK, ""),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "JSON-RPC calls require POST\n"),
     };
+    heights.state(response.headers_mut());
     cors.apply(response.headers_mut());
     response
+}
+
+/// The response to a request whose minimum height is invalid or not reached.
+fn without_height(error: HeightError) -> Response<ReplyBody> {
+    match error {
+        HeightError::Invalid => plain(StatusCode::BAD_REQUEST, format!("{error}\n")),
+        HeightError::NotReached { newest, .. } => {
+            let mut reply = Reply::default();
+            reply.answer("null", Err(Error::block_not_reached(error.to_string(), newest)));
+            small(StatusCode::SERVICE_UNAVAILABLE, reply)
+        }
+    }
 }
 
 fn respond(status: StatusCode, kind: HeaderValue, body: ReplyBody) -> Response<ReplyBody> {

@@ -42,6 +42,7 @@ use jsonrpsee::Methods;
 use server::{
     access::{Access, PageRules},
     connection::Timeouts,
+    heights::Heights,
     stop::Stopping,
 };
 use std::{
@@ -76,6 +77,7 @@ pub(crate) struct Front {
     max_subscriptions: u32,
     max_request_bytes: usize,
     timeouts: Timeouts,
+    heights: Heights,
 }
 
 /// The permit and thread of a connection, released when dropped.
@@ -98,6 +100,7 @@ pub(crate) struct Socket {
 
 impl Front {
     pub(crate) fn new(dispatcher: Arc<Dispatcher>, threads: &Threads, config: &JsonRpc) -> Self {
+        let heights = Heights::of(&dispatcher.context.published);
         let methods = subscribe::module(Arc::clone(&dispatcher)).expect("the names differ");
         Self {
             dispatcher,
@@ -117,6 +120,7 @@ impl Front {
                 idle: Duration::from_secs(config.idle_timeout_s),
                 slow: Duration::from_secs(config.slow_client_s),
             },
+            heights,
         }
     }
 

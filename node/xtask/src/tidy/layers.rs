@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 37] = [
+pub(super) const LAYERS: [&str; 39] = [
     "crashdisk",
     "secp256k1-batch-recovery",
     "trie",
@@ -34,7 +34,9 @@ pub(super) const LAYERS: [&str; 37] = [
     "rpc-debug",
     "rpc",
     "cosmos-api",
+    "replication",
     "pages",
+    "terminal",
     "observe",
     "evmd",
     "man-pages",

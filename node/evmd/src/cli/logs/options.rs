@@ -9,7 +9,7 @@ Log:
   RUST_LOG selects log lines by target and level, and replaces -v, -vv and -q.
   It is a comma-separated list such as warn,block=info,rpc=debug. The levels are
   off, error, warn, info, debug and trace. The default is
-  warn,evmd=info,home=info,block=info,tx=info,console=info,call=info.
+  warn,evmd=info,home=info,replication=info,block=info,tx=info,console=info,call=info.
 
   Targets at level info about the chain:
     block    each block, or each second of a busy chain
@@ -22,6 +22,7 @@ Log:
     pipeline        the stages that execute and store blocks
     mempool         the journal of the mempool
     consensus       the clock of new blocks
+    replication     the sources that this node follows
     rpc, rpc_types  JSON-RPC
     cosmos_api      REST, gRPC and the CometBFT RPC
     server          connections to these servers
@@ -58,7 +59,8 @@ pub(in crate::cli) struct LogArgs {
 }
 
 /// Without options: warnings of all parts, the life of the node, and what happens on its chain.
-const DEFAULT: &str = "warn,evmd=info,home=info,block=info,tx=info,console=info,call=info";
+const DEFAULT: &str =
+    "warn,evmd=info,home=info,replication=info,block=info,tx=info,console=info,call=info";
 /// With `-vv`. The libraries below the servers log each frame at level debug.
 const DEBUG: &str = "debug,h2=info,hyper=info,hyper_util=info,jsonrpsee=info,tokio_tungstenite=info,\
                      tonic=info,tower=info,tungstenite=info";

@@ -1,9 +1,9 @@
 //! Log lines for people. Lines about blocks, transactions and calls are sentences, so their fields are not repeated
 //! after them; the fields are for JSON. All other lines have the format of `tracing-subscriber`.
 
-use crate::terminal::{self, BLOCK, CALL, CONSOLE, SUCCESS, TX};
 use nu_ansi_term::{Color, Style};
 use std::fmt;
+use terminal::{BLOCK, CALL, CONSOLE, SUCCESS, TX};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},

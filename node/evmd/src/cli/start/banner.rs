@@ -84,7 +84,7 @@ JSON-RPC         {}
 REST             {}
 gRPC             {}
 CometBFT RPC     {}
-transactions     {}
+transactions     {}{}
 metrics          {}
 memory           {}",
             home.spec.chain_id,
@@ -100,6 +100,7 @@ memory           {}",
             self.server("gRPC", at.grpc.map(|at| at.to_string())),
             self.server(COMET_NAME, at.comet.map(|at| format!("http://{at}"))),
             self.server(INGEST_NAME, at.ingest.map(|at| format!("tcp://{at}"))),
+            replication(&home.config),
             self.server(
                 "metrics",
                 at.metrics.map(|at| format!("http://{at}/metrics /health /ready /status"))
@@ -124,6 +125,19 @@ memory           {}",
     fn server(&self, name: &str, address: Option<String>) -> String {
         address.unwrap_or_else(|| reason_not_served(self.in_use, name))
     }
+}
+
+/// The lines about replicas of a node that has some or is one.
+fn replication(config: &Config) -> String {
+    let mut lines = String::new();
+    if let Some(at) = config.replication.address.address() {
+        let scheme = if config.replication.tls_certificate.is_empty() { "http" } else { "https" };
+        lines += &format!("\nreplication      {scheme}://{at}");
+    }
+    if !config.replication.follow.is_empty() {
+        lines += &format!("\nfollows          {}", config.replication.follow.join(" "));
+    }
+    lines
 }
 
 /// The addresses of JSON-RPC. The first one also accepts WebSockets, which clients use if there is no second one.

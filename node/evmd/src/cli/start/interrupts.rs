@@ -1,7 +1,7 @@
 //! The signals that shut down the node.
 
 use pipeline::Pipeline;
-use std::time::Duration;
+use std::{future::Future, pin::pin, time::Duration};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that shut down the node.
@@ -22,7 +22,7 @@ impl Interrupts {
     }
 
     /// Waits for any of the signals.
-    async fn recv(&mut self) {
+    pub(super) async fn recv(&mut self) {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -47,13 +47,19 @@ fn is_hangup_ignored() -> bool {
         .is_some_and(|mask| mask & SIGHUP_BIT != 0)
 }
 
-/// Waits for a signal or the end of the pipeline.
-pub(super) async fn until_over(pipeline: &Pipeline, mut interrupts: Interrupts) {
+/// Waits for a signal, the end of the pipeline, or `superseded`. Returns the result of the last one.
+pub(super) async fn until_over<T>(
+    pipeline: &Pipeline,
+    mut interrupts: Interrupts,
+    superseded: impl Future<Output = T>,
+) -> Option<T> {
     let mut tick = tokio::time::interval(Duration::from_millis(200));
+    let mut superseded = pin!(superseded);
     loop {
         tokio::select! {
-            () = interrupts.recv() => return,
-            _ = tick.tick() => if pipeline.is_over() { return },
+            () = interrupts.recv() => return None,
+            reason = &mut superseded => return Some(reason),
+            _ = tick.tick() => if pipeline.is_over() { return None },
         }
     }
 }

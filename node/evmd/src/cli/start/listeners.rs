@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 
 pub(super) const COMET_NAME: &str = "CometBFT RPC";
 const METRICS_NAME: &str = "metrics";
+pub(super) const REPLICATION_NAME: &str = "replication";
 pub(super) const PAGES_NAME: &str = "web pages";
 
 /// The sockets of the servers, except for that of ingest, which the pipeline opens.
@@ -23,6 +24,7 @@ pub(super) struct Listeners {
     pub(super) rest: Option<Listener>,
     pub(super) grpc: Option<Listener>,
     pub(super) comet: Option<Listener>,
+    pub(super) replication: Option<Listener>,
     /// Belongs to the runtime of this server.
     pub(super) metrics: Option<Listener>,
     /// Belongs to the runtime of this server.
@@ -79,6 +81,8 @@ impl Listeners {
         opened.comet = sockets.open(comet, &mut config.comet.address).await;
         let pages = (PAGES_NAME, "--pages.address");
         opened.pages = sockets.open(pages, &mut config.pages.address).await;
+        let replication = (REPLICATION_NAME, "--replication.address");
+        opened.replication = sockets.open(replication, &mut config.replication.address).await;
         drop(ingest);
         opened.in_use = sockets.in_use;
         if sockets.failed.is_empty() { Ok(opened) } else { Err(Fault::Listen(sockets.failed)) }

@@ -7,7 +7,9 @@ use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use keys::Signers;
 use pipeline::{MiningControl, Pipeline};
-use server::listen;
+use replication::{SourceContext, Terms};
+use rpc_eth::CallForwarder;
+use server::{listen, tls::Tls};
 use std::{
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -45,6 +47,12 @@ pub(super) struct Served {
     pub(super) signers: Option<Arc<Signers>>,
     pub(super) development: Option<Arc<rpc::Development>>,
     pub(super) snapshots: Arc<observe::SnapshotCounters>,
+    /// Answers calls about the pool and the pending block on a node that follows others.
+    pub(super) forwarder: Option<Arc<dyn CallForwarder>>,
+    /// The producer terms, if blocks are signed.
+    pub(super) terms: Option<Arc<Terms>>,
+    /// Encrypts the connections of followers.
+    pub(super) tls: Option<Tls>,
 }
 
 /// Starts the servers that have a listener: metrics in the runtime `observing`, web pages in `reading`, the others in the
@@ -56,7 +64,8 @@ pub(super) async fn serve(
     served: Served,
     (observing, reading): (&Handle, &Handle),
 ) -> anyhow::Result<Servers> {
-    let Served { mining, producer, backend, signers, development, snapshots } = served;
+    let Served { mining, producer, backend, signers, development, snapshots, .. } = served;
+    let Served { forwarder, terms, tls, .. } = served;
     let (config, budget) = (&home.config, &pipeline.budget);
     let context = rpc_eth::Context {
         spec: home.spec.clone(),
@@ -72,6 +81,7 @@ pub(super) async fn serve(
         mining: mining.clone(),
         development,
         inclusions: Arc::default(),
+        forwarder,
         budget: Arc::clone(budget),
     };
     let rpc = rpc::serve(&config.json_rpc, listeners.json_rpc, listeners.web_socket, context)?;
@@ -103,6 +113,20 @@ pub(super) async fn serve(
         };
         pages::serve(&config.pages, listener, context)
     });
+    let replication = match listeners.replication {
+        Some(listener) => {
+            let context = SourceContext {
+                genesis_hash: home.genesis_hash()?,
+                published: pipeline.published.clone(),
+                pool: pipeline.client(),
+                calls: rpc.local_calls(),
+                terms,
+                tls,
+            };
+            Some(replication::serve(listener, budget, context))
+        }
+        None => None,
+    };
     let context = observe::Context {
         spec: home.spec.clone(),
         published: pipeline.published.clone(),
@@ -123,6 +147,6 @@ pub(super) async fn serve(
         Some(metrics) => Some(observing.spawn(async { observe::serve(metrics, context) }).await??),
         None => None,
     };
-    let others = [rest, grpc, comet, pages, observe].into_iter().flatten().collect();
+    let others = [rest, grpc, comet, pages, replication, observe].into_iter().flatten().collect();
     Ok(Servers { rpc, others })
 }

@@ -1,7 +1,7 @@
 //! The text form of the status: the chain and its head first, then the servers, then the stages.
 
 use alloy_primitives::B256;
-use pages::text::{age, exact_price, grouped, now, percent, short_hash};
+use pages::text::{age, count, exact_price, grouped, now, percent, short_hash};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use std::fmt::Write;
 const TERM_WIDTH: usize = 14;
 
 /// The servers: term, name in the response, and the scheme of the address.
-const SERVERS: [(&str, &str, &str); 8] = [
+const SERVERS: [(&str, &str, &str); 9] = [
     ("JSON-RPC", "jsonRpc", "http://"),
     ("WebSocket", "jsonRpcWs", "ws://"),
     ("REST", "rest", "http://"),
@@ -17,6 +17,7 @@ const SERVERS: [(&str, &str, &str); 8] = [
     ("CometBFT RPC", "comet", "http://"),
     ("web pages", "pages", "http://"),
     ("transactions", "ingest", "tcp://"),
+    ("replication", "replication", ""),
     ("metrics", "metrics", "http://"),
 ];
 
@@ -71,9 +72,26 @@ fn summary(out: &mut String, status: &Value, now: u64) {
         let term = plain(&status["producer"]["term"]);
         line(out, "producer", &format!("{key}, term {term}"));
     }
+    if !status["replica"].is_null() {
+        line(out, "follows", &replica(&status["replica"]));
+    }
     if status["fault"] == true {
         line(out, "fault", "a stage has failed: the reason is in the log");
     }
+}
+
+/// What a node that follows others says about its source.
+fn replica(replica: &Value) -> String {
+    let source = replica["source"].as_str().unwrap_or("no source");
+    let refused = replica["refused"].as_array().map_or(0, Vec::len);
+    let blocks = replica["lagBlocks"].as_u64().unwrap_or_default();
+    let mut text = format!("{source}, {} behind", count(blocks, "block"));
+    if refused > 0 {
+        let refused = count(refused as u64, "source");
+        write!(text, ", {refused} refused: the log has the reasons")
+            .expect("a String accepts text");
+    }
+    text
 }
 
 fn servers(out: &mut String, endpoints: &Value) {
@@ -83,6 +101,9 @@ fn servers(out: &mut String, endpoints: &Value) {
             (Value::Null, "jsonRpcWs") => &endpoints["jsonRpc"],
             (address, _) => address,
         };
+        if name == "replication" && address.is_null() {
+            continue;
+        }
         let shown = address.as_str().map(|address| format!("{scheme}{address}"));
         line(out, term, shown.as_deref().unwrap_or("off"));
     }

@@ -1,7 +1,7 @@
 //! Commands find the node by any of its HTTP addresses, or by the home folder that it runs on.
 
 use serde_json::Value;
-use std::{net::TcpListener, path::Path, process::Command};
+use std::{path::Path, process::Command};
 use testkit::{Endpoints, NodeProcess};
 
 fn program() -> &'static Path {
@@ -64,7 +64,7 @@ fn any_http_address_of_the_node_serves_every_command() {
         assert!(err.starts_with("gas estimate: "), "{err}");
     }
     // Servers that are not of a node, and one that does not speak HTTP.
-    let other = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let other = testkit::own_address();
     let error = refused(&format!("{SEND} --home {keys} --node {other}"));
     assert!(error.starts_with(&format!("error: no node responds at {other} (--node)")), "{error}");
     let grpc = node.endpoints().grpc;

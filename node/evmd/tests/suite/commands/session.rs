@@ -22,15 +22,13 @@ use std::{
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
+use testkit::MAX_WAIT;
 
 /// Matches any text within a line.
 const ANY: &str = "[..]";
 
 /// Matches any lines at the end of the output.
 const ANY_LINES: &str = "[...]";
-
-/// Maximum wait for output that needs a block.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Interval at which such a command is repeated.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -132,7 +130,7 @@ impl Session<'_> {
             } else {
                 all_fit(&step.said, &said)
             };
-            if done || !step.waits || begun.elapsed() > PATIENCE {
+            if done || !step.waits || begun.elapsed() > MAX_WAIT {
                 return said;
             }
             std::thread::park_timeout(AGAIN);

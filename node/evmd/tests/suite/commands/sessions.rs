@@ -9,12 +9,7 @@ use alloy_primitives::{Address, hex};
 use chain::{Genesis, block::join};
 use home::Home;
 use serde_json::{Value, json};
-use std::{
-    fs,
-    net::{SocketAddr, TcpListener},
-    path::Path,
-    time::Duration,
-};
+use std::{fs, path::Path, time::Duration};
 
 /// The example keystore of the format's specification, whose passphrase is `testpassword`.
 const KEYSTORE: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"6087dab2f9fdbbfaddc31a909735c1e6"},"ciphertext":"5318b4d5bcd28de64ee5559e671353e16f075ecae9f99c7a79a38af5f869aa46","kdf":"pbkdf2","kdfparams":{"c":262144,"dklen":32,"prf":"hmac-sha256","salt":"ae3cd4e7013836a3df6bd7241b12db061dbe2c6785853cce422d148a624ce0bd"},"mac":"517ead924a9d0dc3124507e3393d175ce3ff7c1e96529c6c555ce9e51205e9b2"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
@@ -159,20 +154,15 @@ fn ethereum_genesis(more: &str) -> String {
     )
 }
 
-/// An unused address.
-fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_with_a_node() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let mut config = config();
     // The addresses that the node reports must be correct.
-    config.json_rpc.address = free().into();
-    config.rest.address = free().into();
-    config.metrics.address = free().into();
+    config.json_rpc.address = testkit::own_address().into();
+    config.rest.address = testkit::own_address().into();
+    config.metrics.address = testkit::own_address().into();
     let options = producing(Some(Duration::from_millis(5)));
     let node = Node::start_with(folder, home, options, config).await;
     // The recordings show block 1 empty.

@@ -4,8 +4,8 @@ use alloy_primitives::B256;
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
-    time::Duration,
 };
+use testkit::MAX_WAIT;
 
 /// One connection.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ impl Frames {
     /// Connects to an ingest socket.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(MAX_WAIT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self(stream)
     }

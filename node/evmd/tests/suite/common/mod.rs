@@ -22,6 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 use storage::OpenError;
+use testkit::MAX_WAIT;
 use verify::Backend;
 
 /// Chain id of the development genesis.
@@ -111,6 +112,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
         transactions: None,
         mining: None,
         files,
+        forwarder: None,
         given_blocks: false,
         recover_workers: 2,
         backend: Backend::detect().unwrap(),
@@ -125,6 +127,7 @@ pub fn producing(block_time: Option<Duration>) -> Options {
         transactions: Some("127.0.0.1:0".parse().unwrap()),
         mining: block_time.map(|time| MiningControl::new(Mining::Every(time))),
         files: Vec::new(),
+        forwarder: None,
         given_blocks: true,
         recover_workers: 2,
         backend: Backend::detect().unwrap(),
@@ -190,17 +193,16 @@ pub fn reopened(folder: &Path) -> Home {
     opened.expect("it is open")
 }
 
-/// Repeats `done` until it returns true, and fails after a minute.
+/// Repeats `done` until it returns true, and fails after [`MAX_WAIT`].
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     wait_for(what, || if done() { Ok(()) } else { Err(String::new()) });
 }
 
-/// Repeats `done` until it succeeds, and fails with its last error after a minute.
+/// Repeats `done` until it succeeds, and fails with its last error after [`MAX_WAIT`].
 pub fn wait_for(what: &str, mut done: impl FnMut() -> Result<(), String>) {
     let begun = Instant::now();
     while let Err(error) = done() {
-        let waited = begun.elapsed();
-        assert!(waited < Duration::from_secs(60), "gave up waiting until {what}: {error}");
+        assert!(begun.elapsed() < MAX_WAIT, "gave up waiting until {what}: {error}");
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }

@@ -9,7 +9,7 @@ use alloy_primitives::hex;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Returns its input.
 const IDENTITY: &str = "0x0000000000000000000000000000000000000004";
@@ -101,10 +101,8 @@ async fn endless_call_is_aborted() {
     settings.json_rpc.call_timeout_ms = 50;
     let options = producing(Some(Duration::from_millis(5)));
     let served = Served::with(Node::start_with(folder, home, options, settings).await).await;
-    let begun = Instant::now();
     let (status, answer) = ask(&served, "eth_call", &json!({ "data": ENDLESS }), "").await;
     assert_eq!((status, &answer["code"]), (504, &json!(4)), "{answer}");
     assert!(answer["message"].as_str().unwrap().contains("timeout = 50ms"), "{answer}");
-    assert!(begun.elapsed() < Duration::from_secs(30));
     served.stop().await;
 }

@@ -112,6 +112,30 @@ async fn free_blocks_take_transactions_without_a_price() {
     node.stop().await;
 }
 
+/// Signed transactions have the same limit, which is checked before their senders are recovered.
+#[tokio::test(flavor = "multi_thread")]
+async fn unsigned_transactions_have_the_limit_of_signed_ones() {
+    let node = automine().await;
+    let send = async |bytes: usize| {
+        let tx = json!({
+            "from": DEV_ACCOUNTS[1].address, "to": ACCOUNT, "gas": "0x2dc6c0", "maxFeePerGas": "0x2540be400",
+            "maxPriorityFeePerGas": "0x1", "data": format!("0x{}", "00".repeat(bytes)),
+        });
+        node.answer("eth_sendUnsignedTransaction", json!([tx])).await
+    };
+    let near = pipeline::MAX_TX_BYTES - 1_000;
+    let sent = send(near).await["result"].clone();
+    let raw = node.call("eth_getRawTransactionByHash", json!([sent])).await;
+    // Besides its data.
+    let others = (raw.as_str().unwrap().len() - "0x".len()) / 2 - near;
+    let most = pipeline::MAX_TX_BYTES - others;
+    assert!(send(most).await["result"].is_string());
+    let refused = send(most + 1).await;
+    let text = refused["error"]["message"].as_str().unwrap();
+    assert!(text.contains("131073") && text.contains("131072"), "{text}");
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn impersonated_accounts_and_contracts_send_transactions() {
     let node = automine().await;

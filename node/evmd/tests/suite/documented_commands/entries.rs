@@ -45,6 +45,10 @@ pub(super) const fn leave(file: &'static str, begins: &'static str, reason: &'st
 const TESTS: &str = "It runs the tests, which CI does anyway; tidy checks the names in it.";
 const PACKAGES: &str = "It builds for minutes, or changes the machine; .ci/run tests the Debian package with \
                         node/packaging/test-debian-package, and Docker does not run there.";
+const REPLICAS: &str = "Its nodes run at the same time; replication::replicas_answer_as_their_source starts such nodes.";
+const PROMOTION: &str =
+    "It needs a replica whose producer is lost; replication::promotion promotes such replicas.";
+const ENCRYPTION: &str = "It needs a certificate for the address; replication::tls uses one.";
 const FUZZING: &str = "It builds the fuzz targets with another compiler or a sanitizer.";
 
 /// A genesis file of version 0 of the rules.
@@ -139,6 +143,10 @@ pub(super) const ENTRIES: &[Entry] = &[
         evmd snapshot create backup",
     ),
     leave("docs/backups-and-upgrades.md", "systemctl stop evmd", PACKAGES),
+    leave("docs/replication.md", "evmd init --home producer", REPLICAS),
+    leave("docs/replication.md", "evmd init --home replica", REPLICAS),
+    leave("docs/replication.md", "evmd promote --home second", PROMOTION),
+    leave("docs/replication.md", "evmd config set replication.tls-certificate", ENCRYPTION),
     leave("docs/conformance.md", "export EVMD_FIXTURES=", TESTS),
     leave("docs/conformance.md", "cargo test --release -p evmd --test suite recorded_conv", TESTS),
     leave("docs/conformance.md", "cargo test -p evm --lib tracer", TESTS),

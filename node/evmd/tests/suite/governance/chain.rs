@@ -1,5 +1,6 @@
 //! A chain with a voting period of seconds, used through the command line.
 
+use crate::common::wait_until;
 use chain::{DEV_ACCOUNTS, Genesis};
 use proto::cosmos::evm::feemarket::v1::{QueryParamsRequest, QueryParamsResponse};
 use serde_json::{Value, json};
@@ -8,7 +9,6 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
 };
 use testkit::Endpoints;
 use tonic::{Request, client::Grpc, transport::Endpoint};
@@ -18,8 +18,6 @@ use tonic_prost::ProstCodec;
 const VOTING_SECONDS: u64 = 4;
 /// The governance account.
 pub(crate) const GOV: &str = "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
-/// Maximum wait for any condition.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A home folder and the node on it.
 pub(crate) struct Chain {
@@ -94,7 +92,7 @@ impl Chain {
         command.args(flags).arg("--quiet");
         command.args(self.endpoints.options());
         self.node = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        wait_for("an answer", || self.query("block").0);
+        wait_until("there is an answer", || self.query("block").0);
     }
 
     pub(crate) fn kill(&mut self) {
@@ -158,7 +156,7 @@ impl Chain {
         let sent: Value = serde_json::from_str(&out).unwrap();
         let query = format!("tx {}", sent["txhash"].as_str().unwrap());
         let mut found = Value::Null;
-        wait_for(&query, || {
+        wait_until(&query, || {
             let (good, answer) = self.query(&query);
             found = answer;
             good
@@ -201,7 +199,7 @@ impl Chain {
     /// Waits for the end of the voting period; returns the proposal.
     pub(crate) fn decided(&self, id: u64) -> Value {
         let mut ended = Value::Null;
-        wait_for("the end of the vote", || {
+        wait_until("the vote ends", || {
             ended = self.get(&format!("gov proposal {id}"))["proposal"].take();
             ended["status"] != "PROPOSAL_STATUS_VOTING_PERIOD"
         });
@@ -256,14 +254,6 @@ pub(crate) fn post(json_rpc: SocketAddr, body: &str) -> Value {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
-}
-
-pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < PATIENCE, "gave up waiting for {what}");
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
 }
 
 /// Gets a path over REST; `url` is the path, `|` and a height.

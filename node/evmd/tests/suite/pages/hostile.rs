@@ -111,57 +111,103 @@ async fn page_of_address(endpoints: &Endpoints, path: &str) -> (Vec<String>, Opt
     (hashes.collect(), next.map(str::to_owned))
 }
 
-/// A native chain whose first block has `count` transfers of one account to another.
-async fn with_large_block(home: &Path, count: u64) -> NodeProcess {
+/// Transactions in each block of the test with large blocks.
+const TXS: u64 = 20_000;
+/// Large blocks of the default run and, if `EVMD_LONG_TESTS` is set, of the long one: ten million transactions.
+const LARGE_BLOCKS: u64 = 2;
+const LARGE_BLOCKS_LONG: u64 = 500;
+
+/// A home with a native chain without a limit of gas.
+fn home_without_gas_limit(home: &Path) {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
     file["config"]["evmd"]["maxGas"] = json!(-1);
     drop(Home::init(home, &Genesis::from_json(&file.to_string()).unwrap()).unwrap());
     let settings = "[mempool]\naccept-without-production = true\naccount-slots = 30000\n";
     fs::write(home.join("config.toml"), settings).unwrap();
-    // The transactions are collected before the first block.
+}
+
+/// Adds a block with [`TXS`] transfers of one account to another, and returns its number.
+async fn add_large_block(home: &Path, first_nonce: u64) -> u64 {
+    // The transactions are collected before the block.
     let mut node = NodeProcess::start(Path::new(PROGRAM), home, &["--no-produce"]);
+    let head = number_of(&node.endpoints().call("eth_blockNumber", json!([])).await);
     let mut client = Frames::connect(node.endpoints().ingest);
     let mut answers = client.twin();
     let to = DEV_ACCOUNTS[1].address;
-    let raw: Vec<_> = (0..count).map(|nonce| transfer(0, nonce, to)).collect();
+    let nonces = first_nonce..first_nonce + TXS;
+    let raw: Vec<_> = nonces.map(|nonce| transfer(0, nonce, to)).collect();
     let sending = std::thread::spawn(move || {
         client.send(raw.iter().map(AsRef::as_ref)).unwrap();
     });
-    for _ in 0..count {
+    for _ in 0..TXS {
         answers.answer().unwrap().unwrap();
     }
     sending.join().unwrap();
     node.stop();
-    NodeProcess::start(Path::new(PROGRAM), home, &["--block-time", "50ms"])
+    let mut node = NodeProcess::start(Path::new(PROGRAM), home, &["--block-time", "50ms"]);
+    let number = head + 1;
+    let mined = json!([format!("{number:#x}"), false]);
+    let block = node.endpoints().wait_for("eth_getBlockByNumber", mined).await;
+    assert_eq!(block["transactions"].as_array().unwrap().len() as u64, TXS);
+    node.stop();
+    number
+}
+
+fn number_of(quantity: &Value) -> u64 {
+    u64::from_str_radix(&quantity.as_str().unwrap()[2..], 16).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn block_with_20_000_transactions_has_short_pages() {
-    let count = 20_000;
+async fn address_with_many_transactions_in_large_blocks_has_short_pages() {
+    let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
+    let blocks = if long { LARGE_BLOCKS_LONG } else { LARGE_BLOCKS };
     let folder = tempfile::tempdir().unwrap();
-    let node = with_large_block(&folder.path().join("home"), count).await;
-    let endpoints = node.endpoints();
-    let first = endpoints.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
-    let txs = first["transactions"].as_array().unwrap();
-    assert_eq!(txs.len() as u64, count);
-    for (page, rows) in [(1, 50), (200, 50), (400, 50), (401, 50), (u64::MAX, 50)] {
-        let body = shown(&endpoints, &format!("/block/1?page={page}")).await;
-        assert_eq!(body.matches("href=\"/tx/").count(), rows, "page {page}");
-        assert!(body.len() < MAX_PAGE_BYTES, "page {page}: {} bytes", body.len());
+    let home = folder.path().join("home");
+    home_without_gas_limit(&home);
+    let mut numbers = Vec::new();
+    for block in 0..blocks {
+        numbers.push(add_large_block(&home, block * TXS).await);
     }
-    for account in [0, 1] {
-        let address = DEV_ACCOUNTS[account].address;
-        let (newest, next) = page_of_address(&endpoints, &format!("/address/{address}")).await;
-        let hashes: Vec<_> = txs.iter().rev().take(50).map(|hash| hash.as_str().unwrap()).collect();
-        assert_eq!(newest, &hashes[..25]);
-        let (older, _) = page_of_address(&endpoints, &next.unwrap()).await;
-        assert_eq!(older, &hashes[25..]);
+    let node = NodeProcess::start(Path::new(PROGRAM), &home, &["--no-produce"]);
+    let endpoints = node.endpoints();
+    let mut hashes = Vec::new();
+    for number in &numbers {
+        let params = json!([format!("{number:#x}"), false]);
+        let block = endpoints.call("eth_getBlockByNumber", params).await;
+        let txs = block["transactions"].as_array().unwrap();
+        hashes.push(txs.iter().map(|hash| hash.as_str().unwrap().to_owned()).collect::<Vec<_>>());
+        for (page, rows) in [(1, 50), (200, 50), (400, 50), (401, 50), (u64::MAX, 50)] {
+            let body = shown(&endpoints, &format!("/block/{number}?page={page}")).await;
+            assert_eq!(body.matches("href=\"/tx/").count(), rows, "page {page}");
+            assert!(body.len() < MAX_PAGE_BYTES, "page {page}: {} bytes", body.len());
+        }
+    }
+    let all: Vec<&String> = hashes.iter().flatten().rev().collect();
+    // The newest transactions, those around the border of two blocks, those in the middle of the chain and the oldest ones.
+    let [first, middle] = [numbers[0], numbers[numbers.len() / 2]];
+    let size = TXS as usize;
+    let middle_at = (numbers.len() - 1 - numbers.len() / 2) * size;
+    for (path, at) in [
+        (String::new(), 0),
+        (format!("?before={first}.{size}"), all.len() - size),
+        (format!("?before={middle}.{}", size / 2), middle_at + size / 2),
+        (format!("?before={middle}.10"), middle_at + size - 10),
+        (format!("?before={first}.30"), all.len() - 30),
+    ] {
+        for account in [0, 1] {
+            let path = format!("/address/{}{path}", DEV_ACCOUNTS[account].address);
+            let (newest, next) = page_of_address(&endpoints, &path).await;
+            assert_eq!(newest.iter().collect::<Vec<_>>(), all[at..at + 25], "{path}");
+            let (older, _) = page_of_address(&endpoints, &next.unwrap()).await;
+            let end = all.len().min(at + 50);
+            assert_eq!(older.iter().collect::<Vec<_>>(), all[at + 25..end], "{path}");
+        }
     }
     // The fee recipient's account changes in each block, and no transaction names it.
-    let miner = first["miner"].as_str().unwrap();
+    let block = endpoints.call("eth_getBlockByNumber", json!([format!("{first:#x}"), false])).await;
+    let miner = block["miner"].as_str().unwrap();
     let (none, _) = page_of_address(&endpoints, &format!("/address/{miner}")).await;
     assert!(none.is_empty(), "{none:?}");
-    let last = txs.last().unwrap().as_str().unwrap();
-    assert!(shown(&endpoints, &format!("/tx/{last}")).await.len() < MAX_PAGE_BYTES);
+    assert!(shown(&endpoints, &format!("/tx/{}", all[0])).await.len() < MAX_PAGE_BYTES);
 }

@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 9] = [
     "--json-rpc.address",
     "--json-rpc.ws-address",
     "--rest.address",
@@ -17,6 +17,7 @@ const FLAGS: [&str; 8] = [
     "--ingest.address",
     "--metrics.address",
     "--pages.address",
+    "--replication.address",
 ];
 
 /// The lines that a node prints at its start, up to the addresses.
@@ -157,12 +158,15 @@ fn each_server_can_be_switched_off() {
 fn offset_is_added_to_every_port() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let lower = format!("127.0.0.1:{}", free.port() - 7);
+    let free = testkit::own_address();
+    let lower = SocketAddr::new(free.ip(), free.port() - 7);
     let mut command = evmd();
     command.args(["start", "--quiet", "--port-offset", "7", "--home"]).arg(folder.path());
     command.args(FLAGS[1..].iter().flat_map(|flag| [*flag, "127.0.0.1:0"]));
-    command.args(["--json-rpc.address", &lower]).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(["--json-rpc.address", &lower.to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut node = super::Running::start(&mut command);
     let banner = banner(&mut node);
     assert!(banner.contains(&format!("JSON-RPC         http://{free} ")), "{banner}");

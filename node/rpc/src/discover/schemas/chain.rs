@@ -44,6 +44,14 @@ pub(super) const OBJECTS: &[(&str, Fields)] = &[
             ("yParity?", "Quantity"),
         ],
     ),
+    (
+        "SyncBlocks",
+        &[
+            ("startingBlock", "Quantity"),
+            ("currentBlock", "Quantity"),
+            ("highestBlock", "Quantity"),
+        ],
+    ),
     ("FilledTransaction", &[("raw", "Data"), ("tx", "Transaction")]),
     (
         "Withdrawal",

@@ -135,6 +135,7 @@ pub(super) const OBJECTS: &[(&str, Fields)] = &[
             ("ingest", "String|Null"),
             ("metrics", "String|Null"),
             ("pages", "String|Null"),
+            ("replication", "String|Null"),
         ],
     ),
     ("EventAttribute", &[("key", "String"), ("value", "String")]),

@@ -9,13 +9,13 @@
 mod block;
 mod calls;
 mod console;
-mod follower;
+mod printer;
 mod rate;
 mod reason;
 mod transactions;
 
 pub use calls::CallPrinter;
-pub use follower::{Follower, Terminal};
+pub use printer::{BlockPrinter, Terminal};
 
 use tracing::Level;
 use tracing_subscriber::filter::Targets;

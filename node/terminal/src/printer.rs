@@ -29,7 +29,7 @@ const NICENESS: i32 = 5;
 
 /// What the thread prints, and where it reads.
 #[derive(Debug)]
-pub struct Follower {
+pub struct BlockPrinter {
     published: Published,
     heads: watch::Receiver<u64>,
     /// The newest block that was printed or left out.
@@ -49,7 +49,7 @@ pub struct Terminal {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Follower {
+impl BlockPrinter {
     /// Begins after the current head. `shown` tells whether transactions of a development chain are shown now; other chains
     /// do not have it.
     pub fn new(

@@ -1,0 +1,177 @@
+//! A node that follows the blocks of others.
+
+use super::interrupts::Interrupts;
+use anyhow::{Context, bail};
+use certificates::{Authority, Term};
+use config::Config;
+use home::Home;
+use pipeline::Pipeline;
+use replication::{FollowContext, Follower, Forwarder, Roots, Terms, TermsError, ask_node};
+use server::tls::Tls;
+use std::{path::Path, sync::Arc, time::Duration};
+use verify::Backend;
+
+/// Interval at which the followers are asked.
+const ASKING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Fails if this node would follow others from a home without a chain: the start would otherwise create a new development
+/// chain.
+pub(super) fn require_chain_to_follow(config: &Config) -> anyhow::Result<()> {
+    match config.replication.follow.first() {
+        None => Ok(()),
+        Some(source) => bail!(
+            "replication.follow (--follow): this home has no chain, and the genesis must not come from {source}: get the \
+             genesis file from the operator of the chain, and run `evmd init --genesis FILE` first"
+        ),
+    }
+}
+
+/// The keys that sign the blocks, if this node follows others.
+pub(super) fn authority(home: &Home) -> anyhow::Result<Option<Authority>> {
+    if home.config.replication.follow.is_empty() {
+        return Ok(None);
+    }
+    if home.spec.is_development() {
+        bail!(
+            "replication.follow (--follow): blocks of a development chain are not signed, because evm_revert replaces \
+             them, so they cannot be followed; `evmd init` makes a chain with a producer"
+        );
+    }
+    if home.config.mempool.accept_without_production {
+        bail!(
+            "mempool.accept-without-production: this node follows others (replication.follow), and forwards transactions to \
+             the producer instead of keeping them: set it to false"
+        );
+    }
+    let authority = home.authority()?;
+    let authority = authority.context(
+        "replication.follow (--follow): the genesis of this chain names no producer, so signatures cannot be checked: restore a snapshot of the producer, \
+         which contains its key",
+    )?;
+    home.check_head_term(&authority).context("replication.follow (--follow)")?;
+    Ok(Some(authority))
+}
+
+/// The authorities that certify nodes with encrypted connections.
+pub(in crate::cli) fn tls_roots(config: &Config, home: &Path) -> anyhow::Result<Roots> {
+    let file = config.replication.tls_roots_in(home);
+    Roots::load(file.as_deref()).context("replication.tls-roots")
+}
+
+/// The certificate with which this node encrypts the connections of its followers.
+pub(super) fn certificate(config: &Config, home: &Path) -> anyhow::Result<Option<Tls>> {
+    let Some((certificate, key)) = config.replication.tls_pair(home)? else { return Ok(None) };
+    Tls::load(&certificate, &key).context("replication.tls-certificate").map(Some)
+}
+
+/// Waits until one of the nodes that follow this producer has answered with its producer terms (`replication.followers`). Returns false
+/// if a signal ends the start.
+pub(super) async fn wait_for_follower(
+    urls: &[String],
+    roots: &Roots,
+    terms: &Terms,
+    head: u64,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<bool> {
+    if urls.is_empty() {
+        return Ok(true);
+    }
+    tracing::info!(
+        followers = urls.join(" "),
+        "waiting for one of the followers before blocks are produced"
+    );
+    loop {
+        for url in urls {
+            let authority = terms.authority();
+            let sent = tokio::select! {
+                sent = ask_node(url, roots, &authority) => sent,
+                () = interrupts.recv() => return Ok(false),
+            };
+            match sent {
+                Ok(sent) => {
+                    match terms.supersede(&sent.terms) {
+                        Ok(()) => {}
+                        Err(error @ TermsError::Invalid(_)) => {
+                            tracing::warn!(follower = url, %error, "the follower sent terms that are not valid");
+                            continue;
+                        }
+                        Err(error) => return Err(error).with_context(|| url.clone()),
+                    }
+                    if let Some(newer) = *terms.superseded().borrow() {
+                        bail!(superseded(&newer, head));
+                    }
+                    if sent.head.number > head {
+                        bail!(
+                            "{url} has block {}, and the newest block of this producer is {head}: its later blocks were lost, so it \
+                             must not sign others in the same term; start it with --follow {url} until it has the block",
+                            sent.head.number
+                        );
+                    }
+                    return Ok(true);
+                }
+                Err(reason) => {
+                    tracing::warn!(follower = url, reason, "the follower cannot be asked");
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(ASKING_INTERVAL) => {}
+            () = interrupts.recv() => return Ok(false),
+        }
+    }
+}
+
+/// What to do with a producer whose term another node has ended.
+pub(super) fn superseded(newer: &Term, head: u64) -> String {
+    let Term { term, last, producer, .. } = newer;
+    let rollback = if head > last.number {
+        format!(
+            "`evmd rollback --height {}` removes its later blocks, which are not part of the chain, and then ",
+            last.number
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "producer term {term} of the key {producer} starts after block {}, so this node produces no more blocks: {rollback}`evmd start \
+         --follow URL` makes it a replica",
+        last.number
+    )
+}
+
+/// Waits for a term that ends the one of this producer.
+pub(super) async fn until_superseded(terms: Option<&Terms>, produces: bool) -> Term {
+    if let Some(terms) = terms.filter(|_| produces) {
+        let mut newer = terms.superseded();
+        if let Ok(newer) = newer.wait_for(Option::is_some).await
+            && let Some(newer) = *newer
+        {
+            return newer;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Starts to follow, in the current runtime.
+pub(super) fn start(
+    home: &Home,
+    pipeline: &Pipeline,
+    terms: Arc<Terms>,
+    forwarder: Arc<Forwarder>,
+    backend: Backend,
+    roots: Roots,
+) -> anyhow::Result<Follower> {
+    let context = FollowContext {
+        spec: home.spec.clone(),
+        terms,
+        published: pipeline.published.clone(),
+        blocks: pipeline.blocks().context("the pipeline was started without given_blocks")?,
+        forwarder,
+        backend,
+        verification: home.config.replication.verify,
+        sources: home.config.replication.follow.clone(),
+        roots,
+        max_lag: home.config.replication.max_lag(),
+    };
+    Follower::start(context).context("replication.follow (--follow)")
+}
