@@ -14,6 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Wei in a gwei.
+pub(crate) const GWEI: f64 = 1e9;
 /// Timeout of a transaction.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Polling interval.
@@ -73,6 +75,23 @@ pub(crate) struct SenderSpec {
     pub(crate) recipients: u64,
     /// Whether the senders have ether from genesis: see [`crate::genesis`].
     pub(crate) prefunded: bool,
+}
+
+impl SenderSpec {
+    /// Senders of transfers to each other, whose ether is from a genesis with the same seed (`loadtest genesis`). The maximum fee
+    /// is in gwei per gas.
+    pub(crate) const fn of_genesis(accounts: usize, fee_cap: f64, seed: u64) -> Self {
+        Self {
+            load: Load::Transfer,
+            senders: accounts,
+            txs_each: 1,
+            fee_cap: (fee_cap * GWEI) as u128,
+            tip: GWEI as u128,
+            seed,
+            recipients: 0,
+            prefunded: true,
+        }
+    }
 }
 
 /// Funds the senders whose balance is too low, and creates the token if the load needs one.

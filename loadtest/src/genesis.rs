@@ -23,22 +23,22 @@ const BASE_FEE_CHANGE_DENOMINATOR: u64 = 1_000_000;
 pub(crate) struct GenesisArgs {
     /// Number of accounts: the senders of `--senders N --prefunded` for any N up to this
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
-    accounts: u64,
+    pub(crate) accounts: u64,
     /// Ether per account
     #[arg(long, value_name = "ETHER", default_value_t = 1000)]
-    ether: u64,
+    pub(crate) ether: u64,
     /// Gas limit of a block
     #[arg(long, value_name = "GAS", default_value_t = 210_000_000)]
-    block_gas: u64,
+    pub(crate) block_gas: u64,
     /// Seed of the accounts
     #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    pub(crate) seed: u64,
     /// geth genesis.json to which the accounts are added, instead of evmd's development chain
     #[arg(long, value_name = "FILE")]
-    template: Option<PathBuf>,
+    pub(crate) template: Option<PathBuf>,
     /// Output file
     #[arg(value_name = "FILE")]
-    file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 pub(crate) fn run(args: &GenesisArgs) -> anyhow::Result<()> {
@@ -46,13 +46,7 @@ pub(crate) fn run(args: &GenesisArgs) -> anyhow::Result<()> {
         bail!("--accounts must be at least 1, got 0");
     }
     let begun = Instant::now();
-    let (rest, alloc) = settings(args)?;
-    let mut whole = AtomicFile::create(&args.file)?;
-    let mut out = BufWriter::with_capacity(1 << 20, &mut whole.file);
-    write(&mut out, &rest, &alloc, args)?;
-    out.flush().context("cannot write the genesis")?;
-    drop(out);
-    let bytes = whole.finish()?;
+    let bytes = make(args)?;
     Ok(writeln!(
         std::io::stdout(),
         "{} accounts of {} ether, {bytes} bytes, made in {:.1} s",
@@ -60,6 +54,17 @@ pub(crate) fn run(args: &GenesisArgs) -> anyhow::Result<()> {
         args.ether,
         begun.elapsed().as_secs_f64()
     )?)
+}
+
+/// Writes the file. Returns the number of its bytes.
+pub(crate) fn make(args: &GenesisArgs) -> anyhow::Result<u64> {
+    let (rest, alloc) = settings(args)?;
+    let mut whole = AtomicFile::create(&args.file)?;
+    let mut out = BufWriter::with_capacity(1 << 20, &mut whole.file);
+    write(&mut out, &rest, &alloc, args)?;
+    out.flush().context("cannot write the genesis")?;
+    drop(out);
+    whole.finish()
 }
 
 /// The fields of the file without its accounts, and the accounts that it already has.

@@ -31,8 +31,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Wei in a gwei.
-const GWEI: f64 = 1e9;
 /// Polling interval of the number of answers.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Polling interval of the mined transactions after a restart.
@@ -149,16 +147,7 @@ pub(crate) fn run(args: &KillArgs) -> anyhow::Result<()> {
     args.check()?;
     let evmd = Evmd::find(args.evmd.as_deref(), &args.home)?;
     let mut node = evmd.start()?;
-    let wanted = SenderSpec {
-        load: Load::Transfer,
-        senders: args.accounts,
-        txs_each: 1,
-        fee_cap: (args.fee_cap * GWEI) as u128,
-        tip: GWEI as u128,
-        seed: args.seed,
-        recipients: 0,
-        prefunded: true,
-    };
+    let wanted = SenderSpec::of_genesis(args.accounts, args.fee_cap, args.seed);
     let all = fund::without_funding(wanted, node.rpc.chain_id()?);
     if node.rpc.balances(&[all.keys[0].address])?[0].is_zero() {
         bail!(

@@ -30,6 +30,7 @@ mod peers;
 mod plot;
 mod publish;
 mod reads;
+mod replicas;
 mod report;
 mod rng;
 mod round;
@@ -58,7 +59,7 @@ const SOME_FAILED: u8 = 2;
 /// Latency is the time from when a request was due until its complete answer. Server CPU is user
 /// and system time of the node's process, divided by the operations. Exit codes: 0 success, 1 could
 /// not run, 2 some operations failed or a bound was exceeded, 130 interrupted (Ctrl-C); all
-/// scenarios except `soak`, `kill` and `fill` then report the results so far.
+/// scenarios except `soak`, `kill`, `replicas` and `fill` then report the results so far.
 #[derive(Debug, Parser)]
 #[command(name = "loadtest", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
@@ -90,6 +91,8 @@ enum Scenario {
     Soak(soak::SoakArgs),
     /// Kill a node repeatedly under full load (SIGKILL) and check that nothing it reported is lost
     Kill(kill::KillArgs),
+    /// Send transactions through replicas while nodes are killed (SIGKILL), and check that none is lost
+    Replicas(replicas::ReplicasArgs),
     /// Fill a chain with blocks and transactions to query
     Fill(fill::FillArgs),
 }
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Scenario::Soak(args) => soak::run(&args)
             .map(|kept| if kept { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
         Scenario::Kill(args) => kill::run(&args).map(|()| ExitCode::SUCCESS),
+        Scenario::Replicas(args) => replicas::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fill(args) => fill::run(&args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

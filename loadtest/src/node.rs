@@ -83,12 +83,33 @@ impl Evmd {
         Ok(Self { program, home: home.to_owned() })
     }
 
-    /// Starts the node and waits until it serves.
+    /// Creates a chain in the home folder, with a genesis file or with that of `evmd init`.
+    pub(crate) fn init(&self, genesis: Option<&Path>) -> anyhow::Result<()> {
+        let mut command = Command::new(&self.program);
+        command.arg("init").arg("--home").arg(&self.home);
+        if let Some(genesis) = genesis {
+            command.arg("--genesis").arg(genesis);
+        }
+        let output = command.output().context("evmd init")?;
+        if !output.status.success() {
+            bail!("evmd init: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(())
+    }
+
+    /// Starts the node with ports that the kernel chooses, and waits until it serves.
     pub(crate) fn start(&self) -> anyhow::Result<Running> {
+        self.start_with(&[])
+    }
+
+    /// The same with more options; a server whose address is one of them has that address.
+    pub(crate) fn start_with(&self, options: &[(&str, String)]) -> anyhow::Result<Running> {
         let begun = Instant::now();
+        let is_given = |server: &&&str| !options.iter().any(|(option, _)| option == *server);
         let mut process = Command::new(&self.program)
             .args(["start", "--quiet"])
-            .args(SERVERS.iter().flat_map(|option| [*option, "127.0.0.1:0"]))
+            .args(SERVERS.iter().filter(is_given).flat_map(|option| [*option, "127.0.0.1:0"]))
+            .args(options.iter().flat_map(|(option, value)| [*option, value]))
             .arg("--home")
             .arg(&self.home)
             .stdout(Stdio::piped())

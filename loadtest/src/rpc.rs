@@ -53,6 +53,17 @@ impl Rpc {
 
     /// Calls a method for each of `params`, in batches. Fails at the first error.
     pub(crate) fn call_all(&self, method: &str, params: &[Value]) -> anyhow::Result<Vec<Value>> {
+        let results = self.call_each(method, params)?.into_iter();
+        let failed = |error| anyhow::anyhow!("{}: {method}: {error}", self.url);
+        results.map(|result| result.map_err(failed)).collect()
+    }
+
+    /// Calls a method for each of `params`, in batches. Returns the result or the error of each.
+    pub(crate) fn call_each(
+        &self,
+        method: &str,
+        params: &[Value],
+    ) -> anyhow::Result<Vec<Result<Value, Value>>> {
         let mut results = Vec::with_capacity(params.len());
         for params in params.chunks(BATCH) {
             let calls = params.iter().enumerate().map(|(id, params)| {
@@ -68,10 +79,10 @@ impl Rpc {
                 bail!("{}: {} answers to a batch of {}", self.url, answers.len(), params.len());
             }
             for answer in answers {
-                match answer.get("error") {
-                    Some(error) if !error.is_null() => bail!("{}: {method}: {error}", self.url),
-                    _ => results.push(answer["result"].take()),
-                }
+                results.push(match answer.get("error") {
+                    Some(error) if !error.is_null() => Err(error.clone()),
+                    _ => Ok(answer["result"].take()),
+                });
             }
         }
         Ok(results)

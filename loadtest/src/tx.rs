@@ -5,7 +5,7 @@ use crate::{
     atomic_file::AtomicFile,
     drive::{Plan, Source, Watch, drive},
     follow::{self, Goal},
-    fund::{self, SenderSpec, Senders},
+    fund::{self, GWEI, SenderSpec, Senders},
     interrupt, keys,
     options::{Common, Node, bar},
     report::Report,
@@ -28,8 +28,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Wei in a gwei.
-const GWEI: f64 = 1e9;
 /// Maximum calls of a batch: the limit of common nodes.
 const MAX_BATCH_CALLS: usize = 1000;
 /// Maximum number of senders whose nonces are checked before and after a run.

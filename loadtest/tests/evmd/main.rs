@@ -11,25 +11,11 @@ use secp256k1::{
 };
 use serde_json::Value;
 use std::{
-    io::{BufRead, BufReader},
-    net::TcpListener,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
-
-struct Node {
-    process: Child,
-    url: String,
-    ingest: String,
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use testkit::{Endpoints, NodeProcess};
 
 /// The node's program. `cargo test --workspace` builds it in the folder of `loadtest`.
 fn binary() -> PathBuf {
@@ -40,25 +26,14 @@ fn binary() -> PathBuf {
 }
 
 /// Starts a node with a block time of 20 ms.
-fn start(binary: &Path, home: &Path) -> Node {
-    // These ports were free a moment ago; another process may take one.
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let (json_rpc, ingest) = (free(), free());
-    let mut command = Command::new(binary);
-    command.args(["start", "--quiet", "--block-time", "20ms", "--home"]).arg(home);
-    command.args(["--json-rpc.address", &json_rpc, "--ingest.address", &ingest]);
-    for address in ["json-rpc.ws", "rest", "grpc", "comet", "metrics"] {
-        let flag = match address {
-            "json-rpc.ws" => "--json-rpc.ws-address".to_owned(),
-            other => format!("--{other}.address"),
-        };
-        command.args([&flag, &free()]);
-    }
-    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let banner = BufReader::new(process.stdout.take().unwrap());
-    let last = banner.lines().map_while(Result::ok).find(|line| line.starts_with("metrics"));
-    assert!(last.is_some(), "the node has not started");
-    Node { process, url: format!("http://{json_rpc}"), ingest }
+fn start(binary: &Path, home: &Path) -> NodeProcess {
+    NodeProcess::start(binary, home, &["--block-time", "20ms"])
+}
+
+/// The URL of a node's JSON-RPC, and the address for raw transactions.
+fn addresses(node: &NodeProcess) -> (String, String) {
+    let Endpoints { json_rpc, ingest, .. } = node.endpoints();
+    (format!("http://{json_rpc}"), ingest.to_string())
 }
 
 fn loadtest(arguments: &[&str]) -> (Option<i32>, String) {
@@ -84,9 +59,10 @@ fn every_scenario_runs_against_a_node() {
     let binary = binary();
     let home = tempfile::tempdir().unwrap();
     let node = start(&binary, &home.path().join("home"));
-    let url = ["--url", node.url.as_str()];
+    let (url, ingest) = addresses(&node);
+    let to_node = ["--url", url.as_str()];
     let run = |scenario: &str, arguments: &[&str]| {
-        let (code, text) = loadtest(&[&[scenario], &url[..], arguments].concat());
+        let (code, text) = loadtest(&[&[scenario], &to_node[..], arguments].concat());
         assert_eq!(code, Some(0), "{scenario} {arguments:?}: {text}");
         text
     };
@@ -94,7 +70,7 @@ fn every_scenario_runs_against_a_node() {
     let filled = run("fill", &["--blocks", "40", "--senders", "5"]);
     assert!(filled.contains("token 0x"), "{filled}");
 
-    let ways = ["-o", "json", "--via", "ingest,single,batch,ws,ws-batch", "--ingest", &node.ingest];
+    let ways = ["-o", "json", "--via", "ingest,single,batch,ws,ws-batch", "--ingest", &ingest];
     let few = ["-n", "600", "--senders", "20", "--fee-cap", "2000"];
     let sent: Value = serde_json::from_str(&run("tx", &[&ways[..], &few].concat())).unwrap();
     for part in sent["nodes"][0]["parts"].as_array().unwrap() {
@@ -106,17 +82,17 @@ fn every_scenario_runs_against_a_node() {
     let file = file.to_str().unwrap();
     let one = ["-n", "300", "--senders", "20", file];
     run("sign", &one);
-    let (code, text) = loadtest(&[&["sign"], &url[..], &one].concat());
+    let (code, text) = loadtest(&[&["sign"], &to_node[..], &one].concat());
     assert!(code == Some(1) && text.contains("cannot make"), "an existing file is kept: {text}");
     run("tx", &["--file", file]);
-    let (code, text) = loadtest(&[&["tx"], &url[..], &["--file", file]].concat());
+    let (code, text) = loadtest(&[&["tx"], &to_node[..], &["--file", file]].concat());
     assert!(code == Some(1) && text.contains("sign it again"), "{text}");
 
     let each = ["--shape", "20:10,50,90", "--shape", "5:50@old"];
     run("fees", &[&quick[..], &each].concat());
     run("reads", &quick);
     run("reads", &[&quick[..], &["--each", "--only", "Number"]].concat());
-    let yardstick = ["--each", "--only", "eth_blockNumber", "--yardstick", node.url.as_str()];
+    let yardstick = ["--each", "--only", "eth_blockNumber", "--yardstick", url.as_str()];
     let read: Value =
         serde_json::from_str(&run("reads", &[&quick[..], &yardstick].concat())).unwrap();
     assert_eq!(read["nodes"][1]["parts"][0]["part"], "noop", "{read}");
@@ -173,10 +149,10 @@ fn delegated_development_account_funds_senders() {
     let binary = binary();
     let home = tempfile::tempdir().unwrap();
     let node = start(&binary, &home.path().join("home"));
+    let (url, _) = addresses(&node);
     let rpc = |arguments: &[&str]| {
         let mut command = Command::new(&binary);
-        let output =
-            command.arg("rpc").args(arguments).args(["--node", &node.url]).output().unwrap();
+        let output = command.arg("rpc").args(arguments).args(["--node", &url]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
@@ -185,19 +161,19 @@ fn delegated_development_account_funds_senders() {
     let code = || rpc(&["eth_getCode", account, "latest"]);
     let begun = Instant::now();
     while !code().starts_with("\"0xef0100") {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the account is not delegated");
+        assert!(begun.elapsed() < Duration::from_secs(300), "the account is not delegated");
     }
     for arguments in [
-        &["fill", "--blocks", "5", "--senders", "30", "--url", &node.url][..],
-        &["tx", "-n", "200", "--senders", "40", "--seed", "7", "--url", &node.url],
-        &["tx", "-n", "200", "--senders", "40", "--load", "mixed", "--url", &node.url],
+        &["fill", "--blocks", "5", "--senders", "30", "--url", &url][..],
+        &["tx", "-n", "200", "--senders", "40", "--seed", "7", "--url", &url],
+        &["tx", "-n", "200", "--senders", "40", "--load", "mixed", "--url", &url],
     ] {
         let (code, text) = loadtest(arguments);
         assert_eq!(code, Some(0), "{arguments:?}: {text}");
     }
     let page = home.path().join("page.html");
     let html = ["--html", page.to_str().unwrap()];
-    let quick = ["reads", "-d", "0.2", "--warmup", "0", "--url", &node.url];
+    let quick = ["reads", "-d", "0.2", "--warmup", "0", "--url", &url];
     let (code, text) = loadtest(&[&quick[..], &html].concat());
     assert_eq!(code, Some(0), "{text}");
     let page = std::fs::read_to_string(page).unwrap();
@@ -224,13 +200,14 @@ fn genesis_accounts_send_without_funding() {
     let folder = tempfile::tempdir().unwrap();
     let home = funded_home(&binary, folder.path(), &["--accounts", "5000"]);
     let node = start(&binary, Path::new(&home));
+    let (url, ingest) = addresses(&node);
     let file = folder.path().join("signed");
     let file = file.to_str().unwrap();
     let own = ["--prefunded", "--senders", "5000"];
     let offline = ["sign", "--offline", "262144", "-n", "12000", file];
     let (code, text) = loadtest(&[&offline[..], &own].concat());
     assert_eq!(code, Some(0), "{text}");
-    let to_node = ["tx", "--url", &node.url, "--ingest", &node.ingest, "-o", "json"];
+    let to_node = ["tx", "--url", &url, "--ingest", &ingest, "-o", "json"];
     // Less than one second of transactions, so that sending has to wait for blocks.
     let sent = ["--via", "ingest", "--ahead", "3000", "--file", file];
     let (code, text) = loadtest(&[&to_node[..], &sent].concat());
@@ -260,4 +237,27 @@ fn killed_node_keeps_what_it_reported() {
         assert!(life["answered"].as_u64().unwrap() >= 8000, "{life}");
         assert!(life["replayedTransactions"].as_u64().unwrap() > 0, "{life}");
     }
+}
+
+#[test]
+fn killed_replicas_and_producers_lose_nothing() {
+    let binary = binary();
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = folder.path().join("nodes");
+    // Two ports for each node, which nothing else uses either.
+    let first = testkit::own_address().to_string();
+    let evmd = ["--evmd", binary.to_str().unwrap(), "-o", "json"];
+    let nodes = ["replicas", "--folder", nodes.to_str().unwrap(), "--first-address", &first];
+    let load = ["--accounts", "600", "-n", "6000", "--kills", "4", "--seed", "3"];
+    let (code, text) = loadtest(&[&nodes[..], &load, &evmd].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert!(found["acknowledged"].as_u64().unwrap() >= 6000, "{found}");
+    assert!(found["mined"].as_u64() >= found["acknowledged"].as_u64(), "{found}");
+    // With this seed, the replica of a replica is killed, too.
+    assert_eq!(
+        (&found["killsOfProducer"], &found["killsOfReplicas"]),
+        (&1.into(), &serde_json::json!([0, 2, 1])),
+        "{found}"
+    );
 }

@@ -296,7 +296,7 @@ fn invalid_runs_are_refused_at_once() {
     assert!(refused("fees", &["--pid", "4194304"]).contains("--pid"));
     assert!(refused("fees", &["--shape", "3000:@old"]).contains("too few"));
     assert!(refused("tx", &["--file", "/nowhere"]).contains("/nowhere"));
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = testkit::own_address();
     let output = loadtest("fees", gone, &[]);
     assert!(String::from_utf8(output.stderr).unwrap().contains("no node answers"));
 }
@@ -315,7 +315,7 @@ fn interrupted_file_does_not_exist() {
     let mut child = genesis("50000000").spawn().unwrap();
     let begun = Instant::now();
     while !std::fs::metadata(&part).is_ok_and(|part| part.len() > 0) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was written");
+        assert!(begun.elapsed() < Duration::from_secs(300), "nothing was written");
         thread::yield_now();
     }
     child.kill().unwrap();

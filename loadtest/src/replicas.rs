@@ -1,0 +1,248 @@
+//! Scenario `replicas`: sends transactions through the replicas of a producer while nodes are killed with SIGKILL, and
+//! checks what the clients of all nodes have seen.
+//!
+//! Each replica has its own senders, in a thread of its own. A sender sends its next transaction when the last one was
+//! answered; after an error it continues with the nonce that the producer reports. A transaction of a sender is always the
+//! same for the same nonce, so that sending one again after a lost answer cannot transfer twice.
+
+mod checks;
+mod cluster;
+mod heads;
+mod sending;
+
+use crate::{
+    fund::{self, SenderSpec, Senders},
+    options::Output,
+    rng::Rng,
+};
+use alloy_primitives::B256;
+use anyhow::{Context, bail};
+use checks::{Checked, check};
+use cluster::Cluster;
+use heads::Heads;
+use sending::{Load, Share};
+use serde_json::json;
+use std::{
+    io::Write as _,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// Polling interval of the number of acknowledged transactions.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum time for which a killed node stays down, in milliseconds.
+const MAX_DOWN_MS: u64 = 1_000;
+/// Maximum number of replicas: the machine runs all of them.
+const MAX_REPLICAS: usize = 8;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReplicasArgs {
+    /// The program `evmd` [default: the one in the folder of this program]
+    #[arg(long, value_name = "FILE")]
+    evmd: Option<PathBuf>,
+    /// New folder for a chain and the home folders of its nodes
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Accounts of the genesis, which send and receive
+    #[arg(long, value_name = "N", default_value_t = 30_000)]
+    accounts: usize,
+    /// Transactions that must be acknowledged
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1_000_000)]
+    transactions: u64,
+    /// Number of replicas; the last of several follows the first one, and the others follow the producer
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    replicas: usize,
+    /// Number of kills, each of a random node at a random time
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    kills: u64,
+    /// Address of JSON-RPC of the producer; its port and those after it, two for each node, must be free, and should be below
+    /// the ports that the kernel gives to outgoing connections
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:21000")]
+    first_address: SocketAddr,
+    /// Block time of the producer
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    block_time: String,
+    /// Maximum transactions in the mempool while more are sent
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    ahead: u64,
+    /// Maximum fee of a transaction, in gwei per gas
+    #[arg(long, value_name = "GWEI", default_value_t = 200.0)]
+    fee_cap: f64,
+    /// Seed of the accounts and of the kills
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+}
+
+impl ReplicasArgs {
+    fn check(&self) -> anyhow::Result<()> {
+        if !(1..=MAX_REPLICAS).contains(&self.replicas) {
+            bail!("--replicas must be between 1 and {MAX_REPLICAS}, got {}", self.replicas);
+        }
+        if self.transactions == 0 || self.ahead == 0 {
+            bail!("--transactions and --ahead must be at least 1");
+        }
+        let ports = cluster::ports(self.replicas);
+        if self.first_address.port().checked_add(ports).is_none() {
+            bail!(
+                "--first-address {}: {ports} ports are needed from that one on, and the last port is {}",
+                self.first_address,
+                u16::MAX
+            );
+        }
+        if self.accounts < self.replicas {
+            bail!(
+                "--accounts must be at least the number of replicas, {}, got {}",
+                self.replicas,
+                self.accounts
+            );
+        }
+        Ok(())
+    }
+
+    fn senders(&self, chain_id: u64) -> Senders {
+        let spec = SenderSpec::of_genesis(self.accounts, self.fee_cap, self.seed);
+        fund::without_funding(spec, chain_id)
+    }
+}
+
+/// What happened during the load.
+#[derive(Debug)]
+struct Loaded {
+    /// Hashes of the acknowledged transactions.
+    acknowledged: Vec<B256>,
+    /// Number of transactions without an answer, or with an error.
+    failed: u64,
+    /// The number of kills of each node.
+    kills: Vec<u64>,
+    elapsed: Duration,
+}
+
+/// Runs the load with all kills, and all checks. Anything that is lost, or that a client saw twice, is an error.
+pub(crate) fn run(args: &ReplicasArgs) -> anyhow::Result<()> {
+    args.check()?;
+    let cluster = Cluster::start(args)?;
+    let senders = args.senders(cluster.rpc(0).chain_id()?);
+    let heads = Heads::new(cluster.len());
+    let loaded = load(args, &cluster, &Arc::new(senders), &heads)?;
+    let checked = check(&cluster, &loaded.acknowledged, &heads)?;
+    publish(args, &loaded, &checked)
+}
+
+fn load(
+    args: &ReplicasArgs,
+    cluster: &Cluster,
+    senders: &Arc<Senders>,
+    heads: &Heads,
+) -> anyhow::Result<Loaded> {
+    let load = Load {
+        target: args.transactions,
+        ahead: args.ahead,
+        acknowledged: AtomicU64::new(0),
+        pooled: AtomicU64::new(0),
+        are_kills_over: AtomicBool::new(false),
+        failed: AtomicBool::new(false),
+    };
+    let done = AtomicBool::new(false);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let watching: Vec<_> = (0..cluster.len())
+            .map(|node| {
+                let (rpc, done, load) = (cluster.rpc(node), &done, &load);
+                scope.spawn(move || {
+                    let watched = heads.watch(node, rpc, done);
+                    watched.inspect_err(|_| load.failed.store(true, Relaxed))
+                })
+            })
+            .collect();
+        let (rpc, ended) = (cluster.rpc(0), &done);
+        let measuring = scope.spawn(|| load.measure_pool(rpc, ended));
+        let shares: Vec<_> = (0..args.replicas)
+            .map(|replica| {
+                let share = Share::new(Arc::clone(senders), args.seed, replica, args.replicas);
+                let (load, rpc) = (&load, cluster.rpc(replica + 1));
+                scope.spawn(move || load.send(share, rpc))
+            })
+            .collect();
+        let killed = kill_at_random(args, cluster, &load);
+        load.are_kills_over.store(true, Relaxed);
+        if killed.is_err() {
+            load.failed.store(true, Relaxed);
+        }
+        let panicked = |_| anyhow::anyhow!("a sending thread panicked");
+        let sent: Vec<_> = shares.into_iter().map(|share| share.join().map_err(panicked)).collect();
+        let elapsed = begun.elapsed();
+        done.store(true, Relaxed);
+        for thread in watching {
+            thread.join().map_err(|_| anyhow::anyhow!("watching a head panicked"))??;
+        }
+        measuring.join().map_err(|_| anyhow::anyhow!("measuring the mempool panicked"))?;
+        let kills = killed?;
+        let (mut acknowledged, mut failed) = (Vec::new(), 0);
+        for share in sent {
+            let share = share??;
+            acknowledged.extend(share.acknowledged);
+            failed += share.failed;
+        }
+        Ok(Loaded { acknowledged, failed, kills, elapsed })
+    })
+}
+
+/// Kills and restarts nodes. The kills are spread over the transactions. Returns the number of kills of each node.
+fn kill_at_random(args: &ReplicasArgs, cluster: &Cluster, load: &Load) -> anyhow::Result<Vec<u64>> {
+    let mut rng = Rng::new(args.seed);
+    let mut kills = vec![0; cluster.len()];
+    for number in 0..args.kills {
+        let share = args.transactions / args.kills;
+        let when = number * share + rng.below(share.max(1));
+        while load.acknowledged.load(Relaxed) < when {
+            if load.failed.load(Relaxed) {
+                return Ok(kills);
+            }
+            std::thread::park_timeout(POLL_INTERVAL);
+        }
+        let node = rng.below(cluster.len() as u64) as usize;
+        let down = Duration::from_millis(rng.below(MAX_DOWN_MS));
+        cluster.kill(node)?;
+        std::thread::park_timeout(down);
+        cluster.restart(node).with_context(|| format!("restart after kill {}", number + 1))?;
+        kills[node] += 1;
+    }
+    Ok(kills)
+}
+
+fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::Result<()> {
+    let Loaded { acknowledged, failed, kills, elapsed } = loaded;
+    let seconds = elapsed.as_secs_f64();
+    let rate = acknowledged.len() as f64 / seconds;
+    let (producer, replicas) = (kills[0], &kills[1..]);
+    let mut out = std::io::stdout();
+    if args.output == Output::Json {
+        let value = json!({
+            "acknowledged": acknowledged.len(), "failed": failed, "seconds": seconds, "perSecond": rate,
+            "killsOfProducer": producer, "killsOfReplicas": replicas, "blocks": checked.blocks,
+            "mined": checked.mined, "receipts": checked.receipts, "stateRoot": checked.state_root,
+        });
+        return Ok(writeln!(out, "{value:#}")?);
+    }
+    writeln!(
+        out,
+        "{} transactions acknowledged by {} replicas in {seconds:.1} s ({rate:.0}/s), {failed} answers lost or refused; kills: \
+         producer {producer}, replicas {replicas:?}",
+        acknowledged.len(),
+        args.replicas,
+    )?;
+    Ok(writeln!(
+        out,
+        "{} transactions in {} blocks, the same on all nodes; each acknowledged one is in exactly one block; {} receipts on \
+         each node; no head moved backwards; the accounts of each node match its state root; state root of block {}: {}",
+        checked.mined, checked.blocks, checked.receipts, checked.blocks, checked.state_root
+    )?)
+}
