@@ -1,14 +1,16 @@
 // Opens every page of the node in Chromium: follows links, searches, and checks for errors of scripts, violations of the
 // content policy, missing assets and problems of accessibility.
 //
-// Arguments: the address of the pages, that of JSON-RPC, and a JSON object with paths to open first.
+// Arguments: the address of the pages, that of JSON-RPC, a JSON array of paths to open first, and one of signed transactions,
+// each of which makes a block.
 "use strict";
 
 const assert = require("node:assert/strict");
 const { chromium } = require("playwright-core");
 const { AxeBuilder } = require("@axe-core/playwright");
 
-const [base, rpc, firstPaths] = [process.argv[2], process.argv[3], JSON.parse(process.argv[4])];
+const [base, rpc] = process.argv.slice(2);
+const [firstPaths, transfers] = process.argv.slice(4).map((list) => JSON.parse(list));
 const MAX_PAGES = 60;
 const SCHEMES = ["light", "dark"];
 const WIDTHS = [1280, 360];
@@ -103,7 +105,7 @@ async function follows(page) {
   await page.goto(base);
   const head = () => page.locator(".figures a").first().innerText();
   const before = await head();
-  await call("anvil_mine", ["0x3"]);
+  await call("eth_sendRawTransaction", [transfers.shift()]);
   await page.waitForFunction((old) => document.querySelector(".figures a").innerText !== old, before);
   assert.notEqual(await head(), before);
 }

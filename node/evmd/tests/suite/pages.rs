@@ -1,18 +1,16 @@
-//! The web pages of a node in its own process: what they show, hostile contents, limits, and a browser.
+//! The web pages of a node in its own process: what they show, hostile contents, limits, and a browser. With
+//! `EVMD_TEST_REPLICA=1` they are those of a replica, except in tests of development methods and of the mempool.
 
 mod browser;
 mod hostile;
+mod site;
 
-use crate::{development::PROGRAM, start_safety::run};
-use alloy_primitives::Address;
+use crate::{client::is_replica, development::PROGRAM, start_safety::run};
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
+use site::Site;
 use std::{net::TcpListener, path::Path};
 use testkit::{Endpoints, NodeProcess, exchange_with_head};
-
-/// Emits `Transfer(1, 2, 7)` when it is created, and returns 42 when it is called.
-const EMITTER: &str = "0x60075f52600260017fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef60205fa3\
-    69602a60005260206000f3600052600a6016f3";
 
 /// A page: status, head of the response and body.
 struct Shown {
@@ -28,6 +26,11 @@ async fn get(endpoints: &Endpoints, path: &str) -> Shown {
     Shown { status, head, body }
 }
 
+async fn send(node: &NodeProcess, tx: Value) -> String {
+    let hash = node.endpoints().call("eth_sendTransaction", json!([tx])).await;
+    hash.as_str().unwrap().to_owned()
+}
+
 /// The body of a page that must exist.
 async fn shown(endpoints: &Endpoints, path: &str) -> String {
     let Shown { status, body, .. } = get(endpoints, path).await;
@@ -35,34 +38,15 @@ async fn shown(endpoints: &Endpoints, path: &str) -> String {
     body
 }
 
-async fn send(node: &NodeProcess, tx: Value) -> String {
-    let hash = node.endpoints().call("eth_sendTransaction", json!([tx])).await;
-    hash.as_str().unwrap().to_owned()
-}
-
-/// A development chain with a contract, calls and transfers.
-async fn filled(home: &Path) -> (NodeProcess, [String; 3]) {
-    let node = NodeProcess::start(Path::new(PROGRAM), home, &[]);
-    let from = DEV_ACCOUNTS[0].address;
-    let created = send(&node, json!({ "from": from, "data": EMITTER })).await;
-    let receipt = node.endpoints().call("eth_getTransactionReceipt", json!([created])).await;
-    let contract: Address = serde_json::from_value(receipt["contractAddress"].clone()).unwrap();
-    let word = format!("{:0>64}{:064x}", "3c7363726970743e", 9);
-    let input = format!("0xa9059cbb{word}");
-    let called = send(&node, json!({ "from": from, "to": contract, "data": input })).await;
-    let to = DEV_ACCOUNTS[1].address;
-    let sent = send(&node, json!({ "from": from, "to": to, "value": "0xde0b6b3a7640000" })).await;
-    (node, [created, called, sent])
-}
-
 #[tokio::test]
 async fn pages_show_blocks_transactions_and_addresses() {
     let folder = tempfile::tempdir().unwrap();
-    let (node, [created, called, sent]) = filled(&folder.path().join("home")).await;
-    let endpoints = node.endpoints();
+    let (site, [created, called, sent]) = Site::filled(folder.path()).await;
+    let endpoints = site.endpoints();
     let dashboard = get(&endpoints, "/").await;
     assert!(dashboard.head.to_lowercase().contains("content-security-policy: default-src 'none'"));
-    for text in ["Chain 262144, development chain", "Stages of the pipeline", "execute"] {
+    let kind = if is_replica() { "replica" } else { "development chain" };
+    for text in ["Chain 262144", kind, "Stages of the pipeline", "execute"] {
         assert!(dashboard.body.contains(text), "{text}");
     }
     assert!(shown(&endpoints, "/live").await.starts_with("<dl class=\"figures\">"));
@@ -94,8 +78,9 @@ async fn pages_show_blocks_transactions_and_addresses() {
 #[tokio::test]
 async fn waiting_transactions_have_pages() {
     let folder = tempfile::tempdir().unwrap();
-    let (node, _) = filled(&folder.path().join("home")).await;
+    let node = NodeProcess::start(Path::new(PROGRAM), &folder.path().join("home"), &[]);
     let endpoints = node.endpoints();
+    endpoints.call("evm_mine", json!([])).await;
     endpoints.call("evm_setAutomine", json!([false])).await;
     let (from, to) = (DEV_ACCOUNTS[0].address, DEV_ACCOUNTS[1].address);
     let high = "0x2540be400";
@@ -121,8 +106,8 @@ async fn waiting_transactions_have_pages() {
 #[tokio::test]
 async fn fees_and_searches_are_answered() {
     let folder = tempfile::tempdir().unwrap();
-    let (node, [created, ..]) = filled(&folder.path().join("home")).await;
-    let endpoints = node.endpoints();
+    let (site, [created, ..]) = Site::filled(folder.path()).await;
+    let endpoints = site.endpoints();
     let fees = shown(&endpoints, "/fees?cap=1.5&blocks=1000").await;
     for text in
         ["base_fee_change_denominator", "value=\"1.5\"", "Last 5,000 blocks", "of 4 moments"]
@@ -176,8 +161,8 @@ async fn fees_and_searches_are_answered() {
 #[tokio::test]
 async fn browsers_find_the_pages_at_every_http_address() {
     let folder = tempfile::tempdir().unwrap();
-    let node = NodeProcess::start(Path::new(PROGRAM), &folder.path().join("home"), &[]);
-    let endpoints = node.endpoints();
+    let site = Site::empty(folder.path()).await;
+    let endpoints = site.endpoints();
     let link = format!("http://{}/", endpoints.pages);
     for address in [endpoints.json_rpc, endpoints.rest, endpoints.comet, endpoints.metrics] {
         let ask = |accept: &str| {

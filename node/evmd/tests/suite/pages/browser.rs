@@ -1,7 +1,7 @@
 //! Chromium opens the pages.
 
-use super::filled;
-use crate::{development::PROGRAM, tool_suites::run_script};
+use super::site::Site;
+use crate::{common::transfer, development::PROGRAM, tool_suites::run_script};
 use chain::DEV_ACCOUNTS;
 use serde_json::json;
 use std::{path::Path, process::Command};
@@ -40,11 +40,11 @@ fn propose(home: &Path, rest: &str) {
 #[ignore = "needs Chromium, playwright-core and axe-core: run .ci/clients"]
 async fn every_page_works_in_a_browser() {
     let folder = tempfile::tempdir().unwrap();
-    let home = folder.path().join("home");
-    let (node, [created, called, sent]) = filled(&home).await;
-    let endpoints = node.endpoints();
-    propose(&home, &format!("http://{}", endpoints.rest));
-    endpoints.call("evm_mine", json!([])).await;
+    let (site, [created, called, sent]) = Site::filled(folder.path()).await;
+    let endpoints = site.endpoints();
+    let next = format!("{:#x}", site.head().await + 1);
+    propose(&folder.path().join("client"), &format!("http://{}", endpoints.rest));
+    endpoints.wait_for("eth_getBlockByNumber", json!([next, false])).await;
     let account = DEV_ACCOUNTS[0].address;
     let paths = json!([
         "/",
@@ -61,10 +61,13 @@ async fn every_page_works_in_a_browser() {
         format!("/address/{account}"),
         format!("/address/{account}?logs=1"),
     ]);
+    // Each makes a block.
+    let transfers: Vec<_> = (0..8).map(|nonce| transfer(1, nonce, account)).collect();
     let arguments = [
         format!("http://{}", endpoints.pages),
         format!("http://{}", endpoints.json_rpc),
         paths.to_string(),
+        json!(transfers).to_string(),
     ];
     run_script("node", "pages.cjs", &arguments).await;
 }

@@ -1,12 +1,17 @@
 //! Contents that were made to harm the reader of a page, or the node.
 
-use super::{filled, get, send, shown};
-use crate::{
-    common::{GENESIS_TIME, frames::Frames, transfer},
-    development::PROGRAM,
+use super::{
+    get, shown,
+    site::{Site, call, number_of},
 };
-use chain::{DEV_ACCOUNTS, Genesis};
-use home::Home;
+use crate::{
+    common::{frames::Frames, transfer},
+    development::PROGRAM,
+    start_safety::run,
+};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{TxKind, hex};
+use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 use testkit::{Endpoints, NodeProcess};
@@ -14,14 +19,13 @@ use testkit::{Endpoints, NodeProcess};
 /// Maximum length of any page in bytes.
 const MAX_PAGE_BYTES: usize = 512 * 1024;
 /// Calls the precompile at 4 until little gas is left: `PUSH0 x5, PUSH1 4, GAS, STATICCALL, POP` in a loop.
-const MANY_CALLS: &str = "0x5b5f5f5f5f60045afa5061c3505a1161000057005b";
+const MANY_CALLS: [u8; 21] = hex!("5b5f5f5f5f60045afa5061c3505a1161000057005b");
 
 #[tokio::test]
 async fn reasons_of_contracts_are_text() {
     let folder = tempfile::tempdir().unwrap();
-    let (node, _) = filled(&folder.path().join("home")).await;
-    let endpoints = node.endpoints();
-    let contract = DEV_ACCOUNTS[5].address;
+    let (mut site, _) = Site::filled(folder.path()).await;
+    let endpoints = site.endpoints();
     // Reverts with Error("<script>alert(1)</script>" and a mark that reverses the direction of text).
     let reason = "<script>alert(1)</script>\u{202e}";
     let mut data = vec![0x08, 0xc3, 0x79, 0xa0];
@@ -31,10 +35,9 @@ async fn reasons_of_contracts_are_text() {
     data.push(reason.len() as u8);
     data.extend(reason.as_bytes());
     data.resize(4 + 96, 0);
-    let code = format!("0x6064600c5f3960645ffd{}{}", "0000", alloy_primitives::hex::encode(&data));
-    endpoints.call("anvil_setCode", json!([contract, code])).await;
-    let tx = json!({ "from": DEV_ACCOUNTS[0].address, "to": contract, "gas": "0x186a0" });
-    let failed = send(&node, tx).await;
+    let code = [&hex!("6064600c5f3960645ffd0000")[..], &data].concat();
+    let contract = site.deploy(&code).await;
+    let failed = site.send(call(TxKind::Call(contract), [])).await;
     let page = shown(&endpoints, &format!("/tx/{failed}")).await;
     assert!(page.contains("Failed"), "{page}");
     for list in ["/block/latest".to_owned(), format!("/address/{contract}")] {
@@ -50,16 +53,14 @@ async fn reasons_of_contracts_are_text() {
 #[tokio::test]
 async fn large_inputs_and_many_calls_make_short_pages() {
     let folder = tempfile::tempdir().unwrap();
-    let (node, _) = filled(&folder.path().join("home")).await;
-    let endpoints = node.endpoints();
-    let from = DEV_ACCOUNTS[0].address;
-    let input = format!("0x{}", "ff".repeat(100_000));
-    let large = json!({ "from": from, "to": DEV_ACCOUNTS[1].address, "data": input });
-    let large = send(&node, large).await;
+    let (mut site, _) = Site::filled(folder.path()).await;
+    let endpoints = site.endpoints();
+    let input = call(TxKind::Call(DEV_ACCOUNTS[1].address), vec![0xff; 100_000]);
+    let large = site.send(TxEip1559 { gas_limit: 5_000_000, ..input }).await;
     assert!(shown(&endpoints, &format!("/tx/{large}")).await.len() < 64 * 1024);
-    let contract = DEV_ACCOUNTS[6].address;
-    endpoints.call("anvil_setCode", json!([contract, MANY_CALLS])).await;
-    let many = send(&node, json!({ "from": from, "to": contract, "gas": "0x1c9c380" })).await;
+    let contract = site.deploy(&MANY_CALLS).await;
+    let many = TxEip1559 { gas_limit: 30_000_000, ..call(TxKind::Call(contract), []) };
+    let many = site.send(many).await;
     let receipt = endpoints.call("eth_getTransactionReceipt", json!([many])).await;
     assert_eq!(receipt["status"], "0x1", "{receipt}");
     let execution = get(&endpoints, &format!("/tx/{many}/execution")).await;
@@ -74,16 +75,11 @@ async fn large_inputs_and_many_calls_make_short_pages() {
 async fn block_and_address_with_many_transactions_are_shown_in_pages() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    let node = NodeProcess::start(Path::new(PROGRAM), &home, &[]);
-    let endpoints = node.endpoints();
-    endpoints.call("evm_setAutomine", json!([false])).await;
-    let (from, to) = (DEV_ACCOUNTS[0].address, DEV_ACCOUNTS[1].address);
-    let txs = 120;
-    for nonce in 0..txs {
-        let tx = json!({ "from": from, "to": to, "gas": "0x5208", "nonce": format!("{nonce:#x}") });
-        send(&node, tx).await;
-    }
-    endpoints.call("evm_mine", json!([])).await;
+    home_without_gas_limit(&home);
+    let (to, txs) = (DEV_ACCOUNTS[1].address, 120);
+    assert_eq!(add_large_block(&home, 0, txs).await, 1);
+    let site = Site::of_home(&home, &["--no-produce"]).await;
+    let endpoints = site.endpoints();
     for (page, rows) in [(1, 50), (2, 50), (3, 20), (4, 20), (0, 50)] {
         let body = shown(&endpoints, &format!("/block/1?page={page}")).await;
         assert_eq!(body.matches("href=\"/tx/").count(), rows, "page {page}");
@@ -95,10 +91,10 @@ async fn block_and_address_with_many_transactions_are_shown_in_pages() {
         seen.extend(hashes);
         path = next;
     }
-    assert_eq!(seen.len(), txs);
+    assert_eq!(seen.len() as u64, txs);
     seen.sort_unstable();
     seen.dedup();
-    assert_eq!(seen.len(), txs);
+    assert_eq!(seen.len() as u64, txs);
 }
 
 /// The hashes of the transactions on a page of an address, and the path of the next page.
@@ -117,30 +113,36 @@ const TXS: u64 = 20_000;
 const LARGE_BLOCKS: u64 = 2;
 const LARGE_BLOCKS_LONG: u64 = 500;
 
-/// A home with a native chain without a limit of gas.
+/// A home with a new native chain without a limit of gas, whose blocks it signs.
 fn home_without_gas_limit(home: &Path) {
-    let mut file: Value =
-        serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
-    file["config"]["evmd"]["maxGas"] = json!(-1);
-    drop(Home::init(home, &Genesis::from_json(&file.to_string()).unwrap()).unwrap());
+    let template = home.with_file_name("template");
+    assert_eq!(run(&template, &["init"]).0, 0);
+    let genesis = fs::read_to_string(template.join("genesis.json")).unwrap();
+    let mut genesis: Value = serde_json::from_str(&genesis).unwrap();
+    genesis["config"]["evmd"]["maxGas"] = json!(-1);
+    let file = home.with_file_name("genesis.json");
+    fs::write(&file, genesis.to_string()).unwrap();
+    let (code, _, error) = run(home, &["init", "--genesis", file.to_str().unwrap()]);
+    assert_eq!(code, 0, "{error}");
+    fs::copy(template.join("producer.key"), home.join("producer.key")).unwrap();
     let settings = "[mempool]\naccept-without-production = true\naccount-slots = 30000\n";
     fs::write(home.join("config.toml"), settings).unwrap();
 }
 
-/// Adds a block with [`TXS`] transfers of one account to another, and returns its number.
-async fn add_large_block(home: &Path, first_nonce: u64) -> u64 {
+/// Adds a block with `txs` transfers of one account to another, and returns its number.
+async fn add_large_block(home: &Path, first_nonce: u64, txs: u64) -> u64 {
     // The transactions are collected before the block.
     let mut node = NodeProcess::start(Path::new(PROGRAM), home, &["--no-produce"]);
     let head = number_of(&node.endpoints().call("eth_blockNumber", json!([])).await);
     let mut client = Frames::connect(node.endpoints().ingest);
     let mut answers = client.twin();
     let to = DEV_ACCOUNTS[1].address;
-    let nonces = first_nonce..first_nonce + TXS;
+    let nonces = first_nonce..first_nonce + txs;
     let raw: Vec<_> = nonces.map(|nonce| transfer(0, nonce, to)).collect();
     let sending = std::thread::spawn(move || {
         client.send(raw.iter().map(AsRef::as_ref)).unwrap();
     });
-    for _ in 0..TXS {
+    for _ in 0..txs {
         answers.answer().unwrap().unwrap();
     }
     sending.join().unwrap();
@@ -149,13 +151,9 @@ async fn add_large_block(home: &Path, first_nonce: u64) -> u64 {
     let number = head + 1;
     let mined = json!([format!("{number:#x}"), false]);
     let block = node.endpoints().wait_for("eth_getBlockByNumber", mined).await;
-    assert_eq!(block["transactions"].as_array().unwrap().len() as u64, TXS);
+    assert_eq!(block["transactions"].as_array().unwrap().len() as u64, txs);
     node.stop();
     number
-}
-
-fn number_of(quantity: &Value) -> u64 {
-    u64::from_str_radix(&quantity.as_str().unwrap()[2..], 16).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,10 +165,10 @@ async fn address_with_many_transactions_in_large_blocks_has_short_pages() {
     home_without_gas_limit(&home);
     let mut numbers = Vec::new();
     for block in 0..blocks {
-        numbers.push(add_large_block(&home, block * TXS).await);
+        numbers.push(add_large_block(&home, block * TXS, TXS).await);
     }
-    let node = NodeProcess::start(Path::new(PROGRAM), &home, &["--no-produce"]);
-    let endpoints = node.endpoints();
+    let site = Site::of_home(&home, &["--no-produce"]).await;
+    let endpoints = site.endpoints();
     let mut hashes = Vec::new();
     for number in &numbers {
         let params = json!([format!("{number:#x}"), false]);
