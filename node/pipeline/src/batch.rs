@@ -2,7 +2,7 @@
 
 pub use super::caller::Submitted;
 use super::{
-    branch::{Choice, RecoveredTxs, VerdictAnswer},
+    branch::{BuiltAnswer, Choice, RecoveredTxs, VerdictAnswer},
     caller::Caller,
     development::BlockSettings,
     modules_block::ModulesOutcome,
@@ -60,8 +60,8 @@ pub(super) enum InOrder<B> {
     Rebuild(Arc<Rebuild>),
     /// Given blocks become part of the chain.
     Choose(Arc<Choice>),
-    /// Unfinished blocks that are dropped.
-    Drop(Vec<B256>),
+    /// Unfinished blocks that are dropped, by the states after them.
+    Drop(Vec<LayerId>),
 }
 
 /// From ingest to recover.
@@ -132,6 +132,20 @@ pub(super) enum Origin {
     Imported,
     /// It came through [`BlockClient`](super::BlockClient), and waits until it is chosen.
     Given(Arc<VerdictAnswer>),
+    /// It was built here at the request of a [`BlockClient`](super::BlockClient), and waits until it is chosen.
+    Built(Arc<BuiltAnswer>),
+}
+
+impl Origin {
+    /// Whether the header lacks the results of execution, which this node adds.
+    pub(super) const fn is_made_here(&self) -> bool {
+        matches!(self, Self::Produced | Self::Built(_))
+    }
+
+    /// Whether the block is not part of the chain before it is chosen.
+    pub(super) const fn is_unfinished(&self) -> bool {
+        matches!(self, Self::Given(_) | Self::Built(_))
+    }
 }
 
 /// From execute through fee to seal: an executed block and the state after it.
@@ -234,11 +248,15 @@ impl NextBlockParent {
 pub(super) enum FromSeal {
     /// A produced block.
     Sealed(SealedHeader),
+    /// A block that was built at the request of a client.
+    Built(SealedHeader),
+    /// The block that is being built cannot be sealed, because its parent was refused.
+    NotBuilt,
     /// A given block whose header does not agree with its execution.
     Refused(B256),
 }
 
-/// The hash and the complete header of a produced block.
+/// The hash and the complete header of a block that was made here.
 #[derive(Debug)]
 pub(super) struct SealedHeader {
     /// The state after the block.

@@ -1,7 +1,10 @@
 //! Gives blocks to the pipeline and chooses the head, from outside.
 
 use super::{
-    branch::{BlockRequest, GiveError, GivenBlock, RecoveredTxs, VerdictAnswer},
+    branch::{
+        BlockRequest, BuildError, BuildRequest, BuiltAnswer, GiveError, GivenBlock, RecoveredTxs,
+        VerdictAnswer,
+    },
     received::ReceivedParts,
     recover::recover_body,
     ring::Outbox,
@@ -17,7 +20,7 @@ use std::{
     },
 };
 use tokio::sync::oneshot;
-use transactions::Senders;
+use transactions::{RecoveredTx, Senders};
 use verify::{Backend, Recoverer};
 
 /// Gives blocks, and chooses the head, from any thread.
@@ -78,6 +81,28 @@ impl BlockClient {
                 Err(GiveError::Busy("too many requests for blocks are waiting"))
             }
             Err(_) => Err(GiveError::Stopping),
+        }
+    }
+
+    /// Builds a block on `parent`, which must be the head or unfinished, from these candidates, best first; those that are
+    /// invalid are left out. The block waits until it is chosen or dropped.
+    ///
+    /// # Errors
+    /// [`BuildError`]; the chain is unchanged then.
+    pub async fn build(
+        &self,
+        parent: B256,
+        timestamp: u64,
+        txs: Vec<Arc<RecoveredTx>>,
+    ) -> Result<Block, BuildError> {
+        let (answer, answered) = oneshot::channel();
+        let request = BuildRequest { parent, timestamp, txs, answer: BuiltAnswer::new(answer) };
+        match self.send(BlockRequest::Build(Box::new(request))) {
+            Ok(()) => answered.await.unwrap_or(Err(BuildError::Stopping)),
+            Err(UndoError::Busy) => {
+                Err(BuildError::Busy("too many requests for blocks are waiting"))
+            }
+            Err(_) => Err(BuildError::Stopping),
         }
     }
 

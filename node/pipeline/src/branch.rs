@@ -1,6 +1,6 @@
-//! Blocks given from outside, on any parent: their verdicts, and the choice of the head.
+//! Blocks given from outside or built on request, on any parent: their verdicts, and the choice of the head.
 //!
-//! A given block is executed and sealed on the state of its parent, and then waits as an unfinished block. Several of
+//! Such a block is executed and sealed on the state of its parent, and then waits as an unfinished block. Several of
 //! them may have one parent. Choosing one makes it and its unfinished ancestors part of the chain, and drops all
 //! unfinished blocks that do not descend from it. If its oldest unfinished ancestor does not follow the head, the head
 //! is undone first.
@@ -12,6 +12,7 @@ use super::{
 };
 use alloy_primitives::{B256, Bytes};
 use chain::block::Block;
+use state::LayerId;
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -44,19 +45,22 @@ pub enum GiveError {
 pub(super) type Verdict = Result<(), GiveError>;
 
 /// Receives the verdict. If it is dropped, the pipeline is ending.
-#[derive(Debug)]
-pub(super) struct VerdictAnswer(Mutex<Option<oneshot::Sender<Verdict>>>);
+pub(super) type VerdictAnswer = Answer<Verdict>;
 
-impl VerdictAnswer {
-    pub(super) fn new(answer: oneshot::Sender<Verdict>) -> Arc<Self> {
+/// Receives an answer, once.
+#[derive(Debug)]
+pub(super) struct Answer<T>(Mutex<Option<oneshot::Sender<T>>>);
+
+impl<T> Answer<T> {
+    pub(super) fn new(answer: oneshot::Sender<T>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Some(answer))))
     }
 
-    pub(super) fn give(&self, verdict: Verdict) {
+    pub(super) fn give(&self, value: T) {
         let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(answer) = answer {
             // The client may have disconnected.
-            let _ = answer.send(verdict);
+            let _ = answer.send(value);
         }
     }
 }
@@ -76,6 +80,35 @@ pub(super) struct GivenBlock {
     pub(super) answer: Arc<VerdictAnswer>,
 }
 
+/// Why a block is not built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The parent is neither the head nor an unfinished block.
+    #[error("the parent {0} is neither the head nor an unfinished block")]
+    UnknownParent(B256),
+    /// Too many blocks are unfinished, or requests are waiting.
+    #[error("{0}; try again")]
+    Busy(&'static str),
+    /// The pipeline is ending.
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+/// Receives a built block. If it is dropped, the pipeline is ending.
+pub(super) type BuiltAnswer = Answer<Result<Block, BuildError>>;
+
+/// A request for a new block.
+#[derive(Debug)]
+pub(super) struct BuildRequest {
+    pub(super) parent: B256,
+    /// Timestamp of the block, in seconds.
+    pub(super) timestamp: u64,
+    /// Candidates, best first.
+    pub(super) txs: Vec<Arc<RecoveredTx>>,
+    pub(super) answer: Arc<BuiltAnswer>,
+}
+
 /// A request to execute.
 pub(super) enum BlockRequest {
     /// Return to an earlier block.
@@ -84,6 +117,8 @@ pub(super) enum BlockRequest {
     UndoAfter(UndoRequest, Arc<Rebuild>),
     /// Execute and seal a block.
     Give(Box<GivenBlock>),
+    /// Build a block.
+    Build(Box<BuildRequest>),
     /// Make an unfinished block the head.
     Choose { hash: B256, transactions: UndoneTransactions, answer: HeadAnswer },
     /// Drop an unfinished block and its descendants.
@@ -95,6 +130,7 @@ impl fmt::Debug for BlockRequest {
         match self {
             Self::Undo(request) | Self::UndoAfter(request, _) => request.fmt(f),
             Self::Give(given) => given.fmt(f),
+            Self::Build(build) => build.fmt(f),
             Self::Choose { hash, .. } => f.debug_tuple("Choose").field(hash).finish(),
             Self::Abandon(hash) => f.debug_tuple("Abandon").field(hash).finish(),
         }
@@ -104,24 +140,31 @@ impl fmt::Debug for BlockRequest {
 /// A choice on its way through the stages.
 #[derive(Debug)]
 pub(super) struct Choice {
-    /// The blocks that become part of the chain, oldest first.
-    pub(super) chosen: Vec<B256>,
+    /// The hash of the block that becomes the head.
+    head: B256,
+    /// The blocks that become part of the chain, oldest first, by the states after them.
+    pub(super) chosen: Vec<LayerId>,
     /// The unfinished blocks that do not descend from the last of them.
-    pub(super) dropped: Vec<B256>,
+    pub(super) dropped: Vec<LayerId>,
     answer: Mutex<Option<HeadAnswer>>,
 }
 
 impl Choice {
-    pub(super) fn new(chosen: Vec<B256>, dropped: Vec<B256>, answer: Option<HeadAnswer>) -> Self {
-        Self { chosen, dropped, answer: Mutex::new(answer) }
+    pub(super) fn new(
+        head: B256,
+        chosen: Vec<LayerId>,
+        dropped: Vec<LayerId>,
+        answer: HeadAnswer,
+    ) -> Self {
+        Self { head, chosen, dropped, answer: Mutex::new(Some(answer)) }
     }
 
     /// Reports that the last block is the head.
     pub(super) fn report(&self) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((answer, head)) = answer.zip(self.chosen.last()) {
+        if let Some(answer) = answer {
             // The client may have disconnected.
-            let _ = answer.send(Ok(*head));
+            let _ = answer.send(Ok(self.head));
         }
     }
 }

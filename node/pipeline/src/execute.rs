@@ -32,7 +32,7 @@ use super::{
 use alloy_consensus::Header;
 use alloy_eips::eip4895::Withdrawals;
 use alloy_primitives::{B256, Bytes};
-use branches::Unfinished;
+use branches::{Unfinished, UnfinishedBlock};
 use chain::{
     ChainSpec, Fork, HeaderError, Violation, block::Block, validate_body, validate_header,
     validate_ommers,
@@ -44,7 +44,7 @@ use evm::{
 use head::ExecutionHead;
 use home::HomeError;
 use roots::ReceiptRoots;
-use state::{Published, RecentReader, RecentState, StateReader, View};
+use state::{LayerId, Published, RecentReader, RecentState, StateReader, View};
 use std::{
     mem,
     sync::{
@@ -71,10 +71,13 @@ pub(super) struct Execute {
     requests: Inbox<BlockRequest>,
     /// A request that waits until every executed block is durable.
     request: Option<BlockRequest>,
-    /// Given blocks that were not chosen yet.
+    /// Given and built blocks that were not chosen yet.
     unfinished: Unfinished,
-    /// Given blocks that seal has refused, with their descendants.
-    refused: Vec<B256>,
+    /// A block that was built on request and is being sealed. Other requests wait for its hash.
+    being_built: Option<UnfinishedBlock>,
+    /// Blocks that seal has refused, with their descendants, and built blocks that were there already, by the states
+    /// after them.
+    refused: Vec<LayerId>,
     floor: UndoFloor,
     published: Published,
     /// Set when the pipeline is to end.
@@ -159,6 +162,7 @@ impl Execute {
             requests,
             request: None,
             unfinished: Unfinished::default(),
+            being_built: None,
             refused: Vec::new(),
             floor,
             published,
@@ -328,7 +332,7 @@ impl Execute {
             }
         };
         if let Some(hash) = self.head.hash {
-            return Ok(Some(self.complete(produced, hash)));
+            return Ok(Some(self.complete(produced, hash, Origin::Produced)));
         }
         self.deferred = Some(Deferred::Produced(Box::new(produced)));
         Ok(None)
@@ -339,13 +343,20 @@ impl Execute {
         let Some(hash) = self.head.hash else { return Ok(None) };
         match self.deferred.take() {
             None => Ok(None),
-            Some(Deferred::Produced(produced)) => Ok(Some(self.complete(*produced, hash))),
+            Some(Deferred::Produced(produced)) => {
+                Ok(Some(self.complete(*produced, hash, Origin::Produced)))
+            }
             Some(Deferred::Postponed(proposal)) => self.propose(proposal),
         }
     }
 
     /// Sets the parent's hash in the header and in the state changes.
-    fn complete(&mut self, produced: ProducedBlock, parent_hash: B256) -> ExecutedBlock {
+    fn complete(
+        &mut self,
+        produced: ProducedBlock,
+        parent_hash: B256,
+        origin: Origin,
+    ) -> ExecutedBlock {
         let ProducedBlock { header, txs, skipped, mut executed, modules_outcome, flags } = produced;
         put_parent_hash(&mut executed.changes, header.number, parent_hash);
         let block = Block {
@@ -354,8 +365,7 @@ impl Execute {
             header: Header { parent_hash, ..header },
             ..Block::default()
         };
-        let executed =
-            self.advance(block, Origin::Produced, txs, skipped, executed, modules_outcome);
+        let executed = self.advance(block, origin, txs, skipped, executed, modules_outcome);
         ExecutedBlock { flags, ..executed }
     }
 
@@ -381,7 +391,7 @@ impl Execute {
         let further = cosmos::further_hashes(txs.iter().map(|tx| &tx.raw));
         let hashes = txs.iter().map(|tx| tx.hash).chain(further).collect();
         let layer = Arc::new(self.head.state.next_layer(changes, hashes));
-        if !matches!(origin, Origin::Given(_)) {
+        if !origin.is_unfinished() {
             self.recent.apply(&layer);
         }
         let flushed = self.flushed.load(Ordering::Acquire);
@@ -389,7 +399,7 @@ impl Execute {
         self.head.state = after.clone();
         self.head.modules =
             modules_outcome.as_ref().map(|modules_outcome| Arc::clone(&modules_outcome.modules));
-        if matches!(origin, Origin::Produced) {
+        if origin.is_made_here() {
             self.head.build_on(Arc::new(block.header.clone()));
         } else {
             self.head.extend(&block);
@@ -430,6 +440,11 @@ impl Stage for Execute {
         while let Some(sealed) = self.headers.take() {
             match sealed {
                 FromSeal::Sealed(sealed) => self.head.seal(sealed),
+                FromSeal::Built(sealed) => self.finish_build(sealed),
+                FromSeal::NotBuilt => {
+                    let block = self.being_built.take();
+                    self.refused.extend(block.map(|block| block.layer.id()));
+                }
                 FromSeal::Refused(hash) => {
                     self.refused.extend(self.unfinished.remove_branch(hash));
                 }
@@ -451,6 +466,7 @@ impl Stage for Execute {
             self.request = self.requests.take();
         }
         if self.deferred.is_none()
+            && self.being_built.is_none()
             && let Some(request) = self.request.take()
         {
             return self.answer(request);

@@ -14,18 +14,21 @@ use super::{
     ring::{Inbox, Outbox},
     stage::{Progress, Stage},
 };
-use alloy_primitives::{B256, map::B256Map};
 use chain::ChainSpec;
 use feehistory::fee_row;
-use std::{collections::VecDeque, sync::Arc};
+use state::LayerId;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 /// The stage; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Fee {
     spec: Arc<ChainSpec>,
     ports: Ports,
-    /// The head updates of unfinished blocks.
-    given: B256Map<HeadUpdate>,
+    /// The head updates of unfinished blocks, by the state after them.
+    unfinished: HashMap<LayerId, HeadUpdate>,
     /// Those of chosen blocks, to be sent before anything else.
     updates: VecDeque<HeadUpdate>,
     meter: Arc<Meter>,
@@ -43,11 +46,11 @@ pub(super) struct Ports {
 impl Fee {
     /// Creates the stage for a chain with these rules.
     pub(super) fn new(spec: Arc<ChainSpec>, ports: Ports, meter: Arc<Meter>) -> Self {
-        Self { spec, ports, given: B256Map::default(), updates: VecDeque::new(), meter }
+        Self { spec, ports, unfinished: HashMap::new(), updates: VecDeque::new(), meter }
     }
 
-    fn forget(&mut self, dropped: &[B256]) {
-        dropped.iter().for_each(|hash| drop(self.given.remove(hash)));
+    fn forget(&mut self, dropped: &[LayerId]) {
+        dropped.iter().for_each(|state| drop(self.unfinished.remove(state)));
     }
 }
 
@@ -108,7 +111,7 @@ impl Stage for Fee {
                 return Ok(Progress::Worked);
             }
             Some(InOrder::Choose(choice)) => {
-                let chosen = choice.chosen.iter().filter_map(|hash| self.given.remove(hash));
+                let chosen = choice.chosen.iter().filter_map(|state| self.unfinished.remove(state));
                 self.updates.extend(chosen);
                 self.forget(&choice.dropped);
                 self.ports.priced.send(InOrder::Choose(choice));
@@ -133,9 +136,8 @@ impl Stage for Fee {
         block.next_base_fee = row.next_base_fee;
         block.fee_row = row.to_bytes().into();
         match (&mut self.ports.heads, &block.origin) {
-            (Some(_), Origin::Given(_)) => {
-                let hash = block.block.hash;
-                self.given.insert(hash, head_update(&mut block));
+            (Some(_), Origin::Given(_) | Origin::Built(_)) => {
+                self.unfinished.insert(block.layer.id(), head_update(&mut block));
             }
             (Some(heads), _) => heads.send(InOrder::Block(head_update(&mut block))),
             (None, _) => {}

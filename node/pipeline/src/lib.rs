@@ -44,7 +44,7 @@ pub use ante::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
 pub use arrival::Arrival;
 pub use batch::{MAX_TX_BYTES, RawTx, Reply, Submitted};
 pub use block_client::BlockClient;
-pub use branch::{GiveError, RecoveredTxs};
+pub use branch::{BuildError, GiveError, RecoveredTxs};
 pub use client::{PoolClient, PoolCounts, PooledNonce, TransactionForwarder};
 pub use commit::CommittedTotals;
 pub use consensus::{Mining, MiningControl, SystemTimeSource, TimeSource};

@@ -4,14 +4,14 @@
 //! Input: executed blocks with their fees, in order.
 //! Output: finished blocks for commit, hashes of produced blocks for execute, and checkpoints of the trie for
 //! flush.
-//! State: the trie of the newest executed state; given blocks that were not chosen yet.
+//! State: the trie of the newest executed state; given and built blocks that were not chosen yet.
 //! Limits: one block; [`MAX_UNFINISHED_BLOCKS`](super::branch::MAX_UNFINISHED_BLOCKS); the trie's memory (`storage.trie-cache-bytes`) and what flush has not written of it, at
 //! most two checkpoints and the changes since.
 //! Back-pressure: takes no block.
 
 use super::{
     batch::{ExecutedBlock, FromSeal, InOrder, Origin, SealedBlock, SealedHeader},
-    branch::{Choice, GiveError, MAX_UNFINISHED_BLOCKS, VerdictAnswer},
+    branch::{BuildError, BuiltAnswer, Choice, GiveError, MAX_UNFINISHED_BLOCKS, VerdictAnswer},
     fault::{BlockFault, BlockReason, Fault},
     meter::Meter,
     ring::{Inbox, Outbox},
@@ -19,14 +19,14 @@ use super::{
     undo::Undo,
 };
 use alloy_consensus::Header;
-use alloy_primitives::{B256, Bytes, map::B256Map};
+use alloy_primitives::{B256, Bytes};
 use chain::block::Block;
 use evm::{
     Executed, ExecutionError, StateError, complete_header, validate_executed, validate_received,
 };
 use state::{ChainView, Head, LayerId, StateTrie, StateView, View, called};
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -52,8 +52,8 @@ pub(super) struct Seal {
     state: StateView,
     /// The state after the last block of the chain.
     finished: StateView,
-    /// Given blocks that were not chosen yet.
-    unfinished: B256Map<SealedBlock>,
+    /// Given and built blocks that were not chosen yet, by the states after them.
+    unfinished: HashMap<LayerId, SealedBlock>,
     /// The states after given blocks that were refused, the newest last. Their children may be on the way.
     refused: VecDeque<LayerId>,
     /// Chosen blocks that are not sent yet.
@@ -97,7 +97,7 @@ impl Seal {
             is_paused: false,
             finished: state.clone(),
             state,
-            unfinished: B256Map::default(),
+            unfinished: HashMap::new(),
             refused: VecDeque::new(),
             chosen: VecDeque::new(),
             chain,
@@ -118,8 +118,8 @@ impl Seal {
         let state_root = self.trie.update(block.layer.changes());
         let state_root = state_root.map_err(|error| unreadable(number, hash, error))?;
         self.state = block.after.clone();
-        let is_produced = matches!(block.origin, Origin::Produced);
-        if is_produced {
+        let is_made_here = block.origin.is_made_here();
+        if is_made_here {
             complete(&mut block.block, &block.executed, state_root);
         } else {
             let validate = if block.is_received { validate_received } else { validate_executed };
@@ -130,10 +130,14 @@ impl Seal {
             })?;
         }
         let header = Arc::new(block.block.header.clone());
-        if is_produced {
+        if is_made_here {
             let header = Arc::clone(&header);
             let (state, hash) = (block.layer.id(), block.block.hash);
-            self.ports.headers.send(FromSeal::Sealed(SealedHeader { state, hash, header }));
+            let sealed = SealedHeader { state, hash, header };
+            self.ports.headers.send(match block.origin {
+                Origin::Built(_) => FromSeal::Built(sealed),
+                _ => FromSeal::Sealed(sealed),
+            });
         }
         let receipts = &block.executed.receipts;
         let called =
@@ -155,7 +159,7 @@ impl Seal {
         let before = before(&block);
         match self.seal(block) {
             Ok(sealed) => {
-                self.unfinished.insert(hash, sealed);
+                self.unfinished.insert(state, sealed);
                 answer.give(Ok(()));
                 Ok(())
             }
@@ -168,6 +172,24 @@ impl Seal {
             }
             Err(SealError::Fault(fault)) => Err(fault),
         }
+    }
+
+    /// Seals a block that was built on request, and keeps it until it is chosen.
+    fn seal_built(&mut self, block: ExecutedBlock, answer: &BuiltAnswer) -> Result<(), Fault> {
+        let (state, parent) = (block.layer.id(), block.block.header.parent_hash);
+        if self.refused.contains(&block.layer.parent()) {
+            self.refuse(state);
+            self.ports.headers.send(FromSeal::NotBuilt);
+            answer.give(Err(BuildError::UnknownParent(parent)));
+            return Ok(());
+        }
+        let transactions = block.block.transactions.clone();
+        let withdrawals = block.block.withdrawals.clone();
+        let sealed = self.seal(block).map_err(SealError::into_fault)?;
+        let (hash, header) = (sealed.record.hash, (*sealed.view.head.header).clone());
+        self.unfinished.insert(state, sealed);
+        answer.give(Ok(Block { hash, header, transactions, withdrawals, ..Block::default() }));
+        Ok(())
     }
 
     /// Remembers the state after a block that was refused.
@@ -196,8 +218,8 @@ impl Seal {
 
     /// Sends chosen blocks to commit, and drops those that do not descend from them.
     fn choose(&mut self, choice: Arc<Choice>) {
-        for hash in &choice.chosen {
-            let block = self.unfinished.remove(hash).expect("execute chooses known blocks");
+        for state in &choice.chosen {
+            let block = self.unfinished.remove(state).expect("execute chooses known blocks");
             self.finished = block.view.state.clone();
             self.chosen.push_back(InOrder::Block(block));
         }
@@ -205,8 +227,8 @@ impl Seal {
         self.chosen.push_back(InOrder::Choose(choice));
     }
 
-    fn forget(&mut self, dropped: &[B256]) {
-        dropped.iter().for_each(|hash| drop(self.unfinished.remove(hash)));
+    fn forget(&mut self, dropped: &[LayerId]) {
+        dropped.iter().for_each(|state| drop(self.unfinished.remove(state)));
     }
 
     /// Returns the trie to the state of an earlier block.
@@ -410,13 +432,14 @@ impl Stage for Seal {
             }
         };
         self.meter.count_received(1);
-        if let Origin::Given(answer) = &block.origin {
-            let answer = Arc::clone(answer);
-            self.seal_given(block, &answer)?;
-        } else {
-            let sealed = self.seal(block).map_err(SealError::into_fault)?;
-            self.finished = self.state.clone();
-            self.ports.sealed.send(InOrder::Block(sealed));
+        match block.origin.clone() {
+            Origin::Given(answer) => self.seal_given(block, &answer)?,
+            Origin::Built(answer) => self.seal_built(block, &answer)?,
+            Origin::Produced | Origin::Imported => {
+                let sealed = self.seal(block).map_err(SealError::into_fault)?;
+                self.finished = self.state.clone();
+                self.ports.sealed.send(InOrder::Block(sealed));
+            }
         }
         self.note_changes();
         self.meter.count_sent(1);

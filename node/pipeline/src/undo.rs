@@ -9,7 +9,7 @@
 //! [`Rebuild`]: the stages stop using the index, and flush makes it again from the chain.
 
 use alloy_primitives::B256;
-use state::View;
+use state::{LayerId, View};
 use std::{
     fmt,
     sync::{
@@ -133,7 +133,7 @@ pub(super) struct Undo {
     /// The transactions of the undone blocks, in block order; empty if they are dropped.
     pub(super) returned: Vec<Arc<RecoveredTx>>,
     /// Unfinished blocks that do not descend from it.
-    pub(super) dropped: Vec<B256>,
+    pub(super) dropped: Vec<LayerId>,
     /// Whether the journal has what must survive the undo. Blocks are removed from the chain only then.
     is_journalled: AtomicBool,
     /// `None` if another block becomes the head after this one.
@@ -145,7 +145,7 @@ impl Undo {
         view: View,
         transactions: UndoneTransactions,
         returned: Vec<Arc<RecoveredTx>>,
-        dropped: Vec<B256>,
+        dropped: Vec<LayerId>,
         answer: Option<HeadAnswer>,
     ) -> Self {
         let (answer, is_journalled) = (Mutex::new(answer), AtomicBool::new(false));

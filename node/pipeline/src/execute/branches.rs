@@ -1,29 +1,32 @@
-//! Given blocks: executes them on their parents, and makes chosen ones the head.
+//! Given and built blocks: executes them on their parents, and makes chosen ones the head.
 
 use super::{Execute, head::ExecutionHead, roots::ReceiptRoots, undo::unreadable};
 use crate::{
-    batch::{ExecutedBlock, InOrder, Origin, RecoveredBlock},
-    branch::{BlockRequest, Choice, GiveError, GivenBlock, MAX_UNFINISHED_BLOCKS},
+    batch::{ExecutedBlock, InOrder, Origin, Proposal, RecoveredBlock, SealedHeader},
+    branch::{
+        BlockRequest, BuildError, BuildRequest, Choice, GiveError, GivenBlock,
+        MAX_UNFINISHED_BLOCKS,
+    },
     fault::{BlockFault, BlockReason, Fault},
     stage::Progress,
     undo::{HeadAnswer, UndoError, UndoRequest, UndoneTransactions},
 };
 use alloy_primitives::{B256, map::B256Map};
 use evm::{ExecutionError, ExecutionHost, StateError};
-use state::Layer;
+use state::{Layer, LayerId};
 use std::{mem, sync::Arc};
 
-/// The given blocks that were not chosen yet.
+/// The given and built blocks that were not chosen yet.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished(B256Map<UnfinishedBlock>);
 
-/// A given block that was executed.
+/// A given or built block that was executed.
 #[derive(Debug)]
-struct UnfinishedBlock {
+pub(super) struct UnfinishedBlock {
     parent: B256,
     /// The execution head after it.
     head: ExecutionHead,
-    layer: Arc<Layer>,
+    pub(super) layer: Arc<Layer>,
 }
 
 impl Unfinished {
@@ -45,27 +48,26 @@ impl Unfinished {
         Some(self.0.get(path.first()?)?.parent)
     }
 
-    /// Removes a block and its descendants. Returns their hashes.
-    pub(super) fn remove_branch(&mut self, hash: B256) -> Vec<B256> {
+    /// Removes a block and its descendants. Returns the states after them; likewise for the following methods.
+    pub(super) fn remove_branch(&mut self, hash: B256) -> Vec<LayerId> {
         self.remove_unless(|path| !path.contains(&hash))
     }
 
-    /// Removes the blocks whose path, from the oldest unfinished ancestor to the block, is not to be kept. Returns
-    /// their hashes.
-    fn remove_unless(&mut self, keeps: impl Fn(&[B256]) -> bool) -> Vec<B256> {
+    /// Removes the blocks whose path, from the oldest unfinished ancestor to the block, is not to be kept.
+    fn remove_unless(&mut self, keeps: impl Fn(&[B256]) -> bool) -> Vec<LayerId> {
         let mut removed: Vec<B256> = self.0.keys().copied().collect();
         removed.retain(|hash| !keeps(&self.path_to(*hash)));
-        removed.iter().for_each(|hash| drop(self.0.remove(hash)));
-        removed
+        let removed = removed.iter().filter_map(|hash| self.0.remove(hash));
+        removed.map(|block| block.layer.id()).collect()
     }
 
-    /// Removes all blocks. Returns their hashes.
-    pub(super) fn remove_all(&mut self) -> Vec<B256> {
+    /// Removes all blocks.
+    pub(super) fn remove_all(&mut self) -> Vec<LayerId> {
         self.remove_unless(|_| false)
     }
 
-    /// Removes the blocks that do not descend from the finished block `base`. Returns their hashes.
-    pub(super) fn remove_others(&mut self, base: B256) -> Vec<B256> {
+    /// Removes the blocks that do not descend from the finished block `base`.
+    pub(super) fn remove_others(&mut self, base: B256) -> Vec<LayerId> {
         let mut kept: Vec<B256> = self.0.keys().copied().collect();
         kept.retain(|hash| self.base(&self.path_to(*hash)) == Some(base));
         self.remove_unless(|path| path.last().is_some_and(|hash| kept.contains(hash)))
@@ -85,6 +87,7 @@ impl Execute {
             BlockRequest::Undo(request) => return self.undo_when_durable(request),
             BlockRequest::UndoAfter(request, rebuild) => return self.undo_after(request, rebuild),
             BlockRequest::Give(given) => return self.execute_given(*given),
+            BlockRequest::Build(build) => self.build_on_request(*build)?,
             BlockRequest::Choose { hash, transactions, answer } => {
                 return self.choose(hash, transactions, answer);
             }
@@ -165,6 +168,58 @@ impl Execute {
         Ok(())
     }
 
+    /// Executes candidates on the state of a block, and has the result sealed.
+    fn build_on_request(&mut self, request: BuildRequest) -> Result<(), Fault> {
+        let BuildRequest { parent, timestamp, txs, answer } = request;
+        if self.unfinished.0.len() >= MAX_UNFINISHED_BLOCKS {
+            answer.give(Err(BuildError::Busy("too many blocks are unfinished")));
+            return Ok(());
+        }
+        let on_head = self.head.hash == Some(parent);
+        let on = match self.unfinished.0.get(&parent) {
+            Some(block) => block.head.clone(),
+            None if on_head => self.head.clone(),
+            None => {
+                answer.give(Err(BuildError::UnknownParent(parent)));
+                return Ok(());
+            }
+        };
+        self.meter.count_received(txs.len());
+        let number = on.header.number + 1;
+        let state = on.state.id();
+        let head = mem::replace(&mut self.head, on);
+        // The caches have the state of the head.
+        let recent = (!on_head).then(|| mem::take(&mut self.recent));
+        let proposal = Proposal { parent: state, number, timestamp, txs, settings: None };
+        let executed = self
+            .build(&proposal)
+            .map(|produced| self.complete(produced, parent, Origin::Built(answer)));
+        let after = mem::replace(&mut self.head, head);
+        if let Some(recent) = recent {
+            self.recent = recent;
+        }
+        let unreadable =
+            |error: ExecutionError| BlockFault { number, hash: parent, reason: error.into() };
+        let executed = executed.map_err(unreadable)?;
+        let layer = Arc::clone(&executed.layer);
+        self.being_built = Some(UnfinishedBlock { parent, head: after, layer });
+        self.out.send(InOrder::Block(executed));
+        Ok(())
+    }
+
+    /// Takes the sealed header of the block that is being built.
+    pub(super) fn finish_build(&mut self, sealed: SealedHeader) {
+        let mut block = self.being_built.take().expect("a block is being built");
+        let hash = sealed.hash;
+        if self.is_unfinished(hash) {
+            // An equal block, which may have children. The stages behind forget this one.
+            self.refused.push(block.layer.id());
+            return;
+        }
+        block.head.seal(sealed);
+        self.unfinished.0.insert(hash, block);
+    }
+
     /// The execution head at block `hash`, the parent of block `child`, if it is the head, unfinished, or can
     /// become the head again.
     fn head_of(&self, hash: B256, child: u64) -> Result<Option<ExecutionHead>, Fault> {
@@ -223,15 +278,17 @@ impl Execute {
             let to = self.unfinished.0[&chosen[0]].head.header.number - 1;
             return self.undo_for(to, hash, transactions, answer);
         }
+        let mut states = Vec::with_capacity(chosen.len());
         for hash in &chosen {
             let block = self.unfinished.0.remove(hash).expect("it is on the path");
             self.head = block.head;
             self.recent.apply(&block.layer);
+            states.push(block.layer.id());
         }
         // It is opened again when a block needs it.
         self.roots = ReceiptRoots::new(self.roots.bytes());
         let dropped = self.unfinished.remove_others(hash);
-        let choice = Choice::new(chosen, dropped, Some(answer));
+        let choice = Choice::new(hash, states, dropped, answer);
         self.out.send(InOrder::Choose(Arc::new(choice)));
         Ok(Progress::Worked)
     }

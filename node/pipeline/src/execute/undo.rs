@@ -10,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use home::{HomeError, head_at, state_at};
-use state::{ChainView, StateView, View, stored::StoredBlock};
+use state::{ChainView, LayerId, StateView, View, stored::StoredBlock};
 use std::{sync::Arc, time::Duration};
 use storage::ChainReader;
 use transactions::RecoveredTx;
@@ -120,7 +120,7 @@ impl Execute {
         &mut self,
         view: View,
         transactions: UndoneTransactions,
-        dropped: Vec<B256>,
+        dropped: Vec<LayerId>,
         answer: Option<HeadAnswer>,
     ) -> Result<(), Fault> {
         let blocks = self.head.chain.reader()?;

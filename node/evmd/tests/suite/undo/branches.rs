@@ -7,17 +7,21 @@ use super::{
 };
 use crate::{
     client::Node,
-    common::{producing, wait_until},
+    common::{CHAIN_ID, producing, wait_until},
     random::Random,
 };
 use alloy_primitives::{B256, map::B256Map};
 use chain::{DEV_ACCOUNTS, block::Block};
 use home::Home;
-use pipeline::{GiveError, Pipeline, UndoError, UndoneTransactions};
+use pipeline::{
+    BlockClient, BuildError, GiveError, Pipeline, UndoError, UndoneTransactions, recover_body,
+};
 use state::stored;
 use std::{collections::BTreeSet, path::Path, time::Duration};
 use storage::StateRead;
 use tokio::runtime::Runtime;
+use transactions::Senders;
+use verify::{Backend, Recoverer};
 
 /// Blocks of the tree, and steps of the node that follows it, in the short form and in the long one.
 const BLOCKS: [usize; 2] = [80, 1_000];
@@ -91,6 +95,7 @@ struct Follower {
     /// Accepted blocks, which may have been dropped since.
     accepted: B256Map<()>,
     chosen: usize,
+    built: usize,
     refused: usize,
 }
 
@@ -111,7 +116,7 @@ impl Follower {
         let block = self.pick(tree);
         let client = self.node.pipeline.blocks().unwrap();
         let head = self.node.pipeline.published.load().head.hash;
-        match self.random.below(12) {
+        match self.random.below(14) {
             0..=5 => match self.runtime.block_on(client.give(block.clone())) {
                 Ok(()) => drop(self.accepted.insert(block.hash, ())),
                 Err(GiveError::UnknownParent(parent)) => {
@@ -134,6 +139,20 @@ impl Follower {
                     Err(error) => panic!("{error}"),
                 }
             }
+            // The node builds the same block from its transactions.
+            12 | 13 => match self.runtime.block_on(build(&client, block)) {
+                Ok(built) => {
+                    assert_eq!((built.hash, &built.header), (block.hash, &block.header));
+                    assert_eq!(built.transactions, block.transactions);
+                    self.accepted.insert(block.hash, ());
+                    self.built += 1;
+                }
+                Err(BuildError::UnknownParent(parent)) => {
+                    assert_eq!(parent, block.header.parent_hash);
+                }
+                Err(BuildError::Busy(_)) => client.abandon(block.header.parent_hash).unwrap(),
+                Err(error) => panic!("{error}"),
+            },
             9 => client.abandon(block.hash).unwrap(),
             10 => {
                 let mut wrong = block.clone();
@@ -159,6 +178,13 @@ impl Follower {
     }
 }
 
+/// Builds a block with the timestamp and the transactions of another one, on its parent.
+async fn build(client: &BlockClient, block: &Block) -> Result<Block, BuildError> {
+    let mut senders = Senders::of_chain(Recoverer::new(Backend::detect().unwrap()), CHAIN_ID);
+    let txs = recover_body(&mut senders, block).unwrap();
+    client.build(block.header.parent_hash, block.header.timestamp, txs).await
+}
+
 fn follow(rules: Rules, seed: u64) {
     let long = usize::from(std::env::var_os("EVMD_LONG_TESTS").is_some());
     let (count, steps) = (BLOCKS[long], STEPS[long]);
@@ -173,7 +199,8 @@ fn follow(rules: Rules, seed: u64) {
     let home = undoable(rules, &path);
     let node = runtime.block_on(serve(folder, home, producing(None)));
     let accepted = B256Map::default();
-    let mut follower = Follower { runtime, node, random, accepted, chosen: 0, refused: 0 };
+    let mut follower =
+        Follower { runtime, node, random, accepted, chosen: 0, built: 0, refused: 0 };
     for step in 1..=steps {
         follower.step(&tree);
         if step % (steps / COMPARISONS[long]) == 0 {
@@ -183,6 +210,7 @@ fn follow(rules: Rules, seed: u64) {
         }
     }
     assert!(follower.chosen > steps / 100 && follower.refused > 0, "{}", follower.chosen);
+    assert!(follower.built > steps / 100, "{}", follower.built);
     let Follower { runtime, node, .. } = follower;
     let head = node.pipeline.published.load().head.hash;
     runtime.block_on(stop_and_compare_indexes(node, rules, &path, head));
