@@ -3,6 +3,8 @@
 mod clock;
 mod mining;
 mod solo;
+#[cfg(feature = "consensus")]
+pub mod validators;
 
 pub use clock::{Clock, ClockStatus, SystemTimeSource, TimeSource};
 pub use mining::{Mining, MiningControl};

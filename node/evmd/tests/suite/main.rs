@@ -60,4 +60,6 @@ mod stored_data;
 mod terminal;
 mod tool_suites;
 mod undo;
+#[cfg(feature = "consensus")]
+mod validators;
 mod websocket;

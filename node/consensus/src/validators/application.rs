@@ -1,0 +1,144 @@
+//! What the engine asks of the node: to build a block, to check one, and to make one final.
+
+use super::{
+    block::{ProposalContext, ProposedBlock},
+    guarded_scheme::GuardedScheme,
+};
+use crate::next_timestamp;
+use alloy_primitives::{B256, Bytes};
+use commonware_consensus::{Application, marshal::ancestry::Ancestry};
+use commonware_cryptography::Digested;
+use commonware_parallel::Sequential;
+use commonware_runtime::{Clock, Metrics, Spawner};
+use futures_util::StreamExt;
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Seconds by which the timestamp of a block may be ahead of the clock of a validator that votes for it. A vote for a block that
+/// is further ahead waits.
+pub const MAX_SECONDS_AHEAD: u64 = 5;
+
+/// Maximum number of ancestors of a block that are checked for it. Blocks that have so many successors are final, and reach this node as such.
+const MAX_UNKNOWN_BLOCKS: usize = 32;
+
+/// The node, as the engine sees it. A future that is dropped cancels its request.
+pub trait Chain: Clone + Send + Sync + 'static {
+    /// Builds a block on the block `parent`. `None` if this node cannot do it now.
+    fn build(&self, parent: B256, timestamp: u64) -> impl Future<Output = Option<Bytes>> + Send;
+
+    /// Whether this node has the state after a block: it is final here, or was built or checked since the node started.
+    fn knows(&self, block: B256) -> impl Future<Output = bool> + Send;
+
+    /// Whether a block is valid, whose parent this node [knows](Self::knows). Does not return as long as this node cannot know
+    /// it.
+    fn check(&self, block: Bytes) -> impl Future<Output = bool> + Send;
+
+    /// Makes a block part of the chain, which [`Self::check`] found valid, and whose parent is final. Returns when it is durable. The engine
+    /// repeats the newest blocks after a restart.
+    fn finalize(&self, block: Bytes) -> impl Future<Output = ()> + Send;
+}
+
+/// Connects the engine with a [`Chain`].
+#[derive(Clone, Debug)]
+pub(super) struct ChainApplication<C> {
+    chain: C,
+    /// Minimum time between two proposals of blocks.
+    pace: Duration,
+    /// When the last block was proposed or arrived.
+    last: Arc<Mutex<SystemTime>>,
+    /// Minimum seconds between two blocks.
+    step: u64,
+}
+
+impl<C: Chain> ChainApplication<C> {
+    pub(super) fn new(chain: C, pace: Duration, step: u64) -> Self {
+        Self { chain, pace, last: Arc::new(Mutex::new(UNIX_EPOCH)), step }
+    }
+
+    fn note(&self, now: SystemTime) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// Checks the blocks up to `last` that this node does not know, which is necessary after a restart. `None` if there are too many.
+    async fn catch_up(
+        &self,
+        last: Digested<ProposedBlock>,
+        ancestry: &mut impl Ancestry<ProposedBlock>,
+    ) -> Option<bool> {
+        let (mut unknown, mut next) = (Vec::new(), last);
+        while !self.chain.knows(next.inner().hash).await {
+            if unknown.len() == MAX_UNKNOWN_BLOCKS {
+                return None;
+            }
+            unknown.push(next);
+            next = ancestry.next().await?;
+        }
+        for block in unknown.iter().rev() {
+            if !self.chain.check(block.inner().encoded().clone()).await {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    /// When the next block is due.
+    fn due(&self) -> SystemTime {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) + self.pace
+    }
+}
+
+impl<E: Clock + Metrics + Spawner, C: Chain> Application<E> for ChainApplication<C> {
+    type SigningScheme = GuardedScheme;
+    type Context = ProposalContext;
+    type Block = ProposedBlock;
+    type Input = ();
+
+    async fn propose(
+        &mut self,
+        (runtime, context): (E, ProposalContext),
+        mut ancestry: impl Ancestry<ProposedBlock>,
+        (): (),
+    ) -> Option<Digested<ProposedBlock>> {
+        let parent = ancestry.next().await?;
+        if self.catch_up(parent.clone(), &mut ancestry).await != Some(true) {
+            return None;
+        }
+        let parent = parent.inner();
+        runtime.sleep_until(self.due()).await;
+        let now = runtime.current();
+        self.note(now);
+        let timestamp = next_timestamp(now, parent.timestamp, self.step);
+        let encoded = self.chain.build(parent.hash, timestamp).await?;
+        let block = ProposedBlock::new(context, encoded).expect("the node builds valid blocks");
+        Some(Digested::compute(block, &Sequential).await)
+    }
+
+    async fn verify(
+        &mut self,
+        (runtime, _): (E, ProposalContext),
+        mut ancestry: impl Ancestry<ProposedBlock>,
+    ) -> bool {
+        // The engine cancels the request when it has no use for the answer.
+        let Some(block) = ancestry.next().await else { return std::future::pending().await };
+        let Some(parent) = ancestry.next().await else { return std::future::pending().await };
+        let block = block.inner();
+        self.note(runtime.current());
+        if block.parent_hash != parent.inner().hash {
+            return false;
+        }
+        let ahead = block.timestamp.saturating_sub(MAX_SECONDS_AHEAD);
+        let Some(earliest) = UNIX_EPOCH.checked_add(Duration::from_secs(ahead)) else {
+            return false;
+        };
+        runtime.sleep_until(earliest).await;
+        match self.catch_up(parent, &mut ancestry).await {
+            Some(true) => self.chain.check(block.encoded().clone()).await,
+            Some(false) => false,
+            // Others decide about this block.
+            None => std::future::pending().await,
+        }
+    }
+}

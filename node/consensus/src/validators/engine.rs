@@ -1,0 +1,259 @@
+//! Starts the engine of one validator on a runtime and a network.
+
+use super::{
+    application::{Chain, ChainApplication},
+    block::ProposedBlock,
+    delivery::Delivery,
+    guarded_scheme::GuardedScheme,
+};
+use commonware_broadcast::buffered;
+use commonware_consensus::{
+    marshal::{
+        self,
+        core::Actor,
+        resolver,
+        standard::{Deferred, Standard},
+    },
+    simplex::{
+        self,
+        config::{Floor, ForwardPolicy, SkipBudget, SkipPolicy},
+        elector::RoundRobin,
+        types::Finalization,
+    },
+    types::{Epoch, FixedEpocher, ViewDelta},
+};
+use commonware_cryptography::{
+    Digested, Digestible, Sha256,
+    certificate::{ConstantProvider, Verifier},
+    ed25519::PublicKey,
+    keccak256::Digest,
+};
+use commonware_p2p::{Blocker, Provider, Receiver, Sender};
+use commonware_parallel::Sequential;
+use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage, buffer::paged::CacheRef};
+use commonware_storage::{archive::prunable, translator::EightCap};
+use commonware_utils::{NZDuration, NZU16, NZU64, NZUsize};
+use rand_core::CryptoRng;
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+/// Maximum number of final blocks that the engine hands over before the first of them is durable.
+pub(super) const MAX_UNACKNOWLEDGED: NonZeroUsize = NZUsize!(16);
+/// Maximum number of messages in a queue of the engine.
+const QUEUE: NonZeroUsize = NZUsize!(1024);
+/// Bytes of each write buffer and each buffer for reading a journal.
+const BUFFER_BYTES: NonZeroUsize = NZUsize!(1 << 20);
+/// Views for which the engine keeps votes and blocks that are not final.
+const KEPT_VIEWS: ViewDelta = ViewDelta::new(256);
+/// Final blocks in one file of the engine, which is removed as a whole.
+const BLOCKS_PER_FILE: std::num::NonZeroU64 = NZU64!(1024);
+/// Recent blocks of each peer that are kept until they are used.
+const BLOCKS_OF_PEER: usize = 16;
+
+/// Times after which a validator gives up waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// Time for the leader to propose.
+    pub leader: Duration,
+    /// Time for a view to get its certificate.
+    pub certification: Duration,
+    /// Time after which a vote to skip a view is repeated.
+    pub retry: Duration,
+    /// Time without a message of a validator after which the views that it leads are skipped.
+    pub absent: Duration,
+    /// Time for a peer to send what it was asked for.
+    pub fetch: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            leader: Duration::from_secs(1),
+            certification: Duration::from_secs(2),
+            retry: Duration::from_secs(2),
+            absent: Duration::from_secs(5),
+            fetch: Duration::from_secs(1),
+        }
+    }
+}
+
+/// One direction each of a channel between the validators.
+pub(super) type Channel<S, R> = (S, R);
+
+/// The channels between the validators, each of which has its own limit of messages.
+pub(super) struct Channels<S, R> {
+    pub(super) votes: Channel<S, R>,
+    pub(super) certificates: Channel<S, R>,
+    /// Requests for certificates.
+    pub(super) resolver: Channel<S, R>,
+    pub(super) blocks: Channel<S, R>,
+    /// Requests for blocks.
+    pub(super) backfill: Channel<S, R>,
+}
+
+/// What a validator is started with.
+pub(super) struct Setup<C, B, P> {
+    pub(super) chain: C,
+    /// Prefix of the names of the engine's files.
+    pub(super) files: String,
+    pub(super) scheme: GuardedScheme,
+    pub(super) public_key: PublicKey,
+    pub(super) genesis: ProposedBlock,
+    pub(super) max_block_bytes: usize,
+    pub(super) pace: Duration,
+    pub(super) timestamp_step: u64,
+    pub(super) timeouts: Timeouts,
+    pub(super) blocker: B,
+    pub(super) peers: P,
+}
+
+/// Starts the engine. Returns its tasks, which end only if the engine fails. Dropping them does not stop it.
+pub(super) async fn start<E, C, B, P, S, R>(
+    runtime: E,
+    setup: Setup<C, B, P>,
+    channels: Channels<S, R>,
+) -> Vec<Handle<()>>
+where
+    E: Clock + CryptoRng + Metrics + Spawner + Storage,
+    C: Chain,
+    B: Blocker<PublicKey = PublicKey>,
+    P: Provider<PublicKey = PublicKey>,
+    S: Sender<PublicKey = PublicKey>,
+    R: Receiver<PublicKey = PublicKey>,
+{
+    let Setup { chain, files, scheme, public_key, genesis, max_block_bytes, .. } = setup;
+    let timeouts = setup.timeouts;
+    let page_cache = CacheRef::new(NZU16!(4096), NZUsize!(1024));
+    let epocher = FixedEpocher::new(NZU64!(u64::MAX));
+    let fetch_timeout = NZDuration!(timeouts.fetch);
+    let resolver = resolver::p2p::init(
+        runtime.child("backfill"),
+        resolver::p2p::Config {
+            public_key: public_key.clone(),
+            peer_provider: setup.peers.clone(),
+            blocker: setup.blocker.clone(),
+            mailbox_size: QUEUE,
+            fetch_timeout,
+            fetch_retry_delay: timeouts.fetch / 10,
+            priority_requests: false,
+            priority_responses: false,
+        },
+        channels.backfill,
+    );
+    let (broadcast, buffer) = buffered::Engine::new(
+        runtime.child("blocks"),
+        buffered::Config {
+            public_key,
+            mailbox_size: QUEUE,
+            deque_size: BLOCKS_OF_PEER,
+            priority: false,
+            codec_config: max_block_bytes,
+            peer_provider: setup.peers,
+            strategy: Sequential,
+        },
+    );
+    let broadcast = broadcast.start(channels.blocks);
+    let codec_config = scheme.certificate_codec_config();
+    let certificates = archive(format!("{files}certificates"), codec_config, page_cache.clone());
+    let certificates = prunable::Archive::init(runtime.child("certificates"), certificates);
+    let certificates: prunable::Archive<EightCap, _, Digest, Finalization<GuardedScheme, Digest>> =
+        certificates.await.expect("the engine's certificates can be read");
+    let blocks = archive(format!("{files}blocks"), max_block_bytes, page_cache.clone());
+    let blocks = prunable::Archive::init(runtime.child("final_blocks"), blocks);
+    let blocks: prunable::Archive<EightCap, _, Digest, Arc<ProposedBlock>> =
+        blocks.await.expect("the engine's blocks can be read");
+    let digested = Digested::compute(genesis.clone(), &Sequential).await;
+    let (actor, marshal, _) = Actor::init(
+        runtime.child("marshal"),
+        certificates,
+        blocks,
+        marshal::Config {
+            provider: ConstantProvider::new(scheme.clone()),
+            epocher: epocher.clone(),
+            start: marshal::Start::Genesis(digested),
+            partition_prefix: format!("{files}marshal"),
+            mailbox_size: QUEUE,
+            view_retention: KEPT_VIEWS,
+            prunable_items_per_section: BLOCKS_PER_FILE,
+            page_cache: page_cache.clone(),
+            replay_buffer: BUFFER_BYTES,
+            key_write_buffer: BUFFER_BYTES,
+            value_write_buffer: BUFFER_BYTES,
+            block_codec_config: max_block_bytes,
+            max_repair: NZUsize!(16),
+            max_pending_acks: MAX_UNACKNOWLEDGED,
+            strategy: Sequential,
+        },
+    )
+    .await;
+    let (delivery, delivering) = Delivery::start(runtime.child("delivery"), chain.clone());
+    let marshalling = actor.start(delivery, buffer, resolver);
+    let floor = match newest_finalization(&marshal).await {
+        Some(finalization) => Floor::Finalized(finalization),
+        None => Floor::Genesis(genesis.digest()),
+    };
+    let application = ChainApplication::new(chain, setup.pace, setup.timestamp_step);
+    let application =
+        Deferred::new(runtime.child("application"), application, marshal.clone(), epocher);
+    let engine = simplex::Engine::new(
+        runtime.child("engine"),
+        simplex::Config {
+            scheme,
+            elector: RoundRobin::<Sha256>::default(),
+            blocker: setup.blocker,
+            automaton: application.clone(),
+            relay: application.clone(),
+            reporter: application,
+            track_historical_votes: true,
+            strategy: Sequential,
+            partition: format!("{files}votes"),
+            mailbox_size: QUEUE,
+            epoch: Epoch::zero(),
+            floor,
+            replay_buffer: BUFFER_BYTES,
+            write_buffer: BUFFER_BYTES,
+            page_cache,
+            leader_timeout: timeouts.leader,
+            certification_timeout: timeouts.certification,
+            timeout_retry: timeouts.retry,
+            view_retention: KEPT_VIEWS,
+            skip: SkipPolicy::Enabled {
+                timeout: timeouts.absent,
+                budget: SkipBudget::Participants,
+            },
+            fetch_timeout,
+            fetch_retry_delay: timeouts.fetch / 10,
+            forward: ForwardPolicy::SilentVoters,
+        },
+    );
+    let engine = engine.start(channels.votes, channels.certificates, channels.resolver);
+    vec![broadcast, delivering, marshalling, engine]
+}
+
+/// The certificate of the newest final block that the engine has stored.
+async fn newest_finalization(
+    marshal: &marshal::core::Mailbox<GuardedScheme, Standard<ProposedBlock>>,
+) -> Option<Finalization<GuardedScheme, Digest>> {
+    let (height, _) = marshal.get_info(marshal::Identifier::Latest).await?;
+    marshal.get_finalization(height).await
+}
+
+/// A store of the engine with one entry for each block.
+fn archive<C>(
+    name: String,
+    codec_config: C,
+    page_cache: CacheRef,
+) -> prunable::Config<EightCap, C> {
+    prunable::Config {
+        translator: EightCap,
+        metadata_partition: format!("{name}-metadata"),
+        key_partition: format!("{name}-keys"),
+        key_page_cache: page_cache,
+        value_partition: format!("{name}-values"),
+        compression: None,
+        codec_config,
+        items_per_section: BLOCKS_PER_FILE,
+        key_write_buffer: BUFFER_BYTES,
+        value_write_buffer: BUFFER_BYTES,
+        replay_buffer: BUFFER_BYTES,
+    }
+}

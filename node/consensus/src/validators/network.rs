@@ -1,0 +1,303 @@
+//! A validator with its network: the engine in threads of its own, and authenticated, encrypted connections to the other
+//! validators. Connections from anyone else are refused.
+
+use super::{
+    application::Chain,
+    block::ProposedBlock,
+    engine::{self, Channels, Setup, Timeouts},
+    guarded_scheme::GuardedScheme,
+    vote_record::{VoteRecord, VoteRecordError},
+};
+use alloy_primitives::{B256, Bytes};
+use commonware_codec::{Copying, DecodeExt};
+use commonware_consensus::marshal::{max_payload_size, standard::Standard};
+use commonware_cryptography::{
+    ChaCha20Poly1305, Signer,
+    ed25519::{PrivateKey, PublicKey},
+};
+use commonware_p2p::{
+    Address, AddressableManager,
+    authenticated::lookup::{self, Network},
+};
+use commonware_runtime::{Quota, Runner, Spawner, Supervisor, tokio as engine_runtime};
+use commonware_stream::{
+    cups::{self, Cups},
+    sake::{self, Sake},
+};
+use commonware_utils::{
+    NZU32, NZUsize, TryCollect,
+    ordered::{Map, Set},
+};
+use std::{
+    fmt,
+    net::SocketAddr,
+    num::NonZeroUsize,
+    path::PathBuf,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+use tokio::sync::oneshot;
+
+/// Threads of the engine. Its work is small next to that of the pipeline.
+const THREADS: usize = 1;
+/// Messages per second of one peer and channel. Memory is reserved for that many, for each peer.
+const MESSAGES_PER_SECOND: Quota = Quota::per_second(NZU32!(400));
+/// Blocks and answers with blocks per second of one peer.
+const BLOCKS_PER_SECOND: Quota = Quota::per_second(NZU32!(32));
+/// Maximum number of validators.
+pub const MAX_VALIDATORS: usize = 64;
+/// Maximum messages in a queue of the network.
+const QUEUE: usize = 1024;
+/// Time that a clean stop may take.
+const STOP_TIME: Duration = Duration::from_secs(5);
+/// Name of the record of votes in the validator's folder.
+const VOTES: &str = "votes";
+/// Folder of the engine's own files in it.
+const ENGINE_FILES: &str = "engine";
+
+/// The bytes of an ed25519 key.
+pub type KeyBytes = [u8; 32];
+
+/// Another validator, and where it listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its public key.
+    pub key: KeyBytes,
+    /// Its address.
+    pub address: SocketAddr,
+}
+
+/// How a validator is started.
+#[derive(Clone)]
+pub struct ValidatorOptions {
+    /// Folder of the record of votes and of the engine's files, which this validator alone uses.
+    pub folder: PathBuf,
+    /// Hash of the genesis block, which votes of other chains cannot have.
+    pub genesis_hash: B256,
+    /// RLP encoding of the genesis block.
+    pub genesis: Bytes,
+    /// The private key.
+    pub key: KeyBytes,
+    /// The public keys of all validators.
+    pub validators: Vec<KeyBytes>,
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// The other validators.
+    pub peers: Vec<Peer>,
+    /// Maximum bytes of an encoded block. It must be the same for all validators, and must never become smaller.
+    pub max_block_bytes: usize,
+    /// Minimum time between two blocks.
+    pub pace: Duration,
+    /// Minimum seconds between the timestamps of two blocks.
+    pub timestamp_step: u64,
+    /// When a validator gives up waiting.
+    pub timeouts: Timeouts,
+}
+
+impl fmt::Debug for ValidatorOptions {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ValidatorOptions").field("listen", &self.listen).finish_non_exhaustive()
+    }
+}
+
+/// Why a validator cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValidatorError {
+    /// A key is not one of ed25519.
+    #[error("{0} is not an ed25519 public key")]
+    Key(B256),
+    /// The key of this node is not among the validators.
+    #[error("the key {0} of this node is not that of a validator of the genesis")]
+    NotValidator(B256),
+    /// There are too many validators, or a key appears twice.
+    #[error("a chain has 1 to {MAX_VALIDATORS} validators with different keys, got {0}")]
+    Validators(usize),
+    /// A validator has no address.
+    #[error("the validator {0} has no address")]
+    NoAddress(B256),
+    /// The genesis block cannot be decoded.
+    #[error("the genesis block cannot be decoded")]
+    Genesis,
+    /// The record of votes.
+    #[error(transparent)]
+    Votes(#[from] VoteRecordError),
+    /// The thread cannot be started.
+    #[error("cannot start the thread of the consensus engine: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A running validator.
+#[derive(Debug)]
+pub struct Validator {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The public key of a private one.
+pub fn public_key(key: &KeyBytes) -> Option<KeyBytes> {
+    let key = PrivateKey::decode(Copying(key)).ok()?;
+    key.public_key().as_ref().try_into().ok()
+}
+
+/// What is known before the engine's threads start.
+struct Prepared {
+    options: ValidatorOptions,
+    key: PrivateKey,
+    scheme: GuardedScheme,
+    genesis: ProposedBlock,
+    addresses: Map<PublicKey, Address>,
+}
+
+impl Validator {
+    /// Makes the record of votes of a validator that has never voted.
+    ///
+    /// # Errors
+    /// If there is one, or it cannot be written.
+    pub fn create_vote_record(folder: &std::path::Path) -> Result<(), VoteRecordError> {
+        VoteRecord::create(&folder.join(VOTES))
+    }
+
+    /// Starts the engine.
+    ///
+    /// # Errors
+    /// [`ValidatorError`].
+    pub fn start(options: ValidatorOptions, chain: impl Chain) -> Result<Self, ValidatorError> {
+        let prepared = prepare(options)?;
+        let (stop, stopped) = oneshot::channel();
+        let run = move || {
+            let config = engine_runtime::Config::new()
+                .with_worker_threads(THREADS)
+                .with_tcp_nodelay(Some(true))
+                .with_storage_directory(prepared.options.folder.join(ENGINE_FILES));
+            engine_runtime::Runner::new(config)
+                .start(|runtime| run(runtime, prepared, chain, stopped));
+        };
+        let thread = thread::Builder::new().name("consensus".to_owned());
+        let thread = thread.spawn(run).map_err(ValidatorError::Thread)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Whether the engine works. It ends by itself only if its files cannot be read or written.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Validator {
+    /// Stops the engine, and waits for its end.
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic has been reported by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
+    let key =
+        PrivateKey::decode(Copying(&options.key)).map_err(|_| ValidatorError::Key(B256::ZERO))?;
+    let keys: Vec<_> = options.validators.iter().map(decoded).collect::<Result<_, _>>()?;
+    let count = keys.len();
+    let invalid = ValidatorError::Validators(count);
+    if count > MAX_VALIDATORS || count == 0 {
+        return Err(invalid);
+    }
+    let leader = keys[0].clone();
+    let validators: Set<PublicKey> =
+        keys.into_iter().try_collect().map_err(|_| ValidatorError::Validators(count))?;
+    let own = B256::from_slice(key.public_key().as_ref());
+    let mut addresses = vec![(key.public_key(), Address::from(options.listen))];
+    for peer in &options.peers {
+        addresses.push((decoded(&peer.key)?, Address::from(peer.address)));
+    }
+    for validator in &options.validators {
+        let known = addresses.iter().any(|(key, _)| key.as_ref() == validator);
+        if !known {
+            return Err(ValidatorError::NoAddress(B256::from(*validator)));
+        }
+    }
+    let addresses = addresses.into_iter().try_collect().map_err(|_| invalid)?;
+    let genesis = ProposedBlock::genesis(leader, options.genesis.clone());
+    let genesis = genesis.ok_or(ValidatorError::Genesis)?;
+    let record = VoteRecord::open(&options.folder.join(VOTES))?;
+    let namespace = options.genesis_hash.as_slice();
+    let scheme = GuardedScheme::signer(namespace, validators, key.clone(), record);
+    let scheme = scheme.ok_or(ValidatorError::NotValidator(own))?;
+    Ok(Prepared { options, key, scheme, genesis, addresses })
+}
+
+fn decoded(key: &KeyBytes) -> Result<PublicKey, ValidatorError> {
+    PublicKey::decode(Copying(key)).map_err(|_| ValidatorError::Key(B256::from(*key)))
+}
+
+/// Runs the engine until it is stopped or ends.
+async fn run(
+    runtime: engine_runtime::Context,
+    prepared: Prepared,
+    chain: impl Chain,
+    stopped: oneshot::Receiver<()>,
+) {
+    let Prepared { options, key, scheme, genesis, addresses } = prepared;
+    let peers = options.validators.len() as u32;
+    let message =
+        max_payload_size::<Standard<ProposedBlock>, GuardedScheme>(peers, &options.max_block_bytes);
+    let message = u32::try_from(message).expect("blocks are limited");
+    let handshake = Cups::<_, ChaCha20Poly1305>::new(
+        Sake {
+            signer: key.clone(),
+            synchrony_bound: Duration::from_secs(5),
+            max_handshake_age: Duration::from_secs(10),
+            version: sake::Version::V1,
+        },
+        cups::Version::V1,
+    );
+    let count = NonZeroUsize::new(options.validators.len()).expect("there are validators");
+    let config = lookup::Config::local(
+        handshake,
+        options.genesis_hash.as_slice(),
+        options.listen,
+        count,
+        message,
+        NZUsize!(QUEUE),
+    );
+    let config = lookup::Config {
+        tracked_peer_sets: NZUsize!(1),
+        // A peer is known by its key. Its connections may come from another address than the one it listens on.
+        bypass_ip_check: true,
+        ..config
+    };
+    let (mut network, mut oracle) = Network::new(runtime.child("network"), config);
+    oracle.track(0, addresses);
+    let channels = Channels {
+        votes: network.register(0, MESSAGES_PER_SECOND),
+        certificates: network.register(1, MESSAGES_PER_SECOND),
+        resolver: network.register(2, MESSAGES_PER_SECOND),
+        blocks: network.register(3, BLOCKS_PER_SECOND),
+        backfill: network.register(4, BLOCKS_PER_SECOND),
+    };
+    network.start();
+    let setup = Setup {
+        chain,
+        files: String::new(),
+        scheme,
+        public_key: key.public_key(),
+        genesis,
+        max_block_bytes: options.max_block_bytes,
+        pace: options.pace,
+        timestamp_step: options.timestamp_step,
+        timeouts: options.timeouts,
+        blocker: oracle.clone(),
+        peers: oracle,
+    };
+    let tasks = engine::start(runtime.child("validator"), setup, channels).await;
+    let ended = futures_util::future::select_all(tasks);
+    let stopped = std::pin::pin!(stopped);
+    match futures_util::future::select(stopped, ended).await {
+        futures_util::future::Either::Left(_) => {}
+        futures_util::future::Either::Right(_) => tracing::error!("the consensus engine has ended"),
+    }
+    let _ = runtime.stop(0, Some(STOP_TIME)).await;
+}

@@ -1,0 +1,312 @@
+//! Four validators in one thread, with simulated time, network and crashes. A seed decides everything that is random, so a
+//! failure can be repeated.
+
+use super::{
+    application::Chain,
+    block::ProposedBlock,
+    engine::{self, Channels, Setup, Timeouts},
+    guarded_scheme::GuardedScheme,
+    vote_record::VoteRecord,
+};
+use alloy_consensus::Header;
+use alloy_primitives::{B256, Bytes, U256, map::B256Map};
+use chain::block::Block;
+use commonware_cryptography::{
+    Signer,
+    ed25519::{PrivateKey, PublicKey},
+};
+use commonware_p2p::simulated::{self, Link, Network, Oracle};
+use commonware_runtime::{Clock, Handle, Quota, Runner, Supervisor, deterministic};
+use commonware_utils::{NZU32, NZUsize, TryCollect, ordered::Set};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+const VALIDATORS: u64 = 4;
+const NAMESPACE: &[u8] = b"simulation";
+const MAX_BLOCK_BYTES: usize = 1 << 20;
+
+/// A chain of headers, as the node of one validator has it.
+#[derive(Clone, Debug, Default)]
+struct Headers(Arc<Mutex<HeadersState>>);
+
+#[derive(Debug, Default)]
+struct HeadersState {
+    /// Blocks that were checked or built, also those that are final.
+    valid: B256Map<Header>,
+    /// The final blocks, by number.
+    chain: BTreeMap<u64, B256>,
+    /// Distinguishes the blocks of this validator.
+    salt: u64,
+}
+
+fn encode(header: &Header) -> Bytes {
+    let body = Block { header: header.clone(), ..Block::default() };
+    chain::block::join(&alloy_rlp::encode(header), &body.encode_body()).into()
+}
+
+fn genesis() -> Header {
+    Header { timestamp: 1, ..Header::default() }
+}
+
+impl Headers {
+    fn new(salt: u64) -> Self {
+        let (header, state) = (genesis(), HeadersState { salt, ..HeadersState::default() });
+        let this = Self(Arc::new(Mutex::new(state)));
+        this.with(|state| {
+            let hash = header.hash_slow();
+            state.chain.insert(0, hash);
+            state.valid.insert(hash, header);
+        });
+        this
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut HeadersState) -> T) -> T {
+        f(&mut self.0.lock().unwrap())
+    }
+
+    /// A crash: blocks that are not final are lost.
+    fn forget(&self) {
+        self.with(|state| {
+            let chain: Vec<B256> = state.chain.values().copied().collect();
+            state.valid.retain(|hash, _| chain.contains(hash));
+        });
+    }
+}
+
+impl Chain for Headers {
+    async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
+        self.with(|state| {
+            let before = state.valid.get(&parent)?;
+            state.salt += 1_000;
+            let header = Header {
+                parent_hash: parent,
+                number: before.number + 1,
+                timestamp,
+                difficulty: U256::from(state.salt),
+                ..Header::default()
+            };
+            state.valid.insert(header.hash_slow(), header.clone());
+            Some(encode(&header))
+        })
+    }
+
+    async fn knows(&self, block: B256) -> bool {
+        self.with(|state| state.valid.contains_key(&block))
+    }
+
+    async fn check(&self, block: Bytes) -> bool {
+        let header = Block::decode(&block).unwrap().header;
+        self.with(|state| {
+            let Some(parent) = state.valid.get(&header.parent_hash) else {
+                panic!("block {} was checked before its parent", header.number);
+            };
+            let valid = parent.number + 1 == header.number && parent.timestamp <= header.timestamp;
+            state.valid.insert(header.hash_slow(), header);
+            valid
+        })
+    }
+
+    async fn finalize(&self, block: Bytes) {
+        let header = Block::decode(&block).unwrap().header;
+        self.with(|state| {
+            let (number, hash) = (header.number, header.hash_slow());
+            if let Some(known) = state.chain.get(&number) {
+                assert_eq!(*known, hash, "two final blocks {number}");
+                return;
+            }
+            assert_eq!(state.chain[&(number - 1)], header.parent_hash);
+            state.chain.insert(number, hash);
+            state.valid.insert(hash, header);
+        });
+    }
+}
+
+/// The validators, and the network between them.
+struct Simulation {
+    runtime: deterministic::Context,
+    oracle: Oracle<PublicKey, deterministic::Context>,
+    keys: Vec<PrivateKey>,
+    chains: Vec<Headers>,
+    running: Vec<Option<Vec<Handle<()>>>>,
+    starts: usize,
+    records: tempfile::TempDir,
+}
+
+impl Simulation {
+    async fn new(runtime: deterministic::Context) -> Self {
+        let mut keys: Vec<_> = (0..VALIDATORS).map(PrivateKey::from_seed).collect();
+        keys.sort_by_key(Signer::public_key);
+        let participants: Vec<_> = keys.iter().map(Signer::public_key).collect();
+        let config = simulated::Config {
+            max_size: 2 * MAX_BLOCK_BYTES as u32,
+            max_peers_per_set: NZUsize!(VALIDATORS as usize),
+            disconnect_on_block: true,
+            tracked_peer_sets: NZUsize!(1),
+        };
+        let (network, oracle) =
+            Network::new_with_peers(runtime.child("network"), config, participants).await;
+        network.start();
+        let records = tempfile::tempdir().unwrap();
+        for key in 0..VALIDATORS {
+            VoteRecord::create(&records.path().join(key.to_string())).unwrap();
+        }
+        let chains = (0..VALIDATORS).map(Headers::new).collect();
+        let running = (0..VALIDATORS).map(|_| None).collect();
+        Self { runtime, oracle, keys, chains, running, starts: 0, records }
+    }
+
+    fn key(&self, at: usize) -> PublicKey {
+        self.keys[at].public_key()
+    }
+
+    async fn link(&self, from: usize, to: usize, latency: Duration) {
+        let link = Link {
+            latency,
+            jitter: latency / 4,
+            success_rate: commonware_utils::probability!(1.0),
+        };
+        let _ = self.oracle.add_link(self.key(from), self.key(to), link).await;
+    }
+
+    async fn unlink(&self, from: usize, to: usize) {
+        let _ = self.oracle.remove_link(self.key(from), self.key(to)).await;
+    }
+
+    async fn link_all(&self, latency: Duration) {
+        for from in 0..self.keys.len() {
+            for to in (0..self.keys.len()).filter(|to| *to != from) {
+                self.link(from, to, latency).await;
+            }
+        }
+    }
+
+    async fn start(&mut self, at: usize) {
+        let key = self.keys[at].clone();
+        let participants: Set<PublicKey> =
+            self.keys.iter().map(Signer::public_key).try_collect().unwrap();
+        let record = VoteRecord::open(&self.records.path().join(at.to_string())).unwrap();
+        let genesis = ProposedBlock::genesis(self.key(0), encode(&genesis())).unwrap();
+        let control = self.oracle.control(key.public_key());
+        let quota = Quota::per_second(NZU32!(10_000));
+        let channel = |number| {
+            let control = control.clone();
+            async move { control.register(number, quota).await.unwrap() }
+        };
+        let channels = Channels {
+            votes: channel(0).await,
+            certificates: channel(1).await,
+            resolver: channel(2).await,
+            blocks: channel(3).await,
+            backfill: channel(4).await,
+        };
+        let public_key = key.public_key();
+        let setup = Setup {
+            chain: self.chains[at].clone(),
+            files: format!("{at}-"),
+            scheme: GuardedScheme::signer(NAMESPACE, participants, key, record).unwrap(),
+            public_key,
+            genesis,
+            max_block_bytes: MAX_BLOCK_BYTES,
+            pace: Duration::from_millis(100),
+            timestamp_step: 0,
+            timeouts: Timeouts::default(),
+            blocker: control,
+            peers: self.oracle.manager(),
+        };
+        self.starts += 1;
+        let runtime = self.runtime.child("validator").with_attribute("start", self.starts);
+        self.running[at] = Some(engine::start(runtime, setup, channels).await);
+    }
+
+    async fn kill(&mut self, at: usize) {
+        for task in self.running[at].take().expect("it runs") {
+            task.abort();
+            let _ = task.await;
+        }
+        self.chains[at].forget();
+    }
+
+    fn heights(&self) -> Vec<u64> {
+        let last = |chain: &Headers| chain.with(|state| *state.chain.last_key_value().unwrap().0);
+        self.chains.iter().map(last).collect()
+    }
+
+    /// Waits until the running validators have this many more final blocks than the highest one has now.
+    async fn advance(&self, blocks: u64) {
+        let target = self.heights().into_iter().max().unwrap() + blocks;
+        let running = |at: usize| self.running[at].is_some();
+        while self.heights().iter().enumerate().any(|(at, height)| running(at) && *height < target)
+        {
+            self.runtime.sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// All validators have the same final blocks, up to their heights.
+    fn check(&self) {
+        let chains: Vec<_> =
+            self.chains.iter().map(|chain| chain.with(|state| state.chain.clone())).collect();
+        let longest = chains.iter().max_by_key(|chain| chain.len()).unwrap();
+        for chain in &chains {
+            for (number, hash) in chain {
+                assert_eq!(longest[number], *hash, "block {number}");
+            }
+        }
+    }
+}
+
+fn simulate<F: Future<Output = ()>>(seed: u64, run: impl FnOnce(Simulation) -> F) -> String {
+    let config =
+        deterministic::Config::new().with_seed(seed).with_timeout(Some(Duration::from_secs(600)));
+    deterministic::Runner::new(config).start(|runtime| async move {
+        let simulation = Simulation::new(runtime.child("simulation")).await;
+        run(simulation).await;
+        runtime.auditor().state()
+    })
+}
+
+const LATENCY: Duration = Duration::from_millis(20);
+
+#[test]
+fn four_validators_agree() {
+    let run = |seed| {
+        simulate(seed, async |mut simulation| {
+            simulation.link_all(LATENCY).await;
+            for at in 0..4 {
+                simulation.start(at).await;
+            }
+            simulation.advance(50).await;
+            simulation.check();
+        })
+    };
+    assert_eq!(run(1), run(1), "a seed decides everything");
+}
+
+#[test]
+fn one_of_four_may_stop_and_two_may_not() {
+    simulate(2, async |mut simulation| {
+        simulation.link_all(LATENCY).await;
+        for at in 0..4 {
+            simulation.start(at).await;
+        }
+        simulation.advance(5).await;
+        simulation.kill(1).await;
+        simulation.advance(20).await;
+        simulation.kill(2).await;
+        let before = simulation.heights();
+        simulation.runtime.sleep(Duration::from_secs(30)).await;
+        let stopped = simulation.heights();
+        // Blocks whose certificates were on the way.
+        assert!(
+            stopped.iter().zip(&before).all(|(now, then)| now - then <= 2),
+            "{before:?} {stopped:?}"
+        );
+        simulation.start(1).await;
+        simulation.advance(10).await;
+        simulation.start(2).await;
+        simulation.advance(10).await;
+        simulation.check();
+    });
+}

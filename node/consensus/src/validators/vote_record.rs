@@ -1,0 +1,386 @@
+//! The votes of this validator, in a file of its own.
+//!
+//! A validator that votes for two blocks in one view, or that votes to finalize a view and to skip it, breaks the protocol. The
+//! engine's journal prevents this only as long as it exists. This record outlives it: a vote is written and synced before
+//! the validator sends it.
+//!
+//! The file is a sequence of entries of [`ENTRY_BYTES`] with a checksum each. Only the last one may be incomplete, after a
+//! crash; its vote was not sent. Entries of old views are removed when the file is opened, and when it has
+//! [`MAX_ENTRIES`].
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Bytes of an entry: kind, epoch, view, hash of what was voted for, checksum.
+const ENTRY_BYTES: usize = 1 + 8 + 8 + 32 + 4;
+/// Views below the newest one whose votes are kept. The engine votes in views above its last finalized one only, and all of
+/// these are newer, unless the network has made no progress for this many views.
+const KEPT_VIEWS: u64 = 10_000;
+/// Entries of a file after which it is written anew: 3.5 MB, and at most two votes for each kept view remain.
+const MAX_ENTRIES: u64 = 1 << 16;
+
+/// Epoch and view, which order votes in time.
+pub(super) type At = (u64, u64);
+
+/// What a vote is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(super) enum VoteKind {
+    Notarize = 1,
+    Nullify = 2,
+    Finalize = 3,
+}
+
+impl VoteKind {
+    const fn of(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Notarize),
+            2 => Some(Self::Nullify),
+            3 => Some(Self::Finalize),
+            _ => None,
+        }
+    }
+}
+
+/// Why the record cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VoteRecordError {
+    /// There is no file.
+    #[error(
+        "{0} is missing: without the record of its votes a validator could sign two blocks at one height. If this key has never \
+         voted, or no other copy of this home runs, create it with `evmd validator new-vote-record`"
+    )]
+    Missing(PathBuf),
+    /// An entry is damaged.
+    #[error(
+        "entry {entry} of {path} is damaged: this validator may have sent votes that are not in it. Restore the file, or \
+         replace it with `evmd validator new-vote-record` when the chain has passed the views of its last votes"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The number of the entry, from 0.
+        entry: usize,
+    },
+    /// The file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+/// The votes of one view.
+#[derive(Clone, Copy, Debug, Default)]
+struct Votes {
+    notarize: Option<[u8; 32]>,
+    finalize: Option<[u8; 32]>,
+    nullify: bool,
+}
+
+/// The record; see the module documentation.
+#[derive(Debug)]
+pub struct VoteRecord {
+    path: PathBuf,
+    file: File,
+    /// Number of entries in the file.
+    entries: u64,
+    votes: BTreeMap<At, Votes>,
+}
+
+impl VoteRecord {
+    /// Makes a record without votes.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written.
+    pub fn create(path: &Path) -> Result<(), VoteRecordError> {
+        let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
+        let file = new_file(path).map_err(at)?;
+        file.sync_all().map_err(at)?;
+        sync_folder(path).map_err(at)
+    }
+
+    /// Opens the record.
+    ///
+    /// # Errors
+    /// [`VoteRecordError`].
+    pub fn open(path: &Path) -> Result<Self, VoteRecordError> {
+        let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
+        let bytes = fs::read(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => VoteRecordError::Missing(path.to_owned()),
+            _ => at(source),
+        })?;
+        let mut votes = BTreeMap::<At, Votes>::new();
+        let count = bytes.len().div_ceil(ENTRY_BYTES);
+        for (entry, bytes) in bytes.chunks(ENTRY_BYTES).enumerate() {
+            match decode(bytes) {
+                Some((at, kind, hash)) => note(&mut votes, at, kind, hash),
+                // The crash came before the vote was sent.
+                None if entry + 1 == count => {}
+                None => return Err(VoteRecordError::Damaged { path: path.to_owned(), entry }),
+            }
+        }
+        let file = File::open(path).map_err(at)?;
+        let mut this = Self { path: path.to_owned(), file, entries: 0, votes };
+        this.rewrite().map_err(at)?;
+        Ok(this)
+    }
+
+    /// The newest view with a vote.
+    pub(super) fn newest(&self) -> Option<At> {
+        self.votes.last_key_value().map(|(at, _)| *at)
+    }
+
+    /// Records a vote, unless it contradicts an earlier one. `hash` is that of the proposal, and zero for
+    /// [`VoteKind::Nullify`]. Returns whether the vote may be sent.
+    ///
+    /// # Errors
+    /// If the vote cannot be stored. It must not be sent then.
+    pub(super) fn record(&mut self, at: At, kind: VoteKind, hash: [u8; 32]) -> io::Result<bool> {
+        match self.check(at, kind, hash) {
+            Check::Contradicts => return Ok(false),
+            Check::Repeats => return Ok(true),
+            Check::New => {}
+        }
+        if self.entries >= MAX_ENTRIES {
+            self.rewrite()?;
+        }
+        let offset = self.entries * ENTRY_BYTES as u64;
+        self.file.write_all_at(&encode(at, kind, hash), offset)?;
+        self.file.sync_data()?;
+        self.entries += 1;
+        note(&mut self.votes, at, kind, hash);
+        Ok(true)
+    }
+
+    fn check(&self, at: At, kind: VoteKind, hash: [u8; 32]) -> Check {
+        if self.newest().is_some_and(|newest| is_too_old(at, newest)) {
+            return Check::Contradicts;
+        }
+        let votes = self.votes.get(&at).copied().unwrap_or_default();
+        let same = |earlier: Option<[u8; 32]>| match earlier {
+            None => Check::New,
+            Some(earlier) if earlier == hash => Check::Repeats,
+            Some(_) => Check::Contradicts,
+        };
+        let differs = |earlier: Option<[u8; 32]>| earlier.is_some_and(|earlier| earlier != hash);
+        match kind {
+            VoteKind::Notarize if differs(votes.finalize) => Check::Contradicts,
+            VoteKind::Notarize => same(votes.notarize),
+            // A vote to finalize says that this validator does not vote to skip the view, and for no other block.
+            VoteKind::Finalize if votes.nullify || differs(votes.notarize) => Check::Contradicts,
+            VoteKind::Finalize => same(votes.finalize),
+            VoteKind::Nullify if votes.finalize.is_some() => Check::Contradicts,
+            VoteKind::Nullify if votes.nullify => Check::Repeats,
+            VoteKind::Nullify => Check::New,
+        }
+    }
+
+    /// Writes the votes of the newest views to a new file, which replaces the old one.
+    fn rewrite(&mut self) -> io::Result<()> {
+        if let Some(newest) = self.newest() {
+            self.votes.retain(|at, _| !is_too_old(*at, newest));
+        }
+        let mut bytes = Vec::new();
+        for (at, votes) in &self.votes {
+            let hashes =
+                [(VoteKind::Notarize, votes.notarize), (VoteKind::Finalize, votes.finalize)];
+            let nullify = votes.nullify.then_some((VoteKind::Nullify, [0; 32]));
+            let hashes = hashes.into_iter().filter_map(|(kind, hash)| Some((kind, hash?)));
+            hashes.chain(nullify).for_each(|(kind, hash)| bytes.extend(encode(*at, kind, hash)));
+        }
+        let next = self.path.with_extension("new");
+        match fs::remove_file(&next) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = new_file(&next)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&next, &self.path)?;
+        sync_folder(&self.path)?;
+        self.entries = (bytes.len() / ENTRY_BYTES) as u64;
+        self.file = file;
+        Ok(())
+    }
+}
+
+/// How a vote relates to the recorded ones.
+enum Check {
+    New,
+    Repeats,
+    Contradicts,
+}
+
+/// Whether votes of a view are no longer kept, so that a vote in it could contradict one of them.
+const fn is_too_old(at: At, newest: At) -> bool {
+    at.0 < newest.0 || at.1 < newest.1.saturating_sub(KEPT_VIEWS) && at.0 == newest.0
+}
+
+fn note(votes: &mut BTreeMap<At, Votes>, at: At, kind: VoteKind, hash: [u8; 32]) {
+    let votes = votes.entry(at).or_default();
+    match kind {
+        VoteKind::Notarize => votes.notarize = Some(hash),
+        VoteKind::Finalize => votes.finalize = Some(hash),
+        VoteKind::Nullify => votes.nullify = true,
+    }
+}
+
+fn encode((epoch, view): At, kind: VoteKind, hash: [u8; 32]) -> [u8; ENTRY_BYTES] {
+    let mut bytes = [0; ENTRY_BYTES];
+    bytes[0] = kind as u8;
+    bytes[1..9].copy_from_slice(&epoch.to_be_bytes());
+    bytes[9..17].copy_from_slice(&view.to_be_bytes());
+    bytes[17..49].copy_from_slice(&hash);
+    let checksum = crc32fast::hash(&bytes[..49]);
+    bytes[49..].copy_from_slice(&checksum.to_be_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<(At, VoteKind, [u8; 32])> {
+    let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
+    let number = |at: usize| Some(u64::from_be_bytes(bytes[at..at + 8].try_into().ok()?));
+    let checksum = u32::from_be_bytes(bytes[49..].try_into().ok()?);
+    if crc32fast::hash(&bytes[..49]) != checksum {
+        return None;
+    }
+    let hash = bytes[17..49].try_into().ok()?;
+    Some(((number(1)?, number(9)?), VoteKind::of(bytes[0])?, hash))
+}
+
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use VoteKind::{Finalize, Notarize, Nullify};
+
+    const A: [u8; 32] = [1; 32];
+    const B: [u8; 32] = [2; 32];
+
+    fn new() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("votes");
+        VoteRecord::create(&path).unwrap();
+        (folder, path)
+    }
+
+    /// Every order of three votes in one view: which of them may be sent, also when the record is opened again before each.
+    #[test]
+    fn contradicting_votes_are_refused() {
+        let all = [(Notarize, A), (Notarize, B), (Finalize, A), (Finalize, B), (Nullify, [0; 32])];
+        let contradicts = |(one, of_one): (VoteKind, [u8; 32]),
+                           (two, of_two): (VoteKind, [u8; 32])| {
+            match (one, two) {
+                (Nullify, Finalize) | (Finalize, Nullify) => true,
+                (Nullify, _) | (_, Nullify) => false,
+                // To notarize another block after a vote to finalize one is not known to be used, and refused.
+                _ => of_one != of_two,
+            }
+        };
+        for first in all {
+            for second in all {
+                for third in all {
+                    let (_folder, path) = new();
+                    let mut sent: Vec<(VoteKind, [u8; 32])> = Vec::new();
+                    for vote in [first, second, third] {
+                        let mut record = VoteRecord::open(&path).unwrap();
+                        let expected = sent.iter().all(|earlier| !contradicts(*earlier, vote));
+                        let allowed = record.record((0, 7), vote.0, vote.1).unwrap();
+                        assert_eq!(allowed, expected, "{vote:?} after {sent:?}");
+                        if allowed {
+                            sent.push(vote);
+                        }
+                        // The same in the record that is still open.
+                        assert_eq!(record.record((0, 7), vote.0, vote.1).unwrap(), expected);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Views are independent of each other up to the limit, and refused below it.
+    #[test]
+    fn old_views_are_refused() {
+        let (_folder, path) = new();
+        let mut record = VoteRecord::open(&path).unwrap();
+        let newest = KEPT_VIEWS + 100;
+        assert!(record.record((3, newest), Notarize, A).unwrap());
+        for (at, allowed) in [
+            ((3, 99), false),
+            ((3, 100), true),
+            ((3, 101), true),
+            ((2, u64::MAX), false),
+            ((4, 0), true),
+            ((3, newest), false),
+        ] {
+            assert_eq!(record.record(at, Notarize, B).unwrap(), allowed, "{at:?}");
+        }
+        assert_eq!(record.newest(), Some((4, 0)));
+    }
+
+    /// A crash while an entry is written leaves a part of it; its vote was not sent. Any other damage is an error.
+    #[test]
+    fn torn_ends_are_cut_and_damage_is_an_error() {
+        let (_folder, path) = new();
+        let mut record = VoteRecord::open(&path).unwrap();
+        for view in 0..3 {
+            assert!(record.record((0, view), Notarize, A).unwrap());
+        }
+        drop(record);
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(whole.len(), 3 * ENTRY_BYTES);
+        for length in 2 * ENTRY_BYTES..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            let mut record = VoteRecord::open(&path).unwrap();
+            assert_eq!(record.newest(), Some((0, 1)), "{length}");
+            assert!(record.record((0, 2), Notarize, B).unwrap());
+            assert!(!record.record((0, 1), Notarize, B).unwrap());
+        }
+        for byte in 0..2 * ENTRY_BYTES {
+            let mut damaged = whole.clone();
+            damaged[byte] ^= 1;
+            fs::write(&path, &damaged).unwrap();
+            let error = VoteRecord::open(&path).unwrap_err();
+            let expected = byte / ENTRY_BYTES;
+            assert!(
+                matches!(error, VoteRecordError::Damaged { entry, .. } if entry == expected),
+                "{byte}: {error}"
+            );
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(VoteRecord::open(&path), Err(VoteRecordError::Missing(_))));
+    }
+
+    /// A full file is written anew with the newest votes.
+    #[test]
+    fn the_file_stays_small() {
+        let (_folder, path) = new();
+        let mut record = VoteRecord::open(&path).unwrap();
+        record.entries = MAX_ENTRIES - 1;
+        record.file.set_len((MAX_ENTRIES - 1) * ENTRY_BYTES as u64).unwrap();
+        for view in 0..3 {
+            assert!(record.record((0, KEPT_VIEWS * view), Notarize, A).unwrap());
+        }
+        assert!(record.entries <= 3);
+        drop(record);
+        let mut record = VoteRecord::open(&path).unwrap();
+        assert!(!record.record((0, 2 * KEPT_VIEWS), Notarize, B).unwrap());
+        assert!(!record.record((0, KEPT_VIEWS), Notarize, B).unwrap());
+    }
+}

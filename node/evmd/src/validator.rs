@@ -1,0 +1,161 @@
+//! What the consensus engine asks of this node, answered by the pipeline.
+
+use alloy_primitives::{
+    B256, Bytes,
+    map::{B256HashSet, B256Map},
+};
+use chain::block::Block;
+use consensus::validators::Chain;
+use pipeline::{
+    BlockClient, BlockPart, BuildError, GiveError, PoolClient, UndoError, UndoneTransactions,
+};
+use state::Published;
+use std::{
+    future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use transactions::RecoveredTx;
+
+/// Time until a request is repeated that the pipeline was too busy for.
+const BUSY_WAIT: Duration = Duration::from_millis(5);
+
+/// A block that is valid and not final.
+#[derive(Clone, Debug)]
+struct ValidBlock {
+    number: u64,
+    parent: B256,
+    transactions: Arc<B256HashSet>,
+}
+
+/// The pipeline, as the consensus engine sees it.
+#[derive(Clone, Debug)]
+pub struct PipelineChain {
+    blocks: BlockClient,
+    pool: PoolClient,
+    published: Published,
+    /// Valid blocks above the head. The pipeline has their states.
+    valid: Arc<Mutex<B256Map<ValidBlock>>>,
+}
+
+impl PipelineChain {
+    /// A chain whose blocks the engine decides.
+    pub fn new(blocks: BlockClient, pool: PoolClient, published: Published) -> Self {
+        Self { blocks, pool, published, valid: Arc::default() }
+    }
+
+    fn valid(&self) -> MutexGuard<'_, B256Map<ValidBlock>> {
+        self.valid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, block: &Block) {
+        let transactions = block.transactions.iter().map(alloy_primitives::keccak256).collect();
+        let (number, parent) = (block.header.number, block.header.parent_hash);
+        let valid = ValidBlock { number, parent, transactions: Arc::new(transactions) };
+        self.valid().insert(block.hash, valid);
+    }
+
+    /// The transactions of the valid blocks up to `last`, which are still in the pool.
+    fn taken(&self, last: B256) -> Vec<Arc<B256HashSet>> {
+        let valid = self.valid();
+        let path = std::iter::successors(valid.get(&last), |block| valid.get(&block.parent));
+        path.map(|block| Arc::clone(&block.transactions)).collect()
+    }
+
+    /// The best transactions for a block on `parent`.
+    async fn candidates(&self, parent: B256) -> Vec<Arc<RecoveredTx>> {
+        let found = self.pool.candidates(BlockPart::WHOLE).await.ok().flatten();
+        let mut txs = found.unwrap_or_default().txs;
+        let taken = self.taken(parent);
+        txs.retain(|tx| !taken.iter().any(|taken| taken.contains(&tx.hash)));
+        txs
+    }
+
+    /// Executes a block on its parent. `None` if its parent is not known.
+    async fn execute(&self, block: &Block) -> Option<bool> {
+        loop {
+            match self.blocks.give(block.clone()).await {
+                Ok(()) => {
+                    self.note(block);
+                    return Some(true);
+                }
+                Err(GiveError::Invalid(fault)) => {
+                    tracing::warn!(%fault, "a proposed block is invalid");
+                    return Some(false);
+                }
+                Err(GiveError::UnknownParent(_)) => return None,
+                Err(GiveError::Busy(_)) => tokio::time::sleep(BUSY_WAIT).await,
+                // The engine is stopped too.
+                Err(_) => return future::pending().await,
+            }
+        }
+    }
+
+    /// Makes a valid block the head, and waits until it is durable. Returns false if the block is not known.
+    async fn choose(&self, block: B256) -> bool {
+        loop {
+            match self.blocks.choose(block, UndoneTransactions::Return).await {
+                Ok(_) => return true,
+                Err(UndoError::Unknown(_)) => return false,
+                Err(UndoError::Busy) => tokio::time::sleep(BUSY_WAIT).await,
+                Err(UndoError::Stopping) => return future::pending().await,
+                Err(error) => panic!("block {block} is final, and the node cannot follow: {error}"),
+            }
+        }
+    }
+}
+
+impl Chain for PipelineChain {
+    async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
+        let txs = self.candidates(parent).await;
+        match self.blocks.build(parent, timestamp, txs).await {
+            Ok(block) => {
+                self.note(&block);
+                Some(encode(&block))
+            }
+            Err(BuildError::Stopping) => None,
+            Err(error) => {
+                tracing::warn!(%error, "cannot propose a block");
+                None
+            }
+        }
+    }
+
+    async fn knows(&self, block: B256) -> bool {
+        if self.valid().contains_key(&block) {
+            return true;
+        }
+        let view = self.published.load();
+        let number = view.block_number(block);
+        number.is_ok_and(|number| number.is_some())
+    }
+
+    async fn check(&self, block: Bytes) -> bool {
+        let block = Block::decode(&block).expect("the engine decoded it");
+        match self.execute(&block).await {
+            Some(is_valid) => is_valid,
+            // A branch that others have abandoned.
+            None => future::pending().await,
+        }
+    }
+
+    async fn finalize(&self, block: Bytes) {
+        let block = Block::decode(&block).expect("the engine decoded it");
+        let (number, hash) = (block.header.number, block.hash);
+        if self.published.load().number() >= number {
+            return;
+        }
+        if !self.choose(hash).await {
+            // It was not checked since the node started.
+            let is_valid = self.execute(&block).await;
+            assert_eq!(is_valid, Some(true), "block {number} {hash} is final and not valid here");
+            assert!(self.choose(hash).await, "block {number} {hash} was just found valid");
+        }
+        self.valid().retain(|_, valid| valid.number > number);
+    }
+}
+
+/// The RLP encoding of a block.
+pub fn encode(block: &Block) -> Bytes {
+    chain::block::join(&alloy_rlp::encode(&block.header), &block.encode_body()).into()
+}

@@ -1,0 +1,126 @@
+//! Several validators in one process: pipelines that the consensus engine drives.
+
+use crate::common::{GENESIS_TIME, producing, transfer};
+use chain::{DEV_ACCOUNTS, Genesis};
+use consensus::validators::{KeyBytes, Peer, Timeouts, Validator, ValidatorOptions, public_key};
+use evmd::validator::{PipelineChain, encode};
+use home::Home;
+use pipeline::{Options, Pipeline};
+use state::stored;
+use std::{net::SocketAddr, path::Path, time::Duration};
+use testkit::{MAX_WAIT, own_address};
+
+const VALIDATORS: u8 = 4;
+
+/// One validator.
+struct Node {
+    home: Home,
+    pipeline: Pipeline,
+    validator: Option<Validator>,
+}
+
+fn key(number: u8) -> KeyBytes {
+    [number + 1; 32]
+}
+
+impl Node {
+    fn start(folder: &Path, number: u8, addresses: &[SocketAddr]) -> Self {
+        let path = folder.join(number.to_string());
+        let mut home = if path.exists() {
+            Home::open(&path).unwrap()
+        } else {
+            std::fs::create_dir(&path).unwrap();
+            Validator::create_vote_record(&path).unwrap();
+            Home::init(&path, &Genesis::native_dev(GENESIS_TIME)).unwrap()
+        };
+        home.config.mempool.accept_without_production = true;
+        let options = Options { given_blocks: true, ..producing(None) };
+        let pipeline = Pipeline::start(&home, options).unwrap();
+        let view = pipeline.published.load();
+        let genesis = stored::block(&view.blocks().unwrap(), 0).unwrap();
+        let chain = PipelineChain::new(
+            pipeline.blocks().unwrap(),
+            pipeline.client(),
+            pipeline.published.clone(),
+        );
+        let peer = |other: u8| Peer {
+            key: public_key(&key(other)).unwrap(),
+            address: addresses[usize::from(other)],
+        };
+        let options = ValidatorOptions {
+            folder: path,
+            genesis_hash: genesis.hash,
+            genesis: encode(&genesis),
+            key: key(number),
+            validators: (0..VALIDATORS).map(|other| public_key(&key(other)).unwrap()).collect(),
+            listen: addresses[usize::from(number)],
+            peers: (0..VALIDATORS).filter(|other| *other != number).map(peer).collect(),
+            max_block_bytes: chain::MAX_BLOCK_BYTES,
+            pace: Duration::from_millis(50),
+            timestamp_step: 0,
+            timeouts: Timeouts::default(),
+        };
+        let validator = Validator::start(options, chain).unwrap();
+        Self { home, pipeline, validator: Some(validator) }
+    }
+
+    fn height(&self) -> u64 {
+        self.pipeline.published.load().number()
+    }
+
+    fn stop(mut self) {
+        drop(self.validator.take());
+        self.pipeline.stop();
+        self.pipeline.join().unwrap();
+        drop(self.home);
+    }
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let waiting = async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(MAX_WAIT, waiting).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_of_any_validator_are_final_on_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let addresses: Vec<_> = (0..VALIDATORS).map(|_| own_address()).collect();
+    let mut nodes: Vec<_> =
+        (0..VALIDATORS).map(|number| Node::start(folder.path(), number, &addresses)).collect();
+    let mut hashes = Vec::new();
+    for round in 0..5 {
+        for (sender, node) in nodes.iter().enumerate() {
+            let tx = transfer(sender, round, DEV_ACCOUNTS[5].address);
+            hashes.push(node.pipeline.client().submit(tx).await.unwrap());
+        }
+        if round == 2 {
+            // The engine returns final blocks that the others made meanwhile.
+            let stopped = nodes.pop().unwrap();
+            stopped.stop();
+            let before = nodes[0].height();
+            until("three validators go on", || nodes[0].height() > before + 5).await;
+            nodes.push(Node::start(folder.path(), VALIDATORS - 1, &addresses));
+        }
+    }
+    for node in &nodes {
+        until("all transactions are final", || {
+            let view = node.pipeline.published.load();
+            hashes.iter().all(|hash| view.tx_location(*hash).unwrap().is_some())
+        })
+        .await;
+    }
+    let lowest = nodes.iter().map(Node::height).min().unwrap();
+    let hash = |node: &Node, number: u64| {
+        node.pipeline.published.load().blocks().unwrap().hash(number).unwrap().unwrap()
+    };
+    for number in 0..=lowest {
+        for node in &nodes[1..] {
+            assert_eq!(hash(node, number), hash(&nodes[0], number), "block {number}");
+        }
+    }
+    nodes.into_iter().for_each(Node::stop);
+}
