@@ -4,10 +4,12 @@ use super::{
     application::{Chain, ChainApplication},
     block::ProposedBlock,
     delivery::Delivery,
+    evidence::Evidence,
     guarded_scheme::GuardedScheme,
 };
 use commonware_broadcast::buffered;
 use commonware_consensus::{
+    Reporters,
     marshal::{
         self,
         core::Actor,
@@ -98,6 +100,7 @@ pub(super) struct Setup<C, B, P> {
     pub(super) scheme: GuardedScheme,
     pub(super) public_key: PublicKey,
     pub(super) genesis: ProposedBlock,
+    pub(super) evidence: Evidence,
     pub(super) max_block_bytes: usize,
     pub(super) pace: Duration,
     pub(super) timestamp_step: u64,
@@ -202,7 +205,7 @@ where
             blocker: setup.blocker,
             automaton: application.clone(),
             relay: application.clone(),
-            reporter: application,
+            reporter: Reporters::from((application, setup.evidence)),
             track_historical_votes: true,
             strategy: Sequential,
             partition: format!("{files}votes"),

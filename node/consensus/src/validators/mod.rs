@@ -5,6 +5,7 @@ mod application;
 mod block;
 mod delivery;
 mod engine;
+mod evidence;
 mod guarded_scheme;
 mod network;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::{
     application::Chain,
     block::ProposedBlock,
     engine::{self, Channels, Setup, Timeouts},
+    evidence::Evidence,
     guarded_scheme::GuardedScheme,
     vote_record::{VoteRecord, VoteRecordError},
 };
@@ -285,6 +286,7 @@ async fn run(
         scheme,
         public_key: key.public_key(),
         genesis,
+        evidence: Evidence::default(),
         max_block_bytes: options.max_block_bytes,
         pace: options.pace,
         timestamp_step: options.timestamp_step,

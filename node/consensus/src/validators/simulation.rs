@@ -5,6 +5,7 @@ use super::{
     application::Chain,
     block::ProposedBlock,
     engine::{self, Channels, Setup, Timeouts},
+    evidence::Evidence,
     guarded_scheme::GuardedScheme,
     vote_record::VoteRecord,
 };
@@ -16,8 +17,9 @@ use commonware_cryptography::{
     ed25519::{PrivateKey, PublicKey},
 };
 use commonware_p2p::simulated::{self, Link, Network, Oracle};
-use commonware_runtime::{Clock, Handle, Quota, Runner, Supervisor, deterministic};
+use commonware_runtime::{Clock, Handle, Quota, Runner, Storage, Supervisor, deterministic};
 use commonware_utils::{NZU32, NZUsize, TryCollect, ordered::Set};
+use rand_core::Rng;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -27,6 +29,11 @@ use std::{
 const VALIDATORS: u64 = 4;
 const NAMESPACE: &[u8] = b"simulation";
 const MAX_BLOCK_BYTES: usize = 1 << 20;
+/// Simulations of the tests with random faults, in the short form and in the long one.
+const SEEDS: u64 = 10;
+const SEEDS_LONG: u64 = 1_000;
+/// Faults of a simulation, one in 2.5 s.
+const FAULTS: usize = 20;
 
 /// A chain of headers, as the node of one validator has it.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +139,7 @@ struct Simulation {
     chains: Vec<Headers>,
     running: Vec<Option<Vec<Handle<()>>>>,
     starts: usize,
+    evidence: Evidence,
     records: tempfile::TempDir,
 }
 
@@ -155,7 +163,16 @@ impl Simulation {
         }
         let chains = (0..VALIDATORS).map(Headers::new).collect();
         let running = (0..VALIDATORS).map(|_| None).collect();
-        Self { runtime, oracle, keys, chains, running, starts: 0, records }
+        Self {
+            runtime,
+            oracle,
+            keys,
+            chains,
+            running,
+            starts: 0,
+            evidence: Evidence::default(),
+            records,
+        }
     }
 
     fn key(&self, at: usize) -> PublicKey {
@@ -176,10 +193,8 @@ impl Simulation {
     }
 
     async fn link_all(&self, latency: Duration) {
-        for from in 0..self.keys.len() {
-            for to in (0..self.keys.len()).filter(|to| *to != from) {
-                self.link(from, to, latency).await;
-            }
+        for (from, to) in pairs() {
+            self.link(from, to, latency).await;
         }
     }
 
@@ -209,6 +224,7 @@ impl Simulation {
             scheme: GuardedScheme::signer(NAMESPACE, participants, key, record).unwrap(),
             public_key,
             genesis,
+            evidence: self.evidence.clone(),
             max_block_bytes: MAX_BLOCK_BYTES,
             pace: Duration::from_millis(100),
             timestamp_step: 0,
@@ -244,8 +260,9 @@ impl Simulation {
         }
     }
 
-    /// All validators have the same final blocks, up to their heights.
+    /// All validators have the same final blocks, up to their heights, and none has sent contradicting votes.
     fn check(&self) {
+        assert_eq!(self.evidence.count(), 0, "contradicting votes");
         let chains: Vec<_> =
             self.chains.iter().map(|chain| chain.with(|state| state.chain.clone())).collect();
         let longest = chains.iter().max_by_key(|chain| chain.len()).unwrap();
@@ -255,6 +272,64 @@ impl Simulation {
             }
         }
     }
+}
+
+impl Simulation {
+    /// A fault, or the end of one.
+    async fn disturb(&mut self) {
+        let at = self.below(4);
+        match self.below(10) {
+            0..=2 if self.running[at].is_some() => self.kill(at).await,
+            0..=4 if self.running[at].is_none() => self.start(at).await,
+            // Two sides that cannot reach each other: 1 to 3, or 2 to 2.
+            5 | 6 => {
+                let side = 1 + self.below(14);
+                for (from, to) in pairs() {
+                    if (side >> from & 1) != (side >> to & 1) {
+                        self.unlink(from, to).await;
+                    }
+                }
+            }
+            // One direction.
+            7 => {
+                let to = (at + 1 + self.below(3)) % 4;
+                self.unlink(at, to).await;
+            }
+            8 => {
+                for (from, to) in pairs() {
+                    self.unlink(from, to).await;
+                }
+                let latency = Duration::from_millis(1 + self.below(150) as u64);
+                self.link_all(latency).await;
+            }
+            _ => self.link_all(LATENCY).await,
+        }
+    }
+
+    /// A random number below `limit`.
+    fn below(&mut self, limit: u64) -> usize {
+        (self.runtime.next_u64() % limit) as usize
+    }
+
+    /// Ends all faults. The chain must go on.
+    async fn recover(&mut self) {
+        for (from, to) in pairs() {
+            self.unlink(from, to).await;
+        }
+        self.link_all(LATENCY).await;
+        for at in 0..4 {
+            if self.running[at].is_none() {
+                self.start(at).await;
+            }
+        }
+        self.advance(10).await;
+        self.check();
+    }
+}
+
+/// All pairs of validators, in both directions.
+fn pairs() -> impl Iterator<Item = (usize, usize)> {
+    (0..16).map(|pair| (pair / 4, pair % 4)).filter(|(from, to)| from != to)
 }
 
 fn simulate<F: Future<Output = ()>>(seed: u64, run: impl FnOnce(Simulation) -> F) -> String {
@@ -309,4 +384,61 @@ fn one_of_four_may_stop_and_two_may_not() {
         simulation.advance(10).await;
         simulation.check();
     });
+}
+
+/// Kills, starts, partitions and slow links at random times. `EVMD_SEED` selects one simulation.
+#[test]
+fn chains_are_equal_after_random_faults() {
+    let seeds = match std::env::var("EVMD_SEED") {
+        Ok(seed) => {
+            let seed = seed.parse().expect("EVMD_SEED is a number");
+            seed..seed + 1
+        }
+        Err(_) if std::env::var_os("EVMD_LONG_TESTS").is_some() => 0..SEEDS_LONG,
+        Err(_) => 0..SEEDS,
+    };
+    for seed in seeds {
+        println!("seed {seed}");
+        simulate(seed, async |mut simulation| {
+            simulation.link_all(LATENCY).await;
+            for at in 0..4 {
+                simulation.start(at).await;
+            }
+            for _ in 0..FAULTS {
+                simulation.runtime.sleep(Duration::from_millis(2_500)).await;
+                simulation.disturb().await;
+                simulation.check();
+            }
+            simulation.recover().await;
+        });
+    }
+}
+
+/// A validator whose journal is lost does not vote against its earlier votes, because it has the record.
+#[test]
+fn votes_are_not_contradicted_when_journals_are_lost() {
+    for seed in 0..SEEDS {
+        simulate(seed, async |mut simulation| {
+            simulation.link_all(LATENCY).await;
+            for at in 0..4 {
+                simulation.start(at).await;
+            }
+            // One after another, then all at once.
+            for round in 0..5 {
+                simulation.advance(3).await;
+                let time = Duration::from_millis(simulation.below(200) as u64);
+                simulation.runtime.sleep(time).await;
+                let lost = if round < 4 { round..round + 1 } else { 0..4 };
+                for at in lost.clone() {
+                    simulation.kill(at).await;
+                    let journal = format!("{at}-votes");
+                    simulation.runtime.remove(&journal, None).await.unwrap();
+                }
+                for at in lost {
+                    simulation.start(at).await;
+                }
+            }
+            simulation.recover().await;
+        });
+    }
 }

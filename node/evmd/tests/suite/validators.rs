@@ -6,7 +6,7 @@ use consensus::validators::{KeyBytes, Peer, Timeouts, Validator, ValidatorOption
 use evmd::validator::{PipelineChain, encode};
 use home::Home;
 use pipeline::{Options, Pipeline};
-use state::stored;
+use state::{View, stored};
 use std::{net::SocketAddr, path::Path, time::Duration};
 use testkit::{MAX_WAIT, own_address};
 
@@ -76,10 +76,12 @@ impl Node {
     }
 }
 
-async fn until(what: &str, mut done: impl FnMut() -> bool) {
+/// Waits until a node has a head of which something is true.
+async fn until(node: &Node, what: &str, mut done: impl FnMut(&View) -> bool) {
+    let mut heads = node.pipeline.published.heads();
     let waiting = async {
-        while !done() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        while !done(&node.pipeline.published.load()) {
+            heads.changed().await.expect("the pipeline runs");
         }
     };
     tokio::time::timeout(MAX_WAIT, waiting).await.unwrap_or_else(|_| panic!("{what}"));
@@ -102,13 +104,13 @@ async fn transactions_of_any_validator_are_final_on_all() {
             let stopped = nodes.pop().unwrap();
             stopped.stop();
             let before = nodes[0].height();
-            until("three validators go on", || nodes[0].height() > before + 5).await;
+            let goes_on = |view: &View| view.number() > before + 5;
+            until(&nodes[0], "three validators go on", goes_on).await;
             nodes.push(Node::start(folder.path(), VALIDATORS - 1, &addresses));
         }
     }
     for node in &nodes {
-        until("all transactions are final", || {
-            let view = node.pipeline.published.load();
+        until(node, "all transactions are final", |view| {
             hashes.iter().all(|hash| view.tx_location(*hash).unwrap().is_some())
         })
         .await;

@@ -148,7 +148,8 @@ async fn compare(node: &Node, head: u64, rounds: u64) {
             "topics": topics,
         });
         let found = node.call("eth_getLogs", json!([filter])).await;
-        let within = |log: &Value| (first..=last).contains(&quantity(&log["blockNumber"]).to::<u64>());
+        let within =
+            |log: &Value| (first..=last).contains(&quantity(&log["blockNumber"]).to::<u64>());
         let scanned = logs.iter().filter(|log| within(log) && matches(log, &addresses, &topics));
         let scanned: Vec<Value> = scanned.cloned().collect();
         found_some += u64::from(!scanned.is_empty());
