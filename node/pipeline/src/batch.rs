@@ -252,6 +252,8 @@ pub(super) enum FromSeal {
     Built(SealedHeader),
     /// The block that is being built cannot be sealed, because its parent was refused.
     NotBuilt,
+    /// A given block whose header agrees with its execution.
+    Accepted(B256),
     /// A given block whose header does not agree with its execution.
     Refused(B256),
 }

@@ -441,6 +441,7 @@ impl Stage for Execute {
             match sealed {
                 FromSeal::Sealed(sealed) => self.head.seal(sealed),
                 FromSeal::Built(sealed) => self.finish_build(sealed),
+                FromSeal::Accepted(hash) => self.unfinished.set_sealed(hash),
                 FromSeal::NotBuilt => {
                     let block = self.being_built.take();
                     self.refused.extend(block.map(|block| block.layer.id()));

@@ -160,6 +160,7 @@ impl Seal {
         match self.seal(block) {
             Ok(sealed) => {
                 self.unfinished.insert(state, sealed);
+                self.ports.headers.send(FromSeal::Accepted(hash));
                 answer.give(Ok(()));
                 Ok(())
             }

@@ -209,6 +209,17 @@ async fn given_blocks_wait_until_one_is_chosen() {
     invalid.hash = invalid.header.hash_slow();
     let refused = blocks.give(invalid.clone()).await.unwrap_err();
     assert!(refused.to_string().contains("stateRoot"), "{refused}");
+    // Given twice before the first verdict, and chosen at once: seal decides about all of them.
+    for _ in 0..20 {
+        let [first, second] = [invalid.clone(), invalid.clone()].map(|block| blocks.give(block));
+        let chosen = blocks.choose(invalid.hash, UndoneTransactions::Drop);
+        let (first, second, chosen) = tokio::join!(first, second, chosen);
+        for verdict in [first, second] {
+            assert!(matches!(verdict, Err(GiveError::Invalid(_))), "{verdict:?}");
+        }
+        assert_eq!(chosen, Err(UndoError::Unknown(invalid.hash)));
+    }
+    assert_eq!(head(), genesis);
     let child = Block { header: Header { parent_hash: invalid.hash, ..invalid.header }, ..invalid };
     let child = Block { hash: child.header.hash_slow(), ..child };
     assert!(matches!(blocks.give(child).await, Err(GiveError::UnknownParent(_))));

@@ -27,6 +27,8 @@ pub(super) struct UnfinishedBlock {
     /// The execution head after it.
     head: ExecutionHead,
     pub(super) layer: Arc<Layer>,
+    /// Seal has accepted it. Before that, it may still be refused.
+    is_sealed: bool,
 }
 
 impl Unfinished {
@@ -41,6 +43,18 @@ impl Unfinished {
         }
         path.reverse();
         path
+    }
+
+    /// Notes that seal has accepted a block.
+    pub(super) fn set_sealed(&mut self, hash: B256) {
+        if let Some(block) = self.0.get_mut(&hash) {
+            block.is_sealed = true;
+        }
+    }
+
+    /// Whether seal has not decided about one of these blocks.
+    fn are_being_sealed(&self, path: &[B256]) -> bool {
+        path.iter().any(|hash| self.0.get(hash).is_some_and(|block| !block.is_sealed))
     }
 
     /// The finished block that an unfinished one descends from.
@@ -104,6 +118,9 @@ impl Execute {
     fn execute_given(&mut self, given: GivenBlock) -> Result<Progress, Fault> {
         let (hash, header) = (given.block.hash, &given.block.header);
         let (number, parent) = (header.number, header.parent_hash);
+        if self.unfinished.are_being_sealed(&[hash]) {
+            return Ok(self.wait_with(BlockRequest::Give(Box::new(given))));
+        }
         if self.unfinished.0.contains_key(&hash) || self.is_on_chain(number, hash)? {
             given.answer.give(Ok(()));
             return Ok(Progress::Worked);
@@ -156,7 +173,7 @@ impl Execute {
         match executed {
             Ok(executed) => {
                 let layer = Arc::clone(&executed.layer);
-                let unfinished = UnfinishedBlock { parent, head: after, layer };
+                let unfinished = UnfinishedBlock { parent, head: after, layer, is_sealed: false };
                 self.unfinished.0.insert(hash, unfinished);
                 self.out.send(InOrder::Block(ExecutedBlock { certificate, ..executed }));
             }
@@ -202,7 +219,7 @@ impl Execute {
             |error: ExecutionError| BlockFault { number, hash: parent, reason: error.into() };
         let executed = executed.map_err(unreadable)?;
         let layer = Arc::clone(&executed.layer);
-        self.being_built = Some(UnfinishedBlock { parent, head: after, layer });
+        self.being_built = Some(UnfinishedBlock { parent, head: after, layer, is_sealed: true });
         self.out.send(InOrder::Block(executed));
         Ok(())
     }
@@ -262,6 +279,10 @@ impl Execute {
             return Ok(Progress::Worked);
         }
         let chosen = self.unfinished.path_to(hash);
+        if self.unfinished.are_being_sealed(&chosen) {
+            let request = BlockRequest::Choose { hash, transactions, answer };
+            return Ok(self.wait_with(request));
+        }
         let Some(base) = self.unfinished.base(&chosen) else {
             return match self.undoable_ancestor(hash)? {
                 Some(to) => {

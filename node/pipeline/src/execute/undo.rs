@@ -88,7 +88,7 @@ impl Execute {
         self.published.load().state.id() == self.head.state.id()
     }
 
-    /// Keeps a request until every executed block is durable.
+    /// Keeps a request until every executed block is durable, or seal has decided about a given one.
     pub(super) fn wait_with(&mut self, request: BlockRequest) -> Progress {
         self.request = Some(request);
         // Without seal no block becomes durable.
