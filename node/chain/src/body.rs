@@ -41,10 +41,21 @@ fn check(spec: &ChainSpec, header: &Header, body: &Body<'_>) -> Result<(), Viola
     if fork >= Fork::Osaka {
         Violation::range("size", 0, MAX_BLOCK_BYTES as u64, body.rlp_bytes as u64)?;
     }
+    Violation::present("withdrawals", fork >= Fork::Shanghai, body.withdrawals.is_some())?;
+    check_roots(header, body)
+}
+
+/// Whether the roots in `header` are those of `body`: whether a block with its hash can have this body. Takes as long as
+/// hashing all transactions.
+pub fn commits_to(header: &Header, body: &Body<'_>) -> bool {
+    let has_withdrawals = header.withdrawals_root.is_some();
+    body.withdrawals.is_some() == has_withdrawals && check_roots(header, body).is_ok()
+}
+
+fn check_roots(header: &Header, body: &Body<'_>) -> Result<(), Violation> {
     Violation::hash("transactionsRoot", ordered_root(body.transactions), header.transactions_root)?;
     let ommers = proofs::calculate_ommers_root(body.ommers);
     Violation::hash("sha3Uncles", ommers, header.ommers_hash)?;
-    Violation::present("withdrawals", fork >= Fork::Shanghai, body.withdrawals.is_some())?;
     match (body.withdrawals, header.withdrawals_root) {
         (Some(withdrawals), Some(found)) => {
             let root = proofs::calculate_withdrawals_root(withdrawals);

@@ -27,7 +27,7 @@ mod system_contracts;
 mod token;
 mod token_at_height;
 
-pub use body::{Body, MAX_BLOCK_BYTES, validate_body};
+pub use body::{Body, MAX_BLOCK_BYTES, commits_to, validate_body};
 pub use derived_fields::next_prev_randao;
 pub use error::{GenesisError, HeaderError, Violation};
 pub use evm::{

@@ -71,6 +71,22 @@ impl PipelineChain {
         txs
     }
 
+    /// Drops the blocks that are no ancestors of a block on `parent`, because the pipeline has too many. Their branches have mostly been
+    /// abandoned; otherwise they are checked again.
+    fn make_room(&self, parent: B256) {
+        let mut valid = self.valid();
+        let path = std::iter::successors(Some(parent), |hash| Some(valid.get(hash)?.parent));
+        let path: B256HashSet = path.collect();
+        valid.retain(|hash, _| {
+            let is_kept = path.contains(hash);
+            if !is_kept {
+                // If too many requests wait, the next attempt follows.
+                let _ = self.blocks.abandon(*hash);
+            }
+            is_kept
+        });
+    }
+
     /// Executes a block on its parent. `None` if its parent is not known.
     async fn execute(&self, block: &Block) -> Option<bool> {
         loop {
@@ -84,7 +100,10 @@ impl PipelineChain {
                     return Some(false);
                 }
                 Err(GiveError::UnknownParent(_)) => return None,
-                Err(GiveError::Busy(_)) => tokio::time::sleep(BUSY_WAIT).await,
+                Err(GiveError::Busy(_)) => {
+                    self.make_room(block.header.parent_hash);
+                    tokio::time::sleep(BUSY_WAIT).await;
+                }
                 // The engine is stopped too.
                 Err(_) => return future::pending().await,
             }
@@ -115,6 +134,7 @@ impl Chain for PipelineChain {
             }
             Err(BuildError::Stopping) => None,
             Err(error) => {
+                self.make_room(parent);
                 tracing::warn!(%error, "cannot propose a block");
                 None
             }
@@ -142,13 +162,29 @@ impl Chain for PipelineChain {
     async fn finalize(&self, block: Bytes) {
         let block = Block::decode(&block).expect("the engine decoded it");
         let (number, hash) = (block.header.number, block.hash);
-        if self.published.load().number() >= number {
+        let head = self.published.load();
+        if head.number() >= number {
+            let stored = head.blocks().and_then(|blocks| blocks.hash(number));
+            let stored =
+                stored.unwrap_or_else(|error| panic!("block {number} cannot be read: {error}"));
+            assert_eq!(
+                stored,
+                Some(hash),
+                "block {number} is final, and another one is stored here"
+            );
             return;
         }
         if !self.choose(hash).await {
             // It was not checked since the node started.
-            let is_valid = self.execute(&block).await;
-            assert_eq!(is_valid, Some(true), "block {number} {hash} is final and not valid here");
+            match self.execute(&block).await {
+                Some(true) => {}
+                Some(false) => panic!("block {number} {hash} is final and not valid here"),
+                None => panic!(
+                    "block {number} is final, and this node has only block {}: restore its data or \
+                     remove the files of the consensus engine with it",
+                    head.number()
+                ),
+            }
             assert!(self.choose(hash).await, "block {number} {hash} was just found valid");
         }
         self.valid().retain(|_, valid| valid.number > number);

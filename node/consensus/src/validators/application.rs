@@ -17,12 +17,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Seconds by which the timestamp of a block may be ahead of the clock of a validator that votes for it. A vote for a block that
-/// is further ahead waits.
+/// Seconds by which the timestamp of a block may be ahead of the clock of a validator that votes to finalize it. A vote for a block
+/// that is further ahead waits.
 pub const MAX_SECONDS_AHEAD: u64 = 5;
 
-/// Maximum number of ancestors of a block that are checked for it. Blocks that have so many successors are final, and reach this node as such.
-const MAX_UNKNOWN_BLOCKS: usize = 32;
+/// Maximum number of ancestors of a block that are checked for it after a restart, below the number of blocks that the pipeline
+/// holds. Final ones among them reach this node as such, after which there are fewer.
+const MAX_UNKNOWN_BLOCKS: usize = 60;
 
 /// The node, as the engine sees it. A future that is dropped cancels its request.
 pub trait Chain: Clone + Send + Sync + 'static {
@@ -51,11 +52,13 @@ pub(super) struct ChainApplication<C> {
     last: Arc<Mutex<SystemTime>>,
     /// Minimum seconds between two blocks.
     step: u64,
+    /// Maximum bytes of an encoded block.
+    max_block_bytes: usize,
 }
 
 impl<C: Chain> ChainApplication<C> {
-    pub(super) fn new(chain: C, pace: Duration, step: u64) -> Self {
-        Self { chain, pace, last: Arc::new(Mutex::new(UNIX_EPOCH)), step }
+    pub(super) fn new(chain: C, pace: Duration, step: u64, max_block_bytes: usize) -> Self {
+        Self { chain, pace, last: Arc::new(Mutex::new(UNIX_EPOCH)), step, max_block_bytes }
     }
 
     fn note(&self, now: SystemTime) {
@@ -107,11 +110,18 @@ impl<E: Clock + Metrics + Spawner, C: Chain> Application<E> for ChainApplication
             return None;
         }
         let parent = parent.inner();
-        runtime.sleep_until(self.due()).await;
+        // The clock may have been set back.
+        let due = self.due().min(runtime.current() + self.pace);
+        runtime.sleep_until(due).await;
         let now = runtime.current();
         self.note(now);
         let timestamp = next_timestamp(now, parent.timestamp, self.step);
         let encoded = self.chain.build(parent.hash, timestamp).await?;
+        if encoded.len() > self.max_block_bytes {
+            let (bytes, limit) = (encoded.len(), self.max_block_bytes);
+            tracing::error!(bytes, limit, "did not propose a block that is too large");
+            return None;
+        }
         let block = ProposedBlock::new(context, encoded).expect("the node builds valid blocks");
         Some(Digested::compute(block, &Sequential).await)
     }

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{B256, Bytes};
 use bytes::BufMut;
-use chain::block::Block;
+use chain::{block::Block, commits_to};
 use commonware_codec::{Buf, Encode, EncodeSize, Error, RangeCfg, Read, ReadExt, Write};
 use commonware_consensus::{
     Block as AgreedBlock, BoundedBlock, CertifiableBlock, Heightable,
@@ -32,9 +32,13 @@ pub(super) struct ProposedBlock {
 }
 
 impl ProposedBlock {
-    /// A block, if the bytes are the RLP encoding of one.
+    /// A block, if the bytes are the RLP encoding of one whose header commits to its body. Otherwise a peer could send another
+    /// body with the same digest.
     pub(super) fn new(context: ProposalContext, encoded: Bytes) -> Option<Self> {
         let block = Block::decode(&encoded).ok()?;
+        if !commits_to(&block.header, &block.body()) {
+            return None;
+        }
         let header = &block.header;
         let (number, timestamp, parent_hash) =
             (header.number, header.timestamp, header.parent_hash);
@@ -111,5 +115,44 @@ impl BoundedBlock for ProposedBlock {
         // The context has two varints for the round, a key, and a varint and a digest for the parent.
         const CONTEXT_BYTES: usize = 3 * 10 + 32 + 32;
         CONTEXT_BYTES + 10 + *max_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_consensus::Header;
+    use chain::block::join;
+    use commonware_codec::Decode;
+    use commonware_cryptography::{Signer, ed25519::PrivateKey};
+
+    const MAX_BYTES: usize = 1_000;
+
+    fn encoded(header: &Header, transactions: &[Bytes]) -> Bytes {
+        let block = Block { transactions: transactions.to_vec(), ..Block::default() };
+        join(&alloy_rlp::encode(header), &block.encode_body()).into()
+    }
+
+    /// Another body, more bytes than the limit, and other bytes after the block are refused.
+    #[test]
+    fn only_the_encoding_of_the_block_is_accepted() {
+        let leader = PrivateKey::from_seed(1).public_key();
+        let header = Header::default();
+        let block = ProposedBlock::genesis(leader, encoded(&header, &[])).unwrap();
+        let bytes = block.encode();
+        let decoded = ProposedBlock::decode_cfg(bytes.clone(), &MAX_BYTES).unwrap();
+        assert_eq!((decoded.encode(), decoded.digest()), (bytes.clone(), block.digest()));
+        let length = block.encoded().len();
+        assert!(ProposedBlock::decode_cfg(bytes.clone(), &length).is_ok());
+        assert!(ProposedBlock::decode_cfg(bytes.clone(), &(length - 1)).is_err());
+        assert!(bytes.len() <= ProposedBlock::max_encode_size(&length));
+        let mut longer = bytes.to_vec();
+        longer.push(0);
+        assert!(ProposedBlock::decode_cfg(longer, &MAX_BYTES).is_err());
+        for body in [vec![Bytes::from_static(&[2, 1])], vec![Bytes::from_static(&[0xc0]); 2]] {
+            let other = ProposedBlock { encoded: encoded(&header, &body), ..block.clone() };
+            assert_eq!(other.digest(), block.digest());
+            assert!(ProposedBlock::decode_cfg(other.encode(), &MAX_BYTES).is_err());
+        }
     }
 }

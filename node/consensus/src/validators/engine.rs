@@ -194,7 +194,8 @@ where
         Some(finalization) => Floor::Finalized(finalization),
         None => Floor::Genesis(genesis.digest()),
     };
-    let application = ChainApplication::new(chain, setup.pace, setup.timestamp_step);
+    let application =
+        ChainApplication::new(chain, setup.pace, setup.timestamp_step, max_block_bytes);
     let application =
         Deferred::new(runtime.child("application"), application, marshal.clone(), epocher);
     let engine = simplex::Engine::new(

@@ -58,7 +58,7 @@ impl GuardedScheme {
                     epoch,
                     view,
                     ?kind,
-                    "did not send a vote that contradicts an earlier one"
+                    "did not send a vote that contradicts an earlier one, or may do so"
                 );
                 false
             }

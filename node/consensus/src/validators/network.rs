@@ -39,12 +39,12 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Threads of the engine. Its work is small next to that of the pipeline.
-const THREADS: usize = 1;
+/// Threads of the engine: while one decodes a block, votes are counted by the other.
+const THREADS: usize = 2;
 /// Messages per second of one peer and channel. Memory is reserved for that many, for each peer.
 const MESSAGES_PER_SECOND: Quota = Quota::per_second(NZU32!(400));
 /// Blocks and answers with blocks per second of one peer.
-const BLOCKS_PER_SECOND: Quota = Quota::per_second(NZU32!(32));
+const BLOCKS_PER_SECOND: Quota = Quota::per_second(NZU32!(16));
 /// Maximum number of validators.
 pub const MAX_VALIDATORS: usize = 64;
 /// Maximum messages in a queue of the network.
@@ -118,9 +118,19 @@ pub enum ValidatorError {
     /// A validator has no address.
     #[error("the validator {0} has no address")]
     NoAddress(B256),
-    /// The genesis block cannot be decoded.
-    #[error("the genesis block cannot be decoded")]
+    /// The genesis block cannot be decoded, or has another hash.
+    #[error("the genesis block cannot be decoded, or has another hash")]
     Genesis,
+    /// The others would not wait for a proposal of this node.
+    #[error(
+        "the time between blocks must be below {limit:?}, for which others wait for a block, got {pace:?}"
+    )]
+    Pace {
+        /// The time between blocks.
+        pace: Duration,
+        /// The timeout of a leader.
+        limit: Duration,
+    },
     /// The record of votes.
     #[error(transparent)]
     Votes(#[from] VoteRecordError),
@@ -129,7 +139,8 @@ pub enum ValidatorError {
     Thread(std::io::Error),
 }
 
-/// A running validator.
+/// A running validator. It must be dropped before the pipeline stops, and when the pipeline ends: a validator that cannot check
+/// blocks votes for them only until they have to be certified.
 #[derive(Debug)]
 pub struct Validator {
     stop: Option<oneshot::Sender<()>>,
@@ -180,7 +191,8 @@ impl Validator {
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Whether the engine works. It ends by itself only if its files cannot be read or written.
+    /// Whether the engine works. It ends by itself if its files cannot be read or written, the address is in use, or a final block is
+    /// not valid here.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -206,7 +218,6 @@ fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
     if count > MAX_VALIDATORS || count == 0 {
         return Err(invalid);
     }
-    let leader = keys[0].clone();
     let validators: Set<PublicKey> =
         keys.into_iter().try_collect().map_err(|_| ValidatorError::Validators(count))?;
     let own = B256::from_slice(key.public_key().as_ref());
@@ -221,8 +232,15 @@ fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
         }
     }
     let addresses = addresses.into_iter().try_collect().map_err(|_| invalid)?;
-    let genesis = ProposedBlock::genesis(leader, options.genesis.clone());
+    // The first key in the order of the set, because all validators must have the same genesis.
+    let first = validators.iter().next().expect("there are validators").clone();
+    let genesis = ProposedBlock::genesis(first, options.genesis.clone());
+    let genesis = genesis.filter(|genesis| genesis.hash == options.genesis_hash);
     let genesis = genesis.ok_or(ValidatorError::Genesis)?;
+    if options.pace >= options.timeouts.leader {
+        let (pace, limit) = (options.pace, options.timeouts.leader);
+        return Err(ValidatorError::Pace { pace, limit });
+    }
     let record = VoteRecord::open(&options.folder.join(VOTES))?;
     let namespace = options.genesis_hash.as_slice();
     let scheme = GuardedScheme::signer(namespace, validators, key.clone(), record);

@@ -7,7 +7,7 @@ use super::{
     engine::{self, Channels, Setup, Timeouts},
     evidence::Evidence,
     guarded_scheme::GuardedScheme,
-    vote_record::VoteRecord,
+    vote_record::{VoteRecord, VoteRecordError},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes, U256, map::B256Map};
@@ -202,7 +202,7 @@ impl Simulation {
         let key = self.keys[at].clone();
         let participants: Set<PublicKey> =
             self.keys.iter().map(Signer::public_key).try_collect().unwrap();
-        let record = VoteRecord::open(&self.records.path().join(at.to_string())).unwrap();
+        let record = self.record(at).unwrap();
         let genesis = ProposedBlock::genesis(self.key(0), encode(&genesis())).unwrap();
         let control = self.oracle.control(key.public_key());
         let quota = Quota::per_second(NZU32!(10_000));
@@ -242,7 +242,15 @@ impl Simulation {
             task.abort();
             let _ = task.await;
         }
+        // Tasks of these tasks end later, and have the record of votes.
+        while matches!(self.record(at), Err(VoteRecordError::InUse(_))) {
+            self.runtime.sleep(Duration::from_millis(1)).await;
+        }
         self.chains[at].forget();
+    }
+
+    fn record(&self, at: usize) -> Result<VoteRecord, VoteRecordError> {
+        VoteRecord::open(&self.records.path().join(at.to_string()))
     }
 
     fn heights(&self) -> Vec<u64> {

@@ -4,20 +4,23 @@
 //! engine's journal prevents this only as long as it exists. This record outlives it: a vote is written and synced before
 //! the validator sends it.
 //!
-//! The file is a sequence of entries of [`ENTRY_BYTES`] with a checksum each. Only the last one may be incomplete, after a
+//! The file is a sequence of entries of [`ENTRY_BYTES`] with a checksum each. Only the last one may be missing in part, after a
 //! crash; its vote was not sent. Entries of old views are removed when the file is opened, and when it has
 //! [`MAX_ENTRIES`].
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-/// Bytes of an entry: kind, epoch, view, hash of what was voted for, checksum.
-const ENTRY_BYTES: usize = 1 + 8 + 8 + 32 + 4;
+/// Bytes of an entry: kind, epoch, view, hash of what was voted for, zeros, checksum. It is a part of a sector of the disk, so it is
+/// written completely or not at all.
+const ENTRY_BYTES: usize = 64;
+/// Where the checksum begins.
+const CHECKSUM_AT: usize = ENTRY_BYTES - 4;
 /// Views below the newest one whose votes are kept. The engine votes in views above its last finalized one only, and all of
 /// these are newer, unless the network has made no progress for this many views.
 const KEPT_VIEWS: u64 = 10_000;
@@ -53,14 +56,14 @@ impl VoteKind {
 pub enum VoteRecordError {
     /// There is no file.
     #[error(
-        "{0} is missing: without the record of its votes a validator could sign two blocks at one height. If this key has never \
-         voted, or no other copy of this home runs, create it with `evmd validator new-vote-record`"
+        "{0} is missing: without the record of its votes a validator could vote for two blocks in one view. Restore the \
+         file. A new record is safe only if this key has never voted on this chain"
     )]
     Missing(PathBuf),
     /// An entry is damaged.
     #[error(
-        "entry {entry} of {path} is damaged: this validator may have sent votes that are not in it. Restore the file, or \
-         replace it with `evmd validator new-vote-record` when the chain has passed the views of its last votes"
+        "entry {entry} of {path} is damaged: this validator may have sent votes that are not in it. Restore the file. A \
+         new record is safe only when the chain has passed the views of the last votes"
     )]
     Damaged {
         /// The file.
@@ -68,6 +71,9 @@ pub enum VoteRecordError {
         /// The number of the entry, from 0.
         entry: usize,
     },
+    /// Another process uses the record.
+    #[error("{0} is in use by another process with the same key")]
+    InUse(PathBuf),
     /// The file cannot be read or written.
     #[error("{path}: {source}")]
     Io {
@@ -90,6 +96,8 @@ struct Votes {
 #[derive(Debug)]
 pub struct VoteRecord {
     path: PathBuf,
+    /// Locked, so that one process at a time uses the record.
+    _lock: File,
     file: File,
     /// Number of entries in the file.
     entries: u64,
@@ -114,6 +122,11 @@ impl VoteRecord {
     /// [`VoteRecordError`].
     pub fn open(path: &Path) -> Result<Self, VoteRecordError> {
         let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
+        let lock = File::create(path.with_extension("lock")).map_err(at)?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => VoteRecordError::InUse(path.to_owned()),
+            TryLockError::Error(source) => at(source),
+        })?;
         let bytes = fs::read(path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => VoteRecordError::Missing(path.to_owned()),
             _ => at(source),
@@ -124,12 +137,12 @@ impl VoteRecord {
             match decode(bytes) {
                 Some((at, kind, hash)) => note(&mut votes, at, kind, hash),
                 // The crash came before the vote was sent.
-                None if entry + 1 == count => {}
+                None if entry + 1 == count && is_unwritten(bytes) => {}
                 None => return Err(VoteRecordError::Damaged { path: path.to_owned(), entry }),
             }
         }
         let file = File::open(path).map_err(at)?;
-        let mut this = Self { path: path.to_owned(), file, entries: 0, votes };
+        let mut this = Self { path: path.to_owned(), _lock: lock, file, entries: 0, votes };
         this.rewrite().map_err(at)?;
         Ok(this)
     }
@@ -240,20 +253,25 @@ fn encode((epoch, view): At, kind: VoteKind, hash: [u8; 32]) -> [u8; ENTRY_BYTES
     bytes[1..9].copy_from_slice(&epoch.to_be_bytes());
     bytes[9..17].copy_from_slice(&view.to_be_bytes());
     bytes[17..49].copy_from_slice(&hash);
-    let checksum = crc32fast::hash(&bytes[..49]);
-    bytes[49..].copy_from_slice(&checksum.to_be_bytes());
+    let checksum = crc32fast::hash(&bytes[..CHECKSUM_AT]);
+    bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_be_bytes());
     bytes
 }
 
 fn decode(bytes: &[u8]) -> Option<(At, VoteKind, [u8; 32])> {
     let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
     let number = |at: usize| Some(u64::from_be_bytes(bytes[at..at + 8].try_into().ok()?));
-    let checksum = u32::from_be_bytes(bytes[49..].try_into().ok()?);
-    if crc32fast::hash(&bytes[..49]) != checksum {
+    let checksum = u32::from_be_bytes(bytes[CHECKSUM_AT..].try_into().ok()?);
+    if crc32fast::hash(&bytes[..CHECKSUM_AT]) != checksum {
         return None;
     }
     let hash = bytes[17..49].try_into().ok()?;
     Some(((number(1)?, number(9)?), VoteKind::of(bytes[0])?, hash))
+}
+
+/// Whether an entry was not written before a crash: the file ends in it, or its bytes were reserved only.
+fn is_unwritten(bytes: &[u8]) -> bool {
+    bytes.len() < ENTRY_BYTES || bytes.iter().all(|byte| *byte == 0)
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
@@ -352,7 +370,9 @@ mod tests {
             assert!(record.record((0, 2), Notarize, B).unwrap());
             assert!(!record.record((0, 1), Notarize, B).unwrap());
         }
-        for byte in 0..2 * ENTRY_BYTES {
+        fs::write(&path, [&whole[..2 * ENTRY_BYTES], &[0; ENTRY_BYTES]].concat()).unwrap();
+        assert_eq!(VoteRecord::open(&path).unwrap().newest(), Some((0, 1)));
+        for byte in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[byte] ^= 1;
             fs::write(&path, &damaged).unwrap();
@@ -363,6 +383,10 @@ mod tests {
                 "{byte}: {error}"
             );
         }
+        fs::write(&path, &whole).unwrap();
+        let record = VoteRecord::open(&path).unwrap();
+        assert!(matches!(VoteRecord::open(&path), Err(VoteRecordError::InUse(_))));
+        drop(record);
         fs::remove_file(&path).unwrap();
         assert!(matches!(VoteRecord::open(&path), Err(VoteRecordError::Missing(_))));
     }
