@@ -218,7 +218,10 @@ impl Seal {
     }
 
     /// Sends chosen blocks to commit, and drops those that do not descend from them.
-    fn choose(&mut self, choice: Arc<Choice>) {
+    ///
+    /// If the trie has the state of another branch, it moves to the last of them now: flush may write these blocks before
+    /// the next one arrives, and then the layers that lead from one branch to the other are gone.
+    fn choose(&mut self, choice: Arc<Choice>) -> Result<(), Fault> {
         for state in &choice.chosen {
             let block = self.unfinished.remove(state).expect("execute chooses known blocks");
             self.finished = block.view.state.clone();
@@ -226,6 +229,10 @@ impl Seal {
         }
         self.forget(&choice.dropped);
         self.chosen.push_back(InOrder::Choose(choice));
+        if !self.state.descends_from(&self.finished) {
+            self.move_to(self.finished.clone(), self.finished_number(), B256::ZERO)?;
+        }
+        Ok(())
     }
 
     fn forget(&mut self, dropped: &[LayerId]) {
@@ -420,7 +427,7 @@ impl Stage for Seal {
                 return Ok(Progress::Worked);
             }
             Some(InOrder::Choose(choice)) => {
-                self.choose(choice);
+                self.choose(choice)?;
                 return Ok(Progress::Worked);
             }
             Some(InOrder::Drop(dropped)) => {

@@ -80,6 +80,11 @@ impl StateView {
         Some(Self { next, id, ids, canonical_next: next, layers, index })
     }
 
+    /// Whether this is `other`, or a state after it with all layers since then in memory.
+    pub fn descends_from(&self, other: &Self) -> bool {
+        self.id_before(other.next) == Some(other.id)
+    }
+
     /// The id of the state before block `next`, if a layer names it.
     pub(crate) fn id_before(&self, next: u64) -> Option<LayerId> {
         if next == self.next {

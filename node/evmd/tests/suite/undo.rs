@@ -12,7 +12,9 @@ mod random;
 mod replay;
 mod traffic;
 
-use crate::common::{export_view, import, importing, native_home, producing, sign, unsigned};
+use crate::common::{
+    export_view, import, importing, native_home, producing, sign, unsigned, wait_until,
+};
 use alloy_consensus::{Header, TxEip1559};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
 use chain::{DEV_ACCOUNTS, block::Block};
@@ -161,34 +163,62 @@ async fn views_of_an_undone_block_fail_or_are_complete() {
     pipeline.join().unwrap();
 }
 
-/// Two given blocks on one parent exist at once, and choosing one drops the other.
-#[tokio::test]
-async fn given_blocks_wait_until_one_is_chosen() {
-    let folder = tempfile::tempdir().unwrap();
-    // Blocks on block 1, made by two other nodes.
-    let made = |folder: &Path, value: u64| {
-        let home = undoable_home(folder, 0);
-        let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
-        (home, pipeline, value)
-    };
+/// Two branches of three blocks each on block 0, made by two other nodes.
+async fn two_branches(folder: &Path) -> [[Block; 3]; 2] {
     let to = TxKind::Call(Address::repeat_byte(7));
     let mut branches = Vec::new();
     for value in [1, 2] {
-        let (home, pipeline, value) = made(&folder.path().join(value.to_string()), value);
+        let home = undoable_home(&folder.join(value.to_string()), 0);
+        let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
         let mut heads = pipeline.published.heads();
-        for nonce in 0..2 {
+        for nonce in 0..3 {
             let tx = transaction(0, nonce, to, value + nonce, Vec::new());
             pipeline.client().submit(tx).await.unwrap();
             heads.wait_for(|head| *head > nonce).await.unwrap();
         }
         let reader = pipeline.published.load().blocks().unwrap();
-        branches.push([1, 2].map(|number| stored::block(&reader, number).unwrap()));
+        branches.push([1, 2, 3].map(|number| stored::block(&reader, number).unwrap()));
         drop(reader);
         pipeline.stop();
         pipeline.join().unwrap();
         drop(home);
     }
-    let [[one, one_child], [other, other_child]] = <[_; 2]>::try_from(branches).unwrap();
+    <[_; 2]>::try_from(branches).unwrap()
+}
+
+/// A checkpoint is of the last chosen block, so the trie leaves the unfinished one. The latter may be chosen and in the index before
+/// its child is given.
+#[tokio::test]
+async fn chosen_block_may_be_flushed_before_its_child_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let [[first, second, third], _] = two_branches(folder.path()).await;
+    let home = undoable_home(&folder.path().join("follower"), 0);
+    let options = Options { given_blocks: true, ..importing(Vec::new()) };
+    let pipeline = Pipeline::start(&home, options).unwrap();
+    let blocks = pipeline.blocks().unwrap();
+    let choose = |hash| blocks.choose(hash, UndoneTransactions::Drop);
+    let index = pipeline.published.load().state.index().clone();
+    // Checkpoints are made earlier than flushes.
+    let flushed = |number| {
+        wait_until("it is flushed", || index.reader().unwrap().flushed().unwrap() == Some(number));
+    };
+    blocks.give(first.clone()).await.unwrap();
+    assert_eq!(choose(first.hash).await, Ok(first.hash));
+    blocks.give(second.clone()).await.unwrap();
+    flushed(1);
+    assert_eq!(choose(second.hash).await, Ok(second.hash));
+    flushed(2);
+    blocks.give(third.clone()).await.unwrap();
+    assert_eq!(choose(third.hash).await, Ok(third.hash));
+    pipeline.stop();
+    pipeline.join().unwrap();
+}
+
+/// Two given blocks on one parent exist at once, and choosing one drops the other.
+#[tokio::test]
+async fn given_blocks_wait_until_one_is_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let [[one, one_child, _], [other, other_child, _]] = two_branches(folder.path()).await;
     let home = undoable_home(&folder.path().join("follower"), 16);
     let options = Options { given_blocks: true, ..importing(Vec::new()) };
     let pipeline = Pipeline::start(&home, options).unwrap();
