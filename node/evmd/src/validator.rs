@@ -71,8 +71,8 @@ impl PipelineChain {
         txs
     }
 
-    /// Drops the blocks that are no ancestors of a block on `parent`, because the pipeline has too many. Their branches have mostly been
-    /// abandoned; otherwise they are checked again.
+    /// Drops the blocks that are not ancestors of a block on `parent`, because the pipeline has too many. Most of them are in
+    /// branches that the validators have abandoned. If one is needed again, it is checked again.
     fn make_room(&self, parent: B256) {
         let mut valid = self.valid();
         let path = std::iter::successors(Some(parent), |hash| Some(valid.get(hash)?.parent));

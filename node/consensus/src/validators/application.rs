@@ -25,7 +25,8 @@ pub const MAX_SECONDS_AHEAD: u64 = 5;
 /// holds. Final ones among them reach this node as such, after which there are fewer.
 const MAX_UNKNOWN_BLOCKS: usize = 60;
 
-/// The node, as the engine sees it. A future that is dropped cancels its request.
+/// The node, as the engine sees it. The engine drops a future when it has no use for the result; the node may still finish
+/// the work.
 pub trait Chain: Clone + Send + Sync + 'static {
     /// Builds a block on the block `parent`. `None` if this node cannot do it now.
     fn build(&self, parent: B256, timestamp: u64) -> impl Future<Output = Option<Bytes>> + Send;

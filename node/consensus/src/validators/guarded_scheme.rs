@@ -58,7 +58,7 @@ impl GuardedScheme {
                     epoch,
                     view,
                     ?kind,
-                    "did not send a vote that contradicts an earlier one, or may do so"
+                    "did not send a vote: it contradicts an earlier one, or is in a view whose votes are not kept"
                 );
                 false
             }

@@ -54,7 +54,7 @@ impl VoteKind {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VoteRecordError {
-    /// There is no file.
+    /// The file is missing.
     #[error(
         "{0} is missing: without the record of its votes a validator could vote for two blocks in one view. Restore the \
          file. A new record is safe only if this key has never voted on this chain"
@@ -233,7 +233,7 @@ enum Check {
     Contradicts,
 }
 
-/// Whether votes of a view are no longer kept, so that a vote in it could contradict one of them.
+/// Whether the votes of a view may have been removed from the record. A vote in it could contradict one of them.
 const fn is_too_old(at: At, newest: At) -> bool {
     at.0 < newest.0 || at.1 < newest.1.saturating_sub(KEPT_VIEWS) && at.0 == newest.0
 }

@@ -17,7 +17,7 @@ use replication::protocol::{
 };
 use serde_json::json;
 use std::{path::Path, pin::Pin};
-use testkit::NodeProcess;
+use testkit::{MAX_WAIT, NodeProcess};
 use tokio::net::TcpListener;
 use tonic::{Code, Request, Response, Status, service::Routes};
 
@@ -560,14 +560,17 @@ async fn a_second_block_at_one_height_is_refused() {
     reach(&other, last + 20).await;
     let replica = follow(&replica_home, &url(&other), &[]);
     let endpoints = replica.endpoints();
-    loop {
-        let status = status(&replica).await;
-        if let Some(reason) = status["refused"][0]["reason"].as_str() {
-            assert!(reason.contains("that of the follower is 0x"), "{reason}");
-            break;
+    let refused = async {
+        loop {
+            let status = status(&replica).await;
+            if let Some(reason) = status["refused"][0]["reason"].as_str() {
+                return reason.to_owned();
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
+    };
+    let reason = tokio::time::timeout(MAX_WAIT, refused).await.expect("the source is refused");
+    assert!(reason.contains("that of the follower is 0x"), "{reason}");
     let number = kept["number"].clone();
     assert_eq!(endpoints.call("eth_getBlockByNumber", json!([number, false])).await, kept);
 }
