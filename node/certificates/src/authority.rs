@@ -1,6 +1,6 @@
 //! Which key signs the blocks at a height.
 
-use super::{BlockId, Certificate, CertificateError, PublicKey, Signer, Term};
+use super::{BlockId, Certificate, CertificateError, ProducerCertificate, PublicKey, Signer, Term};
 use alloy_primitives::B256;
 
 /// Why a term cannot follow those that are known.
@@ -15,6 +15,9 @@ pub enum AuthorityError {
         /// The newest known term.
         newest: u64,
     },
+    /// Validators decide about the blocks.
+    #[error("producer term {0} is not valid: validators decide about the blocks of this chain")]
+    Validators(u64),
     /// The chain has no recovery key.
     #[error("producer term {0} is signed by a recovery key, but the genesis names none")]
     NoRecoveryKey(u64),
@@ -28,22 +31,37 @@ pub enum AuthorityError {
     },
 }
 
-/// The keys that sign the blocks of a chain.
+/// The keys that sign the blocks of a chain: those of one producer at a time, or those of validators.
 ///
 /// A term ends the one before at a block. If a later term ends at a lower block, the terms between have no
 /// blocks above it: the newest term counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
     genesis: B256,
-    producer: PublicKey,
-    recovery: Option<PublicKey>,
-    terms: Vec<Term>,
+    keys: Keys,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Keys {
+    Producers {
+        first: PublicKey,
+        recovery: Option<PublicKey>,
+        terms: Vec<Term>,
+    },
+    /// In ascending order of their bytes.
+    Validators(Vec<PublicKey>),
 }
 
 impl Authority {
-    /// Returns the keys of a chain whose first term has not ended.
+    /// Returns the keys of a chain with a producer whose first term has not ended.
     pub const fn new(genesis: B256, producer: PublicKey, recovery: Option<PublicKey>) -> Self {
-        Self { genesis, producer, recovery, terms: Vec::new() }
+        Self { genesis, keys: Keys::Producers { first: producer, recovery, terms: Vec::new() } }
+    }
+
+    /// Returns the keys of a chain whose blocks validators decide.
+    pub fn of_validators(genesis: B256, mut keys: Vec<PublicKey>) -> Self {
+        keys.sort_unstable_by_key(PublicKey::bytes);
+        Self { genesis, keys: Keys::Validators(keys) }
     }
 
     /// Adds the next term.
@@ -55,15 +73,28 @@ impl Authority {
         if Some(term.term) != newest.checked_add(1) {
             return Err(AuthorityError::Number { found: term.term, newest });
         }
+        let producer = self.newest_producer().ok_or(AuthorityError::Validators(term.term))?;
         let key = match term.signer {
-            Signer::Producer => self.newest_producer(),
-            Signer::Recovery => self.recovery.ok_or(AuthorityError::NoRecoveryKey(term.term))?,
+            Signer::Producer => producer,
+            Signer::Recovery => self.recovery().ok_or(AuthorityError::NoRecoveryKey(term.term))?,
         };
         if !term.is_signed_by(&key, self.genesis) {
             return Err(AuthorityError::Signature { term: term.term, key: key.bytes() });
         }
-        self.terms.push(term);
+        if let Keys::Producers { terms, .. } = &mut self.keys {
+            terms.push(term);
+        }
         Ok(())
+    }
+
+    /// Returns the same keys without the terms from 1 on.
+    #[must_use]
+    pub fn without_terms(&self) -> Self {
+        let mut keys = self.keys.clone();
+        if let Keys::Producers { terms, .. } = &mut keys {
+            terms.clear();
+        }
+        Self { genesis: self.genesis, keys }
     }
 
     /// Returns the hash of the genesis block.
@@ -71,34 +102,51 @@ impl Authority {
         self.genesis
     }
 
-    /// Returns the key of term 0.
-    pub const fn first_producer(&self) -> PublicKey {
-        self.producer
+    /// Returns the keys of the validators; there are none if a producer signs.
+    pub fn validators(&self) -> &[PublicKey] {
+        match &self.keys {
+            Keys::Producers { .. } => &[],
+            Keys::Validators(keys) => keys,
+        }
+    }
+
+    /// Returns the key of term 0; `None` if validators decide.
+    pub const fn first_producer(&self) -> Option<PublicKey> {
+        match &self.keys {
+            Keys::Producers { first, .. } => Some(*first),
+            Keys::Validators(_) => None,
+        }
     }
 
     /// Returns the key that may start a term if the producer is lost.
     pub const fn recovery(&self) -> Option<PublicKey> {
-        self.recovery
+        match &self.keys {
+            Keys::Producers { recovery, .. } => *recovery,
+            Keys::Validators(_) => None,
+        }
     }
 
     /// Returns the terms from 1 on.
     pub fn terms(&self) -> &[Term] {
-        &self.terms
+        match &self.keys {
+            Keys::Producers { terms, .. } => terms,
+            Keys::Validators(_) => &[],
+        }
     }
 
     /// Returns the number of the newest term.
     pub fn newest_term(&self) -> u64 {
-        self.terms.last().map_or(0, |term| term.term)
+        self.terms().last().map_or(0, |term| term.term)
     }
 
-    /// Returns the key of the newest term.
-    pub fn newest_producer(&self) -> PublicKey {
-        self.terms.last().map_or(self.producer, |term| term.producer)
+    /// Returns the key of the newest term; `None` if validators decide.
+    pub fn newest_producer(&self) -> Option<PublicKey> {
+        self.terms().last().map(|term| term.producer).or_else(|| self.first_producer())
     }
 
     /// Returns the term whose producer makes the block with this number.
     pub fn term_at(&self, number: u64) -> u64 {
-        let newest_first = self.terms.iter().rev();
+        let newest_first = self.terms().iter().rev();
         newest_first.clone().find(|term| term.last.number < number).map_or(0, |term| term.term)
     }
 
@@ -109,7 +157,7 @@ impl Authority {
     pub fn check_term_start(&self, block: BlockId) -> Result<(), CertificateError> {
         let BlockId { number, hash } = block;
         // A term counts only if no later one starts at a lower block.
-        let newest_first = self.terms.iter().rev();
+        let newest_first = self.terms().iter().rev();
         let ends_here = newest_first.clone().find(|term| term.last.number <= number);
         match ends_here.filter(|term| term.last.number == number && term.last.hash != hash) {
             None => Ok(()),
@@ -119,7 +167,7 @@ impl Authority {
         }
     }
 
-    /// Checks that the producer in force at the height of a block has signed it.
+    /// Checks that the producer in force at the height of a block has signed it, or that the validators have decided for it.
     ///
     /// # Errors
     /// [`CertificateError`].
@@ -127,6 +175,32 @@ impl Authority {
         &self,
         block: BlockId,
         certificate: &Certificate,
+    ) -> Result<(), CertificateError> {
+        let BlockId { number, hash } = block;
+        let kinds = ["a producer", "validators"];
+        match (&self.keys, certificate) {
+            (Keys::Producers { .. }, Certificate::Producer(certificate)) => {
+                self.verify_producer(block, certificate)
+            }
+            (Keys::Validators(keys), Certificate::Validators(finalization)) => {
+                match finalization.proves(keys, self.genesis, block) {
+                    true => Ok(()),
+                    false => Err(CertificateError::Quorum { number, hash, validators: keys.len() }),
+                }
+            }
+            (Keys::Producers { .. }, Certificate::Validators(_)) => {
+                Err(CertificateError::OtherKind { number, found: kinds[1], expected: kinds[0] })
+            }
+            (Keys::Validators(_), Certificate::Producer(_)) => {
+                Err(CertificateError::OtherKind { number, found: kinds[0], expected: kinds[1] })
+            }
+        }
+    }
+
+    fn verify_producer(
+        &self,
+        block: BlockId,
+        certificate: &ProducerCertificate,
     ) -> Result<(), CertificateError> {
         self.check_term_start(block)?;
         let (number, hash, term) = (block.number, block.hash, certificate.term);
@@ -138,7 +212,7 @@ impl Authority {
         if term != expected {
             return Err(CertificateError::OtherTerm { number, term, expected });
         }
-        let key = self.key_of(term);
+        let key = self.key_of(term).expect("a producer signs");
         if certificate.is_signed_by(&key, self.genesis, block) {
             Ok(())
         } else {
@@ -147,9 +221,9 @@ impl Authority {
     }
 
     /// Returns the key of a known term.
-    fn key_of(&self, term: u64) -> PublicKey {
-        let term = self.terms.iter().find(|known| known.term == term);
-        term.map_or(self.producer, |term| term.producer)
+    fn key_of(&self, term: u64) -> Option<PublicKey> {
+        let term = self.terms().iter().find(|known| known.term == term);
+        term.map(|term| term.producer).or_else(|| self.first_producer())
     }
 }
 
@@ -166,6 +240,10 @@ mod tests {
 
     fn block(number: u64) -> BlockId {
         BlockId { number, hash: B256::repeat_byte(number as u8) }
+    }
+
+    fn sign(key: &SecretKey, genesis: B256, term: u64, block: BlockId) -> Certificate {
+        Certificate::Producer(ProducerCertificate::sign(key, genesis, term, block))
     }
 
     /// Term 1 of key 2 after block 10, signed by the producer; term 2 of key 3 after block 20, by the recovery key.
@@ -187,12 +265,12 @@ mod tests {
         {
             assert_eq!(authority.term_at(number), term, "{number}");
             for (other, producer) in [(0, 1), (1, 2), (2, 3)] {
-                let certificate = Certificate::sign(&key(producer), GENESIS, other, block(number));
+                let certificate = sign(&key(producer), GENESIS, other, block(number));
                 let checked = authority.verify(block(number), &certificate);
                 assert_eq!(checked.is_ok(), (other, producer) == (term, signer), "{checked:?}");
             }
         }
-        let unknown = Certificate::sign(&key(3), GENESIS, 3, block(21));
+        let unknown = sign(&key(3), GENESIS, 3, block(21));
         let error = authority.verify(block(21), &unknown).unwrap_err();
         assert_eq!(error, CertificateError::UnknownTerm { number: 21, term: 3, newest: 2 });
     }
@@ -201,7 +279,7 @@ mod tests {
     fn a_term_starts_after_one_block() {
         let authority = three_terms();
         let other = BlockId { hash: B256::repeat_byte(0xee), ..block(10) };
-        let certificate = Certificate::sign(&key(1), GENESIS, 0, other);
+        let certificate = sign(&key(1), GENESIS, 0, other);
         let error = authority.verify(other, &certificate).unwrap_err();
         assert!(matches!(error, CertificateError::OtherBlock { term: 1, .. }), "{error}");
         authority.check_term_start(BlockId { number: 9, ..other }).unwrap();
@@ -218,7 +296,7 @@ mod tests {
     #[test]
     fn a_certificate_of_another_key_is_refused_by_its_key() {
         let authority = three_terms();
-        let certificate = Certificate::sign(&key(1), GENESIS, 2, block(21));
+        let certificate = sign(&key(1), GENESIS, 2, block(21));
         let error = authority.verify(block(21), &certificate).unwrap_err();
         assert!(
             matches!(error, CertificateError::Signature { key: found, .. } if found == key(3).public().bytes())

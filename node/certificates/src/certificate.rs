@@ -1,26 +1,33 @@
 //! The signature for a block.
 
-use super::{BlockId, PublicKey, SecretKey, key::SIGNATURE_BYTES};
+use super::{
+    BlockId, Finalization, PublicKey, SecretKey, finalization::MAX_SIGNERS, key::SIGNATURE_BYTES,
+};
 use alloy_primitives::B256;
 
 /// Domain separator at the start of the signed message.
 const CONTEXT: &[u8] = b"evmd block certificate 1";
-/// The kind of certificate with one ed25519 signature. The number is in the row, so that a later version can
-/// store certificates of several validators.
+/// The kind of certificate with one ed25519 signature, that of a producer.
 const ONE_SIGNATURE: u8 = 1;
-/// Size of a certificate in bytes: kind, term and signature.
-pub const CERTIFICATE_BYTES: usize = 1 + 8 + SIGNATURE_BYTES;
+/// The kind of certificate with the signatures of a quorum of validators.
+const FINALIZATION: u8 = 2;
+/// Size of a certificate of a producer in bytes: kind, term and signature.
+const PRODUCER_BYTES: usize = 1 + 8 + SIGNATURE_BYTES;
+/// Maximum size of a certificate in bytes.
+pub const MAX_CERTIFICATE_BYTES: usize = 1 + 88 + MAX_SIGNERS * SIGNATURE_BYTES;
 
 /// Why a certificate does not prove a block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
     /// The bytes have another length.
-    #[error("a certificate has {CERTIFICATE_BYTES} bytes, got {0}")]
+    #[error(
+        "a certificate of a producer has {PRODUCER_BYTES} bytes, and one of validators 89 and 64 for each that signed; got {0} bytes"
+    )]
     Length(usize),
     /// The kind is unknown.
     #[error(
-        "certificates of kind {0} are unknown to this program, which knows kind {ONE_SIGNATURE}; use a newer evmd"
+        "certificates of kind {0} are unknown to this program, which knows the kinds {ONE_SIGNATURE} and {FINALIZATION}; use a newer evmd"
     )]
     Kind(u8),
     /// The term of the certificate is unknown.
@@ -69,18 +76,89 @@ pub enum CertificateError {
         /// The public key of the term.
         key: B256,
     },
+    /// The signatures are not those of a quorum of the validators for this block.
+    #[error(
+        "the certificate of block {number} ({hash}) is not signed by a quorum of the {validators} validators of the genesis"
+    )]
+    Quorum {
+        /// The block.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+        /// The number of validators.
+        validators: usize,
+    },
+    /// Blocks of the chain are certified in the other way.
+    #[error(
+        "block {number} has a certificate of {found}, but blocks of this chain are certified by {expected}"
+    )]
+    OtherKind {
+        /// The block.
+        number: u64,
+        /// Who made it.
+        found: &'static str,
+        /// Who must.
+        expected: &'static str,
+    },
+}
+
+/// Proves a block, and with it all its ancestors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// The signature of a producer.
+    Producer(ProducerCertificate),
+    /// The decision of validators.
+    Validators(Finalization),
+}
+
+impl Certificate {
+    /// Returns the bytes that are stored and sent.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Producer(certificate) => certificate.encode().to_vec(),
+            Self::Validators(finalization) => {
+                let mut bytes = vec![FINALIZATION];
+                finalization.encode_to(&mut bytes);
+                bytes
+            }
+        }
+    }
+
+    /// Reads what [`Self::encode`] writes.
+    ///
+    /// # Errors
+    /// [`CertificateError::Length`] and [`CertificateError::Kind`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, CertificateError> {
+        let wrong = || CertificateError::Length(bytes.len());
+        let (kind, content) = bytes.split_first().ok_or_else(wrong)?;
+        match *kind {
+            ONE_SIGNATURE => {
+                ProducerCertificate::decode(content).map(Self::Producer).ok_or_else(wrong)
+            }
+            FINALIZATION => Finalization::decode(content).map(Self::Validators).ok_or_else(wrong),
+            kind => Err(CertificateError::Kind(kind)),
+        }
+    }
+
+    /// Returns the producer term, which is 0 for validators.
+    pub const fn term(&self) -> u64 {
+        match self {
+            Self::Producer(certificate) => certificate.term,
+            Self::Validators(_) => 0,
+        }
+    }
 }
 
 /// Proves that the producer of a term made a block, and with it all its ancestors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Certificate {
+pub struct ProducerCertificate {
     /// The producer term, from 0.
     pub term: u64,
     /// The signature of the producer.
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
-impl Certificate {
+impl ProducerCertificate {
     /// Signs a block of the chain with this genesis hash.
     pub fn sign(key: &SecretKey, genesis: B256, term: u64, block: BlockId) -> Self {
         Self { term, signature: key.sign(&message(genesis, term, block)) }
@@ -91,28 +169,18 @@ impl Certificate {
         key.verifies(&message(genesis, self.term, block), &self.signature)
     }
 
-    /// Returns the bytes that are stored and sent.
-    pub fn encode(&self) -> [u8; CERTIFICATE_BYTES] {
-        let mut bytes = [0; CERTIFICATE_BYTES];
+    fn encode(&self) -> [u8; PRODUCER_BYTES] {
+        let mut bytes = [0; PRODUCER_BYTES];
         bytes[0] = ONE_SIGNATURE;
         bytes[1..9].copy_from_slice(&self.term.to_be_bytes());
         bytes[9..].copy_from_slice(&self.signature);
         bytes
     }
 
-    /// Reads what [`Self::encode`] writes.
-    ///
-    /// # Errors
-    /// [`CertificateError::Length`] and [`CertificateError::Kind`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, CertificateError> {
-        if let Some(kind) = bytes.first().filter(|kind| **kind != ONE_SIGNATURE) {
-            return Err(CertificateError::Kind(*kind));
-        }
-        let wrong = || CertificateError::Length(bytes.len());
-        let bytes: &[u8; CERTIFICATE_BYTES] = bytes.try_into().map_err(|_| wrong())?;
-        let (term, signature) = bytes[1..].split_first_chunk().expect("longer than the term");
-        let signature = signature.try_into().expect("the rest of the fixed length");
-        Ok(Self { term: u64::from_be_bytes(*term), signature })
+    /// Reads the term and the signature.
+    fn decode(content: &[u8]) -> Option<Self> {
+        let (term, signature) = content.split_first_chunk()?;
+        Some(Self { term: u64::from_be_bytes(*term), signature: signature.try_into().ok()? })
     }
 }
 
@@ -132,14 +200,14 @@ mod tests {
     #[test]
     fn each_part_is_signed() {
         let key = SecretKey::from_bytes(&[3; 32]);
-        let certificate = Certificate::sign(&key, GENESIS, 2, BLOCK);
+        let certificate = ProducerCertificate::sign(&key, GENESIS, 2, BLOCK);
         let public = key.public();
         assert!(certificate.is_signed_by(&public, GENESIS, BLOCK));
         let others = [
             (certificate, B256::repeat_byte(2), BLOCK),
             (certificate, GENESIS, BlockId { number: 8, ..BLOCK }),
             (certificate, GENESIS, BlockId { hash: B256::repeat_byte(8), ..BLOCK }),
-            (Certificate { term: 3, ..certificate }, GENESIS, BLOCK),
+            (ProducerCertificate { term: 3, ..certificate }, GENESIS, BLOCK),
         ];
         for (certificate, genesis, block) in others {
             assert!(!certificate.is_signed_by(&public, genesis, block), "{genesis} {block:?}");
@@ -151,16 +219,20 @@ mod tests {
     #[test]
     fn encoding_has_one_form() {
         let key = SecretKey::from_bytes(&[3; 32]);
-        let certificate = Certificate::sign(&key, GENESIS, u64::MAX, BLOCK);
+        let certificate = ProducerCertificate::sign(&key, GENESIS, u64::MAX, BLOCK);
         let bytes = certificate.encode();
-        assert_eq!(Certificate::decode(&bytes), Ok(certificate));
+        assert_eq!(Certificate::decode(&bytes), Ok(Certificate::Producer(certificate)));
+        assert_eq!(Certificate::Producer(certificate).encode(), bytes);
         let long = [&bytes[..], &[0]].concat();
-        for bytes in [&bytes[..CERTIFICATE_BYTES - 1], &long, &[]] {
+        for bytes in [&bytes[..PRODUCER_BYTES - 1], &long, &[]] {
             assert_eq!(Certificate::decode(bytes), Err(CertificateError::Length(bytes.len())));
         }
         let mut kind = bytes;
-        kind[0] = 2;
-        assert_eq!(Certificate::decode(&kind), Err(CertificateError::Kind(2)));
+        kind[0] = 3;
+        assert_eq!(Certificate::decode(&kind), Err(CertificateError::Kind(3)));
+        // The bytes of one kind are not those of the other.
+        kind[0] = FINALIZATION;
+        assert_eq!(Certificate::decode(&kind), Err(CertificateError::Length(PRODUCER_BYTES)));
     }
 
     /// A change of the signed text would make all stored certificates invalid.

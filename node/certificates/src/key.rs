@@ -113,6 +113,11 @@ impl SecretKey {
         Zeroizing::new(hex::encode(Zeroizing::new(self.0.to_bytes())))
     }
 
+    /// Returns the bytes, for a signer of another program.
+    pub fn to_bytes(&self) -> Zeroizing<[u8; SECRET_KEY_BYTES]> {
+        Zeroizing::new(self.0.to_bytes())
+    }
+
     /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())

@@ -1,7 +1,7 @@
-//! Certificates of blocks: a signature of the producer that a replica can check without executing anything.
+//! Certificates of blocks: signatures of the producer or of validators, which a replica can check without executing anything.
 //!
 //! - [`SecretKey`], [`PublicKey`]: ed25519 keys (RFC 8032).
-//! - [`Certificate`]: the signature for one block. It also covers the ancestors of the block, because its hash
+//! - [`Certificate`]: the proof of one block, by the signature of a producer, or by a [`Finalization`] of validators. It also covers the ancestors of the block, because its hash
 //!   commits to them.
 //! - [`Term`]: a signed change of the producer at a height. Blocks that the earlier producer makes above that
 //!   height have no valid certificate.
@@ -11,11 +11,13 @@
 
 mod authority;
 mod certificate;
+mod finalization;
 mod key;
 mod term;
 
 pub use authority::{Authority, AuthorityError};
-pub use certificate::{CERTIFICATE_BYTES, Certificate, CertificateError};
+pub use certificate::{Certificate, CertificateError, MAX_CERTIFICATE_BYTES, ProducerCertificate};
+pub use finalization::{Finalization, MAX_SIGNERS};
 pub use key::{KeyError, PublicKey, SECRET_KEY_BYTES, SecretKey};
 pub use term::{Signer, Term};
 

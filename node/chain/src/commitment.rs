@@ -146,7 +146,13 @@ fn governance(gov: &GovParams) -> Value {
         proposal_cancel_dest,
         validators,
     } = gov;
-    let validator = |Validator { address, power }: &Validator| json!({ "address": address, "power": power.to_string() });
+    let validator = |Validator { address, power, consensus_key }: &Validator| {
+        let mut fields = json!({ "address": address, "power": power.to_string() });
+        if let Some(key) = consensus_key {
+            fields["consensus_key"] = json!(key);
+        }
+        fields
+    };
     let mut fields = json!({
         "min_deposit": min_deposit.to_string(),
         "expedited_min_deposit": expedited_min_deposit.to_string(),
@@ -393,6 +399,8 @@ mod tests {
                 "/config/evmd/gov/validators/0/address",
                 json!("0x70997970C51812dc3A010C7d01b50e0d17dc79C8"),
             ),
+            ("/config/evmd/gov/validators/0/consensus_key", json!(KEY)),
+            ("/config/evmd/gov/validators/0/consensus_key", json!(OTHER_KEY)),
             ("/config/evmd/producer", json!({ "key": KEY })),
             ("/config/evmd/producer", json!({ "key": OTHER_KEY })),
             ("/config/evmd/producer", json!({ "key": KEY, "recovery": OTHER_KEY })),

@@ -1,6 +1,7 @@
 //! The governance parameters in genesis.
 
 use alloy_primitives::{Address, U256};
+use certificates::PublicKey;
 use feemarket::LegacyDec;
 use prost_types::Duration;
 use proto::cosmos::{base::v1beta1::Coin, gov::v1::Params};
@@ -10,8 +11,10 @@ use proto::cosmos::{base::v1beta1::Coin, gov::v1::Params};
 pub struct Validator {
     /// The account.
     pub address: Address,
-    /// The weight of its vote.
+    /// The weight of its vote on proposals.
     pub power: u64,
+    /// The key with which it takes part in consensus, with one vote, whatever its power is. `None` if one producer makes the blocks.
+    pub consensus_key: Option<PublicKey>,
 }
 
 /// The rules of governance.
@@ -56,6 +59,11 @@ pub struct GovParams {
 }
 
 impl GovParams {
+    /// Returns the validators that decide about blocks, with their keys. There are none if one producer makes the blocks.
+    pub fn consensus_validators(&self) -> impl Iterator<Item = (Validator, PublicKey)> + '_ {
+        self.validators.iter().filter_map(|validator| Some((*validator, validator.consensus_key?)))
+    }
+
     /// Returns the deposit that starts the voting period, in wei.
     pub const fn required_deposit(&self, expedited: bool) -> U256 {
         if expedited { self.expedited_min_deposit } else { self.min_deposit }

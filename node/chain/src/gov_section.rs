@@ -3,6 +3,7 @@
 use super::{GovParams, Validator};
 use crate::RulesVersion;
 use alloy_primitives::{Address, U256};
+use certificates::PublicKey;
 use feemarket::LegacyDec;
 use keys::parse_address;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ const EXPEDITED_MIN_DEPOSIT: u64 = 50_000_000;
 const MAX_PERIOD: u64 = 100 * 365 * 86_400;
 /// Maximum number of validators.
 const MAX_VALIDATORS: usize = 1000;
+/// Maximum number of validators that decide about blocks. Each of them sends its votes and blocks to all others.
+pub const MAX_CONSENSUS_VALIDATORS: usize = 64;
 
 /// The section `gov` of genesis: the SDK's parameters, and the validators.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -67,6 +70,8 @@ struct CoinJson {
 struct ValidatorJson {
     address: String,
     power: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consensus_key: Option<PublicKey>,
 }
 
 impl Default for ParamsJson {
@@ -105,8 +110,19 @@ impl GovSection {
             validators: vec![ValidatorJson {
                 address: validator.to_string(),
                 power: "1".to_owned(),
+                consensus_key: None,
             }],
         }
+    }
+
+    /// Returns the section with these validators instead of its own.
+    pub(crate) fn with_validators(self, validators: &[Validator]) -> Self {
+        let validators = validators.iter().map(|validator| ValidatorJson {
+            address: validator.address.to_string(),
+            power: validator.power.to_string(),
+            consensus_key: validator.consensus_key,
+        });
+        Self { validators: validators.collect(), ..self }
     }
 
     /// Reads the section of a chain with this prefix and token, whose block 0 has these rules. The parameters of
@@ -197,15 +213,41 @@ impl GovSection {
             let power = json.power.parse().ok().filter(|power| (1..1 << 40).contains(power));
             let power = power
                 .ok_or_else(|| format!("validators: power {:?} is not 1 to 2^40", json.power))?;
-            Ok(Validator { address, power })
+            Ok(Validator { address, power, consensus_key: json.consensus_key })
         };
         let mut validators =
             self.validators.iter().map(read).collect::<Result<Vec<_>, String>>()?;
         validators.sort_unstable_by_key(|validator| validator.address);
         match validators.windows(2).find(|pair| pair[0].address == pair[1].address) {
             Some(pair) => Err(format!("validators: {} is listed twice", pair[0].address)),
-            None => Ok(validators),
+            None => check_consensus_keys(&validators).map(|()| validators),
         }
+    }
+}
+
+/// Checks that all validators or none have a consensus key, and that the keys differ.
+fn check_consensus_keys(validators: &[Validator]) -> Result<(), String> {
+    let mut keys: Vec<_> =
+        validators.iter().filter_map(|v| Some(v.consensus_key?.bytes())).collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    if let Some(without) = validators.iter().find(|validator| validator.consensus_key.is_none()) {
+        return Err(format!(
+            "validators: {} has no consensus_key: all validators need one, or none of them",
+            without.address
+        ));
+    }
+    if keys.len() > MAX_CONSENSUS_VALIDATORS {
+        let count = keys.len();
+        return Err(format!(
+            "validators: {count} have a consensus_key, and at most {MAX_CONSENSUS_VALIDATORS} can decide about blocks"
+        ));
+    }
+    keys.sort_unstable();
+    match keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("validators: the consensus_key {} is listed twice", pair[0])),
+        None => Ok(()),
     }
 }
 

@@ -37,7 +37,7 @@ pub use evm::{
 pub use forks::{Fork, ForkSchedule};
 pub use genesis::Genesis;
 pub use gov_params::{GovParams, Validator};
-pub use gov_section::GovSection;
+pub use gov_section::{GovSection, MAX_CONSENSUS_VALIDATORS};
 pub use header::{
     Attributes, Parent, next_base_fee, next_excess_blob_gas, next_header, validate_header,
 };

@@ -12,7 +12,7 @@ use super::{
     EvmParams, Genesis, GenesisError, RulesSchedule, RulesVersion, preinstalls::preinstalls,
     rules::ActivationJson,
 };
-use crate::{GovParams, GovSection};
+use crate::{GovParams, GovSection, Validator};
 use feemarket::{self, LegacyDec, Market, Params, TokenDecimals};
 
 /// Receives all fees of a native chain: the account of the module `fee_collector`.
@@ -228,6 +228,10 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         (section.bech32_prefix, section.development, section.producer);
     check_producer(producer.is_some(), development, rules.version(0))
         .map_err(|reason| refuse("producer", reason.to_owned()))?;
+    if gov.consensus_validators().next().is_some() {
+        check_validators(producer.is_some(), development, rules.version(0))
+            .map_err(|reason| refuse("gov.validators", reason.to_owned()))?;
+    }
     // Set after the forks have been read.
     let config_hash = B256::ZERO;
     Ok(Some(Native {
@@ -255,6 +259,23 @@ const fn check_producer(
         (true, true, _) => Err("a development chain has no certificates: remove it"),
         (true, false, RulesVersion::V0) => {
             Err("the genesis hash commits to the key from rules version 1 on: state it in rules")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that validators of a genesis may have consensus keys: the rules must leave a proposer no choice except transactions and
+/// time.
+const fn check_validators(
+    names_producer: bool,
+    is_development: bool,
+    rules: RulesVersion,
+) -> Result<(), &'static str> {
+    match (names_producer, is_development, rules) {
+        (true, ..) => Err("a chain has a producer or validators with a consensus_key, not both"),
+        (_, true, _) => Err("clients of a development chain replace blocks: remove consensus_key"),
+        (_, _, RulesVersion::V0 | RulesVersion::V1) => {
+            Err("consensus_key needs rules version 2 from block 0 on: state it in rules")
         }
         _ => Ok(()),
     }
@@ -332,6 +353,26 @@ impl Genesis {
             ));
         }
         section["producer"] = serde_json::to_value(producer).expect("two keys are JSON");
+        Self::from_json(&file.to_string())
+    }
+
+    /// Returns the same genesis with these validators.
+    ///
+    /// # Errors
+    /// [`GenesisError`] if it is not the genesis of a native chain, or the validators are not valid.
+    pub fn with_validators(&self, validators: &[Validator]) -> Result<Self, GenesisError> {
+        let mut file: serde_json::Value =
+            serde_json::from_str(&self.to_json()).expect("written just now");
+        let section = &mut file["config"][SECTION];
+        if section.is_null() {
+            return Err(GenesisError::field(
+                format!("config.{SECTION}"),
+                "is missing: only the genesis of a native chain can name validators",
+            ));
+        }
+        let gov = GovSection::deserialize(&section["gov"]).unwrap_or_default();
+        let gov = gov.with_validators(validators);
+        section["gov"] = serde_json::to_value(gov).expect("keys and numbers are JSON");
         Self::from_json(&file.to_string())
     }
 

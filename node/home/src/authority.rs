@@ -4,7 +4,8 @@
 use super::{Home, HomeError, stored_genesis, stored_spec};
 use alloy_primitives::B256;
 use certificates::{
-    Authority, AuthorityError, BlockId, Certificate, KeyError, PublicKey, SecretKey, Signer, Term,
+    Authority, AuthorityError, BlockId, Certificate, KeyError, ProducerCertificate, PublicKey,
+    SecretKey, Signer, Term,
 };
 use chain::ChainSpec;
 use platform::whole_file::is_present;
@@ -14,7 +15,9 @@ use storage::ChainDb;
 
 /// File of the producer's secret key in the home folder: 64 hex digits. Only the user of the node can read it.
 pub const PRODUCER_KEY_FILE: &str = "producer.key";
-/// Maximum size of that file in bytes: the digits, a prefix and white space.
+/// File of the secret key with which a validator votes, in the same form.
+pub const VALIDATOR_KEY_FILE: &str = "validator.key";
+/// Maximum size of such a file in bytes: the digits, a prefix and white space.
 const MAX_KEY_FILE_BYTES: usize = 128;
 /// Key of [`StoredAuthority`] in the chain environment.
 pub(super) const AUTHORITY_KEY: &str = "authority";
@@ -70,6 +73,9 @@ pub enum ProducerError {
         /// The home folder.
         path: PathBuf,
     },
+    /// Validators decide about the blocks.
+    #[error("validators decide about the blocks of this chain, and no producer")]
+    Validators,
     /// A term cannot follow the known ones.
     #[error(transparent)]
     Term(#[from] AuthorityError),
@@ -101,7 +107,7 @@ pub struct Certifier {
 impl Certifier {
     /// Returns the certificate of a block that this node has made.
     pub fn certify(&self, block: BlockId) -> Certificate {
-        Certificate::sign(&self.key, self.genesis, self.term, block)
+        Certificate::Producer(ProducerCertificate::sign(&self.key, self.genesis, self.term, block))
     }
 
     /// Returns the public key, and the term in which it signs.
@@ -151,7 +157,8 @@ impl Home {
     /// Returns the secret key in the home folder, which must be that of the newest term.
     fn key_of_producer(&self, authority: &Authority) -> Result<SecretKey, HomeError> {
         let path = self.path.join(PRODUCER_KEY_FILE);
-        let (expected, term) = (authority.newest_producer(), authority.newest_term());
+        let expected = authority.newest_producer().ok_or(ProducerError::Validators)?;
+        let term = authority.newest_term();
         let Some(key) = producer_key(&self.path)? else {
             return Err(ProducerError::Missing { path, expected: expected.bytes() }.into());
         };
@@ -210,10 +217,14 @@ pub(super) fn after_rollback(
     let is_signed = blocks.is_signed_from(keep.saturating_add(1))?;
     let ends_term = authority.terms().iter().any(|term| term.last.number > keep);
     let mut stored = stored(chain)?;
+    if !authority.validators().is_empty() {
+        // A node gets the same blocks again from the others.
+        return Ok(AfterRollback::Unchanged);
+    }
     if !is_signed && !ends_term && !new_term {
         return Ok(AfterRollback::Unchanged);
     }
-    let key = producer_key(path)?.filter(|key| key.public() == authority.newest_producer());
+    let key = producer_key(path)?.filter(|key| Some(key.public()) == authority.newest_producer());
     let Some(key) = key else {
         stored.needs_new_term = true;
         return Ok(AfterRollback::NeedsTerm(encode(&stored)));
@@ -258,6 +269,30 @@ pub fn producer_key(home: &Path) -> Result<Option<SecretKey>, HomeError> {
     key_in(&home.join(PRODUCER_KEY_FILE))
 }
 
+/// Reads the secret key with which this home votes; `None` if there is none.
+///
+/// # Errors
+/// [`ProducerError::Key`], and if the file cannot be read.
+pub fn validator_key(home: &Path) -> Result<Option<SecretKey>, HomeError> {
+    key_in(&home.join(VALIDATOR_KEY_FILE))
+}
+
+/// Creates the secret key with which a home votes.
+///
+/// # Errors
+/// If the file exists, and if it cannot be written.
+pub fn create_validator_key(home: &Path) -> Result<SecretKey, HomeError> {
+    let path = home.join(VALIDATOR_KEY_FILE);
+    if is_present(&path) {
+        let source = std::io::ErrorKind::AlreadyExists.into();
+        return Err(HomeError::Io { path, source });
+    }
+    let wrong = |source| ProducerError::Key { path: path.clone(), source };
+    let key = SecretKey::random().map_err(wrong)?;
+    write_key_to(&path, &key)?;
+    Ok(key)
+}
+
 /// Reads the secret key of a file; `None` if it does not exist.
 pub(super) fn key_in(path: &Path) -> Result<Option<SecretKey>, HomeError> {
     if !is_present(path) {
@@ -298,6 +333,12 @@ pub(super) fn authority(
     path: &Path,
 ) -> Result<Option<Authority>, HomeError> {
     let stored = stored(chain)?;
+    if let Some(native) = spec.native() {
+        let keys: Vec<_> = native.gov.consensus_validators().map(|(_, key)| key).collect();
+        if !keys.is_empty() {
+            return Ok(Some(Authority::of_validators(genesis_hash(chain, path)?, keys)));
+        }
+    }
     let named = spec.native().and_then(|native| native.producer);
     let (producer, recovery) = match (named, stored.producer) {
         (Some(named), _) => (named.key, named.recovery),

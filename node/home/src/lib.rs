@@ -16,7 +16,10 @@ pub mod snapshot;
 mod terms;
 mod vacant;
 
-pub use authority::{Certifier, PRODUCER_KEY_FILE, ProducerError, producer_key, stored_authority};
+pub use authority::{
+    Certifier, PRODUCER_KEY_FILE, ProducerError, VALIDATOR_KEY_FILE, create_validator_key,
+    producer_key, stored_authority, validator_key,
+};
 pub use block_proof::{BlockProof, MAX_PROOF_HEADERS, ProofError};
 pub use environments::{ProgressLog, open_chain, open_environments, open_index};
 pub use genesis_file::GENESIS_FILE;

@@ -32,6 +32,9 @@ pub enum StartTermError {
     /// The chain has no producer.
     #[error("blocks of this chain are not signed, so it has no producer terms")]
     NotSigned,
+    /// Validators decide about the blocks.
+    #[error("validators decide about the blocks of this chain, so it has no producer terms")]
+    Validators,
     /// The key may not sign a term.
     #[error(
         "the key {found} may not start a producer term: only the producer key {producer} may{}",
@@ -169,7 +172,7 @@ fn check_head(chain: &ChainDb, authority: &Authority, path: &Path) -> Result<Blo
     let head = BlockId { number, hash };
     let certificate = blocks.certificate(number)?.map(|row| Certificate::decode(&row));
     let (term, checked) = match certificate {
-        Some(Ok(certificate)) => (certificate.term, authority.verify(head, &certificate)),
+        Some(Ok(certificate)) => (certificate.term(), authority.verify(head, &certificate)),
         Some(Err(error)) => (0, Err(error)),
         None => (0, authority.check_term_start(head)),
     };
@@ -189,12 +192,14 @@ fn last_of_term(authority: &Authority, term: u64, head: u64) -> u64 {
 
 /// Whether a key is or was that of the producer.
 fn is_used(authority: &Authority, key: PublicKey) -> bool {
-    authority.first_producer() == key || authority.terms().iter().any(|term| term.producer == key)
+    authority.first_producer() == Some(key)
+        || authority.terms().iter().any(|term| term.producer == key)
 }
 
 /// Which of the keys that may sign a term `key` is.
 fn signer(authority: &Authority, key: &SecretKey) -> Result<Signer, StartTermError> {
-    let (found, producer) = (key.public(), authority.newest_producer());
+    let found = key.public();
+    let producer = authority.newest_producer().ok_or(StartTermError::Validators)?;
     if found == producer {
         return Ok(Signer::Producer);
     }

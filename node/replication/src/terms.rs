@@ -172,7 +172,7 @@ fn extended<'a>(
     let common = own.iter().zip(sent).take_while(|(own, sent)| own == sent).count();
     if let (Some(_), Some(other)) = (own.get(common), sent.get(common)) {
         // Only a valid term is a conflict: any node could send other bytes.
-        let mut before = Authority::new(known.genesis(), known.first_producer(), known.recovery());
+        let mut before = known.without_terms();
         own[..common].iter().try_for_each(|term| before.add(*term))?;
         before.add(*other)?;
         return Err(TermsError::Conflict { term: other.term });

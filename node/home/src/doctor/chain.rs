@@ -166,8 +166,11 @@ pub(super) fn certificates(
         signed += 1;
         next = number + 1;
     }
-    let (producer, term) = (authority.newest_producer(), authority.newest_term());
-    Ok(((), format!("{signed} certificates of producer {producer} (term {term}) are valid")))
+    let by = match authority.newest_producer() {
+        Some(producer) => format!("producer {producer} (term {})", authority.newest_term()),
+        None => format!("{} validators", authority.validators().len()),
+    };
+    Ok(((), format!("{signed} certificates of {by} are valid")))
 }
 
 fn text(error: storage::ReadError) -> String {
