@@ -1,6 +1,7 @@
 //! Selects the candidates for a block, best first.
 
 use super::{Mempool, Pooled, order::Rank};
+use alloy_primitives::B256;
 use std::{
     collections::{BinaryHeap, VecDeque},
     sync::Arc,
@@ -91,7 +92,17 @@ impl Mempool {
     /// with the later ones of its lane.
     ///
     /// Takes O(j log j) for the j transactions read: the selected ones, and a limited number that do not fit.
-    pub fn select(&mut self, mut space: BlockSpace) -> Selection {
+    pub fn select(&mut self, space: BlockSpace) -> Selection {
+        self.select_without(space, |_| false)
+    }
+
+    /// Does the same as [`Self::select`] for a block after others that are not part of the chain yet: `is_taken` says which
+    /// transactions, by their hashes, are in those blocks. The next ones of their senders are selected.
+    pub fn select_without(
+        &mut self,
+        mut space: BlockSpace,
+        is_taken: impl Fn(&B256) -> bool,
+    ) -> Selection {
         let mut reader = self.heads.read();
         let mut heads = reader.by_ref().take_while(Rank::covers);
         // The best first transactions of lanes that have not been started, in order. Their lanes are being
@@ -123,6 +134,15 @@ impl Mempool {
             let Some((rank, index)) = next else { break };
             let lane = self.at(rank.lane);
             let pooled = lane.pending().get(index).expect("a row is as long as it was looked at");
+            let next = || {
+                let next = lane.pending().get(index + 1)?;
+                let rank = Rank::of(&next.offer, rank.lane, self.base_fee);
+                Rank::covers(&rank).then_some((rank, index + 1))
+            };
+            if is_taken(&pooled.tx.hash) {
+                begun.extend(next());
+                continue;
+            }
             let wide = pooled.gas() > space.gas.min(space.candidates_gas);
             let large = pooled.bytes() > space.bytes;
             if wide || large || space.refuses_blobs(pooled) {
@@ -133,9 +153,7 @@ impl Mempool {
             space = space.without(pooled);
             chosen.gas += pooled.gas();
             chosen.txs.push(Arc::clone(&pooled.tx));
-            let next = lane.pending().get(index + 1);
-            let next = next.map(|next| Rank::of(&next.offer, rank.lane, self.base_fee));
-            begun.extend(next.filter(Rank::covers).map(|rank| (rank, index + 1)));
+            begun.extend(next());
         }
         let moves = reader.end();
         self.heads.settle(moves);

@@ -166,6 +166,25 @@ fn selection_respects_the_maximum() {
     assert_eq!(chosen(5), [5, 6, 7, 8]);
 }
 
+/// A block after one that is not part of the chain yet has the next transactions of each sender, and as many.
+#[test]
+fn transactions_of_unfinished_blocks_are_passed_over() {
+    let mut pool = Pool::new(default());
+    for (sender, nonce) in [(1, 5), (1, 6), (1, 7), (2, 5)] {
+        pool.insert(Draft { sender, nonce, ..PLAIN }).unwrap();
+    }
+    let two = BlockSpace { txs: 2, ..BlockSpace::exact(u64::MAX, usize::MAX) };
+    let mut taken = Vec::new();
+    let mut rounds = Vec::new();
+    for _ in 0..3 {
+        let chosen = pool.pool.select_without(two, |hash| taken.contains(hash)).txs;
+        rounds.push(chosen.iter().map(|tx| (tx.sender[0], tx.tx.nonce())).collect::<Vec<_>>());
+        taken.extend(chosen.iter().map(|tx| tx.hash));
+    }
+    assert_eq!(rounds, [vec![(1, 5), (1, 6)], vec![(1, 7), (2, 5)], vec![]]);
+    assert_eq!(pool.pool.select(two).txs.len(), 2, "the pool still has all");
+}
+
 #[test]
 fn blobs_wait_for_space_and_for_their_price() {
     let mut pool = Pool::new(default());
