@@ -333,9 +333,15 @@ impl Genesis {
     /// Returns the genesis of a development chain. It differs from [`Self::native_dev`] in a minimum gas price, so that
     /// the base fee of an idle chain does not fall to 0, at which clients stop using EIP-1559 transactions.
     pub fn development(timestamp: u64) -> Self {
-        let mut market = feemarket::Genesis::default();
-        market.params.min_gas_price = LegacyDec::from(DEV_MIN_GAS_PRICE);
-        Self::native_with(timestamp, market, true)
+        Self::native_with(timestamp, with_minimum_price(), true)
+    }
+
+    /// Returns the genesis of a test network of these validators, with the minimum gas price of a development chain.
+    ///
+    /// # Errors
+    /// [`GenesisError`] if the validators are not valid.
+    pub fn test_network(timestamp: u64, validators: &[Validator]) -> Result<Self, GenesisError> {
+        Self::native_with(timestamp, with_minimum_price(), false).with_validators(validators)
     }
 
     /// Returns the same genesis with the keys whose signatures prove blocks.
@@ -425,6 +431,13 @@ impl Genesis {
         };
         Self::from_file(file).expect("the built-in genesis is valid, as its test says")
     }
+}
+
+/// The fee market of a chain that is often idle.
+fn with_minimum_price() -> feemarket::Genesis {
+    let mut market = feemarket::Genesis::default();
+    market.params.min_gas_price = LegacyDec::from(DEV_MIN_GAS_PRICE);
+    market
 }
 
 fn contracts() -> impl Iterator<Item = (Address, GenesisAccount)> {

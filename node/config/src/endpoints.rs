@@ -26,6 +26,8 @@ pub struct Endpoints {
     pub pages: Option<SocketAddr>,
     /// Blocks for replicas.
     pub replication: Option<SocketAddr>,
+    /// Other validators.
+    pub p2p: Option<SocketAddr>,
 }
 
 /// With `server.port-offset`, the port of a server is higher than 65535.
@@ -53,6 +55,7 @@ impl Config {
             metrics: self.metrics.address.address(),
             pages: self.pages.address.address(),
             replication: self.replication.address.address(),
+            p2p: self.p2p.address.address(),
         }
     }
 
@@ -64,7 +67,7 @@ impl Config {
     }
 
     /// The settings of addresses, with their names.
-    fn address_settings(&mut self) -> [(&'static str, &mut Listen); 9] {
+    fn address_settings(&mut self) -> [(&'static str, &mut Listen); 10] {
         [
             ("json-rpc.address", &mut self.json_rpc.address),
             ("json-rpc.ws-address", &mut self.json_rpc.ws_address),
@@ -75,6 +78,7 @@ impl Config {
             ("metrics.address", &mut self.metrics.address),
             ("pages.address", &mut self.pages.address),
             ("replication.address", &mut self.replication.address),
+            ("p2p.address", &mut self.p2p.address),
         ]
     }
 

@@ -11,6 +11,7 @@ mod listen;
 mod minimum_gas_prices;
 mod network;
 mod node;
+mod p2p;
 mod pages;
 mod replication;
 mod server;
@@ -25,6 +26,7 @@ pub use listen::{InvalidListen, Listen};
 pub use minimum_gas_prices::{ForeignToken, MinimumGasPrices, MinimumGasPricesError};
 pub use network::{InvalidNetwork, Network};
 pub use node::Node;
+pub use p2p::{InvalidValidatorAddress, P2p, ValidatorAddress};
 pub use pages::Pages;
 pub use replication::{HalfOfPair, InvalidVerification, Replication, Verification};
 pub use server::Server;
@@ -69,6 +71,8 @@ pub struct Config {
     pub pages: Pages,
     /// Replicas.
     pub replication: Replication,
+    /// Connections between validators.
+    pub p2p: P2p,
     /// Block production.
     pub engine: Engine,
     /// Pending and queued transactions.

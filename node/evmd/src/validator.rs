@@ -1,20 +1,25 @@
 //! What the consensus engine asks of this node, answered by the pipeline.
 
+mod transaction_messages;
+
 use alloy_primitives::{
     B256, Bytes,
     map::{B256HashSet, B256Map},
 };
+use certificates::BlockId;
 use chain::block::Block;
 use consensus::validators::Chain;
 use pipeline::{
-    BlockClient, BlockPart, BuildError, GiveError, PoolClient, UndoError, UndoneTransactions,
+    BlockClient, BlockPart, BuildError, Certify, GiveError, PoolClient, UndoError,
+    UndoneTransactions,
 };
-use state::Published;
+use state::{Published, Voting};
 use std::{
     future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
+use transaction_messages::OwnTransactions;
 use transactions::RecoveredTx;
 
 /// Time until a request is repeated that the pipeline was too busy for.
@@ -26,6 +31,8 @@ struct ValidBlock {
     number: u64,
     parent: B256,
     transactions: Arc<B256HashSet>,
+    /// When this node proposed it or received it.
+    since: Instant,
 }
 
 /// The pipeline, as the consensus engine sees it.
@@ -36,22 +43,48 @@ pub struct PipelineChain {
     published: Published,
     /// Valid blocks above the head. The pipeline has their states.
     valid: Arc<Mutex<B256Map<ValidBlock>>>,
+    own: Arc<OwnTransactions>,
+    certificates: Arc<FinalCertificates>,
+    voting: Arc<Voting>,
+}
+
+/// The certificates of final blocks, until the blocks are stored.
+#[derive(Debug, Default)]
+pub struct FinalCertificates(Mutex<B256Map<Bytes>>);
+
+impl FinalCertificates {
+    fn put(&self, block: B256, certificate: Bytes) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(block, certificate);
+    }
+}
+
+impl Certify for FinalCertificates {
+    fn certificate(&self, block: BlockId) -> Option<Bytes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&block.hash)
+    }
 }
 
 impl PipelineChain {
-    /// A chain whose blocks the engine decides.
-    pub fn new(blocks: BlockClient, pool: PoolClient, published: Published) -> Self {
-        Self { blocks, pool, published, valid: Arc::default() }
+    /// A chain whose blocks the engine decides. The pipeline must store `certificates` with its blocks.
+    pub fn new(
+        blocks: BlockClient,
+        pool: PoolClient,
+        published: Published,
+        certificates: Arc<FinalCertificates>,
+        voting: Arc<Voting>,
+    ) -> Self {
+        let own = Arc::new(OwnTransactions::new(&pool));
+        Self { blocks, pool, published, valid: Arc::default(), own, certificates, voting }
     }
 
     fn valid(&self) -> MutexGuard<'_, B256Map<ValidBlock>> {
         self.valid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, block: &Block) {
+    fn note(&self, block: &Block, since: Instant) {
         let transactions = block.transactions.iter().map(alloy_primitives::keccak256).collect();
         let (number, parent) = (block.header.number, block.header.parent_hash);
-        let valid = ValidBlock { number, parent, transactions: Arc::new(transactions) };
+        let valid = ValidBlock { number, parent, transactions: Arc::new(transactions), since };
         self.valid().insert(block.hash, valid);
     }
 
@@ -64,11 +97,9 @@ impl PipelineChain {
 
     /// The best transactions for a block on `parent`.
     async fn candidates(&self, parent: B256) -> Vec<Arc<RecoveredTx>> {
-        let found = self.pool.candidates(BlockPart::WHOLE).await.ok().flatten();
-        let mut txs = found.unwrap_or_default().txs;
         let taken = self.taken(parent);
-        txs.retain(|tx| !taken.iter().any(|taken| taken.contains(&tx.hash)));
-        txs
+        let found = self.pool.candidates_without(BlockPart::WHOLE, taken).await.ok().flatten();
+        found.unwrap_or_default().txs
     }
 
     /// Drops the blocks that are not ancestors of a block on `parent`, because the pipeline has too many. Most of them are in
@@ -89,10 +120,11 @@ impl PipelineChain {
 
     /// Executes a block on its parent. `None` if its parent is not known.
     async fn execute(&self, block: &Block) -> Option<bool> {
+        let since = Instant::now();
         loop {
             match self.blocks.give(block.clone()).await {
                 Ok(()) => {
-                    self.note(block);
+                    self.note(block, since);
                     return Some(true);
                 }
                 Err(GiveError::Invalid(fault)) => {
@@ -126,10 +158,11 @@ impl PipelineChain {
 
 impl Chain for PipelineChain {
     async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
+        let since = Instant::now();
         let txs = self.candidates(parent).await;
         match self.blocks.build(parent, timestamp, txs).await {
             Ok(block) => {
-                self.note(&block);
+                self.note(&block, since);
                 Some(encode(&block))
             }
             Err(BuildError::Stopping) => None,
@@ -159,7 +192,7 @@ impl Chain for PipelineChain {
         }
     }
 
-    async fn finalize(&self, block: Bytes) {
+    async fn finalize(&self, block: Bytes, certificate: Option<Bytes>) {
         let block = Block::decode(&block).expect("the engine decoded it");
         let (number, hash) = (block.header.number, block.hash);
         let head = self.published.load();
@@ -174,6 +207,9 @@ impl Chain for PipelineChain {
             );
             return;
         }
+        if let Some(certificate) = certificate {
+            self.certificates.put(hash, certificate);
+        }
         if !self.choose(hash).await {
             // It was not checked since the node started.
             match self.execute(&block).await {
@@ -187,7 +223,24 @@ impl Chain for PipelineChain {
             }
             assert!(self.choose(hash).await, "block {number} {hash} was just found valid");
         }
-        self.valid().retain(|_, valid| valid.number > number);
+        let mut valid = self.valid();
+        if let Some(block) = valid.get(&hash) {
+            self.voting.finalized(block.since.elapsed());
+        }
+        valid.retain(|_, valid| valid.number > number);
+    }
+
+    async fn outgoing_transactions(&self) -> Bytes {
+        self.own.next_message().await
+    }
+
+    async fn incoming_transactions(&self, encoded: Bytes) {
+        match transaction_messages::decode(&encoded) {
+            Ok(txs) => transaction_messages::submit(&self.pool, txs).await,
+            Err(error) => {
+                tracing::warn!(%error, "dropped a message that is not a list of transactions")
+            }
+        }
     }
 }
 

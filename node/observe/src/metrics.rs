@@ -9,7 +9,7 @@ use mempool::Level;
 use pipeline::{Reading, RingReading};
 use platform::{memory::available_memory, process::ProcessUsage};
 use rpc::{CallReading, LATENCY_BOUNDS_US};
-use state::FollowingReading;
+use state::{FollowingReading, VotingReading};
 use std::{
     fmt::Write,
     sync::atomic::Ordering,
@@ -89,6 +89,8 @@ pub(super) struct Snapshot {
     snapshots_failed: u64,
     /// The figures of a node that follows others.
     replica: Option<FollowingReading>,
+    /// The figures of a validator.
+    voting: Option<VotingReading>,
 }
 
 impl Snapshot {
@@ -124,6 +126,7 @@ impl Snapshot {
             snapshot_block: context.snapshots.newest.load(Ordering::Relaxed),
             snapshots_failed: context.snapshots.failed.load(Ordering::Relaxed),
             replica: context.published.following(),
+            voting: context.published.voting(),
         }
     }
 }
@@ -440,6 +443,49 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     metric(
+        "evmd_consensus_view",
+        Kind::Gauge,
+        "The newest view of the consensus engine that has ended; only on a validator.",
+        &[],
+        |now, samples| now.voting.iter().for_each(|voting| samples.add(&[], voting.view)),
+    ),
+    metric(
+        "evmd_consensus_validators_present",
+        Kind::Gauge,
+        "Validators that have voted in the last ten seconds, with this one; only on a validator.",
+        &[],
+        |now, samples| now.voting.iter().for_each(|voting| samples.add(&[], voting.present())),
+    ),
+    metric(
+        "evmd_consensus_skipped_views_total",
+        Kind::Counter,
+        "Views without a block, because their leader did not propose one in time; only on a validator.",
+        &[],
+        |now, samples| now.voting.iter().for_each(|voting| samples.add(&[], voting.skipped_views)),
+    ),
+    metric(
+        "evmd_consensus_contradicting_votes_total",
+        Kind::Counter,
+        "Pairs of votes of one validator that contradict each other. The log has them; only on a validator.",
+        &[],
+        |now, samples| {
+            now.voting.iter().for_each(|voting| samples.add(&[], voting.contradictions));
+        },
+    ),
+    metric(
+        "evmd_consensus_finality_seconds",
+        Kind::Gauge,
+        "Time from a proposal until its block is final, over the newest 1,024 blocks; only on a validator.",
+        &["quantile"],
+        |now, samples| {
+            let finality = now.voting.iter().filter_map(|voting| voting.finality);
+            finality.for_each(|[median, late]| {
+                samples.add(&["0.5"], median.as_secs_f64());
+                samples.add(&["0.95"], late.as_secs_f64());
+            });
+        },
+    ),
+    metric(
         "evmd_rpc_connections",
         Kind::Gauge,
         "JSON-RPC connections of each thread. Threads named `serve` send small responses, threads named `bulk` large ones.",
@@ -671,6 +717,16 @@ mod tests {
                 started_at: 3,
                 is_behind: false,
                 refused: Vec::new(),
+            }),
+            voting: Some(VotingReading {
+                view: 9,
+                validators: vec![
+                    (alloy_primitives::B256::repeat_byte(1), true),
+                    (alloy_primitives::B256::repeat_byte(2), false),
+                ],
+                skipped_views: 1,
+                contradictions: 0,
+                finality: Some([10, 20].map(Duration::from_millis)),
             }),
         }
     }

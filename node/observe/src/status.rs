@@ -8,7 +8,8 @@ use config::Endpoints;
 use pipeline::{Reading, RingReading};
 use rpc::CallReading;
 use serde::Serialize;
-use state::FollowingReading;
+use state::{FollowingReading, VotingReading};
+use std::time::Duration;
 
 /// The health of the node.
 #[derive(Debug, Serialize)]
@@ -143,6 +144,8 @@ pub(super) struct Status {
     producer: Option<ProducerStatus>,
     /// `null` if the node does not follow others.
     replica: Option<ReplicaStatus>,
+    /// `null` if the node is not a validator.
+    validator: Option<ValidatorStatus>,
     /// `null` if the pool is too busy to respond.
     pool: Option<PoolStatus>,
     endpoints: Endpoints,
@@ -196,6 +199,46 @@ impl ReplicaStatus {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ValidatorStatus {
+    view: u64,
+    validators: Vec<PresentValidator>,
+    skipped_views: u64,
+    contradicting_votes: u64,
+    /// `null` until a block is final.
+    finality_ms: Option<FinalityMs>,
+}
+
+/// A validator, and whether it has voted in the last ten seconds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PresentValidator {
+    consensus_key: B256,
+    votes: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct FinalityMs {
+    p50: f64,
+    p95: f64,
+}
+
+impl ValidatorStatus {
+    fn of(reading: VotingReading) -> Self {
+        let VotingReading { view, validators, skipped_views, contradictions, finality } = reading;
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        let present = |(consensus_key, votes)| PresentValidator { consensus_key, votes };
+        Self {
+            view,
+            validators: validators.into_iter().map(present).collect(),
+            skipped_views,
+            contradicting_votes: contradictions,
+            finality_ms: finality.map(|[p50, p95]| FinalityMs { p50: ms(p50), p95: ms(p95) }),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
 struct PoolStatus {
     pending: usize,
     queued: usize,
@@ -226,6 +269,7 @@ impl Status {
             },
             producer: context.producer.map(|(key, term)| ProducerStatus { key, term }),
             replica: replica.map(ReplicaStatus::of),
+            validator: context.published.voting().map(ValidatorStatus::of),
             pool: level.map(|level| PoolStatus { pending: level.pending, queued: level.queued }),
             endpoints: context.config.endpoints(),
             stages: context.monitor.readings(),

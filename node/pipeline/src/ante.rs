@@ -25,10 +25,10 @@ mod results;
 mod undo;
 
 pub(super) use combining::{CombiningStage, CombiningWorker};
-pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs};
+pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs, TakenTransactions};
 
 use super::{
-    arrival::Arrival,
+    arrival::{Arrival, Submitter},
     batch::{CheckBatch, HeadUpdate, InOrder, NextBlockParent, Proposal, Recovered, ReplyBatch},
     development::{BlockSettings, NextBlockSettings},
     disk::DiskWatch,
@@ -39,7 +39,7 @@ use super::{
     stage::Progress,
 };
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, U256, map::B256HashSet};
 use chain::{ChainSpec, Fork};
 use consensus::{Clock, Demand, Engine, Slot};
 use development::Development;
@@ -307,7 +307,8 @@ impl Ante {
             let submitted = match tx {
                 Ok(tx) => {
                     let hash = tx.hash;
-                    self.admit_one(tx, &context, &reader, has_listeners, now)?.map(|()| hash)
+                    let announced = has_listeners.then(|| reply.submitter());
+                    self.admit_one(tx, &context, &reader, announced, now)?.map(|()| hash)
                 }
                 Err(reject) => Err(reject),
             };
@@ -338,12 +339,13 @@ impl Ante {
         txs().for_each(|tx| prefetch(tx.tx.input().as_ref()));
     }
 
+    /// Checks a transaction and pools it. Subscribers are notified if `announced` says who submitted it.
     fn admit_one(
         &mut self,
         tx: Arc<RecoveredTx>,
         context: &CheckContext<'_>,
         state: &impl StateRead<Error = ReadError>,
-        has_listeners: bool,
+        announced: Option<Submitter>,
         now: Instant,
     ) -> Result<Result<(), Box<Reject>>, ReadError> {
         if self.pool.get(tx.hash).is_some() {
@@ -356,13 +358,13 @@ impl Ante {
         if let Some(sender) = self.known_sender(tx.sender) {
             let checked = decorator::check_sender(&tx, context, &sender, Mode::Check);
             return Ok(match checked {
-                Ok(_) => self.accept(tx, &sender, has_listeners, now),
+                Ok(_) => self.accept(tx, &sender, announced, now),
                 Err(reject) => Err(reject.into()),
             });
         }
         // The admitted value is not moved, because a move would wait until it has been written.
         Ok(match decorator::check(&tx, context, state, Mode::Check) {
-            Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, has_listeners, now),
+            Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, announced, now),
             Ok(Err(reject)) => Err(reject.into()),
             Err(error) => return Err(error),
         })
@@ -374,10 +376,10 @@ impl Ante {
         &mut self,
         tx: Arc<RecoveredTx>,
         sender: &Sender,
-        has_listeners: bool,
+        announced: Option<Submitter>,
         now: Instant,
     ) -> Result<(), Box<Reject>> {
-        let arrival = has_listeners.then(|| Arrival::new(&tx));
+        let arrival = announced.map(|submitter| Arrival::new(&tx, submitter));
         let before = self.journal.push(&tx);
         if let Err(reject) = self.pool_one(tx, sender, now) {
             self.journal.retract(before);
@@ -507,7 +509,8 @@ impl Ante {
             timestamp = self.development.timestamp(now, parent.header.timestamp);
         }
         let (pool, spec) = (&mut self.pool, &self.spec);
-        let chosen = chosen.unwrap_or_else(|| candidates(pool, parent, spec, &BlockPart::WHOLE));
+        let chosen =
+            chosen.unwrap_or_else(|| candidates(pool, parent, spec, &BlockPart::WHOLE, &[]));
         let settings = self.development.take_settings();
         self.development.publish();
         self.send_proposal(timestamp, chosen.txs, settings);
@@ -544,14 +547,15 @@ impl Ante {
         let some = if gas > 0 { Demand::Some } else { Demand::Nothing };
         if self.mines_at_once() {
             // Otherwise transactions below the base fee would cause empty blocks without end.
-            let chosen = candidates(&mut self.pool, &self.parent, &self.spec, &BlockPart::WHOLE);
+            let chosen =
+                candidates(&mut self.pool, &self.parent, &self.spec, &BlockPart::WHOLE, &[]);
             let is_empty = chosen.txs.is_empty();
             return (if is_empty { Demand::Nothing } else { Demand::Some }, Some(chosen));
         }
         if gas < full || gas < self.reselect_at_gas {
             return (some, None);
         }
-        let chosen = candidates(&mut self.pool, &self.parent, &self.spec, &BlockPart::WHOLE);
+        let chosen = candidates(&mut self.pool, &self.parent, &self.spec, &BlockPart::WHOLE, &[]);
         if chosen.gas >= full || chosen.bytes_full {
             return (Demand::Full, Some(chosen));
         }
@@ -584,13 +588,14 @@ fn candidates(
     parent: &NextBlockParent,
     spec: &ChainSpec,
     part: &BlockPart,
+    taken: &[Arc<B256HashSet>],
 ) -> Selection {
     let gas = parent.header.gas_limit.min(part.gas);
     let modules = parent.modules.as_deref();
     let blobs = parent.checks(spec, modules).blobs;
     let share = modules.map(|modules| modules.market.params().min_gas_multiplier);
     let parts = share.and_then(|share| share.checked_mul_int(U256::from(1_u64 << 32)).ok());
-    pool.select(BlockSpace {
+    let space = BlockSpace {
         gas,
         candidates_gas: gas.saturating_mul(CANDIDATE_BLOCKS),
         charged: parts.and_then(LegacyDec::truncate_u64).unwrap_or_default(),
@@ -598,7 +603,8 @@ fn candidates(
         txs: part.txs,
         blob_gas: blobs.map_or(0, |rules| rules.block_gas),
         blob_base_fee: blobs.map_or(0, |rules| rules.base_fee),
-    })
+    };
+    pool.select_without(space, |hash| taken.iter().any(|taken| taken.contains(hash)))
 }
 
 impl Ante {
@@ -695,8 +701,9 @@ impl Ante {
         }
         let Self { pool, parent, spec, accepts, .. } = self;
         // A node that accepts no transactions includes none in its next block.
-        let choose = |pool: &mut Mempool, part: &BlockPart| match accepts {
-            true => candidates(pool, parent, spec, part).txs,
+        let choose = |pool: &mut Mempool, part: &BlockPart, taken: &TakenTransactions| match accepts
+        {
+            true => candidates(pool, parent, spec, part, taken).txs,
             false => Vec::new(),
         };
         Ok(query.answer(pool, parent, choose)?)

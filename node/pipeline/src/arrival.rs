@@ -10,19 +10,30 @@ use transactions::RecoveredTx;
 /// paying for it.
 const MAX_KEPT_BYTES: usize = 1024;
 
+/// Who has submitted a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitter {
+    /// A client of this node.
+    Client,
+    /// Another validator, which has sent it to all others too.
+    Validator,
+}
+
 /// An accepted transaction; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     /// The hash of the transaction.
     pub hash: B256,
+    /// Who has submitted it.
+    pub submitter: Submitter,
     tx: Weak<RecoveredTx>,
     kept: Option<Arc<RecoveredTx>>,
 }
 
 impl Arrival {
-    pub(super) fn new(tx: &Arc<RecoveredTx>) -> Self {
+    pub(super) fn new(tx: &Arc<RecoveredTx>, submitter: Submitter) -> Self {
         let kept = (tx.raw.len() <= MAX_KEPT_BYTES).then(|| Arc::clone(tx));
-        Self { hash: tx.hash, tx: Arc::downgrade(tx), kept }
+        Self { hash: tx.hash, submitter, tx: Arc::downgrade(tx), kept }
     }
 
     /// The transaction; `None` for a large one that is neither pooled nor in a block under construction.
@@ -58,7 +69,7 @@ mod tests {
             [(0, true), (MAX_KEPT_BYTES, true), (MAX_KEPT_BYTES + 1, false), (128 * 1024, false)]
         {
             let tx = tx(bytes);
-            let arrival = Arrival::new(&tx);
+            let arrival = Arrival::new(&tx, Submitter::Client);
             assert_eq!(arrival.hash, tx.hash);
             assert!(arrival.tx().is_some(), "the pool has it");
             drop(tx);

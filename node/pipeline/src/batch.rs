@@ -2,6 +2,7 @@
 
 pub use super::caller::Submitted;
 use super::{
+    arrival::Submitter,
     branch::{BuiltAnswer, Choice, RecoveredTxs, VerdictAnswer},
     caller::Caller,
     development::BlockSettings,
@@ -34,6 +35,16 @@ pub enum Reply {
     Rpc(Caller),
     /// No destination: the result is discarded.
     Silent,
+}
+
+impl Reply {
+    /// Who waits for the result.
+    pub(super) const fn submitter(&self) -> Submitter {
+        match self {
+            Self::Rpc(caller) => caller.submitter(),
+            Self::Tcp(_) | Self::Silent => Submitter::Client,
+        }
+    }
 }
 
 /// A raw transaction as submitted, or already refused. Refused ones stay in the batch so that results keep

@@ -1,5 +1,6 @@
 //! An RPC call that waits for the result of its submission.
 
+use crate::arrival::Submitter;
 use alloy_primitives::B256;
 use mempool::Reject;
 use std::sync::{
@@ -35,19 +36,28 @@ impl Drop for InFlight {
 #[derive(Debug)]
 pub struct Caller {
     answer: oneshot::Sender<Submitted>,
+    submitter: Submitter,
     in_flight: InFlight,
 }
 
 impl Caller {
     /// Creates a pair. The receiver gets the result, or an error if the caller is dropped without one.
-    pub(super) fn new(in_flight: InFlight) -> (Self, oneshot::Receiver<Submitted>) {
+    pub(super) fn new(
+        in_flight: InFlight,
+        submitter: Submitter,
+    ) -> (Self, oneshot::Receiver<Submitted>) {
         let (answer, answered) = oneshot::channel();
-        (Self { answer, in_flight }, answered)
+        (Self { answer, submitter, in_flight }, answered)
+    }
+
+    /// Who it is.
+    pub(super) const fn submitter(&self) -> Submitter {
+        self.submitter
     }
 
     /// Sends the result, if the caller still waits.
     pub(super) fn answer(self, submitted: Submitted) {
-        let Self { answer, in_flight } = self;
+        let Self { answer, in_flight, .. } = self;
         drop(in_flight);
         let _ = answer.send(submitted);
     }

@@ -2,8 +2,8 @@
 //! waits for the result.
 
 use super::{
-    ante::{BlockPart, Candidates, CombiningStage, Found, PoolQuery, SenderTxs},
-    arrival::Arrival,
+    ante::{BlockPart, Candidates, CombiningStage, Found, PoolQuery, SenderTxs, TakenTransactions},
+    arrival::{Arrival, Submitter},
     batch::Submitted,
     development::{Develop, DevelopError, Developed, NextBlockSettings},
     ring::Outbox,
@@ -58,7 +58,15 @@ impl PoolClient {
         if let Some(forwarder) = &self.forwarder {
             return forwarder.submit(raw).await;
         }
-        self.submissions.submit(raw).await
+        self.submissions.submit(raw, Submitter::Client).await
+    }
+
+    /// Does the same as [`Self::submit`] with a transaction that another validator has sent.
+    pub async fn submit_of_validator(&self, raw: Bytes) -> Submitted {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Reject::Busy("the node is stopping").into());
+        }
+        self.submissions.submit(raw, Submitter::Validator).await
     }
 
     /// Every transaction that the pool accepts from now on. A receiver that is too slow loses the oldest
@@ -113,7 +121,19 @@ impl PoolClient {
     /// # Errors
     /// See [`Self::nonce`].
     pub async fn candidates(&self, part: BlockPart) -> Result<Option<Candidates>, Reject> {
-        self.ask(|reply| PoolQuery::Candidates(part, reply)).await
+        self.candidates_without(part, Vec::new()).await
+    }
+
+    /// Does the same as [`Self::candidates`] for a block after others that are not part of the chain yet.
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    pub async fn candidates_without(
+        &self,
+        part: BlockPart,
+        taken: TakenTransactions,
+    ) -> Result<Option<Candidates>, Reject> {
+        self.ask(|reply| PoolQuery::Candidates(part, taken, reply)).await
     }
 
     /// Wakes the ante stage to reschedule block production after a change of

@@ -13,13 +13,14 @@ use super::{
     fault::Fault,
     flush::ToFlush,
     meter::Meter,
+    options::Certify,
     ring::{Inbox, Outbox},
     stage::{HOUSEKEEPING, Progress, Stage},
     undo::{Rebuild, Undo},
 };
 use alloy_primitives::Bytes;
 use certificates::BlockId;
-use home::{Certifier, replay_block, stored_header};
+use home::{replay_block, stored_header};
 use state::{ChainView, Published, UndoneBlock, UndoneBranch, View};
 use std::{
     sync::{
@@ -70,8 +71,8 @@ impl CommittedTotals {
 pub(super) struct Commit {
     chain: ChainDb,
     published: Published,
-    /// Signs the blocks, if this node is a producer.
-    certifier: Option<Arc<Certifier>>,
+    /// Certifies the blocks of a producer or a validator.
+    certifier: Option<Arc<dyn Certify>>,
     ports: Ports,
     totals: Arc<CommittedTotals>,
     /// An undo that follows the blocks taken so far.
@@ -97,7 +98,7 @@ impl Commit {
     pub(super) fn new(
         chain: ChainDb,
         published: Published,
-        certifier: Option<Arc<Certifier>>,
+        certifier: Option<Arc<dyn Certify>>,
         ports: Ports,
         totals: Arc<CommittedTotals>,
         disk: DiskWatch,
@@ -164,11 +165,10 @@ impl Commit {
         Ok(())
     }
 
-    /// Signs a block. Its certificate is stored with it, so it cannot leave the node before the block is durable.
+    /// Certifies a block. Its certificate is stored with it, so it cannot leave the node before the block is durable.
     fn certificate(&self, block: &BlockRecord) -> Option<Bytes> {
         let block = BlockId { number: block.number, hash: block.hash };
-        let certificate = self.certifier.as_ref()?.certify(block);
-        Some(Bytes::copy_from_slice(&certificate.encode()))
+        self.certifier.as_ref()?.certificate(block)
     }
 
     /// Removes the blocks above the undo's block, in one transaction, and publishes that block.

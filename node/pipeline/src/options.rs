@@ -1,11 +1,26 @@
 //! The options of a pipeline.
 
 use super::client::TransactionForwarder;
+use alloy_primitives::Bytes;
+use certificates::BlockId;
 use config::Listen;
 use consensus::{MiningControl, TimeSource};
 use home::Certifier;
-use std::{path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 use verify::Backend;
+
+/// Certifies blocks when they become durable.
+pub trait Certify: fmt::Debug + Send + Sync {
+    /// Returns the certificate of a block in the encoding in which it is stored. `None` if the certificate of a later block covers it.
+    fn certificate(&self, block: BlockId) -> Option<Bytes>;
+}
+
+/// A producer signs all blocks, which are its own.
+impl Certify for Certifier {
+    fn certificate(&self, block: BlockId) -> Option<Bytes> {
+        Some(self.certify(block).encode().into())
+    }
+}
 
 /// Options of a pipeline.
 #[derive(Clone, Debug)]
@@ -17,8 +32,8 @@ pub struct Options {
     pub forwarder: Option<Arc<dyn TransactionForwarder>>,
     /// Produce blocks; `None` produces none.
     pub mining: Option<MiningControl>,
-    /// Signs the blocks that become durable. Only for a pipeline whose blocks are all its own.
-    pub certifier: Option<Arc<Certifier>>,
+    /// Certifies the blocks that become durable and have no certificate.
+    pub certifier: Option<Arc<dyn Certify>>,
     /// Import the blocks of these files.
     pub files: Vec<PathBuf>,
     /// Accept blocks and the choice of the head through [`BlockClient`](super::BlockClient), until the pipeline is

@@ -25,6 +25,7 @@ mod queue;
 
 use super::{
     ante::CombiningStage,
+    arrival::Submitter,
     batch::{BATCH_TXS, MAX_TX_BYTES, RawTx, Recovered, Reply, Submitted},
     caller::{Caller, InFlight},
     meter::Meter,
@@ -182,10 +183,10 @@ impl Submissions {
     }
 
     /// Submits a raw transaction and waits for the mempool's answer.
-    pub(super) async fn submit(self: &Arc<Self>, raw: Bytes) -> Submitted {
+    pub(super) async fn submit(self: &Arc<Self>, raw: Bytes, submitter: Submitter) -> Submitted {
         let pending = InFlight::within(MAX_PENDING_TXS, &self.pending).ok_or(FULL)?;
         let bytes = self.without_blobs(raw).await.map_err(Box::new);
-        let (caller, answered) = Caller::new(pending);
+        let (caller, answered) = Caller::new(pending, submitter);
         let reply = Reply::Rpc(caller);
         if self.queue.put(RawTx { bytes, reply }) {
             tokio::spawn(QueueTask { submissions: Arc::clone(self), over: false }.run());
@@ -325,7 +326,7 @@ mod tests {
     async fn concurrent_calls_form_one_batch_in_order() {
         let (submissions, inbox) = submissions(4);
         let other = Bytes::from_static(b"\x02");
-        let all = [RAW, other, RAW].map(|raw| submissions.submit(raw));
+        let all = [RAW, other, RAW].map(|raw| submissions.submit(raw, Submitter::Client));
         let [a, b, c] = all;
         let answering = async {
             while inbox.depth() == 0 {
@@ -351,7 +352,8 @@ mod tests {
         let (submissions, inbox) = submissions(4);
         let mut context = Context::from_waker(Waker::noop());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut waiting = [RAW, RAW].map(|raw| Box::pin(submissions.submit(raw)));
+        let mut waiting =
+            [RAW, RAW].map(|raw| Box::pin(submissions.submit(raw, Submitter::Client)));
         {
             let _entered = runtime.enter();
             for call in &mut waiting {
@@ -375,7 +377,7 @@ mod tests {
     #[tokio::test]
     async fn cancelled_call_counts_until_its_transaction_is_dropped() {
         let (submissions, inbox) = submissions(4);
-        let mut call = Box::pin(submissions.submit(RAW));
+        let mut call = Box::pin(submissions.submit(RAW, Submitter::Client));
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         drop(call);
         while inbox.depth() == 0 {
@@ -391,7 +393,8 @@ mod tests {
         let (submissions, inbox) = submissions(4);
         let mut answers = Vec::new();
         let mut batches = [RAW, Bytes::new(), RAW].map(|raw| {
-            let (caller, answered) = Caller::new(InFlight::within(1, &Arc::default()).unwrap());
+            let (caller, answered) =
+                Caller::new(InFlight::within(1, &Arc::default()).unwrap(), Submitter::Client);
             let reply = Reply::Rpc(caller);
             submissions.queue.put(RawTx { bytes: Ok(raw), reply });
             answers.push(answered);
@@ -490,10 +493,10 @@ mod tests {
     async fn submissions_are_refused_after_shutdown_and_above_the_limit() {
         let (submissions, inbox) = submissions(1);
         submissions.pending.store(MAX_PENDING_TXS, Relaxed);
-        assert_eq!(submissions.submit(RAW).await, Err(FULL.into()));
+        assert_eq!(submissions.submit(RAW, Submitter::Client).await, Err(FULL.into()));
         submissions.pending.store(0, Relaxed);
         submissions.close();
-        assert_eq!(submissions.submit(RAW).await, Err(STOPPING.into()));
+        assert_eq!(submissions.submit(RAW, Submitter::Client).await, Err(STOPPING.into()));
         assert!(inbox.is_finished());
     }
 }

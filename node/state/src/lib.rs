@@ -15,6 +15,7 @@ mod state;
 pub mod stored;
 mod trie;
 mod undone;
+mod voting;
 
 pub use appearances::{Appearances, Emissions, called};
 pub use chain_view::ChainView;
@@ -26,6 +27,7 @@ pub use recent::{RecentReader, RecentState};
 pub use state::{StateReader, StateView};
 pub use trie::{MAX_UNDONE_RECORDS, TrieReader, TrieViewError};
 pub use undone::{UndoneBlock, UndoneBranch};
+pub use voting::{Voting, VotingReading};
 
 use undone::UndoneBranches;
 
@@ -181,6 +183,7 @@ struct Place {
     since: ArcSwap<Instant>,
     head: watch::Sender<u64>,
     following: OnceLock<Arc<Following>>,
+    voting: OnceLock<Arc<Voting>>,
 }
 
 impl Published {
@@ -189,7 +192,14 @@ impl Published {
         let head = watch::Sender::new(view.number());
         let since = ArcSwap::from_pointee(Instant::now());
         let (view, undone) = (ArcSwap::from_pointee(view), UndoneBranches::default());
-        Self(Arc::new(Place { view, undone, since, head, following: OnceLock::new() }))
+        Self(Arc::new(Place {
+            view,
+            undone,
+            since,
+            head,
+            following: OnceLock::new(),
+            voting: OnceLock::new(),
+        }))
     }
 
     /// From now on, this node follows others. Only its follower calls this, once.
@@ -198,6 +208,19 @@ impl Published {
     /// If it is called twice.
     pub fn follow(&self, following: Arc<Following>) {
         self.0.following.set(following).expect("a node has one follower");
+    }
+
+    /// From now on, this node is a validator. Only the start of the consensus engine calls this, once.
+    ///
+    /// # Panics
+    /// If it is called again.
+    pub fn vote(&self, voting: Arc<Voting>) {
+        self.0.voting.set(voting).expect("a node is one validator");
+    }
+
+    /// What this validator has seen of the agreement on blocks; `None` if it is none.
+    pub fn voting(&self) -> Option<VotingReading> {
+        self.0.voting.get().map(|voting| voting.read())
     }
 
     /// How far this node is behind those that it follows; `None` if it follows none.

@@ -39,8 +39,18 @@ pub trait Chain: Clone + Send + Sync + 'static {
     fn check(&self, block: Bytes) -> impl Future<Output = bool> + Send;
 
     /// Makes a block part of the chain, which [`Self::check`] found valid, and whose parent is final. Returns when it is durable. The engine
-    /// repeats the newest blocks after a restart.
-    fn finalize(&self, block: Bytes) -> impl Future<Output = ()> + Send;
+    /// repeats the newest blocks after a restart. `certificate` is a [`certificates::Certificate`]; a block without one is covered by
+    /// that of a later block.
+    fn finalize(&self, block: Bytes, certificate: Option<Bytes>)
+    -> impl Future<Output = ()> + Send;
+
+    /// Waits for transactions that clients have sent to this node, and returns them in an encoding of at most
+    /// [`MAX_TRANSACTION_MESSAGE_BYTES`](super::MAX_TRANSACTION_MESSAGE_BYTES). Other validators may propose them before this one does.
+    fn outgoing_transactions(&self) -> impl Future<Output = Bytes> + Send;
+
+    /// Takes the transactions that another validator has sent. Returns when they are in the pool or refused. The next ones are
+    /// taken afterwards.
+    fn incoming_transactions(&self, encoded: Bytes) -> impl Future<Output = ()> + Send;
 }
 
 /// Connects the engine with a [`Chain`].

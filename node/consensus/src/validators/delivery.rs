@@ -1,24 +1,42 @@
 //! Takes the final blocks from the engine, in order, and makes them part of the chain.
 
-use super::{application::Chain, block::ProposedBlock};
+use super::{
+    application::Chain, block::ProposedBlock, certificate::certificate,
+    guarded_scheme::GuardedScheme,
+};
 use commonware_actor::Feedback;
-use commonware_consensus::{Reporter, marshal::Update};
+use commonware_consensus::{
+    Reporter,
+    marshal::{self, Update, standard::Standard},
+    types::Height,
+};
 use commonware_cryptography::Digested;
 use commonware_runtime::{Handle, Spawner};
 use commonware_utils::{Acknowledgement, acknowledgement::Exact};
 use tokio::sync::mpsc;
+
+/// Answers questions about final blocks.
+pub(super) type Marshal = marshal::core::Mailbox<GuardedScheme, Standard<ProposedBlock>>;
 
 /// Receives the engine's reports. The engine has at most [`super::engine::MAX_UNACKNOWLEDGED`] blocks on the way, so the queue is bounded.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery(mpsc::UnboundedSender<(Digested<ProposedBlock>, Exact)>);
 
 impl Delivery {
-    /// Starts a task that makes the blocks final.
-    pub(super) fn start<E: Spawner, C: Chain>(runtime: E, chain: C) -> (Self, Handle<()>) {
+    /// Starts a task that makes the blocks final, with the proofs that `marshal` has.
+    pub(super) fn start<E: Spawner, C: Chain>(
+        runtime: E,
+        chain: C,
+        marshal: Marshal,
+    ) -> (Self, Handle<()>) {
         let (sender, mut blocks) = mpsc::unbounded_channel::<(Digested<ProposedBlock>, Exact)>();
         let task = runtime.spawn(move |_| async move {
             while let Some((block, acknowledgement)) = blocks.recv().await {
-                chain.finalize(block.inner().encoded().clone()).await;
+                let proposed = block.inner();
+                // A block that became final with a later one may have no proof of its own.
+                let proof = marshal.get_finalization(Height::new(proposed.number)).await;
+                let certificate = proof.and_then(|proof| certificate(proposed, &proof));
+                chain.finalize(proposed.encoded().clone(), certificate).await;
                 acknowledgement.acknowledge();
             }
         });

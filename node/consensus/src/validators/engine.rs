@@ -3,19 +3,14 @@
 use super::{
     application::{Chain, ChainApplication},
     block::ProposedBlock,
-    delivery::Delivery,
-    evidence::Evidence,
+    delivery::{Delivery, Marshal},
     guarded_scheme::GuardedScheme,
+    observer::Observer,
 };
 use commonware_broadcast::buffered;
 use commonware_consensus::{
     Reporters,
-    marshal::{
-        self,
-        core::Actor,
-        resolver,
-        standard::{Deferred, Standard},
-    },
+    marshal::{self, core::Actor, resolver, standard::Deferred},
     simplex::{
         self,
         config::{Floor, ForwardPolicy, SkipBudget, SkipPolicy},
@@ -66,13 +61,14 @@ pub struct Timeouts {
     pub fetch: Duration,
 }
 
-impl Default for Timeouts {
-    fn default() -> Self {
+impl Timeouts {
+    /// The times for a chain with this time between blocks, for which a leader waits.
+    pub fn with_pace(pace: Duration) -> Self {
         Self {
-            leader: Duration::from_secs(1),
-            certification: Duration::from_secs(2),
+            leader: pace + Duration::from_secs(1),
+            certification: pace + Duration::from_secs(2),
             retry: Duration::from_secs(2),
-            absent: Duration::from_secs(5),
+            absent: 2 * pace + Duration::from_secs(5),
             fetch: Duration::from_secs(1),
         }
     }
@@ -100,7 +96,7 @@ pub(super) struct Setup<C, B, P> {
     pub(super) scheme: GuardedScheme,
     pub(super) public_key: PublicKey,
     pub(super) genesis: ProposedBlock,
-    pub(super) evidence: Evidence,
+    pub(super) observer: Observer,
     pub(super) max_block_bytes: usize,
     pub(super) pace: Duration,
     pub(super) timestamp_step: u64,
@@ -188,7 +184,8 @@ where
         },
     )
     .await;
-    let (delivery, delivering) = Delivery::start(runtime.child("delivery"), chain.clone());
+    let (delivery, delivering) =
+        Delivery::start(runtime.child("delivery"), chain.clone(), marshal.clone());
     let marshalling = actor.start(delivery, buffer, resolver);
     let floor = match newest_finalization(&marshal).await {
         Some(finalization) => Floor::Finalized(finalization),
@@ -206,7 +203,7 @@ where
             blocker: setup.blocker,
             automaton: application.clone(),
             relay: application.clone(),
-            reporter: Reporters::from((application, setup.evidence)),
+            reporter: Reporters::from((application, setup.observer)),
             track_historical_votes: true,
             strategy: Sequential,
             partition: format!("{files}votes"),
@@ -234,9 +231,7 @@ where
 }
 
 /// The certificate of the newest final block that the engine has stored.
-async fn newest_finalization(
-    marshal: &marshal::core::Mailbox<GuardedScheme, Standard<ProposedBlock>>,
-) -> Option<Finalization<GuardedScheme, Digest>> {
+async fn newest_finalization(marshal: &Marshal) -> Option<Finalization<GuardedScheme, Digest>> {
     let (height, _) = marshal.get_info(marshal::Identifier::Latest).await?;
     marshal.get_finalization(height).await
 }

@@ -3,18 +3,19 @@
 
 mod application;
 mod block;
+mod certificate;
 mod delivery;
 mod engine;
-mod evidence;
 mod guarded_scheme;
 mod network;
+mod observer;
 #[cfg(test)]
 mod simulation;
+mod transactions;
 mod vote_record;
 
 pub use application::{Chain, MAX_SECONDS_AHEAD as MAX_VOTED_SECONDS_AHEAD};
 pub use engine::Timeouts;
-pub use network::{
-    KeyBytes, MAX_VALIDATORS, Peer, Validator, ValidatorError, ValidatorOptions, public_key,
-};
+pub use network::{KeyBytes, Peer, Validator, ValidatorError, ValidatorOptions, public_key};
+pub use transactions::MAX_TRANSACTION_MESSAGE_BYTES;
 pub use vote_record::{VoteRecord, VoteRecordError};

@@ -5,11 +5,13 @@ use super::{
     application::Chain,
     block::ProposedBlock,
     engine::{self, Channels, Setup, Timeouts},
-    evidence::Evidence,
     guarded_scheme::GuardedScheme,
+    observer::Observer,
+    transactions,
     vote_record::{VoteRecord, VoteRecordError},
 };
 use alloy_primitives::{B256, Bytes};
+use chain::MAX_CONSENSUS_VALIDATORS;
 use commonware_codec::{Copying, DecodeExt};
 use commonware_consensus::marshal::{max_payload_size, standard::Standard};
 use commonware_cryptography::{
@@ -17,7 +19,7 @@ use commonware_cryptography::{
     ed25519::{PrivateKey, PublicKey},
 };
 use commonware_p2p::{
-    Address, AddressableManager,
+    Address, AddressableManager, Ingress,
     authenticated::lookup::{self, Network},
 };
 use commonware_runtime::{Quota, Runner, Spawner, Supervisor, tokio as engine_runtime};
@@ -26,14 +28,16 @@ use commonware_stream::{
     sake::{self, Sake},
 };
 use commonware_utils::{
-    NZU32, NZUsize, TryCollect,
+    Hostname, NZU32, NZUsize, TryCollect,
     ordered::{Map, Set},
 };
+use state::Voting;
 use std::{
     fmt,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
     path::PathBuf,
+    sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -45,8 +49,8 @@ const THREADS: usize = 2;
 const MESSAGES_PER_SECOND: Quota = Quota::per_second(NZU32!(400));
 /// Blocks and answers with blocks per second of one peer.
 const BLOCKS_PER_SECOND: Quota = Quota::per_second(NZU32!(16));
-/// Maximum number of validators.
-pub const MAX_VALIDATORS: usize = 64;
+/// Messages with transactions per second of one peer.
+const TRANSACTION_MESSAGES_PER_SECOND: Quota = Quota::per_second(NZU32!(200));
 /// Maximum messages in a queue of the network.
 const QUEUE: usize = 1024;
 /// Time that a clean stop may take.
@@ -60,12 +64,28 @@ const ENGINE_FILES: &str = "engine";
 pub type KeyBytes = [u8; 32];
 
 /// Another validator, and where it listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its public key.
     pub key: KeyBytes,
-    /// Its address.
-    pub address: SocketAddr,
+    /// An IP address or a host name.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Peer {
+    /// Where connections to it are opened.
+    fn address(&self) -> Result<Address, ValidatorError> {
+        if let Ok(ip) = self.host.parse::<IpAddr>() {
+            return Ok(Address::from(SocketAddr::from((ip, self.port))));
+        }
+        let host = Hostname::new(&*self.host);
+        let host = host.map_err(|_| ValidatorError::Host(self.host.clone()))?;
+        // Connections from a peer are not compared with this address.
+        let egress = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        Ok(Address::Asymmetric { ingress: Ingress::Dns { host, port: self.port }, egress })
+    }
 }
 
 /// How a validator is started.
@@ -93,6 +113,8 @@ pub struct ValidatorOptions {
     pub timestamp_step: u64,
     /// When a validator gives up waiting.
     pub timeouts: Timeouts,
+    /// Where the engine reports what it sees.
+    pub voting: Arc<Voting>,
 }
 
 impl fmt::Debug for ValidatorOptions {
@@ -113,11 +135,14 @@ pub enum ValidatorError {
     #[error("the key {0} of this node is not that of a validator of the genesis")]
     NotValidator(B256),
     /// There are too many validators, or a key appears twice.
-    #[error("a chain has 1 to {MAX_VALIDATORS} validators with different keys, got {0}")]
+    #[error("a chain has 1 to {MAX_CONSENSUS_VALIDATORS} validators with different keys, got {0}")]
     Validators(usize),
     /// A validator has no address.
     #[error("the validator {0} has no address")]
     NoAddress(B256),
+    /// The host of a peer is not a name.
+    #[error("{0:?} is neither an IP address nor a host name")]
+    Host(String),
     /// The genesis block cannot be decoded, or has another hash.
     #[error("the genesis block cannot be decoded, or has another hash")]
     Genesis,
@@ -215,7 +240,7 @@ fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
     let keys: Vec<_> = options.validators.iter().map(decoded).collect::<Result<_, _>>()?;
     let count = keys.len();
     let invalid = ValidatorError::Validators(count);
-    if count > MAX_VALIDATORS || count == 0 {
+    if count > MAX_CONSENSUS_VALIDATORS || count == 0 {
         return Err(invalid);
     }
     let validators: Set<PublicKey> =
@@ -223,7 +248,7 @@ fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
     let own = B256::from_slice(key.public_key().as_ref());
     let mut addresses = vec![(key.public_key(), Address::from(options.listen))];
     for peer in &options.peers {
-        addresses.push((decoded(&peer.key)?, Address::from(peer.address)));
+        addresses.push((decoded(&peer.key)?, peer.address()?));
     }
     for validator in &options.validators {
         let known = addresses.iter().any(|(key, _)| key.as_ref() == validator);
@@ -297,14 +322,16 @@ async fn run(
         blocks: network.register(3, BLOCKS_PER_SECOND),
         backfill: network.register(4, BLOCKS_PER_SECOND),
     };
+    let transactions = network.register(5, TRANSACTION_MESSAGES_PER_SECOND);
     network.start();
+    let exchange = transactions::exchange(runtime.child("transactions"), &chain, transactions);
     let setup = Setup {
         chain,
         files: String::new(),
         scheme,
         public_key: key.public_key(),
         genesis,
-        evidence: Evidence::default(),
+        observer: Observer::new(options.voting),
         max_block_bytes: options.max_block_bytes,
         pace: options.pace,
         timestamp_step: options.timestamp_step,
@@ -312,7 +339,8 @@ async fn run(
         blocker: oracle.clone(),
         peers: oracle,
     };
-    let tasks = engine::start(runtime.child("validator"), setup, channels).await;
+    let mut tasks = engine::start(runtime.child("validator"), setup, channels).await;
+    tasks.extend(exchange);
     let ended = futures_util::future::select_all(tasks);
     let stopped = std::pin::pin!(stopped);
     match futures_util::future::select(stopped, ended).await {

@@ -5,12 +5,13 @@ use super::{
     application::Chain,
     block::ProposedBlock,
     engine::{self, Channels, Setup, Timeouts},
-    evidence::Evidence,
     guarded_scheme::GuardedScheme,
+    observer::Observer,
     vote_record::{VoteRecord, VoteRecordError},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes, U256, map::B256Map};
+use certificates::{Authority, BlockId, Certificate};
 use chain::block::Block;
 use commonware_cryptography::{
     Signer,
@@ -20,6 +21,7 @@ use commonware_p2p::simulated::{self, Link, Network, Oracle};
 use commonware_runtime::{Clock, Handle, Quota, Runner, Storage, Supervisor, deterministic};
 use commonware_utils::{NZU32, NZUsize, TryCollect, ordered::Set};
 use rand_core::Rng;
+use state::Voting;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -27,7 +29,6 @@ use std::{
 };
 
 const VALIDATORS: u64 = 4;
-const NAMESPACE: &[u8] = b"simulation";
 const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// Simulations of the tests with random faults, in the short form and in the long one.
 const SEEDS: u64 = 10;
@@ -47,6 +48,22 @@ struct HeadersState {
     chain: BTreeMap<u64, B256>,
     /// Distinguishes the blocks of this validator.
     salt: u64,
+    /// How many final blocks had a certificate.
+    certified: usize,
+}
+
+/// The keys of the validators.
+fn keys() -> impl Iterator<Item = PrivateKey> {
+    (0..VALIDATORS).map(PrivateKey::from_seed)
+}
+
+/// What replicas know about the validators.
+fn authority() -> Authority {
+    let public = |key: PrivateKey| {
+        let key = B256::from_slice(key.public_key().as_ref());
+        certificates::PublicKey::try_from(key).unwrap()
+    };
+    Authority::of_validators(genesis().hash_slow(), keys().map(public).collect())
 }
 
 fn encode(header: &Header) -> Bytes {
@@ -100,6 +117,12 @@ impl Chain for Headers {
         })
     }
 
+    async fn outgoing_transactions(&self) -> Bytes {
+        std::future::pending().await
+    }
+
+    async fn incoming_transactions(&self, _: Bytes) {}
+
     async fn knows(&self, block: B256) -> bool {
         self.with(|state| state.valid.contains_key(&block))
     }
@@ -116,10 +139,15 @@ impl Chain for Headers {
         })
     }
 
-    async fn finalize(&self, block: Bytes) {
+    async fn finalize(&self, block: Bytes, certificate: Option<Bytes>) {
         let header = Block::decode(&block).unwrap().header;
         self.with(|state| {
             let (number, hash) = (header.number, header.hash_slow());
+            if let Some(certificate) = certificate {
+                let certificate = Certificate::decode(&certificate).unwrap();
+                authority().verify(BlockId { number, hash }, &certificate).unwrap();
+                state.certified += 1;
+            }
             if let Some(known) = state.chain.get(&number) {
                 assert_eq!(*known, hash, "two final blocks {number}");
                 return;
@@ -139,13 +167,13 @@ struct Simulation {
     chains: Vec<Headers>,
     running: Vec<Option<Vec<Handle<()>>>>,
     starts: usize,
-    evidence: Evidence,
+    voting: Arc<Voting>,
     records: tempfile::TempDir,
 }
 
 impl Simulation {
     async fn new(runtime: deterministic::Context) -> Self {
-        let mut keys: Vec<_> = (0..VALIDATORS).map(PrivateKey::from_seed).collect();
+        let mut keys: Vec<_> = keys().collect();
         keys.sort_by_key(Signer::public_key);
         let participants: Vec<_> = keys.iter().map(Signer::public_key).collect();
         let config = simulated::Config {
@@ -161,18 +189,11 @@ impl Simulation {
         for key in 0..VALIDATORS {
             VoteRecord::create(&records.path().join(key.to_string())).unwrap();
         }
+        let public = keys.iter().map(|key| B256::from_slice(key.public_key().as_ref()));
+        let voting = Arc::new(Voting::new(public.collect()));
         let chains = (0..VALIDATORS).map(Headers::new).collect();
         let running = (0..VALIDATORS).map(|_| None).collect();
-        Self {
-            runtime,
-            oracle,
-            keys,
-            chains,
-            running,
-            starts: 0,
-            evidence: Evidence::default(),
-            records,
-        }
+        Self { runtime, oracle, keys, chains, running, starts: 0, voting, records }
     }
 
     fn key(&self, at: usize) -> PublicKey {
@@ -218,17 +239,18 @@ impl Simulation {
             backfill: channel(4).await,
         };
         let public_key = key.public_key();
+        let namespace = self::genesis().hash_slow();
         let setup = Setup {
             chain: self.chains[at].clone(),
             files: format!("{at}-"),
-            scheme: GuardedScheme::signer(NAMESPACE, participants, key, record).unwrap(),
+            scheme: GuardedScheme::signer(namespace.as_slice(), participants, key, record).unwrap(),
             public_key,
             genesis,
-            evidence: self.evidence.clone(),
+            observer: Observer::new(Arc::clone(&self.voting)),
             max_block_bytes: MAX_BLOCK_BYTES,
             pace: Duration::from_millis(100),
             timestamp_step: 0,
-            timeouts: Timeouts::default(),
+            timeouts: Timeouts::with_pace(Duration::ZERO),
             blocker: control,
             peers: self.oracle.manager(),
         };
@@ -270,10 +292,15 @@ impl Simulation {
 
     /// All validators have the same final blocks, up to their heights, and none has sent contradicting votes.
     fn check(&self) {
-        assert_eq!(self.evidence.count(), 0, "contradicting votes");
+        assert_eq!(self.voting.read().contradictions, 0, "contradicting votes");
         let chains: Vec<_> =
             self.chains.iter().map(|chain| chain.with(|state| state.chain.clone())).collect();
         let longest = chains.iter().max_by_key(|chain| chain.len()).unwrap();
+        for chain in &self.chains {
+            chain.with(|state| {
+                assert!(2 * state.certified + 1 >= state.chain.len(), "few certificates");
+            });
+        }
         for chain in &chains {
             for (number, hash) in chain {
                 assert_eq!(longest[number], *hash, "block {number}");

@@ -165,7 +165,7 @@ fn public_keys(genesis: &Genesis) -> Option<String> {
 }
 
 /// The same genesis with this chain id.
-fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
+pub(super) fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
     let mut file: serde_json::Value = serde_json::from_str(&genesis.to_json())?;
     file["config"]["chainId"] = id.into();
     Ok(Genesis::from_json(&file.to_string())?)
@@ -182,6 +182,6 @@ pub(super) fn development_genesis() -> Genesis {
 }
 
 /// Seconds since 1970.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

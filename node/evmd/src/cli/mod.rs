@@ -24,7 +24,9 @@ mod snapshot;
 mod standard_output;
 mod start;
 mod status;
+mod testnet;
 mod tx;
+mod validator;
 mod version;
 
 use anyhow::Context;
@@ -101,9 +103,18 @@ enum Command {
     /// Copy the chain, also of a running node, and create a home folder from a copy
     #[command(subcommand)]
     Snapshot(snapshot::Command),
+    /// Create the homes of several validators that run a new chain together, for tests
+    Testnet(testnet::Args),
+    /// Manage the key with which this home votes on blocks
+    #[command(subcommand)]
+    Validator(validator::Command),
     /// Print a shell script that completes commands and flags
     Completion(completion::Args),
 }
+
+/// Why a program that was built without the feature cannot do what validators do.
+const NEEDS_CONSENSUS: &str = "this evmd was built without the consensus engine: use a released package, or build it with \
+     `cargo build --release --features consensus`";
 
 /// The home folder, an option of all commands.
 #[derive(Clone, Debug, clap::Args)]
@@ -194,6 +205,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Rollback(args) => rollback::run(&args),
         Command::Rules(command) => rules::run(&command),
         Command::Snapshot(command) => snapshot::run(&command),
+        Command::Testnet(args) => testnet::run(&args),
+        Command::Validator(command) => validator::run(&command),
         Command::Completion(args) => completion::run(&args),
     }
 }

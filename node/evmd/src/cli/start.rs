@@ -9,6 +9,7 @@ mod listeners;
 mod minimum_gas_prices;
 mod servers;
 mod system_contracts;
+mod validating;
 
 use super::{
     HomeArg,
@@ -23,13 +24,17 @@ use ::keys::Signers;
 use alloy_primitives::U256;
 use anyhow::bail;
 use banner::Banner;
-use chain::Rules;
-use config::{Config, JsonRpc, KeyringChoice, Listen, MinimumGasPrices, Pages, Verification};
+use chain::{ChainSpec, Rules};
+use config::{
+    Config, JsonRpc, KeyringChoice, Listen, MinimumGasPrices, Pages, ValidatorAddress, Verification,
+};
 pub(super) use following::tls_roots;
 use home::Home;
 use interrupts::{Interrupts, until_over};
 use listeners::Listeners;
-use pipeline::{Mining, MiningControl, Options, Pipeline, SystemTimeSource, TransactionForwarder};
+use pipeline::{
+    Certify, Mining, MiningControl, Options, Pipeline, SystemTimeSource, TransactionForwarder,
+};
 use platform::slice;
 use replication::{Forwarder, Terms};
 use rpc_eth::CallForwarder;
@@ -115,6 +120,12 @@ pub(super) struct Args {
     /// Address at which other nodes can follow this one; off by default
     #[arg(long = "replication.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
     replication_address: Option<Listen>,
+    /// Address at which the other validators reach this one; off by default
+    #[arg(long = "p2p.address", value_name = "HOST:PORT", value_parser = addresses::listen)]
+    p2p_address: Option<Listen>,
+    /// The other validators: consensus key, host and port of each
+    #[arg(long = "p2p.peers", value_name = "KEY@HOST:PORT", value_delimiter = ',')]
+    p2p_peers: Option<Vec<ValidatorAddress>>,
     /// Follow the blocks of one of these nodes, such as http://10.0.0.1:9100, instead of producing blocks
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     follow: Option<Vec<String>>,
@@ -174,7 +185,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     no_remote_signing(&home.config.json_rpc)?;
     let signers = signers(&home)?;
     let mining = mining(args, &home)?;
-    system_contracts::check(&home, mining.is_some())?;
+    let validator = validating::prepare(&home)?;
+    let is_validator = validator.is_some();
+    if is_validator {
+        home.config.mempool.accept_without_production = true;
+        // Only this node may have a transaction that it has accepted.
+        home.config.mempool.journal_sync = true;
+        // A leader without transactions proposes an empty block.
+        home.config.engine.empty_blocks = true;
+    } else {
+        home.config.p2p.address = Listen::Off;
+    }
+    system_contracts::check(&home, mining.is_some() || is_validator)?;
     let authority = following::authority(&home)?;
     let certifier = mining.is_some().then(|| home.certifier()).transpose()?.flatten().map(Arc::new);
     let producer = certifier.as_ref().map(|certifier| certifier.producer());
@@ -218,9 +240,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         forwarder: forwarder.clone().map(|forwarder| forwarder as Arc<dyn TransactionForwarder>),
         transactions: Some(home.config.ingest.address),
         mining: mining.clone(),
-        certifier,
+        certifier: match &validator {
+            Some(validator) => Some(validator.certifier()),
+            None => certifier.map(|certifier| certifier as Arc<dyn Certify>),
+        },
         files: Vec::new(),
-        given_blocks: is_development || authority.is_some(),
+        given_blocks: is_development || authority.is_some() || is_validator,
         recover_workers: home.config.pipeline.recover_workers(),
         backend,
         clocks: SystemTimeSource::boxed,
@@ -235,6 +260,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let shown = development.as_ref().map(|development| Arc::clone(&development.shown));
     let printer = BlockPrinter::new(home.spec.clone(), published, caches, printed, shown);
     let (observing, reading) = (observing.handle(), reading.handle());
+    let validator = validator.map(|validator| validator.start(&home, &pipeline)).transpose()?;
     let making = Snapshots::start(&home.path, &home.config, pipeline.published.clone())?;
     let snapshots = making.counters();
     let calls = forwarder.clone().filter(|_| queries);
@@ -272,7 +298,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     // Standard error is not standard output, so the lines could otherwise appear in the middle of the summary.
     let terminal = start_terminal(printer, observing.clone());
     let superseded = following::until_superseded(terms.as_deref(), mining.is_some());
-    if let Some(newer) = runtime.block_on(until_over(&pipeline, interrupts, superseded)) {
+    let has_failed = || validator.as_ref().is_some_and(|validator| !validator.is_running());
+    let is_over = || pipeline.is_over() || has_failed();
+    if let Some(newer) = runtime.block_on(until_over(is_over, interrupts, superseded)) {
         drop(record);
         drop(terminal);
         let head = pipeline.published.load().number();
@@ -280,6 +308,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         tracing::error!("{}", following::superseded(&newer, head));
         std::process::exit(1);
     }
+    let has_failed = has_failed();
+    // It waits for answers of the pipeline.
+    drop(validator);
     drop(following);
     drop(making);
     tracing::info!("stopping: processing the accepted transactions");
@@ -290,7 +321,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     runtime.block_on(servers.stop());
     drop(record);
     tracing::info!(head = view.load().number(), "stopped");
-    Ok(ended?)
+    ended?;
+    if has_failed {
+        bail!("the consensus engine has ended: the log has the reason");
+    }
+    Ok(())
 }
 
 /// The runtime of the web pages. Its threads have a low priority, so that a flood of requests for pages takes no time from
@@ -384,7 +419,7 @@ fn lower_connections(config: &mut Config, open_files: u64) {
 /// unless the option is set.
 fn mining(args: &Args, home: &Home) -> anyhow::Result<Option<Mining>> {
     let engine = &home.config.engine;
-    if !home.config.replication.follow.is_empty() {
+    if !home.config.replication.follow.is_empty() || has_validators(&home.spec) {
         return Ok(None);
     }
     let native = home.spec.rules == Rules::Native;
@@ -401,6 +436,11 @@ fn mining(args: &Args, home: &Home) -> anyhow::Result<Option<Mining>> {
         return Ok(Some(development::mining(args.block_time, engine)));
     }
     Ok(Some(Mining::Every(engine.block_time())))
+}
+
+/// Whether validators make the blocks of the chain.
+fn has_validators(spec: &ChainSpec) -> bool {
+    spec.native().is_some_and(|native| native.gov.consensus_validators().next().is_some())
 }
 
 /// Whether the block after the head has no proof of work (EIP-3675).
@@ -429,6 +469,7 @@ fn apply(args: &Args, config: &mut Config) {
         (args.metrics_address, &mut config.metrics.address),
         (args.pages_address, &mut config.pages.address),
         (args.replication_address, &mut config.replication.address),
+        (args.p2p_address, &mut config.p2p.address),
     ];
     if let Some(keyring) = args.keyring {
         config.json_rpc.keyring = keyring;
@@ -444,6 +485,9 @@ fn apply(args: &Args, config: &mut Config) {
         if let Some(flag) = flag {
             *setting = flag;
         }
+    }
+    if let Some(peers) = &args.p2p_peers {
+        config.p2p.peers.clone_from(peers);
     }
     if let Some(follow) = &args.follow {
         config.replication.follow.clone_from(follow);

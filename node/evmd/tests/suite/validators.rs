@@ -1,16 +1,19 @@
 //! Several validators in one process: pipelines that the consensus engine drives.
 
 use crate::common::{GENESIS_TIME, producing, transfer};
+use alloy_primitives::B256;
 use chain::{DEV_ACCOUNTS, Genesis};
 use consensus::validators::{KeyBytes, Peer, Timeouts, Validator, ValidatorOptions, public_key};
-use evmd::validator::{PipelineChain, encode};
+use evmd::validator::{FinalCertificates, PipelineChain, encode};
 use home::Home;
-use pipeline::{Options, Pipeline};
-use state::{View, stored};
-use std::{net::SocketAddr, path::Path, time::Duration};
+use pipeline::{Certify, Options, Pipeline};
+use state::{View, Voting, stored};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use testkit::{MAX_WAIT, own_address};
 
 const VALIDATORS: u8 = 4;
+/// Time between blocks.
+const PACE: Duration = Duration::from_millis(50);
 
 /// One validator.
 struct Node {
@@ -34,18 +37,25 @@ impl Node {
             Home::init(&path, &Genesis::native_dev(GENESIS_TIME)).unwrap()
         };
         home.config.mempool.accept_without_production = true;
-        let options = Options { given_blocks: true, ..producing(None) };
+        let certificates = Arc::<FinalCertificates>::default();
+        let certifier = Some(Arc::clone(&certificates) as Arc<dyn Certify>);
+        let options = Options { given_blocks: true, certifier, ..producing(None) };
         let pipeline = Pipeline::start(&home, options).unwrap();
         let view = pipeline.published.load();
         let genesis = stored::block(&view.blocks().unwrap(), 0).unwrap();
+        let keys = (0..VALIDATORS).map(|number| B256::from(public_key(&key(number)).unwrap()));
+        let voting = Arc::new(Voting::new(keys.collect()));
         let chain = PipelineChain::new(
             pipeline.blocks().unwrap(),
             pipeline.client(),
             pipeline.published.clone(),
+            certificates,
+            Arc::clone(&voting),
         );
         let peer = |other: u8| Peer {
             key: public_key(&key(other)).unwrap(),
-            address: addresses[usize::from(other)],
+            host: addresses[usize::from(other)].ip().to_string(),
+            port: addresses[usize::from(other)].port(),
         };
         let options = ValidatorOptions {
             folder: path,
@@ -56,9 +66,10 @@ impl Node {
             listen: addresses[usize::from(number)],
             peers: (0..VALIDATORS).filter(|other| *other != number).map(peer).collect(),
             max_block_bytes: chain::MAX_BLOCK_BYTES,
-            pace: Duration::from_millis(50),
+            pace: PACE,
             timestamp_step: 0,
-            timeouts: Timeouts::default(),
+            timeouts: Timeouts::with_pace(PACE),
+            voting,
         };
         let validator = Validator::start(options, chain).unwrap();
         Self { home, pipeline, validator: Some(validator) }

@@ -2,6 +2,7 @@
 
 use super::Ante;
 use crate::{
+    arrival::Submitter,
     development::{
         BlockSettings, Develop, DevelopError, Developed, MAX_BLOCKS_AT_ONCE, MAX_CLOCK_OFFSET_S,
         NextBlockSettings, seconds,
@@ -214,8 +215,8 @@ impl Ante {
         let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
         let state = self.parent.state.reader()?;
-        let has_listeners = self.arrivals.receiver_count() > 0;
-        let admitted = self.admit_one(tx, &context, &state, has_listeners, Instant::now())?;
+        let announced = (self.arrivals.receiver_count() > 0).then_some(Submitter::Client);
+        let admitted = self.admit_one(tx, &context, &state, announced, Instant::now())?;
         self.journal.write()?;
         Ok(admitted)
     }

@@ -4,7 +4,7 @@ use crate::{
     batch::NextBlockParent,
     development::{Develop, DevelopReply},
 };
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, map::B256HashSet};
 use mempool::{Lane, Level, Mempool, Pooled, PriceBand};
 use std::sync::Arc;
 use storage::{ReadError, StateRead};
@@ -23,7 +23,7 @@ pub enum PoolQuery {
     /// The executable transactions by price.
     Prices(oneshot::Sender<Vec<PriceBand>>),
     /// The best transactions for a part of the next block.
-    Candidates(BlockPart, oneshot::Sender<Candidates>),
+    Candidates(BlockPart, TakenTransactions, oneshot::Sender<Candidates>),
     /// A request of a client of a development chain.
     Develop(Develop, DevelopReply),
     /// The pooled transactions of one sender, or of all.
@@ -43,6 +43,9 @@ impl BlockPart {
     /// A whole block.
     pub const WHOLE: Self = Self { gas: u64::MAX, txs: usize::MAX };
 }
+
+/// The hashes of the transactions in each block that precedes the next one and is not part of the chain yet.
+pub type TakenTransactions = Vec<Arc<B256HashSet>>;
 
 /// Transactions for the next block.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +98,7 @@ impl PoolQuery {
         self,
         pool: &mut Mempool,
         parent: &NextBlockParent,
-        choose: impl FnOnce(&mut Mempool, &BlockPart) -> Vec<Arc<RecoveredTx>>,
+        choose: impl FnOnce(&mut Mempool, &BlockPart, &TakenTransactions) -> Vec<Arc<RecoveredTx>>,
     ) -> Result<(), ReadError> {
         match self {
             Self::Nonce(sender, reply) => {
@@ -121,9 +124,9 @@ impl PoolQuery {
             Self::Prices(reply) => {
                 let _ = reply.send(pool.price_bands());
             }
-            Self::Candidates(_, reply) if reply.is_closed() => {}
-            Self::Candidates(part, reply) => {
-                let txs = choose(pool, &part);
+            Self::Candidates(_, _, reply) if reply.is_closed() => {}
+            Self::Candidates(part, taken, reply) => {
+                let txs = choose(pool, &part, &taken);
                 let _ = reply.send(Candidates { after: parent.header.number, txs });
             }
             Self::Content(sender, reply) => {

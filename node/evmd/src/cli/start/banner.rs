@@ -2,7 +2,7 @@
 
 use super::listeners::{COMET_NAME, InUse, PAGES_NAME, reason_not_served};
 use chain::{DEV_ACCOUNTS, DevAccount, Rules};
-use config::{Config, Endpoints};
+use config::{Config, Endpoints, Listen};
 use home::Home;
 use pages::text::{bytes, grouped};
 use pipeline::{INGEST_NAME, Mining, MiningControl, Pipeline};
@@ -112,7 +112,11 @@ memory           {}",
     }
 
     fn block_time(&self) -> String {
+        let time = self.home.config.engine.block_time();
         match self.mining.map(MiningControl::get) {
+            None if self.home.config.p2p.address != Listen::Off => {
+                format!("{time:?} (this node is one of the validators)")
+            }
             None => "none (this node does not produce blocks)".to_owned(),
             Some(Mining::Instant | Mining::OnRequest) => {
                 "none (a block as soon as there is a transaction)".to_owned()
@@ -127,9 +131,13 @@ memory           {}",
     }
 }
 
-/// The lines about replicas of a node that has some or is one.
+/// The lines about other nodes of the chain.
 fn replication(config: &Config) -> String {
     let mut lines = String::new();
+    if let Some(at) = config.p2p.address.address() {
+        let count = config.p2p.peers.len();
+        lines += &format!("\nvalidators       tcp://{at}, {count} others");
+    }
     if let Some(at) = config.replication.address.address() {
         let scheme = if config.replication.tls_certificate.is_empty() { "http" } else { "https" };
         lines += &format!("\nreplication      {scheme}://{at}");

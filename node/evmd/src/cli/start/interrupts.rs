@@ -1,6 +1,5 @@
 //! The signals that shut down the node.
 
-use pipeline::Pipeline;
 use std::{future::Future, pin::pin, time::Duration};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -47,9 +46,9 @@ fn is_hangup_ignored() -> bool {
         .is_some_and(|mask| mask & SIGHUP_BIT != 0)
 }
 
-/// Waits for a signal, the end of the pipeline, or `superseded`. Returns the result of the last one.
+/// Waits for a signal, until `is_over` is true, or for `superseded`. Returns the result of the last one.
 pub(super) async fn until_over<T>(
-    pipeline: &Pipeline,
+    is_over: impl Fn() -> bool,
     mut interrupts: Interrupts,
     superseded: impl Future<Output = T>,
 ) -> Option<T> {
@@ -59,7 +58,7 @@ pub(super) async fn until_over<T>(
         tokio::select! {
             () = interrupts.recv() => return None,
             reason = &mut superseded => return Some(reason),
-            _ = tick.tick() => if pipeline.is_over() { return None },
+            _ = tick.tick() => if is_over() { return None },
         }
     }
 }

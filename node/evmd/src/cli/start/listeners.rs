@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 
 pub(super) const COMET_NAME: &str = "CometBFT RPC";
 const METRICS_NAME: &str = "metrics";
+const P2P_NAME: &str = "p2p";
 pub(super) const REPLICATION_NAME: &str = "replication";
 pub(super) const PAGES_NAME: &str = "web pages";
 
@@ -83,7 +84,9 @@ impl Listeners {
         opened.pages = sockets.open(pages, &mut config.pages.address).await;
         let replication = (REPLICATION_NAME, "--replication.address");
         opened.replication = sockets.open(replication, &mut config.replication.address).await;
-        drop(ingest);
+        // The consensus engine opens this socket again.
+        let p2p = sockets.open((P2P_NAME, "--p2p.address"), &mut config.p2p.address).await;
+        drop((ingest, p2p));
         opened.in_use = sockets.in_use;
         if sockets.failed.is_empty() { Ok(opened) } else { Err(Fault::Listen(sockets.failed)) }
     }

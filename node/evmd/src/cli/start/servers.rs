@@ -6,7 +6,7 @@ use certificates::PublicKey;
 use cosmos_api::{comet, grpc, query::Queries, rest};
 use home::Home;
 use keys::Signers;
-use pipeline::{MiningControl, Pipeline};
+use pipeline::{Mining, MiningControl, Pipeline};
 use replication::{SourceContext, Terms};
 use rpc_eth::CallForwarder;
 use server::{listen, tls::Tls};
@@ -140,7 +140,11 @@ pub(super) async fn serve(
         backend,
         run: run_name(),
         producer,
-        mining,
+        // With their leaders in turn, validators make blocks at the same intervals as a producer.
+        mining: mining.or_else(|| {
+            let pace = pipeline.published.voting().map(|_| config.engine.block_time());
+            pace.map(|pace| MiningControl::new(Mining::Every(pace)))
+        }),
         snapshots,
     };
     let observe = match listeners.metrics {

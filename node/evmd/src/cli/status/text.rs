@@ -9,7 +9,7 @@ use std::fmt::Write;
 const TERM_WIDTH: usize = 14;
 
 /// The servers: term, name in the response, and the scheme of the address.
-const SERVERS: [(&str, &str, &str); 9] = [
+const SERVERS: [(&str, &str, &str); 10] = [
     ("JSON-RPC", "jsonRpc", "http://"),
     ("WebSocket", "jsonRpcWs", "ws://"),
     ("REST", "rest", "http://"),
@@ -18,6 +18,7 @@ const SERVERS: [(&str, &str, &str); 9] = [
     ("web pages", "pages", "http://"),
     ("transactions", "ingest", "tcp://"),
     ("replication", "replication", ""),
+    ("validators", "p2p", "tcp://"),
     ("metrics", "metrics", "http://"),
 ];
 
@@ -75,9 +76,30 @@ fn summary(out: &mut String, status: &Value, now: u64) {
     if !status["replica"].is_null() {
         line(out, "follows", &replica(&status["replica"]));
     }
+    if !status["validator"].is_null() {
+        line(out, "validator", &validator(&status["validator"]));
+    }
     if status["fault"] == true {
         line(out, "fault", "a stage has failed: the reason is in the log");
     }
+}
+
+/// What a validator says about the agreement on blocks.
+fn validator(validator: &Value) -> String {
+    let all = validator["validators"].as_array().map_or(&[][..], Vec::as_slice);
+    let present = all.iter().filter(|other| other["votes"] == true).count();
+    let mut text =
+        format!("view {}, {present} of {} validators vote", plain(&validator["view"]), all.len());
+    let ms = |name: &str| validator["finalityMs"][name].as_f64();
+    if let (Some(median), Some(late)) = (ms("p50"), ms("p95")) {
+        write!(text, ", final after {median:.0} ms (p95 {late:.0})")
+            .expect("a String accepts text");
+    }
+    if let Some(count) = validator["contradictingVotes"].as_u64().filter(|count| *count > 0) {
+        write!(text, ", {count} contradicting votes: the log has them")
+            .expect("a String accepts text");
+    }
+    text
 }
 
 /// What a node that follows others says about its source.
@@ -101,7 +123,7 @@ fn servers(out: &mut String, endpoints: &Value) {
             (Value::Null, "jsonRpcWs") => &endpoints["jsonRpc"],
             (address, _) => address,
         };
-        if name == "replication" && address.is_null() {
+        if ["replication", "p2p"].contains(&name) && address.is_null() {
             continue;
         }
         let shown = address.as_str().map(|address| format!("{scheme}{address}"));

@@ -6,7 +6,7 @@ use crate::common::producing;
 use budget::Budget;
 use config::{Config, Verification};
 use home::Home;
-use pipeline::{Options, Pipeline, TransactionForwarder};
+use pipeline::{Certify, Options, Pipeline, TransactionForwarder};
 use replication::{FollowContext, Follower, Forwarder, Roots, SourceContext, Terms};
 use rpc_eth::CallForwarder;
 use server::listen;
@@ -37,7 +37,8 @@ pub(crate) struct Replica {
 impl Replica {
     /// Starts to produce the blocks of `home` with these options, and a replica in another folder that follows.
     pub(crate) async fn start(home: Home, options: Options, settings: &Config) -> Self {
-        let certifier = home.certifier().unwrap().map(Arc::new);
+        let certifier =
+            home.certifier().unwrap().map(|certifier| Arc::new(certifier) as Arc<dyn Certify>);
         let folder = home.path.join("replica");
         copy_chain(&home.path, &folder);
         let mut followed = Home::open(&folder).unwrap();

@@ -1,0 +1,59 @@
+//! A node that is one of the validators of its chain.
+
+#[cfg(feature = "consensus")]
+#[path = "validating/engine.rs"]
+mod engine;
+#[cfg(not(feature = "consensus"))]
+#[path = "validating/no_engine.rs"]
+mod engine;
+
+use anyhow::Context;
+pub(super) use engine::Prepared;
+use home::{Home, validator_key};
+
+/// What a validator is started with; `None` if this node is none.
+///
+/// # Errors
+/// Those of [`is_validator`].
+pub(super) fn prepare(home: &Home) -> anyhow::Result<Option<Prepared>> {
+    is_validator(home)?.then(Prepared::new).transpose()
+}
+
+/// Whether this node takes part in consensus: the genesis has validators, and the settings do not say that this node only
+/// follows or serves.
+///
+/// # Errors
+/// If it should, and lacks what is necessary.
+fn is_validator(home: &Home) -> anyhow::Result<bool> {
+    let config = &home.config;
+    let is_wanted = config.engine.produce && config.replication.follow.is_empty();
+    if !super::has_validators(&home.spec) || !is_wanted {
+        return Ok(false);
+    }
+    if cfg!(not(feature = "consensus")) {
+        anyhow::bail!(
+            "validators make the blocks of this chain, and {}; a node that only serves it is started with --no-produce",
+            super::super::NEEDS_CONSENSUS
+        );
+    }
+    let key = validator_key(&home.path)?;
+    let key = key.context(
+        "validators make the blocks of this chain, and this home has no validator.key: `evmd validator new-key` creates one, \
+         whose public key must be in the genesis; a node that only serves the chain is started with --no-produce",
+    )?;
+    let public = key.public();
+    let gov = &home.spec.native().expect("its validators are known").gov;
+    if !gov.consensus_validators().any(|(_, key)| key == public) {
+        anyhow::bail!(
+            "validator.key: its public key {public} is not that of a validator of the genesis (gov.validators): copy the file of \
+             a validator, or start with --no-produce"
+        );
+    }
+    if config.p2p.address.address().is_none() {
+        anyhow::bail!(
+            "p2p.address is off, and this node is a validator: set the address at which the others reach it, such as \
+             --p2p.address 0.0.0.0:26656"
+        );
+    }
+    Ok(true)
+}

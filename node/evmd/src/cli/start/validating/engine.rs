@@ -1,0 +1,72 @@
+//! Starts the consensus engine.
+
+use crate::{
+    cli::validator::consensus_folder,
+    validator::{FinalCertificates, PipelineChain, encode},
+};
+use anyhow::Context;
+use config::ValidatorAddress;
+use consensus::validators::{Peer, Timeouts, Validator, ValidatorOptions};
+use home::{Home, validator_key};
+use pipeline::{Certify, Pipeline};
+use state::{Voting, stored};
+use std::sync::Arc;
+
+/// What a validator is started with.
+pub(in super::super) struct Prepared {
+    certificates: Arc<FinalCertificates>,
+}
+
+impl Prepared {
+    #[expect(clippy::unnecessary_wraps, reason = "without the engine it fails")]
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self { certificates: Arc::default() })
+    }
+
+    /// Stores the certificates of final blocks.
+    pub(in super::super) fn certifier(&self) -> Arc<dyn Certify> {
+        Arc::clone(&self.certificates) as Arc<dyn Certify>
+    }
+
+    /// Starts the engine.
+    pub(in super::super) fn start(
+        self,
+        home: &Home,
+        pipeline: &Pipeline,
+    ) -> anyhow::Result<Validator> {
+        let key = validator_key(&home.path)?.context("validator.key was removed")?;
+        let own = key.public();
+        let gov = &home.spec.native().context("the chain has no validators")?.gov;
+        let config = &home.config;
+        let is_other = |peer: &&ValidatorAddress| peer.key != own;
+        let peers = config.p2p.peers.iter().filter(is_other).map(|peer| Peer {
+            key: peer.key.bytes().0,
+            host: peer.host.clone(),
+            port: peer.port,
+        });
+        let view = pipeline.published.load();
+        let genesis = stored::block(&view.blocks()?, 0)?;
+        let keys = || gov.consensus_validators().map(|(_, key)| key.bytes());
+        let pace = config.engine.block_time();
+        let options = ValidatorOptions {
+            folder: consensus_folder(&home.path),
+            genesis_hash: genesis.hash,
+            genesis: encode(&genesis),
+            key: *key.to_bytes(),
+            validators: keys().map(|key| key.0).collect(),
+            listen: config.p2p.address.address().context("p2p.address is off")?,
+            peers: peers.collect(),
+            max_block_bytes: chain::MAX_BLOCK_BYTES,
+            pace,
+            timestamp_step: home.spec.rules.timestamp_step(),
+            timeouts: Timeouts::with_pace(pace),
+            voting: Arc::new(Voting::new(keys().collect())),
+        };
+        let blocks = pipeline.blocks().context("the pipeline was started without given_blocks")?;
+        let (pool, published) = (pipeline.client(), pipeline.published.clone());
+        published.vote(Arc::clone(&options.voting));
+        let voting = Arc::clone(&options.voting);
+        let chain = PipelineChain::new(blocks, pool, published, self.certificates, voting);
+        Ok(Validator::start(options, chain)?)
+    }
+}

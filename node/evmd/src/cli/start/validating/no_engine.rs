@@ -1,0 +1,36 @@
+//! A program without the consensus engine, which cannot be a validator.
+
+use crate::cli::NEEDS_CONSENSUS;
+use home::Home;
+use pipeline::{Certify, Pipeline};
+use std::sync::Arc;
+
+/// What a validator is started with. There is none.
+pub(in super::super) enum Prepared {}
+
+/// A running validator. There is none.
+pub(in super::super) enum Validator {}
+
+impl Prepared {
+    /// Always fails.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        anyhow::bail!(NEEDS_CONSENSUS)
+    }
+
+    /// Stores the certificates of final blocks.
+    pub(in super::super) fn certifier(&self) -> Arc<dyn Certify> {
+        match *self {}
+    }
+
+    /// Starts the consensus engine.
+    pub(in super::super) fn start(self, _: &Home, _: &Pipeline) -> anyhow::Result<Validator> {
+        match self {}
+    }
+}
+
+impl Validator {
+    /// Whether the engine works.
+    pub(in super::super) const fn is_running(&self) -> bool {
+        match *self {}
+    }
+}

@@ -1,0 +1,109 @@
+//! `evmd validator`
+
+use super::{HomeArg, Output, stdout};
+use anyhow::{Context, bail};
+use certificates::PublicKey;
+use clap::Subcommand;
+use home::{VALIDATOR_KEY_FILE, create_validator_key, validator_key};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Folder in the home folder with the record of votes and the files of the consensus engine.
+pub(super) const CONSENSUS_FOLDER: &str = "consensus";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Create the key with which this home votes, and an empty record of its votes
+    ///
+    /// The genesis of the chain names the public keys of its validators (config.evmd.gov.validators, consensus_key).
+    NewKey(KeyArgs),
+    /// Show the public key with which this home votes
+    Show(KeyArgs),
+    /// Create an empty record of votes for a key that has one no more
+    ///
+    /// A validator whose record was lost could vote for two blocks in one view. This is safe only if the key has never voted,
+    /// or if the other validators have passed the views of its last votes: stop this validator for some minutes, and look at
+    /// the chain's height on another one.
+    NewRecord(RecordArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct KeyArgs {
+    #[command(flatten)]
+    home: HomeArg,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RecordArgs {
+    #[command(flatten)]
+    home: HomeArg,
+    /// Confirm that the chain has passed the views of all votes of this key, or that it has never voted
+    #[arg(long)]
+    old_votes_are_passed: bool,
+}
+
+pub(super) fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::NewKey(args) => {
+            let home = args.home.path()?;
+            // Before there is a key, so that a key without a record has lost it.
+            create_record(&home)?;
+            let key = create_validator_key(&home)?;
+            print(&home, key.public(), args.output)
+        }
+        Command::Show(args) => {
+            let home = args.home.path()?;
+            let key = validator_key(&home)?.with_context(|| {
+                let path = home.join(VALIDATOR_KEY_FILE);
+                format!("{} is missing: `evmd validator new-key` creates it", path.display())
+            })?;
+            print(&home, key.public(), args.output)
+        }
+        Command::NewRecord(args) => {
+            if !args.old_votes_are_passed {
+                bail!(
+                    "--old-votes-are-passed is missing: without the record of its votes a validator could vote for two blocks in \
+                     one view, which the others see as an attack"
+                );
+            }
+            create_record(&args.home.path()?)
+        }
+    }
+}
+
+fn print(home: &Path, key: PublicKey, output: Output) -> anyhow::Result<()> {
+    let mut out = stdout();
+    match output {
+        Output::Text => writeln!(out, "{key}")?,
+        Output::Json => {
+            let file = home.join(VALIDATOR_KEY_FILE);
+            let value = serde_json::json!({ "consensusKey": key, "file": file.to_string_lossy() });
+            writeln!(out, "{value}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The folder of the validator's own files in a home folder.
+pub(super) fn consensus_folder(home: &Path) -> PathBuf {
+    home.join(CONSENSUS_FOLDER)
+}
+
+/// Creates an empty record of votes.
+#[cfg(feature = "consensus")]
+pub(super) fn create_record(home: &Path) -> anyhow::Result<()> {
+    let folder = consensus_folder(home);
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(consensus::validators::Validator::create_vote_record(&folder)?)
+}
+
+/// Fails, because this program has no engine.
+#[cfg(not(feature = "consensus"))]
+pub(super) fn create_record(_: &Path) -> anyhow::Result<()> {
+    bail!(super::NEEDS_CONSENSUS)
+}
