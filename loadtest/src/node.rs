@@ -4,6 +4,7 @@ use crate::{http::Url, rpc::Rpc};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::{
+    fs::File,
     io::{BufRead, BufReader},
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -97,6 +98,21 @@ impl Evmd {
         Ok(())
     }
 
+    /// Creates the homes of validators in the home folder. Returns their public keys.
+    pub(crate) fn testnet(&self, validators: usize) -> anyhow::Result<Vec<String>> {
+        let mut command = Command::new(&self.program);
+        command.args(["testnet", "--output", "json", "--validators", &validators.to_string()]);
+        let output =
+            command.arg("--output-dir").arg(&self.home).output().context("evmd testnet")?;
+        if !output.status.success() {
+            bail!("evmd testnet: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let made: Value = serde_json::from_slice(&output.stdout)?;
+        let keys = made["validators"].as_array().context("no validators")?.iter();
+        let key = |validator: &Value| validator["consensusKey"].as_str().map(str::to_owned);
+        keys.map(|validator| key(validator).context("no consensusKey")).collect()
+    }
+
     /// Starts the node with ports that the kernel chooses, and waits until it serves.
     pub(crate) fn start(&self) -> anyhow::Result<Running> {
         self.start_with(&[])
@@ -113,7 +129,7 @@ impl Evmd {
             .arg("--home")
             .arg(&self.home)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(self.log()?)
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         let mut banner =
@@ -150,6 +166,13 @@ impl Evmd {
             starting: begun.elapsed(),
             replayed,
         })
+    }
+
+    /// The file for the log of the node, next to its home folder. A node that starts again appends to it.
+    fn log(&self) -> anyhow::Result<File> {
+        let path = self.home.with_extension("log");
+        let file = File::options().create(true).append(true).open(&path);
+        file.with_context(|| path.display().to_string())
     }
 
     /// Runs `evmd debug state-root`, which recomputes the state root of a home that may be in use.

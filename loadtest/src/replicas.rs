@@ -1,8 +1,8 @@
-//! Scenario `replicas`: sends transactions through the replicas of a producer while nodes are killed with SIGKILL, and
-//! checks what the clients of all nodes have seen.
+//! Scenario `replicas`: sends transactions through the replicas of a producer, or through validators and their replicas, while nodes
+//! are killed with SIGKILL, and checks what the clients of all nodes have seen.
 //!
-//! Each replica has its own senders, in a thread of its own. A sender sends its next transaction when the last one was
-//! answered; after an error it continues with the nonce that the producer reports. A transaction of a sender is always the
+//! Each of these nodes has its own senders, in a thread of its own. A sender sends its next transaction when the last one was
+//! answered; after an error it continues with the nonce that its node reports. A transaction of a sender is always the
 //! same for the same nonce, so that sending one again after a lost answer cannot transfer twice.
 
 mod checks;
@@ -37,7 +37,7 @@ use std::{
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum time for which a killed node stays down, in milliseconds.
 const MAX_DOWN_MS: u64 = 1_000;
-/// Maximum number of replicas: the machine runs all of them.
+/// Maximum number of replicas, and of validators: the machine runs all of them.
 const MAX_REPLICAS: usize = 8;
 
 #[derive(Debug, clap::Args)]
@@ -57,14 +57,21 @@ pub(crate) struct ReplicasArgs {
     /// Number of replicas; the last of several follows the first one, and the others follow the producer
     #[arg(long, value_name = "N", default_value_t = 3)]
     replicas: usize,
-    /// Number of kills, each of a random node at a random time
+    /// Run this many validators instead of a producer; transactions are also sent through them, and each replica follows two of
+    /// them [default: one producer]
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    validators: usize,
+    /// Number of kills, each of random nodes at a random time
     #[arg(long, value_name = "N", default_value_t = 30)]
     kills: u64,
-    /// Address of JSON-RPC of the producer; its port and those after it, two for each node, must be free, and should be below
+    /// Maximum number of nodes that are killed at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    at_once: usize,
+    /// Address of JSON-RPC of the first node; its port and those after it, three for each node, must be free, and should be below
     /// the ports that the kernel gives to outgoing connections
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:21000")]
     first_address: SocketAddr,
-    /// Block time of the producer
+    /// Time between blocks
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     block_time: String,
     /// Maximum transactions in the mempool while more are sent
@@ -83,13 +90,24 @@ pub(crate) struct ReplicasArgs {
 
 impl ReplicasArgs {
     fn check(&self) -> anyhow::Result<()> {
-        if !(1..=MAX_REPLICAS).contains(&self.replicas) {
-            bail!("--replicas must be between 1 and {MAX_REPLICAS}, got {}", self.replicas);
+        let least = usize::from(self.validators == 0);
+        if !(least..=MAX_REPLICAS).contains(&self.replicas) {
+            bail!("--replicas must be between {least} and {MAX_REPLICAS}, got {}", self.replicas);
+        }
+        if self.validators > MAX_REPLICAS {
+            bail!("--validators must be at most {MAX_REPLICAS}, got {}", self.validators);
+        }
+        let nodes = self.producers() + self.replicas;
+        if !(1..=nodes).contains(&self.at_once) {
+            bail!(
+                "--at-once must be between 1 and the number of nodes, {nodes}, got {}",
+                self.at_once
+            );
         }
         if self.transactions == 0 || self.ahead == 0 {
             bail!("--transactions and --ahead must be at least 1");
         }
-        let ports = cluster::ports(self.replicas);
+        let ports = cluster::ports(nodes);
         if self.first_address.port().checked_add(ports).is_none() {
             bail!(
                 "--first-address {}: {ports} ports are needed from that one on, and the last port is {}",
@@ -97,14 +115,23 @@ impl ReplicasArgs {
                 u16::MAX
             );
         }
-        if self.accounts < self.replicas {
+        if self.accounts < nodes {
             bail!(
-                "--accounts must be at least the number of replicas, {}, got {}",
-                self.replicas,
+                "--accounts must be at least the number of nodes, {nodes}, got {}",
                 self.accounts
             );
         }
         Ok(())
+    }
+
+    /// The number of nodes that make blocks, which are the first ones.
+    fn producers(&self) -> usize {
+        self.validators.max(1)
+    }
+
+    /// The number of the first node that transactions are sent to.
+    fn first_entry(&self) -> usize {
+        usize::from(self.validators == 0)
     }
 
     fn senders(&self, chain_id: u64) -> Senders {
@@ -132,7 +159,7 @@ pub(crate) fn run(args: &ReplicasArgs) -> anyhow::Result<()> {
     let senders = args.senders(cluster.rpc(0).chain_id()?);
     let heads = Heads::new(cluster.len());
     let loaded = load(args, &cluster, &Arc::new(senders), &heads)?;
-    let checked = check(&cluster, &loaded.acknowledged, &heads)?;
+    let checked = check(&cluster, args.producers(), &loaded.acknowledged, &heads)?;
     publish(args, &loaded, &checked)
 }
 
@@ -162,16 +189,21 @@ fn load(
                 })
             })
             .collect();
-        let (rpc, ended) = (cluster.rpc(0), &done);
-        let measuring = scope.spawn(|| load.measure_pool(rpc, ended));
-        let shares: Vec<_> = (0..args.replicas)
-            .map(|replica| {
-                let share = Share::new(Arc::clone(senders), args.seed, replica, args.replicas);
-                let (load, rpc) = (&load, cluster.rpc(replica + 1));
+        let producers: Vec<_> = (0..args.producers()).map(|node| cluster.rpc(node)).collect();
+        let ended = &done;
+        let load = &load;
+        let measuring = scope.spawn(move || load.measure_pool(&producers, ended));
+        let entries = args.first_entry()..cluster.len();
+        let count = entries.len();
+        let shares: Vec<_> = entries
+            .enumerate()
+            .map(|(number, node)| {
+                let share = Share::new(Arc::clone(senders), args.seed, number, count);
+                let rpc = cluster.rpc(node);
                 scope.spawn(move || load.send(share, rpc))
             })
             .collect();
-        let killed = kill_at_random(args, cluster, &load);
+        let killed = kill_at_random(args, cluster, load);
         load.are_kills_over.store(true, Relaxed);
         if killed.is_err() {
             load.failed.store(true, Relaxed);
@@ -208,12 +240,18 @@ fn kill_at_random(args: &ReplicasArgs, cluster: &Cluster, load: &Load) -> anyhow
             }
             std::thread::park_timeout(POLL_INTERVAL);
         }
-        let node = rng.below(cluster.len() as u64) as usize;
-        let down = Duration::from_millis(rng.below(MAX_DOWN_MS));
-        cluster.kill(node)?;
-        std::thread::park_timeout(down);
-        cluster.restart(node).with_context(|| format!("restart after kill {}", number + 1))?;
-        kills[node] += 1;
+        let mut nodes: Vec<usize> = (0..cluster.len()).collect();
+        let killed = 1 + rng.below(args.at_once as u64) as usize;
+        for at in 0..killed {
+            let left = (nodes.len() - at) as u64;
+            nodes.swap(at, at + rng.below(left) as usize);
+            cluster.kill(nodes[at])?;
+            kills[nodes[at]] += 1;
+        }
+        for node in &nodes[..killed] {
+            std::thread::park_timeout(Duration::from_millis(rng.below(MAX_DOWN_MS)));
+            cluster.restart(*node).with_context(|| format!("restart after kill {}", number + 1))?;
+        }
     }
     Ok(kills)
 }
@@ -222,22 +260,23 @@ fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::R
     let Loaded { acknowledged, failed, kills, elapsed } = loaded;
     let seconds = elapsed.as_secs_f64();
     let rate = acknowledged.len() as f64 / seconds;
-    let (producer, replicas) = (kills[0], &kills[1..]);
+    let (producers, replicas) = kills.split_at(args.producers());
+    let makers = if args.validators == 0 { "producer" } else { "validators" };
     let mut out = std::io::stdout();
     if args.output == Output::Json {
         let value = json!({
             "acknowledged": acknowledged.len(), "failed": failed, "seconds": seconds, "perSecond": rate,
-            "killsOfProducer": producer, "killsOfReplicas": replicas, "blocks": checked.blocks,
+            "killsOfProducers": producers, "killsOfReplicas": replicas, "blocks": checked.blocks,
             "mined": checked.mined, "receipts": checked.receipts, "stateRoot": checked.state_root,
         });
         return Ok(writeln!(out, "{value:#}")?);
     }
     writeln!(
         out,
-        "{} transactions acknowledged by {} replicas in {seconds:.1} s ({rate:.0}/s), {failed} answers lost or refused; kills: \
-         producer {producer}, replicas {replicas:?}",
+        "{} transactions acknowledged by {} nodes in {seconds:.1} s ({rate:.0}/s), {failed} answers lost or refused; kills: \
+         {makers} {producers:?}, replicas {replicas:?}",
         acknowledged.len(),
-        args.replicas,
+        kills.len() - args.first_entry(),
     )?;
     Ok(writeln!(
         out,

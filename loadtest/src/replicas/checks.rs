@@ -12,7 +12,7 @@ use std::{
 
 /// Polling interval of the mempool and of the heads.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum time until the mempool is empty, and then until every replica has the producer's newest block.
+/// Maximum time until a mempool is empty, and then until every node has the newest block of the first one.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 /// Receipts that are requested from each node.
 const RECEIPTS: usize = 1_000;
@@ -35,14 +35,15 @@ pub(super) struct Checked {
 /// seen, and that their accounts have the state roots of the headers.
 pub(super) fn check(
     cluster: &Cluster,
+    producers: usize,
     acknowledged: &[B256],
     heads: &Heads,
 ) -> anyhow::Result<Checked> {
-    let newest = wait_for_heads(cluster)?;
+    let newest = wait_for_heads(cluster, producers)?;
     let blocks = blocks(cluster.rpc(0), newest)?;
     for node in 1..cluster.len() {
         if self::blocks(cluster.rpc(node), newest)? != blocks {
-            bail!("the blocks of node {node} differ from those of the producer");
+            bail!("the blocks of node {node} differ from those of node 0");
         }
     }
     for (number, hash) in heads.hashes() {
@@ -84,19 +85,22 @@ fn check_state(cluster: &Cluster, node: usize, newest: u64) -> anyhow::Result<()
 }
 
 /// Waits until all transactions are mined, and all replicas have the blocks. Returns the newest of these blocks.
-fn wait_for_heads(cluster: &Cluster) -> anyhow::Result<u64> {
-    wait_until(
-        "the mempool of the producer is empty (a lost transaction keeps the later ones of its sender there)",
-        || Ok(pooled(cluster.rpc(0))? == 0),
-    )?;
+fn wait_for_heads(cluster: &Cluster, producers: usize) -> anyhow::Result<u64> {
+    for producer in 0..producers {
+        wait_until(
+            "the mempool of a producer is empty (a lost transaction keeps the later ones of its sender there)",
+            || Ok(pooled(cluster.rpc(producer))? == 0),
+        )?;
+    }
     // A transaction may be on its way from the mempool into a block.
     let begun = cluster.rpc(0).block_number()?;
-    wait_until("the producer has made two more blocks", || {
-        Ok(cluster.rpc(0).block_number()? >= begun + 2)
-    })?;
+    wait_until(
+        "the chain has two more blocks",
+        || Ok(cluster.rpc(0).block_number()? >= begun + 2),
+    )?;
     let newest = cluster.rpc(0).block_number()?;
     for node in 1..cluster.len() {
-        wait_until("a replica has the newest block", || {
+        wait_until("another node has the newest block", || {
             Ok(cluster.rpc(node).block_number()? >= newest)
         })?;
     }

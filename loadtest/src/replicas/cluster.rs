@@ -1,4 +1,4 @@
-//! The producer and its replicas, which keep their addresses when they start again.
+//! The producer or the validators, and their replicas. They keep their addresses when they start again.
 
 use super::ReplicasArgs;
 use crate::{
@@ -15,16 +15,18 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The home folder that only provides the key of the producer.
+/// Name of the genesis file.
+const GENESIS: &str = "genesis.json";
+/// The home folder that only provides the key of the producer, or the homes of validators before they have the genesis.
 const KEY_HOME: &str = "key";
 /// Ether of each account: more than it can spend.
 const ETHER: u64 = 1_000;
 /// Gas limit of a block: 10,000 transfers.
 const BLOCK_GAS: u64 = 210_000_000;
-/// Ports of a node that stay the same: JSON-RPC and replication.
-const PORTS: u16 = 2;
+/// Ports of a node that stay the same: JSON-RPC, replication, and connections of validators.
+const PORTS: u16 = 3;
 
-/// The nodes; the producer is the first.
+/// The nodes; the producer or the validators are the first.
 #[derive(Debug)]
 pub(super) struct Cluster {
     nodes: Vec<Node>,
@@ -39,37 +41,35 @@ struct Node {
 }
 
 impl Cluster {
-    /// Creates a chain whose producer signs its blocks, with the home folders of all nodes, and starts them.
+    /// Creates a chain with the home folders of all nodes, and starts them.
     pub(super) fn start(args: &ReplicasArgs) -> anyhow::Result<Self> {
-        let ReplicasArgs { folder, replicas, first_address, block_time, .. } = args;
-        let genesis = make_genesis(args)?;
+        let first = args.first_address;
+        let keys = make_genesis(args)?;
         let mut nodes = Vec::new();
-        for number in 0..=*replicas {
-            let home = match number {
-                0 => folder.join("producer"),
-                _ => folder.join(format!("replica-{number}")),
-            };
+        for number in 0..args.producers() + args.replicas {
+            let home = home(args, number);
             let evmd = Evmd::find(args.evmd.as_deref(), &home)?;
-            evmd.init(Some(&genesis))?;
+            evmd.init(Some(&args.folder.join(GENESIS)))?;
             let mut options = vec![
-                ("--json-rpc.address", address(*first_address, number, 0).to_string()),
-                ("--replication.address", address(*first_address, number, 1).to_string()),
+                ("--json-rpc.address", address(first, number, 0).to_string()),
+                ("--replication.address", address(first, number, 1).to_string()),
             ];
-            match sources(*first_address, number, *replicas) {
-                None => {
-                    let key = "producer.key";
-                    fs::copy(folder.join(KEY_HOME).join(key), home.join(key))
-                        .context("cannot copy producer.key")?;
-                    options.push(("--block-time", block_time.clone()));
-                }
+            match sources(args, number) {
+                None => options.push(("--block-time", args.block_time.clone())),
                 Some(sources) => options.push(("--follow", sources)),
             }
-            let url = format!("http://{}", address(*first_address, number, 0));
+            if number < args.validators {
+                options.push(("--port-offset", "0".to_owned()));
+                options.push(("--p2p.address", address(first, number, 2).to_string()));
+                options.push(("--p2p.peers", peers(first, &keys, number)));
+            }
+            let url = format!("http://{}", address(first, number, 0));
             let rpc = Rpc::new(&Url::parse(&url)?);
-            let running = evmd.start_with(&options)?;
-            nodes.push(Node { evmd, options, rpc, running: Mutex::new(Some(running)) });
+            nodes.push(Node { evmd, options, rpc, running: Mutex::new(None) });
         }
-        Ok(Self { nodes })
+        let this = Self { nodes };
+        (0..this.len()).try_for_each(|node| this.restart(node))?;
+        Ok(this)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -86,7 +86,7 @@ impl Cluster {
         running.take().context("the node is running")?.kill()
     }
 
-    /// Starts a killed node again.
+    /// Starts a node that does not run.
     pub(super) fn restart(&self, node: usize) -> anyhow::Result<()> {
         let Node { evmd, options, running, .. } = &self.nodes[node];
         *lock(running) = Some(evmd.start_with(options)?);
@@ -99,44 +99,84 @@ impl Cluster {
     }
 }
 
-/// The number of ports of a producer with this number of replicas.
-pub(super) const fn ports(replicas: usize) -> u16 {
-    PORTS * (replicas as u16 + 1)
+/// The number of ports of this number of nodes.
+pub(super) const fn ports(nodes: usize) -> u16 {
+    PORTS * nodes as u16
 }
 
 fn lock(running: &Mutex<Option<Running>>) -> MutexGuard<'_, Option<Running>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes a genesis file that funds the accounts and names the key of a producer.
-fn make_genesis(args: &ReplicasArgs) -> anyhow::Result<PathBuf> {
+/// The home folder of a node.
+fn home(args: &ReplicasArgs, number: usize) -> PathBuf {
+    let producers = args.producers();
+    args.folder.join(match number {
+        0 if args.validators == 0 => "producer".to_owned(),
+        _ if number < producers => format!("validator-{number}"),
+        _ => format!("replica-{}", number + 1 - producers),
+    })
+}
+
+/// Writes a genesis file that funds the accounts, and the secret keys of those that make blocks into their home folders. Returns
+/// the public keys of the validators.
+fn make_genesis(args: &ReplicasArgs) -> anyhow::Result<Vec<String>> {
     let ReplicasArgs { folder, accounts, seed, .. } = args;
     fs::create_dir(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    // Only `evmd init` makes the key of a producer.
     let key_home = folder.join(KEY_HOME);
-    Evmd::find(args.evmd.as_deref(), &key_home)?.init(None)?;
-    let file = folder.join("genesis.json");
+    let evmd = Evmd::find(args.evmd.as_deref(), &key_home)?;
+    let (keys, template) = match args.validators {
+        // Only `evmd init` makes the key of a producer.
+        0 => {
+            evmd.init(None)?;
+            let (home, key) = (home(args, 0), "producer.key");
+            fs::create_dir(&home)?;
+            fs::copy(key_home.join(key), home.join(key)).context("cannot copy producer.key")?;
+            (Vec::new(), key_home.join(GENESIS))
+        }
+        validators => {
+            let keys = evmd.testnet(validators)?;
+            for number in 0..validators {
+                let (from, to) = (key_home.join(format!("validator-{number}")), home(args, number));
+                fs::rename(&from, &to).with_context(|| from.display().to_string())?;
+                fs::rename(to.join(GENESIS), key_home.join(GENESIS))?;
+            }
+            (keys, key_home.join(GENESIS))
+        }
+    };
     genesis::make(&GenesisArgs {
         accounts: *accounts as u64,
         ether: ETHER,
         block_gas: BLOCK_GAS,
         seed: *seed,
-        template: Some(key_home.join("genesis.json")),
-        file: file.clone(),
+        template: Some(template),
+        file: folder.join(GENESIS),
     })?;
-    Ok(file)
+    Ok(keys)
+}
+
+/// The value of `--p2p.peers` of a validator.
+fn peers(first: SocketAddr, keys: &[String], number: usize) -> String {
+    let others = keys.iter().enumerate().filter(|(other, _)| *other != number);
+    let peers = others.map(|(other, key)| format!("{key}@{}", address(first, other, 2)));
+    peers.collect::<Vec<_>>().join(",")
 }
 
 fn address(first: SocketAddr, node: usize, server: u16) -> SocketAddr {
     SocketAddr::new(first.ip(), first.port() + PORTS * node as u16 + server)
 }
 
-/// The value of `--follow` of a node; `None` for the producer.
-fn sources(first: SocketAddr, number: usize, replicas: usize) -> Option<String> {
-    let url = |node| format!("http://{}", address(first, node, 1));
-    match number {
-        0 => None,
-        _ if number == replicas && replicas > 1 => Some(format!("{},{}", url(1), url(0))),
-        _ => Some(url(0)),
+/// The value of `--follow` of a node; `None` for those that make blocks. The last of several replicas of a producer follows the
+/// first one.
+fn sources(args: &ReplicasArgs, number: usize) -> Option<String> {
+    let url = |node| format!("http://{}", address(args.first_address, node, 1));
+    let producers = args.producers();
+    if number < producers {
+        return None;
     }
+    Some(match args.validators {
+        0 if number == args.replicas && number > 1 => format!("{},{}", url(1), url(0)),
+        0 => url(0),
+        _ => format!("{},{}", url(number % producers), url((number + 1) % producers)),
+    })
 }

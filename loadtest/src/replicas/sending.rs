@@ -1,4 +1,4 @@
-//! Sends the transactions of some senders through one replica.
+//! Sends the transactions of some senders through one node.
 
 use crate::{fund::Senders, rpc::Rpc};
 use alloy_primitives::{Address, B256, U256, hex, keccak256};
@@ -41,7 +41,7 @@ pub(super) struct Load {
     pub(super) failed: AtomicBool,
 }
 
-/// The senders of one replica.
+/// The senders of one node.
 #[derive(Debug)]
 pub(super) struct Share {
     senders: Arc<Senders>,
@@ -61,9 +61,9 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn new(senders: Arc<Senders>, seed: u64, replica: usize, replicas: usize) -> Self {
-        let count = senders.keys.len() / replicas;
-        let places = replica * count..(replica + 1) * count;
+    pub(super) fn new(senders: Arc<Senders>, seed: u64, number: usize, nodes: usize) -> Self {
+        let count = senders.keys.len() / nodes;
+        let places = number * count..(number + 1) * count;
         Self {
             senders,
             seed,
@@ -195,11 +195,12 @@ impl Load {
         (is_sent && self.are_kills_over.load(Relaxed)) || self.failed.load(Relaxed)
     }
 
-    /// Polls the size of the mempool until `done`, also while the producer is down.
-    pub(super) fn measure_pool(&self, producer: &Rpc, done: &AtomicBool) {
+    /// Polls the sizes of the mempools until `done`, also while their nodes are down. The largest one counts.
+    pub(super) fn measure_pool(&self, producers: &[&Rpc], done: &AtomicBool) {
         while !done.load(Relaxed) {
-            if let Ok(pooled) = pooled(producer) {
-                self.pooled.store(pooled, Relaxed);
+            let sizes = producers.iter().filter_map(|producer| pooled(producer).ok());
+            if let Some(largest) = sizes.max() {
+                self.pooled.store(largest, Relaxed);
             }
             std::thread::park_timeout(POOL_POLL_INTERVAL);
         }

@@ -256,8 +256,31 @@ fn killed_replicas_and_producers_lose_nothing() {
     assert!(found["mined"].as_u64() >= found["acknowledged"].as_u64(), "{found}");
     // With this seed, the replica of a replica is killed, too.
     assert_eq!(
-        (&found["killsOfProducer"], &found["killsOfReplicas"]),
+        (&found["killsOfProducers"], &found["killsOfReplicas"]),
         (&1.into(), &serde_json::json!([0, 2, 1])),
         "{found}"
     );
+}
+
+#[test]
+fn killed_validators_lose_nothing() {
+    let binary = binary();
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = folder.path().join("nodes");
+    let first = testkit::own_address().to_string();
+    let evmd = ["--evmd", binary.to_str().unwrap(), "-o", "json"];
+    let nodes = ["replicas", "--folder", nodes.to_str().unwrap(), "--first-address", &first];
+    let kinds = ["--validators", "4", "--replicas", "2", "--at-once", "3"];
+    let load = ["--accounts", "600", "-n", "6000", "--kills", "5", "--seed", "3"];
+    let (code, text) = loadtest(&[&nodes[..], &kinds, &load, &evmd].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert!(found["acknowledged"].as_u64().unwrap() >= 6000, "{found}");
+    assert!(found["mined"].as_u64() >= found["acknowledged"].as_u64(), "{found}");
+    let kills = |of: &str| {
+        let kills = found[of].as_array().unwrap().iter();
+        kills.map(|kills| kills.as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert!(kills("killsOfProducers").iter().sum::<u64>() > 2, "{found}");
+    assert!(kills("killsOfReplicas").iter().sum::<u64>() > 0, "{found}");
 }
