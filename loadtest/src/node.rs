@@ -1,6 +1,6 @@
 //! An evmd process that this client starts and kills.
 
-use crate::{http::Url, rpc::Rpc};
+use crate::{cpu::Process, http::Url, rpc::Rpc};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::{
@@ -195,6 +195,11 @@ impl Evmd {
 }
 
 impl Running {
+    /// CPU time of the process.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        Process::from_pid(self.process.id())?.cpu()
+    }
+
     /// Sends SIGKILL and waits until the process has ended.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         self.process.kill()?;

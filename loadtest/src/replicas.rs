@@ -150,6 +150,8 @@ struct Loaded {
     /// The number of kills of each node.
     kills: Vec<u64>,
     elapsed: Duration,
+    /// CPU time of each node since it was last started.
+    cpu: Vec<Duration>,
 }
 
 /// Runs the load with all kills, and all checks. Anything that is lost, or that a client saw twice, is an error.
@@ -211,6 +213,7 @@ fn load(
         let panicked = |_| anyhow::anyhow!("a sending thread panicked");
         let sent: Vec<_> = shares.into_iter().map(|share| share.join().map_err(panicked)).collect();
         let elapsed = begun.elapsed();
+        let cpu = (0..cluster.len()).map(|node| cluster.cpu(node)).collect::<anyhow::Result<_>>();
         done.store(true, Relaxed);
         for thread in watching {
             thread.join().map_err(|_| anyhow::anyhow!("watching a head panicked"))??;
@@ -223,7 +226,7 @@ fn load(
             acknowledged.extend(share.acknowledged);
             failed += share.failed;
         }
-        Ok(Loaded { acknowledged, failed, kills, elapsed })
+        Ok(Loaded { acknowledged, failed, kills, elapsed, cpu: cpu? })
     })
 }
 
@@ -257,7 +260,8 @@ fn kill_at_random(args: &ReplicasArgs, cluster: &Cluster, load: &Load) -> anyhow
 }
 
 fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::Result<()> {
-    let Loaded { acknowledged, failed, kills, elapsed } = loaded;
+    let Loaded { acknowledged, failed, kills, elapsed, cpu } = loaded;
+    let cpu: Vec<_> = cpu.iter().map(Duration::as_secs_f64).collect();
     let seconds = elapsed.as_secs_f64();
     let rate = acknowledged.len() as f64 / seconds;
     let (producers, replicas) = kills.split_at(args.producers());
@@ -267,14 +271,14 @@ fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::R
         let value = json!({
             "acknowledged": acknowledged.len(), "failed": failed, "seconds": seconds, "perSecond": rate,
             "killsOfProducers": producers, "killsOfReplicas": replicas, "blocks": checked.blocks,
-            "mined": checked.mined, "receipts": checked.receipts, "stateRoot": checked.state_root,
+            "cpuSeconds": cpu, "mined": checked.mined, "receipts": checked.receipts, "stateRoot": checked.state_root,
         });
         return Ok(writeln!(out, "{value:#}")?);
     }
     writeln!(
         out,
         "{} transactions acknowledged by {} nodes in {seconds:.1} s ({rate:.0}/s), {failed} answers lost or refused; kills: \
-         {makers} {producers:?}, replicas {replicas:?}",
+         {makers} {producers:?}, replicas {replicas:?}; seconds of CPU of each node since its last start {cpu:.1?}",
         acknowledged.len(),
         kills.len() - args.first_entry(),
     )?;

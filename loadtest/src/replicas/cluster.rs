@@ -13,6 +13,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 /// Name of the genesis file.
@@ -91,6 +92,12 @@ impl Cluster {
         let Node { evmd, options, running, .. } = &self.nodes[node];
         *lock(running) = Some(evmd.start_with(options)?);
         Ok(())
+    }
+
+    /// The CPU time of a node since it was last started.
+    pub(super) fn cpu(&self, node: usize) -> anyhow::Result<Duration> {
+        let running = lock(&self.nodes[node].running);
+        running.as_ref().context("the node is running")?.cpu()
     }
 
     /// Computes the state root of a node from its accounts, and compares it with the header.

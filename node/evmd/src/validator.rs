@@ -157,6 +157,10 @@ impl PipelineChain {
 }
 
 impl Chain for PipelineChain {
+    fn head(&self) -> u64 {
+        self.published.load().number()
+    }
+
     async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
         let since = Instant::now();
         let txs = self.candidates(parent).await;
@@ -216,8 +220,7 @@ impl Chain for PipelineChain {
                 Some(true) => {}
                 Some(false) => panic!("block {number} {hash} is final and not valid here"),
                 None => panic!(
-                    "block {number} is final, and this node has only block {}: restore its data or \
-                     remove the files of the consensus engine with it",
+                    "block {number} is final, and this node has only block {}: start it again",
                     head.number()
                 ),
             }

@@ -1,4 +1,4 @@
-//! The proof that the producer of a chain made a block, for programs that have no node.
+//! The proof that the producer or the validators of a chain made a block, for programs that have no node.
 
 use super::{Home, HomeError, stored_authority};
 use alloy_consensus::Header;
@@ -90,6 +90,15 @@ impl BlockProof {
         let authority = stored_authority(&chain, home)?;
         let terms = authority.map(|authority| authority.terms().to_vec()).unwrap_or_default();
         Ok(Self { headers, certificate, terms })
+    }
+
+    /// Returns the header of the block, which [`Self::check`] proves.
+    ///
+    /// # Errors
+    /// [`ProofError::Empty`] and [`ProofError::Header`].
+    pub fn header(&self) -> Result<Header, ProofError> {
+        let first = self.headers.first().ok_or(ProofError::Empty)?;
+        Header::decode(&mut first.as_ref()).map_err(ProofError::Header)
     }
 
     /// Checks the proof. `trusted` has the keys of the genesis, without terms. Returns the block that is proved.

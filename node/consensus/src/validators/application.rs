@@ -28,6 +28,9 @@ const MAX_UNKNOWN_BLOCKS: usize = 60;
 /// The node, as the engine sees it. The engine drops a future when it has no use for the result; the node may still finish
 /// the work.
 pub trait Chain: Clone + Send + Sync + 'static {
+    /// The number of the newest block of this node's chain.
+    fn head(&self) -> u64;
+
     /// Builds a block on the block `parent`. `None` if this node cannot do it now.
     fn build(&self, parent: B256, timestamp: u64) -> impl Future<Output = Option<Bytes>> + Send;
 

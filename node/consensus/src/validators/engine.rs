@@ -105,12 +105,22 @@ pub(super) struct Setup<C, B, P> {
     pub(super) peers: P,
 }
 
+/// The engine has delivered blocks that the node does not have: the data of the node were restored or rolled back. The engine delivers no
+/// block again, so its files must be removed, after which it gets all blocks from the other validators.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AheadOfChain {
+    /// The newest delivered block.
+    pub(super) delivered: u64,
+    /// The newest block of the node.
+    pub(super) head: u64,
+}
+
 /// Starts the engine. Returns its tasks, which end only if the engine fails. Dropping them does not stop it.
 pub(super) async fn start<E, C, B, P, S, R>(
     runtime: E,
     setup: Setup<C, B, P>,
     channels: Channels<S, R>,
-) -> Vec<Handle<()>>
+) -> Result<Vec<Handle<()>>, AheadOfChain>
 where
     E: Clock + CryptoRng + Metrics + Spawner + Storage,
     C: Chain,
@@ -161,7 +171,7 @@ where
     let blocks: prunable::Archive<EightCap, _, Digest, Arc<ProposedBlock>> =
         blocks.await.expect("the engine's blocks can be read");
     let digested = Digested::compute(genesis.clone(), &Sequential).await;
-    let (actor, marshal, _) = Actor::init(
+    let (actor, marshal, floor) = Actor::init(
         runtime.child("marshal"),
         certificates,
         blocks,
@@ -184,6 +194,10 @@ where
         },
     )
     .await;
+    let delivered = floor.processed().map_or(0, |processed| processed.height().get());
+    if delivered > chain.head() {
+        return Err(AheadOfChain { delivered, head: chain.head() });
+    }
     let (delivery, delivering) =
         Delivery::start(runtime.child("delivery"), chain.clone(), marshal.clone());
     let marshalling = actor.start(delivery, buffer, resolver);
@@ -227,7 +241,7 @@ where
         },
     );
     let engine = engine.start(channels.votes, channels.certificates, channels.resolver);
-    vec![broadcast, delivering, marshalling, engine]
+    Ok(vec![broadcast, delivering, marshalling, engine])
 }
 
 /// The certificate of the newest final block that the engine has stored.

@@ -4,7 +4,7 @@
 use super::{
     application::Chain,
     block::ProposedBlock,
-    engine::{self, Channels, Setup, Timeouts},
+    engine::{self, AheadOfChain, Channels, Setup, Timeouts},
     guarded_scheme::GuardedScheme,
     observer::Observer,
     transactions,
@@ -179,6 +179,7 @@ pub fn public_key(key: &KeyBytes) -> Option<KeyBytes> {
 }
 
 /// What is known before the engine's threads start.
+#[derive(Clone)]
 struct Prepared {
     options: ValidatorOptions,
     key: PrivateKey,
@@ -196,6 +197,14 @@ impl Validator {
         VoteRecord::create(&folder.join(VOTES))
     }
 
+    /// Accepts a copied record of votes as the newest one of the validator.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be written.
+    pub fn accept_vote_record(folder: &std::path::Path) -> Result<(), VoteRecordError> {
+        VoteRecord::accept_copy(&folder.join(VOTES))
+    }
+
     /// Starts the engine.
     ///
     /// # Errors
@@ -203,14 +212,7 @@ impl Validator {
     pub fn start(options: ValidatorOptions, chain: impl Chain) -> Result<Self, ValidatorError> {
         let prepared = prepare(options)?;
         let (stop, stopped) = oneshot::channel();
-        let run = move || {
-            let config = engine_runtime::Config::new()
-                .with_worker_threads(THREADS)
-                .with_tcp_nodelay(Some(true))
-                .with_storage_directory(prepared.options.folder.join(ENGINE_FILES));
-            engine_runtime::Runner::new(config)
-                .start(|runtime| run(runtime, prepared, chain, stopped));
-        };
+        let run = move || run_with_files(&prepared, &chain, stopped);
         let thread = thread::Builder::new().name("consensus".to_owned());
         let thread = thread.spawn(run).map_err(ValidatorError::Thread)?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
@@ -277,13 +279,40 @@ fn decoded(key: &KeyBytes) -> Result<PublicKey, ValidatorError> {
     PublicKey::decode(Copying(key)).map_err(|_| ValidatorError::Key(B256::from(*key)))
 }
 
+/// Runs the engine until it is stopped or ends. If its files are ahead of the node's chain, they are removed first.
+fn run_with_files(prepared: &Prepared, chain: &impl Chain, mut stopped: oneshot::Receiver<()>) {
+    let files = prepared.options.folder.join(ENGINE_FILES);
+    let mut start = || {
+        let config = engine_runtime::Config::new()
+            .with_worker_threads(THREADS)
+            .with_tcp_nodelay(Some(true))
+            .with_storage_directory(&files);
+        engine_runtime::Runner::new(config)
+            .start(|runtime| run(runtime, prepared.clone(), chain.clone(), &mut stopped))
+    };
+    let Err(AheadOfChain { delivered, head }) = start() else { return };
+    tracing::warn!(
+        delivered,
+        head,
+        "the files of the consensus engine have later blocks than this node, whose data were restored: they are removed, and the \
+         blocks are requested again"
+    );
+    if let Err(error) = std::fs::remove_dir_all(&files) {
+        tracing::error!(%error, "cannot remove {}", files.display());
+        return;
+    }
+    if let Err(again) = start() {
+        unreachable!("the engine has no files: {again:?}");
+    }
+}
+
 /// Runs the engine until it is stopped or ends.
 async fn run(
     runtime: engine_runtime::Context,
     prepared: Prepared,
     chain: impl Chain,
-    stopped: oneshot::Receiver<()>,
-) {
+    stopped: &mut oneshot::Receiver<()>,
+) -> Result<(), AheadOfChain> {
     let Prepared { options, key, scheme, genesis, addresses } = prepared;
     let peers = options.validators.len() as u32;
     let message =
@@ -339,13 +368,13 @@ async fn run(
         blocker: oracle.clone(),
         peers: oracle,
     };
-    let mut tasks = engine::start(runtime.child("validator"), setup, channels).await;
+    let mut tasks = engine::start(runtime.child("validator"), setup, channels).await?;
     tasks.extend(exchange);
     let ended = futures_util::future::select_all(tasks);
-    let stopped = std::pin::pin!(stopped);
     match futures_util::future::select(stopped, ended).await {
         futures_util::future::Either::Left(_) => {}
         futures_util::future::Either::Right(_) => tracing::error!("the consensus engine has ended"),
     }
     let _ = runtime.stop(0, Some(STOP_TIME)).await;
+    Ok(())
 }

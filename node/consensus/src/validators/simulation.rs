@@ -101,6 +101,10 @@ impl Headers {
 }
 
 impl Chain for Headers {
+    fn head(&self) -> u64 {
+        self.with(|state| *state.chain.last_key_value().unwrap().0)
+    }
+
     async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
         self.with(|state| {
             let before = state.valid.get(&parent)?;
@@ -256,7 +260,7 @@ impl Simulation {
         };
         self.starts += 1;
         let runtime = self.runtime.child("validator").with_attribute("start", self.starts);
-        self.running[at] = Some(engine::start(runtime, setup, channels).await);
+        self.running[at] = Some(engine::start(runtime, setup, channels).await.unwrap());
     }
 
     async fn kill(&mut self, at: usize) {

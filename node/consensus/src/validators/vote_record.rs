@@ -7,12 +7,16 @@
 //! The file is a sequence of entries of [`ENTRY_BYTES`] with a checksum each. Only the last one may be missing in part, after a
 //! crash; its vote was not sent. Entries of old views are removed when the file is opened, and when it has
 //! [`MAX_ENTRIES`].
+//!
+//! A copied record may lack later votes of the original. A second file next to it contains its own inode number, which a copy does not have,
+//! so that a validator with a copied or restored home does not vote before an operator says that the record is the newest one. An image of a whole
+//! disk is not recognized.
 
 use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Write},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    io::{self, Read, Write},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -26,6 +30,9 @@ const CHECKSUM_AT: usize = ENTRY_BYTES - 4;
 const KEPT_VIEWS: u64 = 10_000;
 /// Entries of a file after which it is written anew: 3.5 MB, and at most two votes for each kept view remain.
 const MAX_ENTRIES: u64 = 1 << 16;
+
+/// Bytes of the file with an inode number that are read.
+const MAX_PLACE_BYTES: u64 = 32;
 
 /// Epoch and view, which order votes in time.
 pub(super) type At = (u64, u64);
@@ -71,6 +78,12 @@ pub enum VoteRecordError {
         /// The number of the entry, from 0.
         entry: usize,
     },
+    /// The record was copied.
+    #[error(
+        "{0} was copied or restored, and may lack votes that this key has sent since: if the original was not used after the copy \
+         was made, `evmd validator accept-record --is-newest` accepts it"
+    )]
+    Copied(PathBuf),
     /// Another process uses the record.
     #[error("{0} is in use by another process with the same key")]
     InUse(PathBuf),
@@ -113,7 +126,17 @@ impl VoteRecord {
         let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
         let file = new_file(path).map_err(at)?;
         file.sync_all().map_err(at)?;
-        sync_folder(path).map_err(at)
+        mark_place(path).map_err(at)
+    }
+
+    /// Accepts a copied record as the newest one.
+    ///
+    /// # Errors
+    /// If there is no record, or it cannot be written.
+    pub fn accept_copy(path: &Path) -> Result<(), VoteRecordError> {
+        let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
+        File::open(path).map_err(at)?;
+        mark_place(path).map_err(at)
     }
 
     /// Opens the record.
@@ -122,15 +145,19 @@ impl VoteRecord {
     /// [`VoteRecordError`].
     pub fn open(path: &Path) -> Result<Self, VoteRecordError> {
         let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
-        let lock = File::create(path.with_extension("lock")).map_err(at)?;
+        let at_missing = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => VoteRecordError::Missing(path.to_owned()),
+            _ => at(source),
+        };
+        let lock = File::create(path.with_extension("lock")).map_err(at_missing)?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => VoteRecordError::InUse(path.to_owned()),
             TryLockError::Error(source) => at(source),
         })?;
-        let bytes = fs::read(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => VoteRecordError::Missing(path.to_owned()),
-            _ => at(source),
-        })?;
+        let bytes = fs::read(path).map_err(at_missing)?;
+        if !is_in_its_place(path).map_err(at)? {
+            return Err(VoteRecordError::Copied(path.to_owned()));
+        }
         let mut votes = BTreeMap::<At, Votes>::new();
         let count = bytes.len().div_ceil(ENTRY_BYTES);
         for (entry, bytes) in bytes.chunks(ENTRY_BYTES).enumerate() {
@@ -278,6 +305,34 @@ fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// The file that shows whether a record was copied.
+fn place(record: &Path) -> PathBuf {
+    record.with_extension("place")
+}
+
+/// Writes the inode number of the file into the file.
+fn mark_place(record: &Path) -> io::Result<()> {
+    let path = place(record);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = new_file(&path)?;
+    writeln!(file, "{}", file.metadata()?.ino())?;
+    file.sync_all()?;
+    sync_folder(record)
+}
+
+fn is_in_its_place(record: &Path) -> io::Result<bool> {
+    let mut file = match File::open(place(record)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        file => file?,
+    };
+    let mut written = String::new();
+    (&mut file).take(MAX_PLACE_BYTES).read_to_string(&mut written)?;
+    Ok(written.trim() == file.metadata()?.ino().to_string())
+}
+
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
@@ -389,6 +444,30 @@ mod tests {
         drop(record);
         fs::remove_file(&path).unwrap();
         assert!(matches!(VoteRecord::open(&path), Err(VoteRecordError::Missing(_))));
+    }
+
+    /// A copy of the folder is refused until it is accepted, and so is a record whose place is not known.
+    #[test]
+    fn copies_are_refused_until_they_are_accepted() {
+        let (folder, path) = new();
+        assert!(VoteRecord::open(&path).unwrap().record((0, 7), Notarize, A).unwrap());
+        let copy = folder.path().join("copy");
+        fs::create_dir(&copy).unwrap();
+        for name in ["votes", "votes.place"] {
+            fs::copy(folder.path().join(name), copy.join(name)).unwrap();
+        }
+        let copied = copy.join("votes");
+        assert!(matches!(VoteRecord::open(&copied), Err(VoteRecordError::Copied(_))));
+        fs::remove_file(copy.join("votes.place")).unwrap();
+        assert!(matches!(VoteRecord::open(&copied), Err(VoteRecordError::Copied(_))));
+        VoteRecord::accept_copy(&copied).unwrap();
+        assert!(!VoteRecord::open(&copied).unwrap().record((0, 7), Notarize, B).unwrap());
+        // The original, and a renamed folder, are what they were.
+        let renamed = folder.path().join("renamed");
+        fs::rename(&copy, &renamed).unwrap();
+        VoteRecord::open(&renamed.join("votes")).unwrap();
+        VoteRecord::open(&path).unwrap();
+        assert!(VoteRecord::accept_copy(&folder.path().join("none")).is_err());
     }
 
     /// A full file is written anew with the newest votes.

@@ -103,19 +103,24 @@ pub(super) fn block_results(node: &Node, given: &Arguments) -> Answer {
     }))
 }
 
-/// The only validator of a block: its proposer.
+/// The validators of a block.
 pub(super) fn validators(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let number = height(&at, given)?;
     let page = txs::page(given)?;
-    if page.number > 1 {
-        return Err(Error::Page { pages: 1, given: page.number.cast_signed() });
+    let all = at.validator_set(number)?;
+    let total = all.len();
+    let size = usize::try_from(page.size).unwrap_or(total);
+    let pages = total.div_ceil(size).max(1) as u64;
+    if page.number > pages {
+        return Err(Error::Page { pages: pages.cast_signed(), given: page.number.cast_signed() });
     }
-    let (_, header) = at.block_header(number)?;
+    let before = (page.number - 1) as usize * size;
+    let shown: Vec<_> = all.iter().skip(before).take(size).map(shape::validator).collect();
     Ok(json!({
         "block_height": shape::long(number),
-        "validators": [shape::validator(&header)],
-        "count": "1",
-        "total": "1",
+        "count": shape::long(shown.len()),
+        "validators": shown,
+        "total": shape::long(total),
     }))
 }

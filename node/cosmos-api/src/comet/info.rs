@@ -24,6 +24,8 @@ pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     let (first_id, first_header) = at.block_header(first)?;
     let (id, header) = at.block_header(at.number())?;
     let other = info.other.unwrap_or_default();
+    let set = at.validator_set(at.number())?;
+    let validator = set.first();
     Ok(json!({
         "node_info": {
             "protocol_version": {
@@ -53,7 +55,7 @@ pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
             "earliest_block_time": first_header.time.unwrap_or_default().to_string(),
             "catching_up": at.syncing().syncing,
         },
-        "validator_info": shape::validator(&header),
+        "validator_info": validator.map_or(Value::Null, shape::validator),
     }))
 }
 

@@ -1,7 +1,7 @@
 //! CometBFT's JSON format of blocks and transaction results.
 
 use crate::query::{
-    ALL_POWER, ShownTx,
+    ConsensusValidator, ShownTx, VOTING_POWER,
     proto::{
         cosmos::base::abci::v1beta1::TxResponse,
         tendermint::{
@@ -15,8 +15,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use prost::Message;
 use serde_json::{Value, json};
 
-/// A placeholder for the key of a validator, because clients cannot parse a response without one. Blocks are
-/// not signed. It is a curve point in the group of prime order, as parsers may require, whose secret is
+/// A placeholder for the key of the proposer of a chain without validators, because clients cannot parse a response without one. It is a curve point in the group of prime order, as parsers may require, whose secret is
 /// unknown.
 const NO_KEY: [u8; 32] = [6; 32];
 
@@ -100,12 +99,12 @@ pub(super) fn block_meta(id: &BlockId, block: &Block) -> Value {
     })
 }
 
-/// The proposer of a header, as the only validator.
-pub(super) fn validator(header: &Header) -> Value {
+pub(super) fn validator(validator: &ConsensusValidator) -> Value {
+    let key = validator.key.map_or(NO_KEY, |key| key.0);
     json!({
-        "address": hex(&header.proposer_address),
-        "pub_key": { "type": "tendermint/PubKeyEd25519", "value": base64(&NO_KEY) },
-        "voting_power": long(ALL_POWER),
+        "address": hex(validator.address.as_slice()),
+        "pub_key": { "type": "tendermint/PubKeyEd25519", "value": base64(&key) },
+        "voting_power": long(VOTING_POWER),
         "proposer_priority": long(0),
     })
 }

@@ -57,7 +57,7 @@ use state::{Published, StateReader, View};
 use std::{net::SocketAddr, sync::Arc};
 use supply::Supply;
 pub use tx::ShownTx;
-pub use validators::ALL_POWER;
+pub use validators::{ConsensusValidator, VOTING_POWER};
 
 /// The state that queries share.
 #[derive(Clone, Debug)]

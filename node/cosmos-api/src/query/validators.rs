@@ -1,6 +1,6 @@
-//! The validators, in the format that Cosmos tools expect. One node produces all blocks and does not sign them,
-//! so the validator set consists of the proposer in the header, without a key. The validators in genesis vote
-//! on parameters but do not produce blocks.
+//! The validators, in the format that Cosmos tools expect. If the genesis names consensus keys, they are the validator set, with one
+//! vote each. Otherwise one node produces all blocks, and the validator set consists of the proposer in the header,
+//! without a key.
 
 use super::{
     QueryError, Snapshot,
@@ -13,11 +13,36 @@ use super::{
         },
     },
 };
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use keys::Bech32Kind;
+use prost_types::Any;
+use sha2::{Digest, Sha256};
 
-/// The voting power of the only validator.
-pub const ALL_POWER: i64 = 1;
+/// The voting power of each validator.
+pub const VOTING_POWER: i64 = 1;
+/// Protobuf name of ed25519 keys in the SDK.
+const ED25519_KEY: &str = "/cosmos.crypto.ed25519.PubKey";
+
+/// A validator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsensusValidator {
+    /// The first 20 bytes of the SHA-256 of its key, as in CometBFT, or the proposer in the header.
+    pub address: Address,
+    /// Its public key, if blocks are signed by validators.
+    pub key: Option<B256>,
+}
+
+/// The address of a key (CometBFT: `crypto/ed25519`).
+fn address_of(key: B256) -> Address {
+    Address::from_slice(&Sha256::digest(key)[..20])
+}
+
+/// A key in the SDK's encoding: a message with one field of bytes.
+fn ed25519_key(key: B256) -> Any {
+    let mut value = vec![0x0a, 32];
+    value.extend_from_slice(key.as_slice());
+    Any { type_url: ED25519_KEY.to_owned(), value }
+}
 
 impl Snapshot {
     /// The proposer of this snapshot's block.
@@ -53,14 +78,33 @@ impl Snapshot {
         number: u64,
         page: Option<PageRequest>,
     ) -> Result<(Vec<Validator>, PageResponse), QueryError> {
-        let (_, header) = self.header(number)?;
-        let validator = Validator {
-            address: self.consensus_address(header.beneficiary),
-            voting_power: ALL_POWER,
+        let validators = self.validator_set(number)?.into_iter().map(|validator| Validator {
+            address: Bech32Kind::Consensus.address(&self.spec.bech32_prefix, validator.address),
+            pub_key: validator.key.map(ed25519_key),
+            voting_power: VOTING_POWER,
             ..Validator::default()
-        };
-        let (chosen, page) = cut_counted(std::slice::from_ref(&validator), page)?;
+        });
+        let validators: Vec<_> = validators.collect();
+        let (chosen, page) = cut_counted(&validators, page)?;
         Ok((chosen.into_iter().cloned().collect(), page))
+    }
+
+    /// The validators of a block in ascending order of their keys. If one node produces all blocks, this is the proposer in the
+    /// header, without a key.
+    ///
+    /// # Errors
+    /// If the block cannot be read.
+    pub fn validator_set(&self, number: u64) -> Result<Vec<ConsensusValidator>, QueryError> {
+        let native = self.spec.native();
+        let keys = native.into_iter().flat_map(|native| native.gov.consensus_validators());
+        let mut keys: Vec<_> = keys.map(|(_, key)| key.bytes()).collect();
+        if keys.is_empty() {
+            let (_, header) = self.header(number)?;
+            return Ok(vec![ConsensusValidator { address: header.beneficiary, key: None }]);
+        }
+        keys.sort_unstable();
+        let validator = |key| ConsensusValidator { address: address_of(key), key: Some(key) };
+        Ok(keys.into_iter().map(validator).collect())
     }
 
     /// The consensus address of a proposer.

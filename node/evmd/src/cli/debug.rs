@@ -6,7 +6,9 @@ mod certificate;
 mod prefixes;
 mod pubkey;
 mod raw_bytes;
+mod state_proof;
 mod state_root;
+mod trust;
 
 use super::{is_stdout_closed, tested_backend};
 use alloy_primitives::{Bytes, hex};
@@ -33,10 +35,12 @@ pub(super) enum Command {
     Basefee,
     /// Compare the state root of the newest indexed block with the one recomputed from all accounts
     StateRoot(state_root::Args),
-    /// Print the proof that the producer made a block: its headers up to a signed one, and the certificate
+    /// Print the proof that the producer or the validators made a block: its headers up to a signed one, and the certificate
     Certificate(certificate::Args),
     /// Check the output of `evmd debug certificate` without a node
     VerifyCertificate(Box<certificate::VerifyArgs>),
+    /// Check an answer of `eth_getProof` without a node: the certificate proves the header, and the header proves the state
+    VerifyProof(Box<state_proof::Args>),
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
@@ -50,6 +54,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
         Command::StateRoot(args) => state_root::run(args),
         Command::Certificate(args) => certificate::print(args),
         Command::VerifyCertificate(args) => certificate::verify(args),
+        Command::VerifyProof(args) => state_proof::run(args),
     }
 }
 

@@ -27,6 +27,10 @@ pub(super) enum Command {
     /// or if the other validators have passed the views of its last votes: stop this validator for some minutes, and look at
     /// the chain's height on another one.
     NewRecord(RecordArgs),
+    /// Accept the record of votes of a home that was copied or restored
+    ///
+    /// It may lack votes that were sent after the copy was made. This is safe only if the original has not been used since.
+    AcceptRecord(AcceptArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -45,6 +49,15 @@ pub(super) struct RecordArgs {
     /// Confirm that the chain has passed the views of all votes of this key, or that it has never voted
     #[arg(long)]
     old_votes_are_passed: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct AcceptArgs {
+    #[command(flatten)]
+    home: HomeArg,
+    /// Confirm that no other copy of this home has voted since this one was made
+    #[arg(long)]
+    is_newest: bool,
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
@@ -73,6 +86,15 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
             }
             create_record(&args.home.path()?)
         }
+        Command::AcceptRecord(args) => {
+            if !args.is_newest {
+                bail!(
+                    "--is-newest is missing: if another copy of this home has voted since this one was made, this validator could \
+                     vote for two blocks in one view, which the others see as an attack"
+                );
+            }
+            accept_record(&args.home.path()?)
+        }
     }
 }
 
@@ -100,6 +122,18 @@ pub(super) fn create_record(home: &Path) -> anyhow::Result<()> {
     let folder = consensus_folder(home);
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     Ok(consensus::validators::Validator::create_vote_record(&folder)?)
+}
+
+/// Accepts a copied record of votes.
+#[cfg(feature = "consensus")]
+fn accept_record(home: &Path) -> anyhow::Result<()> {
+    Ok(consensus::validators::Validator::accept_vote_record(&consensus_folder(home))?)
+}
+
+/// Fails, because this program has no engine.
+#[cfg(not(feature = "consensus"))]
+fn accept_record(_: &Path) -> anyhow::Result<()> {
+    bail!(super::NEEDS_CONSENSUS)
 }
 
 /// Fails, because this program has no engine.

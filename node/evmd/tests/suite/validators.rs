@@ -1,5 +1,8 @@
 //! Several validators in one process: pipelines that the consensus engine drives.
 
+mod faults;
+mod processes;
+
 use crate::common::{GENESIS_TIME, producing, transfer};
 use alloy_primitives::B256;
 use chain::{DEV_ACCOUNTS, Genesis};

@@ -46,6 +46,7 @@ const TESTS: &str = "It runs the tests, which CI does anyway; tidy checks the na
 const PACKAGES: &str = "It builds for minutes, or changes the machine; .ci/run tests the Debian package with \
                         node/packaging/test-debian-package, and Docker does not run there.";
 const REPLICAS: &str = "Its nodes run at the same time; replication::replicas_answer_as_their_source starts such nodes.";
+const VALIDATORS: &str = "Its nodes run at the same time; validators::processes starts such nodes.";
 const PROMOTION: &str =
     "It needs a replica whose producer is lost; replication::promotion promotes such replicas.";
 const ENCRYPTION: &str = "It needs a certificate for the address; replication::tls uses one.";
@@ -147,6 +148,10 @@ pub(super) const ENTRIES: &[Entry] = &[
     leave("docs/replication.md", "evmd init --home replica", REPLICAS),
     leave("docs/replication.md", "evmd promote --home second", PROMOTION),
     leave("docs/replication.md", "evmd config set replication.tls-certificate", ENCRYPTION),
+    leave("docs/validators.md", "cargo build --release --features consensus", VALIDATORS),
+    leave("docs/validators.md", "for i in 0 1 2 3; do evmd start", VALIDATORS),
+    leave("docs/validators.md", "evmd init --home replica", VALIDATORS),
+    leave("docs/validators.md", "evmd debug certificate 2", VALIDATORS),
     leave("docs/conformance.md", "export EVMD_FIXTURES=", TESTS),
     leave("docs/conformance.md", "cargo test --release -p evmd --test suite recorded_conv", TESTS),
     leave("docs/conformance.md", "cargo test -p evm --lib tracer", TESTS),

@@ -1,0 +1,159 @@
+//! Faults of validators in processes of their own.
+
+use super::processes::{Network, VALIDATORS, advance, agree, head, mined, reach, transfer};
+use crate::start_safety::run;
+use std::{
+    fs,
+    io::Write,
+    net::TcpStream,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+use testkit::NodeProcess;
+
+/// Blocks of 100 ms that would be made in the time for which a chain must stand still.
+const STANDSTILL: Duration = Duration::from_secs(3);
+/// Connections of strangers, and the bytes that each sends.
+const STRANGERS: usize = 40;
+const STRANGE_BYTES: usize = 64 * 1024;
+
+fn all(nodes: &[NodeProcess]) -> Vec<&NodeProcess> {
+    nodes.iter().collect()
+}
+
+/// A copy of a folder, as a backup makes it.
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-r").arg(from).arg(to).status().unwrap();
+    assert!(status.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_chain_stands_still_without_a_quorum_and_goes_on_with_it() {
+    let network = Network::new();
+    let mut nodes = network.start_all();
+    advance(&nodes[0], 3).await;
+    nodes[2].kill();
+    nodes[3].kill();
+    // A block may have been certified before.
+    let begun = Instant::now();
+    let mut last = head(&nodes[0]).await;
+    let mut changes = 0;
+    while begun.elapsed() < STANDSTILL {
+        let now = head(&nodes[0]).await;
+        changes += u32::from(now != last);
+        last = now;
+    }
+    assert!(changes <= 2, "{changes} blocks without a quorum");
+    let accepted = transfer(&nodes[0], 1, 0).await;
+    nodes[3] = network.start(3);
+    mined(&nodes[1], &accepted).await;
+    nodes[2] = network.start(2);
+    mined(&nodes[2], &accepted).await;
+    agree(&all(&nodes)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validator_that_was_suspended_catches_up() {
+    let network = Network::new();
+    let nodes = network.start_all();
+    advance(&nodes[0], 2).await;
+    nodes[1].pause();
+    advance(&nodes[0], 5).await;
+    nodes[1].resume();
+    let target = head(&nodes[0]).await + 3;
+    reach(&nodes[1], target).await;
+    agree(&all(&nodes)).await;
+}
+
+/// A validator without data gets all blocks from the others. Its record of votes must be there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wiped_home_returns_with_its_key_and_record() {
+    let network = Network::new();
+    let mut nodes = network.start_all();
+    let early = transfer(&nodes[3], 1, 0).await;
+    mined(&nodes[3], &early).await;
+    nodes[3].kill();
+    let home = network.home(3);
+    for folder in ["chain", "index"] {
+        fs::remove_dir_all(home.join(folder)).unwrap();
+    }
+    fs::remove_file(home.join("mempool.journal")).unwrap();
+    // The files of the engine are ahead of the chain now.
+    nodes[3] = network.start(3);
+    mined(&nodes[3], &early).await;
+    nodes[3].stop();
+    // Without the record it must not vote.
+    let consensus = home.join("consensus");
+    fs::rename(&consensus, network.other("consensus")).unwrap();
+    let error = network.fails_to_start(3);
+    assert!(error.contains("votes is missing"), "{error}");
+    let (code, _, error) = run(&home, &["validator", "new-record"]);
+    assert!(code == 1 && error.contains("--old-votes-are-passed"), "{error}");
+    advance(&nodes[0], 2).await;
+    let (code, _, error) = run(&home, &["validator", "new-record", "--old-votes-are-passed"]);
+    assert_eq!(code, 0, "{error}");
+    nodes[3] = network.start(3);
+    let target = head(&nodes[0]).await + 2;
+    reach(&nodes[3], target).await;
+    agree(&all(&nodes)).await;
+}
+
+/// An old copy of a home lacks later votes, and is refused until its record is accepted. The blocks that it lacks are requested.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_backup_is_not_used_by_mistake() {
+    let network = Network::new();
+    let mut nodes = network.start_all();
+    advance(&nodes[2], 2).await;
+    nodes[2].stop();
+    let (home, backup) = (network.home(2), network.other("backup"));
+    copy(&home, &backup);
+    nodes[2] = network.start(2);
+    let later = transfer(&nodes[2], 1, 0).await;
+    mined(&nodes[2], &later).await;
+    nodes[2].kill();
+    let original = network.other("original");
+    fs::rename(&home, &original).unwrap();
+    copy(&backup, &home);
+    let error = network.fails_to_start(2);
+    assert!(error.contains("was copied or restored"), "{error}");
+    // With the newest record of the original, moved and not copied, the old data are enough.
+    fs::remove_dir_all(home.join("consensus")).unwrap();
+    fs::rename(original.join("consensus"), home.join("consensus")).unwrap();
+    nodes[2] = network.start(2);
+    mined(&nodes[2], &later).await;
+    let target = head(&nodes[0]).await + 2;
+    reach(&nodes[2], target).await;
+    agree(&all(&nodes)).await;
+}
+
+/// Connections of others are refused, whatever they send, and a key that the genesis does not name cannot vote.
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_are_refused() {
+    let network = Network::new();
+    let nodes = network.start_all();
+    advance(&nodes[0], 2).await;
+    let mut strangers = Vec::new();
+    for number in 0..STRANGERS {
+        let mut stranger = TcpStream::connect(network.address(number % VALIDATORS)).unwrap();
+        stranger.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+        // The validator may close the connection first.
+        let _ = stranger.write_all(&vec![number as u8; STRANGE_BYTES]);
+        strangers.push(stranger);
+    }
+    advance(&nodes[1], 5).await;
+    drop(strangers);
+    agree(&all(&nodes)).await;
+    drop(nodes);
+    let home = network.home(1);
+    fs::remove_file(home.join("validator.key")).unwrap();
+    let error = network.fails_to_start(1);
+    assert!(error.contains("has no validator.key"), "{error}");
+    fs::remove_dir_all(home.join("consensus")).unwrap();
+    let (code, key, error) = run(&home, &["validator", "new-key"]);
+    assert_eq!(code, 0, "{error}");
+    let error = network.fails_to_start(1);
+    assert!(error.contains(key.trim()) && error.contains("is not that of a validator"), "{error}");
+    let (code, _, error) = run(&home, &["validator", "new-key"]);
+    assert!(code == 1 && error.contains("exists"), "{error}");
+}

@@ -1,0 +1,228 @@
+//! Validators in processes of their own, as `evmd testnet` makes them.
+
+use crate::{development::PROGRAM, start_safety::run};
+use chain::DEV_ACCOUNTS;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use testkit::{Endpoints, NodeProcess, own_address};
+
+pub(super) const VALIDATORS: usize = 4;
+
+/// The homes of a test network, and where its validators reach each other.
+pub(super) struct Network {
+    folder: tempfile::TempDir,
+    keys: Vec<String>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Network {
+    pub(super) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.args(["testnet", "-o", "json", "--output-dir"]).arg(folder.path().join("net"));
+        let output = command.output().unwrap();
+        let made: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
+            panic!("{}", String::from_utf8_lossy(&output.stderr));
+        });
+        let validators = made["validators"].as_array().unwrap().iter();
+        let keys = validators.map(|it| it["consensusKey"].as_str().unwrap().to_owned()).collect();
+        Self { folder, keys, addresses: (0..VALIDATORS).map(|_| own_address()).collect() }
+    }
+
+    pub(super) fn home(&self, number: usize) -> PathBuf {
+        self.folder.path().join("net").join(format!("validator-{number}"))
+    }
+
+    /// A folder next to the homes.
+    pub(super) fn other(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The options with which a validator starts.
+    pub(super) fn options(&self, number: usize) -> Vec<String> {
+        let others = (0..VALIDATORS).filter(|other| *other != number);
+        let peers = others.map(|other| format!("{}@{}", self.keys[other], self.addresses[other]));
+        let peers = peers.collect::<Vec<_>>().join(",");
+        let address = self.addresses[number].to_string();
+        let replication = own_address().to_string();
+        let options = [
+            ["--port-offset", "0"],
+            ["--block-time", "100ms"],
+            ["--replication.address", &replication],
+            ["--p2p.address", &address],
+            ["--p2p.peers", &peers],
+        ];
+        options.concat().into_iter().map(str::to_owned).collect()
+    }
+
+    pub(super) fn start(&self, number: usize) -> NodeProcess {
+        let options = self.options(number);
+        let options: Vec<_> = options.iter().map(String::as_str).collect();
+        NodeProcess::start(Path::new(PROGRAM), &self.home(number), &options)
+    }
+
+    pub(super) fn start_all(&self) -> Vec<NodeProcess> {
+        (0..VALIDATORS).map(|number| self.start(number)).collect()
+    }
+
+    /// Runs `evmd start` of a validator, which must end by itself. Returns the error.
+    pub(super) fn fails_to_start(&self, number: usize) -> String {
+        let (options, endpoints) = (self.options(number), Endpoints::unused().options());
+        let all = ["start".to_owned()].into_iter().chain(options).chain(endpoints);
+        let all: Vec<_> = all.collect();
+        let all: Vec<_> = all.iter().map(String::as_str).collect();
+        let (code, _, error) = run(&self.home(number), &all);
+        assert_eq!(code, 1, "{error}");
+        error
+    }
+
+    pub(super) fn address(&self, number: usize) -> SocketAddr {
+        self.addresses[number]
+    }
+}
+
+pub(super) async fn head(node: &NodeProcess) -> u64 {
+    let head = node.endpoints().call("eth_blockNumber", json!([])).await;
+    u64::from_str_radix(&head.as_str().unwrap()[2..], 16).unwrap()
+}
+
+/// Waits until a node has a block, and returns its hash.
+pub(super) async fn reach(node: &NodeProcess, number: u64) -> String {
+    let params = json!([format!("{number:#x}"), false]);
+    let block = node.endpoints().wait_for("eth_getBlockByNumber", params).await;
+    block["hash"].as_str().unwrap().to_owned()
+}
+
+/// Waits until a node has this many more blocks.
+pub(super) async fn advance(node: &NodeProcess, blocks: u64) {
+    reach(node, head(node).await + blocks).await;
+}
+
+/// Sends a transfer of an account to a node. Returns its hash.
+pub(super) async fn transfer(node: &NodeProcess, sender: usize, nonce: u64) -> Value {
+    let raw = crate::common::transfer(sender, nonce, DEV_ACCOUNTS[9].address);
+    node.endpoints().call("eth_sendRawTransaction", json!([raw])).await
+}
+
+/// Waits until a node has the receipt of a transaction.
+pub(super) async fn mined(node: &NodeProcess, hash: &Value) -> Value {
+    node.endpoints().wait_for("eth_getTransactionReceipt", json!([hash])).await
+}
+
+/// All nodes have the same blocks, up to the lowest head.
+pub(super) async fn agree(nodes: &[&NodeProcess]) {
+    let mut lowest = u64::MAX;
+    for node in nodes {
+        lowest = lowest.min(head(node).await);
+    }
+    for number in 0..=lowest {
+        let first = reach(nodes[0], number).await;
+        for node in &nodes[1..] {
+            assert_eq!(reach(node, number).await, first, "block {number}");
+        }
+    }
+}
+
+/// The path of docs/validators.md: every validator serves and accepts transactions, one is killed, a replica follows, and a proof
+/// is checked with nothing but the genesis file.
+#[tokio::test(flavor = "multi_thread")]
+async fn four_validators_serve_one_chain() {
+    let network = Network::new();
+    let mut nodes = network.start_all();
+    let mut hashes = Vec::new();
+    for (sender, node) in nodes.iter().enumerate() {
+        hashes.push(transfer(node, sender, 0).await);
+    }
+    for node in &nodes {
+        for hash in &hashes {
+            assert_eq!(mined(node, hash).await["status"], "0x1");
+        }
+    }
+    nodes[1].kill();
+    let after = transfer(&nodes[2], 5, 0).await;
+    mined(&nodes[3], &after).await;
+    nodes[1] = network.start(1);
+    mined(&nodes[1], &after).await;
+
+    let home = network.other("replica");
+    let genesis = network.home(0).join("genesis.json");
+    let (code, _, error) = run(&home, &["init", "--genesis", genesis.to_str().unwrap()]);
+    assert_eq!(code, 0, "{error}");
+    let source = format!("http://{}", nodes[1].endpoints().replication.unwrap());
+    let mut replica = NodeProcess::start(Path::new(PROGRAM), &home, &["--follow", &source]);
+    mined(&replica, &after).await;
+    // The replica forwards it.
+    let forwarded = transfer(&replica, 6, 0).await;
+    for node in &nodes {
+        mined(node, &forwarded).await;
+    }
+    agree(&[&nodes[0], &nodes[1], &nodes[2], &nodes[3], &replica]).await;
+
+    shows_validators(&nodes[0], &network).await;
+    proves_state(&replica, &home, &network).await;
+    replica.stop();
+    for mut node in nodes {
+        node.stop();
+    }
+    let (_, out, error) = run(&home, &["doctor", "--verify", "-o", "json"]);
+    assert!(out.contains("certificates of 4 validators are valid"), "{out}{error}");
+}
+
+async fn shows_validators(node: &NodeProcess, network: &Network) {
+    let endpoints = node.endpoints();
+    let (code, out, error) = run(&network.home(0), &["status", "-o", "json"]);
+    assert_eq!(code, 0, "{error}");
+    let status: Value = serde_json::from_str(&out).unwrap();
+    let shown = status["validator"]["validators"].as_array().unwrap();
+    let mut keys = network.keys.clone();
+    keys.sort();
+    let found: Vec<_> = shown.iter().map(|it| it["consensusKey"].as_str().unwrap()).collect();
+    assert_eq!(found, keys);
+    assert!(shown.iter().filter(|it| it["votes"] == true).count() >= 3, "{status}");
+    assert_eq!(status["validator"]["contradictingVotes"], 0);
+    let path = "/cosmos/base/tendermint/v1beta1/validatorsets/latest";
+    let (_, body) = testkit::exchange(
+        endpoints.rest,
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes(),
+    )
+    .await;
+    let set: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(set["pagination"]["total"], "4", "{set}");
+    assert_eq!(set["validators"][0]["pub_key"]["@type"], "/cosmos.crypto.ed25519.PubKey");
+    assert_eq!(set["validators"][3]["voting_power"], "1");
+}
+
+async fn proves_state(replica: &NodeProcess, home: &Path, network: &Network) {
+    let genesis = network.home(0).join("genesis.json").to_str().unwrap().to_owned();
+    let number = head(replica).await - 1;
+    let (code, certificate, error) = run(home, &["debug", "certificate", &number.to_string()]);
+    assert_eq!(code, 0, "{error}");
+    let params = json!([DEV_ACCOUNTS[9].address, [], format!("{number:#x}")]);
+    let mut proof = replica.endpoints().call("eth_getProof", params).await;
+    let files = ["certificate.json", "proof.json"].map(|name| network.other(name));
+    let [certificate_file, proof_file] = files.each_ref().map(|file| file.to_str().unwrap());
+    fs::write(certificate_file, &certificate).unwrap();
+    let check = |proof: &Value| {
+        fs::write(proof_file, proof.to_string()).unwrap();
+        let trust = ["--certificate", certificate_file, "--genesis", &genesis];
+        let output = Command::new(PROGRAM)
+            .args(["debug", "verify-proof", proof_file, "-o", "json"])
+            .args(trust)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap(), text)
+    };
+    let (valid, out, error) = check(&proof);
+    assert!(valid, "{error}");
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&shown["balance"], &shown["block"]["number"]), (&proof["balance"], &json!(number)));
+    proof["balance"] = json!("0x1");
+    let (valid, _, error) = check(&proof);
+    assert!(!valid && error.contains("is not valid"), "{error}");
+}
