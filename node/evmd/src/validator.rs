@@ -10,8 +10,8 @@ use certificates::BlockId;
 use chain::block::Block;
 use consensus::validators::Chain;
 use pipeline::{
-    BlockClient, BlockPart, BuildError, Certify, GiveError, PoolClient, UndoError,
-    UndoneTransactions,
+    BlockClient, BlockPart, BuildError, Certify, GiveError, KnownTransactions, PoolClient,
+    UndoError, UndoneTransactions,
 };
 use state::{Published, Voting};
 use std::{
@@ -81,8 +81,8 @@ impl PipelineChain {
         self.valid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, block: &Block, since: Instant) {
-        let transactions = block.transactions.iter().map(alloy_primitives::keccak256).collect();
+    fn note(&self, block: &Block, hashes: &[B256], since: Instant) {
+        let transactions = hashes.iter().copied().collect();
         let (number, parent) = (block.header.number, block.header.parent_hash);
         let valid = ValidBlock { number, parent, transactions: Arc::new(transactions), since };
         self.valid().insert(block.hash, valid);
@@ -118,13 +118,22 @@ impl PipelineChain {
         });
     }
 
+    /// The transactions that the pool has, so that their signatures are not recovered again. Cosmos transactions are left out: those in
+    /// the pool have amounts in the unit of the next block of this node.
+    async fn known(&self, hashes: &[B256]) -> KnownTransactions {
+        let known = self.pool.known(hashes.to_vec()).await;
+        let known = known.unwrap_or_else(|_| vec![None; hashes.len()]);
+        known.into_iter().map(|tx| tx.filter(|tx| tx.cosmos.is_none())).collect()
+    }
+
     /// Executes a block on its parent. `None` if its parent is not known.
     async fn execute(&self, block: &Block) -> Option<bool> {
         let since = Instant::now();
+        let hashes = hashes(block);
         loop {
-            match self.blocks.give(block.clone()).await {
+            match self.blocks.give_with(block.clone(), self.known(&hashes).await).await {
                 Ok(()) => {
-                    self.note(block, since);
+                    self.note(block, &hashes, since);
                     return Some(true);
                 }
                 Err(GiveError::Invalid(fault)) => {
@@ -166,7 +175,7 @@ impl Chain for PipelineChain {
         let txs = self.candidates(parent).await;
         match self.blocks.build(parent, timestamp, txs).await {
             Ok(block) => {
-                self.note(&block, since);
+                self.note(&block, &hashes(&block), since);
                 Some(encode(&block))
             }
             Err(BuildError::Stopping) => None,
@@ -245,6 +254,11 @@ impl Chain for PipelineChain {
             }
         }
     }
+}
+
+/// The hashes of the transactions of a block.
+fn hashes(block: &Block) -> Vec<B256> {
+    block.transactions.iter().map(alloy_primitives::keccak256).collect()
 }
 
 /// The RLP encoding of a block.

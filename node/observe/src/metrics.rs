@@ -450,6 +450,15 @@ pub const METRICS: &[Metric] = &[
         |now, samples| now.voting.iter().for_each(|voting| samples.add(&[], voting.view)),
     ),
     metric(
+        "evmd_consensus_validators",
+        Kind::Gauge,
+        "Validators of the chain; only on a validator.",
+        &[],
+        |now, samples| {
+            now.voting.iter().for_each(|voting| samples.add(&[], voting.validators.len()));
+        },
+    ),
+    metric(
         "evmd_consensus_validators_present",
         Kind::Gauge,
         "Validators that have voted in the last ten seconds, with this one; only on a validator.",

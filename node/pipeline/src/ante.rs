@@ -25,7 +25,9 @@ mod results;
 mod undo;
 
 pub(super) use combining::{CombiningStage, CombiningWorker};
-pub use query::{BlockPart, Candidates, Found, PoolQuery, SenderTxs, TakenTransactions};
+pub use query::{
+    BlockPart, Candidates, Found, KnownTransactions, PoolQuery, SenderTxs, TakenTransactions,
+};
 
 use super::{
     arrival::{Arrival, Submitter},

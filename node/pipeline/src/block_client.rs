@@ -1,12 +1,13 @@
 //! Gives blocks to the pipeline and chooses the head, from outside.
 
 use super::{
+    ante::KnownTransactions,
     branch::{
         BlockRequest, BuildError, BuildRequest, BuiltAnswer, GiveError, GivenBlock, RecoveredTxs,
         VerdictAnswer,
     },
     received::ReceivedParts,
-    recover::recover_body,
+    recover::recover_unknown,
     ring::Outbox,
     undo::{HeadAnswer, UndoError, UndoRequest, UndoneTransactions},
 };
@@ -47,10 +48,20 @@ impl BlockClient {
     /// # Errors
     /// [`GiveError`]; the chain is unchanged in any case.
     pub async fn give(&self, block: Block) -> Result<(), GiveError> {
+        let known = vec![None; block.transactions.len()];
+        self.give_with(block, known).await
+    }
+
+    /// Does the same as [`Self::give`]. The senders of the transactions that the pool knows are not recovered again: `known` has one
+    /// for each transaction of the block, and each must have the same hash.
+    ///
+    /// # Errors
+    /// Those of [`Self::give`].
+    pub async fn give_with(&self, block: Block, known: KnownTransactions) -> Result<(), GiveError> {
         let (backend, chain_id) = (self.backend, self.chain_id);
         let recover = move || {
             let mut senders = Senders::of_chain(Recoverer::new(backend), chain_id);
-            let txs = recover_body(&mut senders, &block);
+            let txs = recover_unknown(&mut senders, &block, known);
             (block, txs)
         };
         let recovered = tokio::task::spawn_blocking(recover).await;

@@ -2,7 +2,10 @@
 //! waits for the result.
 
 use super::{
-    ante::{BlockPart, Candidates, CombiningStage, Found, PoolQuery, SenderTxs, TakenTransactions},
+    ante::{
+        BlockPart, Candidates, CombiningStage, Found, KnownTransactions, PoolQuery, SenderTxs,
+        TakenTransactions,
+    },
     arrival::{Arrival, Submitter},
     batch::Submitted,
     development::{Develop, DevelopError, Developed, NextBlockSettings},
@@ -106,6 +109,16 @@ impl PoolClient {
     pub async fn transaction(&self, hash: B256) -> Result<Found, Reject> {
         let found = self.ask(|reply| PoolQuery::Transaction(hash, reply)).await?;
         Ok(found.unwrap_or(Found::NotPooled { built: 0 }))
+    }
+
+    /// Those of the transactions with these hashes that are pooled, in the same order. There are none if there is no pool.
+    ///
+    /// # Errors
+    /// See [`Self::nonce`].
+    pub async fn known(&self, hashes: Vec<B256>) -> Result<KnownTransactions, Reject> {
+        let count = hashes.len();
+        let known = self.ask(|reply| PoolQuery::Known(hashes, reply)).await?;
+        Ok(known.unwrap_or_else(|| vec![None; count]))
     }
 
     /// The pooled transactions of `sender`, or of all senders in any order.

@@ -40,7 +40,9 @@ mod undo;
 mod undo_floor;
 mod worker_waker;
 
-pub use ante::{BlockPart, Candidates, Found, PoolQuery, SenderTxs, TakenTransactions};
+pub use ante::{
+    BlockPart, Candidates, Found, KnownTransactions, PoolQuery, SenderTxs, TakenTransactions,
+};
 pub use arrival::{Arrival, Submitter};
 pub use batch::{MAX_TX_BYTES, RawTx, Reply, Submitted};
 pub use block_client::BlockClient;

@@ -9,6 +9,7 @@
 //! Back-pressure: takes no input; one finished batch waits in the outbox.
 
 use super::{
+    ante::KnownTransactions,
     batch::{CheckBatch, ImportedBlock, RawBatch, RawTx, Recovered, RecoveredBlock},
     branch::RecoveredTxs,
     fault::Fault,
@@ -65,6 +66,25 @@ impl Recover {
 pub fn recover_body(senders: &mut Senders, block: &Block) -> RecoveredTxs {
     let found = senders.recover(&block.transactions).enumerate();
     found.map(|(index, tx)| tx.map_err(|reason| (index, reason.to_string()))).collect()
+}
+
+/// Does the same as [`recover_body`] with transactions of which some are known, with their senders.
+pub(super) fn recover_unknown(
+    senders: &mut Senders,
+    block: &Block,
+    known: KnownTransactions,
+) -> RecoveredTxs {
+    let places = || known.iter().enumerate().filter(|(_, known)| known.is_none());
+    let raw: Vec<_> = places().map(|(at, _)| block.transactions[at].clone()).collect();
+    let mut recovered = Vec::with_capacity(raw.len());
+    for ((at, _), tx) in places().zip(senders.recover(&raw)) {
+        recovered.push(tx.map_err(|reason| (at, reason.to_string()))?);
+    }
+    let mut recovered = recovered.into_iter();
+    let all = known.into_iter();
+    let all =
+        all.map(|known| known.or_else(|| recovered.next()).expect("the others are recovered"));
+    Ok(all.collect())
 }
 
 /// Decodes and recovers raw transactions, in order. Transactions that were refused before are unchanged.
@@ -155,6 +175,7 @@ mod tests {
     use super::*;
     use crate::{batch::Reply, fault::FaultCell, reorder::Reorder, ring::ring, stage::Worker};
     use alloy_primitives::{Address, address, bytes};
+    use transactions::RecoveredTx;
     use verify::{Backend, Recoverer};
 
     /// Recovers raw transactions with `workers` workers; returns the senders in order.
@@ -199,16 +220,37 @@ mod tests {
         senders.map(|sender| sender.map_err(|reject| *reject)).collect()
     }
 
-    #[test]
-    fn undecodable_transaction_keeps_its_position() {
-        // The example of EIP-155, signed with the key 0x46 repeated.
-        let good = bytes!(
+    /// The example of EIP-155, signed with the key 0x46 repeated.
+    fn example() -> Bytes {
+        bytes!(
             "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a7640000"
             "8025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276"
             "a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
-        );
+        )
+    }
+
+    /// The signature of a known transaction is not recovered, and an error names the place in the block.
+    #[test]
+    fn known_transactions_are_taken_as_they_are() {
+        let mut senders = Senders::new(Recoverer::new(Backend::detect().unwrap()));
+        let block = |transactions: Vec<Bytes>| Block { transactions, ..Block::default() };
+        let two = block(vec![example(); 2]);
+        let recovered = recover_body(&mut senders, &two).unwrap();
+        let marked =
+            RecoveredTx { sender: Address::repeat_byte(7), ..RecoveredTx::clone(&recovered[0]) };
+        let known = vec![Some(Arc::new(marked)), None];
+        let txs = recover_unknown(&mut senders, &two, known.clone()).unwrap();
+        assert_eq!(txs[0].sender, Address::repeat_byte(7));
+        assert_eq!(txs[1].sender, recovered[1].sender);
+        let bad = block(vec![example(), Bytes::from_static(b"\x02")]);
+        assert_eq!(recover_unknown(&mut senders, &bad, known).unwrap_err().0, 1);
+        assert!(recover_unknown(&mut senders, &block(Vec::new()), Vec::new()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn undecodable_transaction_keeps_its_position() {
         let signer = address!("9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F");
-        let raw = vec![Bytes::from_static(b"\x02"), good, Bytes::new()];
+        let raw = vec![Bytes::from_static(b"\x02"), example(), Bytes::new()];
         let senders = recover_all(&raw, 2);
         assert!(matches!(senders[0], Err(Reject::Malformed(_))));
         assert_eq!(senders[1], Ok(signer));

@@ -62,13 +62,14 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// The times for a chain with this time between blocks, for which a leader waits.
+    /// The times for a chain with this time between blocks, for which a leader waits. A machine whose cores have other work may need
+    /// seconds to execute a full block; if its view is skipped meanwhile, the work was for nothing.
     pub fn with_pace(pace: Duration) -> Self {
         Self {
-            leader: pace + Duration::from_secs(1),
-            certification: pace + Duration::from_secs(2),
+            leader: pace + Duration::from_secs(2),
+            certification: pace + Duration::from_secs(6),
             retry: Duration::from_secs(2),
-            absent: 2 * pace + Duration::from_secs(5),
+            absent: pace + Duration::from_secs(8),
             fetch: Duration::from_secs(1),
         }
     }

@@ -18,6 +18,8 @@ pub enum PoolQuery {
     Nonce(Address, oneshot::Sender<u64>),
     /// The pooled transaction with this hash.
     Transaction(B256, oneshot::Sender<Found>),
+    /// Those of the transactions with these hashes that are pooled.
+    Known(Vec<B256>, oneshot::Sender<KnownTransactions>),
     /// How full the pool is.
     Level(oneshot::Sender<Level>),
     /// The executable transactions by price.
@@ -43,6 +45,9 @@ impl BlockPart {
     /// A whole block.
     pub const WHOLE: Self = Self { gas: u64::MAX, txs: usize::MAX };
 }
+
+/// The pooled transactions of a list of hashes, in its order.
+pub type KnownTransactions = Vec<Option<Arc<RecoveredTx>>>;
 
 /// The hashes of the transactions in each block that precedes the next one and is not part of the chain yet.
 pub type TakenTransactions = Vec<Arc<B256HashSet>>;
@@ -114,6 +119,10 @@ impl PoolQuery {
                     None => Found::NotPooled { built: parent.header.number },
                 });
             }
+            Self::Known(hashes, reply) => {
+                let known = |hash: &B256| pool.get(*hash).map(|pooled| Arc::clone(&pooled.tx));
+                let _ = reply.send(hashes.iter().map(known).collect());
+            }
             Self::Level(reply) => {
                 let _ = reply.send(pool.level());
             }
@@ -144,7 +153,11 @@ impl PoolQuery {
     pub(super) const fn is_large(&self) -> bool {
         matches!(
             self,
-            Self::Content(None, _) | Self::Prices(_) | Self::Candidates(..) | Self::Develop(..)
+            Self::Content(None, _)
+                | Self::Known(..)
+                | Self::Prices(_)
+                | Self::Candidates(..)
+                | Self::Develop(..)
         )
     }
 }
