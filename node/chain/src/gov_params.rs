@@ -64,6 +64,13 @@ impl GovParams {
         self.validators.iter().filter_map(|validator| Some((*validator, validator.consensus_key?)))
     }
 
+    /// Returns the keys of these validators, in ascending order of their bytes.
+    pub fn consensus_keys(&self) -> Vec<PublicKey> {
+        let mut keys: Vec<_> = self.consensus_validators().map(|(_, key)| key).collect();
+        keys.sort_unstable_by_key(PublicKey::bytes);
+        keys
+    }
+
     /// Returns the deposit that starts the voting period, in wei.
     pub const fn required_deposit(&self, expedited: bool) -> U256 {
         if expedited { self.expedited_min_deposit } else { self.min_deposit }

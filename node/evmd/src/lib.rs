@@ -3,14 +3,11 @@
 //! - [`descriptors`]: the number of connections that the open-files limit allows.
 //! - [`eth_calls`]: runs the contract calls of the Cosmos interfaces as JSON-RPC does.
 //! - [`snapshots`]: makes snapshots at intervals of blocks.
-//! - `validator`, with the feature `consensus`: connects the consensus engine with the pipeline.
 
 pub mod cli;
 pub mod descriptors;
 pub mod eth_calls;
 pub mod snapshots;
-#[cfg(feature = "consensus")]
-pub mod validator;
 
 use server::costs::InterfaceCosts;
 

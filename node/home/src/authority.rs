@@ -334,7 +334,7 @@ pub(super) fn authority(
 ) -> Result<Option<Authority>, HomeError> {
     let stored = stored(chain)?;
     if let Some(native) = spec.native() {
-        let keys: Vec<_> = native.gov.consensus_validators().map(|(_, key)| key).collect();
+        let keys = native.gov.consensus_keys();
         if !keys.is_empty() {
             return Ok(Some(Authority::of_validators(genesis_hash(chain, path)?, keys)));
         }

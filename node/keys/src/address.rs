@@ -6,9 +6,15 @@ use super::{
     bech32_form::{BECH32_KINDS, decode_any},
 };
 use alloy_primitives::Address;
+use sha2::{Digest, Sha256};
 
 /// Number of hex digits of an address.
 const HEX_DIGITS: usize = 40;
+
+/// The address of a consensus key: the first 20 bytes of its SHA-256 (CometBFT: `crypto/ed25519`).
+pub fn validator_address(key: &[u8; 32]) -> Address {
+    Address::from_slice(&Sha256::digest(key)[..20])
+}
 
 /// Why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -25,7 +25,7 @@ mod secret_file;
 mod sign;
 mod signers;
 
-pub use address::{AddressError, parse_address, parse_address_in_any_case};
+pub use address::{AddressError, parse_address, parse_address_in_any_case, validator_address};
 pub use algorithm::{ALGORITHM, UnknownAlgorithm, check_algorithm};
 pub use bech32_form::{
     BECH32_KINDS, Bech32Error, Bech32Kind, bech32, decode_any, decode_public_key, encode_any,

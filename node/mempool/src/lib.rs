@@ -16,6 +16,7 @@
 //! accounts, the base fee and the time are arguments.
 
 mod admit;
+mod arrival;
 mod bands;
 mod evict;
 pub mod journal;
@@ -26,6 +27,7 @@ mod row;
 mod select;
 
 pub use admit::Standing;
+pub use arrival::{Arrival, Submitter};
 pub use bands::PriceBand;
 pub use lane::{Lane, Pooled};
 pub use limits::{Limits, SLOT_BYTES};

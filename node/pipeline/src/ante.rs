@@ -30,10 +30,8 @@ pub use query::{
 };
 
 use super::{
-    arrival::{Arrival, Submitter},
     batch::{CheckBatch, HeadUpdate, InOrder, NextBlockParent, Proposal, Recovered, ReplyBatch},
     development::{BlockSettings, NextBlockSettings},
-    disk::DiskWatch,
     fault::Fault,
     meter::Meter,
     reorder::Reorder,
@@ -47,11 +45,12 @@ use consensus::{Clock, Demand, Engine, Slot};
 use development::Development;
 use feemarket::LegacyDec;
 use mempool::journal::{Entry, Journal};
-use mempool::{BlockSpace, Limits, Mempool, Reject, Selection};
+use mempool::{Arrival, BlockSpace, Limits, Mempool, Reject, Selection, Submitter};
 use modules::{
     Modules,
     decorator::{self, CheckContext, Mode, Sender},
 };
+use platform::disk_watch::DiskWatch;
 use results::UnwrittenResults;
 use state::{Published, RecentReader, RecentState, View};
 use std::{
@@ -309,8 +308,8 @@ impl Ante {
             let submitted = match tx {
                 Ok(tx) => {
                     let hash = tx.hash;
-                    let announced = has_listeners.then(|| reply.submitter());
-                    self.admit_one(tx, &context, &reader, announced, now)?.map(|()| hash)
+                    let arriving = Arriving { submitter: reply.submitter(), has_listeners };
+                    self.admit_one(tx, &context, &reader, arriving, now)?.map(|()| hash)
                 }
                 Err(reject) => Err(reject),
             };
@@ -341,13 +340,13 @@ impl Ante {
         txs().for_each(|tx| prefetch(tx.tx.input().as_ref()));
     }
 
-    /// Checks a transaction and pools it. Subscribers are notified if `announced` says who submitted it.
+    /// Checks a transaction and pools it.
     fn admit_one(
         &mut self,
         tx: Arc<RecoveredTx>,
         context: &CheckContext<'_>,
         state: &impl StateRead<Error = ReadError>,
-        announced: Option<Submitter>,
+        arriving: Arriving,
         now: Instant,
     ) -> Result<Result<(), Box<Reject>>, ReadError> {
         if self.pool.get(tx.hash).is_some() {
@@ -360,13 +359,13 @@ impl Ante {
         if let Some(sender) = self.known_sender(tx.sender) {
             let checked = decorator::check_sender(&tx, context, &sender, Mode::Check);
             return Ok(match checked {
-                Ok(_) => self.accept(tx, &sender, announced, now),
+                Ok(_) => self.accept(tx, &sender, arriving, now),
                 Err(reject) => Err(reject.into()),
             });
         }
         // The admitted value is not moved, because a move would wait until it has been written.
         Ok(match decorator::check(&tx, context, state, Mode::Check) {
-            Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, announced, now),
+            Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, arriving, now),
             Ok(Err(reject)) => Err(reject.into()),
             Err(error) => return Err(error),
         })
@@ -378,13 +377,15 @@ impl Ante {
         &mut self,
         tx: Arc<RecoveredTx>,
         sender: &Sender,
-        announced: Option<Submitter>,
+        arriving: Arriving,
         now: Instant,
     ) -> Result<(), Box<Reject>> {
-        let arrival = announced.map(|submitter| Arrival::new(&tx, submitter));
-        let before = self.journal.push(&tx);
+        let Arriving { submitter, has_listeners } = arriving;
+        let arrival = has_listeners.then(|| Arrival::new(&tx, submitter));
+        // The journal of the other validator has its transactions.
+        let before = (submitter == Submitter::Client).then(|| self.journal.push(&tx));
         if let Err(reject) = self.pool_one(tx, sender, now) {
-            self.journal.retract(before);
+            before.into_iter().for_each(|before| self.journal.retract(before));
             return Err(reject.into());
         }
         if let Some(arrival) = arrival {
@@ -581,6 +582,14 @@ impl Ante {
         }
         Ok(Progress::Finished)
     }
+}
+
+/// How a transaction arrives.
+#[derive(Clone, Copy, Debug)]
+struct Arriving {
+    submitter: Submitter,
+    /// Whether subscribers are notified.
+    has_listeners: bool,
 }
 
 /// The best transactions for a part of the next block, with some more in case they use less gas than their

@@ -2,7 +2,6 @@
 
 pub use super::caller::Submitted;
 use super::{
-    arrival::Submitter,
     branch::{BuiltAnswer, Choice, RecoveredTxs, VerdictAnswer},
     caller::Caller,
     development::BlockSettings,
@@ -14,7 +13,7 @@ use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes};
 use chain::{ChainSpec, Fork, block::Block};
 use evm::Executed;
-use mempool::Reject;
+use mempool::{Reject, Submitter};
 use modules::{Modules, decorator::CheckContext};
 use state::{Head, Layer, LayerId, StateView, View};
 use std::{sync::Arc, time::SystemTime};

@@ -8,7 +8,6 @@ use super::{
         SealedBlock,
     },
     commit::{self, Commit, CommittedTotals},
-    disk::DiskWatch,
     execute::{self, Execute},
     fault::{Fault, StartError},
     fee::{self, Fee},
@@ -27,6 +26,7 @@ use super::{
 use consensus::{Clock, ClockStatus, Engine, Solo};
 use home::{Home, HomeError, JOURNAL_FILE};
 use mempool::journal::Journal;
+use platform::disk_watch::DiskWatch;
 use state::{Published, RecentState, StateTrie, View};
 use std::{
     sync::{
@@ -79,7 +79,7 @@ impl<'a> PipelineBuilder<'a> {
             trie_written: atomic(trie_written),
             floor: UndoFloor::new(flushed),
             recovered: Arc::new(Meter::new("recover")),
-            disk: DiskWatch::new(),
+            disk: DiskWatch::default(),
             clock: ClockStatus::default(),
             meters: Vec::new(),
             workers: Vec::new(),

@@ -1,8 +1,7 @@
 //! An RPC call that waits for the result of its submission.
 
-use crate::arrival::Submitter;
 use alloy_primitives::B256;
-use mempool::Reject;
+use mempool::{Reject, Submitter};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},

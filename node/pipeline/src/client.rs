@@ -6,14 +6,13 @@ use super::{
         BlockPart, Candidates, CombiningStage, Found, KnownTransactions, PoolQuery, SenderTxs,
         TakenTransactions,
     },
-    arrival::{Arrival, Submitter},
     batch::Submitted,
     development::{Develop, DevelopError, Developed, NextBlockSettings},
     ring::Outbox,
     submit::Submissions,
 };
 use alloy_primitives::{Address, B256, Bytes};
-use mempool::{Level, PriceBand, Reject};
+use mempool::{Arrival, Level, PriceBand, Reject, Submitter};
 use std::{
     fmt,
     pin::Pin,

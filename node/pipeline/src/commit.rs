@@ -9,7 +9,6 @@
 use super::{
     batch::{InOrder, SealedBlock},
     branch::Choice,
-    disk::DiskWatch,
     fault::Fault,
     flush::ToFlush,
     meter::Meter,
@@ -21,6 +20,7 @@ use super::{
 use alloy_primitives::Bytes;
 use certificates::BlockId;
 use home::{replay_block, stored_header};
+use platform::disk_watch::DiskWatch;
 use state::{ChainView, Published, UndoneBlock, UndoneBranch, View};
 use std::{
     sync::{

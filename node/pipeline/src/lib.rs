@@ -5,7 +5,6 @@
 //! idle. The loop around them is in `stage`.
 
 mod ante;
-mod arrival;
 mod batch;
 mod block_client;
 mod branch;
@@ -14,7 +13,6 @@ mod caller;
 mod client;
 mod commit;
 mod development;
-mod disk;
 mod execute;
 mod fault;
 mod fee;
@@ -43,7 +41,6 @@ mod worker_waker;
 pub use ante::{
     BlockPart, Candidates, Found, KnownTransactions, PoolQuery, SenderTxs, TakenTransactions,
 };
-pub use arrival::{Arrival, Submitter};
 pub use batch::{MAX_TX_BYTES, RawTx, Reply, Submitted};
 pub use block_client::BlockClient;
 pub use branch::{BuildError, GiveError, RecoveredTxs};
@@ -55,6 +52,7 @@ pub use development::{
 };
 pub use fault::{BlockFault, BlockReason, Fault, ListenError, StartError};
 pub use ingest::{INGEST_FLAG, INGEST_NAME, MAX_FRAME_BYTES};
+pub use mempool::{Arrival, Submitter};
 pub use meter::Reading;
 pub use monitor::{Monitor, RingReading};
 pub use next::{NextBlock, Tried, TryBounds, try_all};

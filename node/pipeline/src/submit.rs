@@ -25,7 +25,6 @@ mod queue;
 
 use super::{
     ante::CombiningStage,
-    arrival::Submitter,
     batch::{BATCH_TXS, MAX_TX_BYTES, RawTx, Recovered, Reply, Submitted},
     caller::{Caller, InFlight},
     meter::Meter,
@@ -35,7 +34,7 @@ use super::{
 use alloy_eips::eip2718::EIP7702_TX_TYPE_ID;
 use alloy_primitives::Bytes;
 use chain::ChainSpec;
-use mempool::Reject;
+use mempool::{Reject, Submitter};
 use ordered_output::{FULL, OrderedOutput, STOPPING};
 use queue::{LANES, SubmissionQueue};
 use std::{

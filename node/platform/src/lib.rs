@@ -1,6 +1,7 @@
 //! Functions of the machine and the operating system that the node uses.
 //!
 //! - [`clock`]: whether the system clock is synchronized.
+//! - [`disk_watch`]: whether the disk responds.
 //! - [`heap`]: the allocator of the programs, with huge pages for large allocations.
 //! - [`memory`]: how much memory the process may use, and defaults that follow from it.
 //! - [`process`]: the memory, open files and processor time of this process.
@@ -10,6 +11,7 @@
 //! - [`table`]: a map whose lines can be prefetched.
 
 pub mod clock;
+pub mod disk_watch;
 pub mod heap;
 pub mod memory;
 pub mod process;

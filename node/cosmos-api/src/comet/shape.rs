@@ -99,10 +99,10 @@ pub(super) fn block_meta(id: &BlockId, block: &Block) -> Value {
     })
 }
 
-pub(super) fn validator(validator: &ConsensusValidator) -> Value {
-    let key = validator.key.map_or(NO_KEY, |key| key.0);
+pub(super) fn validator((address, key): &ConsensusValidator) -> Value {
+    let key = key.map_or(NO_KEY, |key| key.0);
     json!({
-        "address": hex(validator.address.as_slice()),
+        "address": hex(address.as_slice()),
         "pub_key": { "type": "tendermint/PubKeyEd25519", "value": base64(&key) },
         "voting_power": long(VOTING_POWER),
         "proposer_priority": long(0),

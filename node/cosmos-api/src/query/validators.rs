@@ -14,28 +14,16 @@ use super::{
     },
 };
 use alloy_primitives::{Address, B256};
-use keys::Bech32Kind;
+use keys::{Bech32Kind, validator_address};
 use prost_types::Any;
-use sha2::{Digest, Sha256};
 
 /// The voting power of each validator.
 pub const VOTING_POWER: i64 = 1;
 /// Protobuf name of ed25519 keys in the SDK.
 const ED25519_KEY: &str = "/cosmos.crypto.ed25519.PubKey";
 
-/// A validator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConsensusValidator {
-    /// The first 20 bytes of the SHA-256 of its key, as in CometBFT, or the proposer in the header.
-    pub address: Address,
-    /// Its public key, if blocks are signed by validators.
-    pub key: Option<B256>,
-}
-
-/// The address of a key (CometBFT: `crypto/ed25519`).
-fn address_of(key: B256) -> Address {
-    Address::from_slice(&Sha256::digest(key)[..20])
-}
+/// The address of a validator, and its public key if blocks are signed by validators.
+pub type ConsensusValidator = (Address, Option<B256>);
 
 /// A key in the SDK's encoding: a message with one field of bytes.
 fn ed25519_key(key: B256) -> Any {
@@ -78,9 +66,9 @@ impl Snapshot {
         number: u64,
         page: Option<PageRequest>,
     ) -> Result<(Vec<Validator>, PageResponse), QueryError> {
-        let validators = self.validator_set(number)?.into_iter().map(|validator| Validator {
-            address: Bech32Kind::Consensus.address(&self.spec.bech32_prefix, validator.address),
-            pub_key: validator.key.map(ed25519_key),
+        let validators = self.validator_set(number)?.into_iter().map(|(address, key)| Validator {
+            address: self.consensus_address(address),
+            pub_key: key.map(ed25519_key),
             voting_power: VOTING_POWER,
             ..Validator::default()
         });
@@ -95,16 +83,13 @@ impl Snapshot {
     /// # Errors
     /// If the block cannot be read.
     pub fn validator_set(&self, number: u64) -> Result<Vec<ConsensusValidator>, QueryError> {
-        let native = self.spec.native();
-        let keys = native.into_iter().flat_map(|native| native.gov.consensus_validators());
-        let mut keys: Vec<_> = keys.map(|(_, key)| key.bytes()).collect();
-        if keys.is_empty() {
-            let (_, header) = self.header(number)?;
-            return Ok(vec![ConsensusValidator { address: header.beneficiary, key: None }]);
+        let keys = self.spec.native().map(|native| native.gov.consensus_keys());
+        let keys = keys.unwrap_or_default().into_iter().map(|key| key.bytes());
+        let set: Vec<_> = keys.map(|key| (validator_address(&key.0), Some(key))).collect();
+        match set.is_empty() {
+            true => Ok(vec![(self.header(number)?.1.beneficiary, None)]),
+            false => Ok(set),
         }
-        keys.sort_unstable();
-        let validator = |key| ConsensusValidator { address: address_of(key), key: Some(key) };
-        Ok(keys.into_iter().map(validator).collect())
     }
 
     /// The consensus address of a proposer.

@@ -3,7 +3,7 @@
 use super::{HomeArg, Output, config};
 use anyhow::Context;
 use certificates::SecretKey;
-use chain::{Genesis, Producer};
+use chain::{Genesis, GenesisError, Producer};
 use home::{Home, PRODUCER_KEY_FILE, producer_key, read_or_create_key};
 use std::{
     io::Write,
@@ -165,10 +165,11 @@ fn public_keys(genesis: &Genesis) -> Option<String> {
 }
 
 /// The same genesis with this chain id.
-pub(super) fn with_chain_id(genesis: &Genesis, id: u64) -> anyhow::Result<Genesis> {
-    let mut file: serde_json::Value = serde_json::from_str(&genesis.to_json())?;
+pub(super) fn with_chain_id(genesis: &Genesis, id: u64) -> Result<Genesis, GenesisError> {
+    let mut file: serde_json::Value =
+        serde_json::from_str(&genesis.to_json()).expect("written just now");
     file["config"]["chainId"] = id.into();
-    Ok(Genesis::from_json(&file.to_string())?)
+    Genesis::from_json(&file.to_string())
 }
 
 /// The genesis of a native chain with default parameters that begins now.

@@ -112,10 +112,6 @@ enum Command {
     Completion(completion::Args),
 }
 
-/// Why a program that was built without the feature cannot do what validators do.
-const NEEDS_CONSENSUS: &str = "this evmd was built without the consensus engine: use a released package, or build it with \
-     `cargo build --release --features consensus`";
-
 /// The home folder, an option of all commands.
 #[derive(Clone, Debug, clap::Args)]
 struct HomeArg {

@@ -4,37 +4,11 @@ use super::{
     Output,
     init::{now, with_chain_id},
     stdout,
-    validator::create_record,
 };
-use alloy_primitives::Address;
-use anyhow::{Context, bail};
-use certificates::PublicKey;
-use chain::{DEV_ACCOUNTS, Genesis, Validator};
-use config::{Config, Listen, P2p, Replication, ValidatorAddress};
-use home::{GENESIS_FILE, create_validator_key};
-use platform::whole_file;
-use std::{
-    fmt::Write as _,
-    fs,
-    io::Write as _,
-    net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
-};
-
-/// Port at which the first validator listens for the others, the default of CometBFT.
-const P2P_PORT: u16 = 26_656;
-/// Port at which the first validator serves replicas.
-const REPLICATION_PORT: u16 = 9100;
-/// Difference between the ports of two validators. No two servers of one node have ports with this difference.
-const PORT_STEP: u16 = 100;
-/// Milliseconds between blocks.
-const BLOCK_TIME_MS: u64 = 250;
-/// Maximum number of validators, each of which has a development account.
-const MAX_VALIDATORS: u8 = DEV_ACCOUNTS.len() as u8;
-/// Name of the file for `docker compose`.
-const COMPOSE_FILE: &str = "compose.yaml";
-/// Folder of the home in a container.
-const CONTAINER_HOME: &str = "/var/lib/evmd";
+use anyhow::Context;
+use chain::Genesis;
+use std::{io::Write, path::PathBuf};
+use validator::{MAX_VALIDATORS, TestNetwork};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -63,115 +37,18 @@ fn validators(text: &str) -> Result<u8, String> {
     }
 }
 
-/// One home of the network.
-struct Member {
-    name: String,
-    home: PathBuf,
-    operator: Address,
-    key: PublicKey,
-    port_offset: u16,
-}
-
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = &args.output_dir;
-    if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        bail!("--output-dir: {} is not empty", folder.display());
-    }
-    let members = (0..args.validators).map(|number| member(folder, number));
-    let members = members.collect::<anyhow::Result<Vec<_>>>()?;
-    let genesis = genesis(&members, args.chain_id)?;
-    for member in &members {
-        write(&member.home.join(GENESIS_FILE), &genesis.to_json())?;
-        settings(member, &members).write_new(&member.home)?;
-    }
-    write(&folder.join(COMPOSE_FILE), &compose(&members))?;
-    print(args, &genesis, &members)
-}
-
-/// Creates the key and the record of a validator.
-fn member(folder: &Path, number: u8) -> anyhow::Result<Member> {
-    let name = format!("validator-{number}");
-    let home = folder.join(&name);
-    fs::create_dir_all(&home).with_context(|| home.display().to_string())?;
-    create_record(&home)?;
-    let key = create_validator_key(&home)?.public();
-    let operator = DEV_ACCOUNTS[usize::from(number)].address;
-    Ok(Member { name, home, operator, key, port_offset: u16::from(number) * PORT_STEP })
-}
-
-fn genesis(members: &[Member], chain_id: Option<u64>) -> anyhow::Result<Genesis> {
-    let validators = members.iter().map(|member| Validator {
-        address: member.operator,
-        power: 1,
-        consensus_key: Some(member.key),
-    });
-    let genesis = Genesis::test_network(now(), &validators.collect::<Vec<_>>())?;
-    match chain_id {
-        Some(id) => with_chain_id(&genesis, id).context("--chain-id"),
+    let adjust = |genesis: Genesis| match args.chain_id {
+        Some(id) => with_chain_id(&genesis, id),
         None => Ok(genesis),
-    }
-}
-
-/// The settings of a validator on this machine.
-fn settings(member: &Member, members: &[Member]) -> Config {
-    let peers = members.iter().filter(|other| other.key != member.key).map(|other| {
-        let port = P2P_PORT + other.port_offset;
-        ValidatorAddress { key: other.key, host: Ipv4Addr::LOCALHOST.to_string(), port }
-    });
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, P2P_PORT));
-    let replication = SocketAddr::from((Ipv4Addr::LOCALHOST, REPLICATION_PORT));
-    let mut config = Config {
-        replication: Replication { address: Listen::At(replication), ..Replication::default() },
-        p2p: P2p { address: Listen::At(address), peers: peers.collect() },
-        ..Config::default()
     };
-    config.node.moniker.clone_from(&member.name);
-    config.server.port_offset = member.port_offset;
-    config.engine.block_time_ms = BLOCK_TIME_MS;
-    config
+    let made = TestNetwork::create(&args.output_dir, args.validators, now(), adjust);
+    print(args, &made.context("evmd testnet")?)
 }
 
-/// The validators as containers, each of which has the default ports.
-fn compose(members: &[Member]) -> String {
-    let peers = |member: &Member| {
-        let others = members.iter().filter(|other| other.key != member.key);
-        let peers = others.map(|other| format!("{}@{}:{P2P_PORT}", other.key, other.name));
-        peers.collect::<Vec<_>>().join(",")
-    };
-    // The homes belong to the user who has created them.
-    let user =
-        format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let mut text = String::from(
-        "# Runs the validators in containers. The image is built as docs/packaging.md says.\nname: evmd-testnet\n\nservices:\n",
-    );
-    for member in members {
-        let _ = writeln!(
-            text,
-            "  {name}:
-    image: evmd
-    user: \"{user}\"
-    command: >-
-      start --home {CONTAINER_HOME} --port-offset 0
-      --p2p.address 0.0.0.0:{P2P_PORT} --p2p.peers {peers}
-      --json-rpc.address 0.0.0.0:8545 --pages.address 0.0.0.0:8080 --metrics.address 0.0.0.0:26660
-    volumes: [\"./{name}:{CONTAINER_HOME}\"]
-    ports: [\"127.0.0.1:{rpc}:8545\", \"127.0.0.1:{pages}:8080\"]
-    stop_grace_period: 60s",
-            name = member.name,
-            peers = peers(member),
-            rpc = 8545 + member.port_offset,
-            pages = 8080 + member.port_offset,
-        );
-    }
-    text
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    whole_file::write(path, text.as_bytes()).with_context(|| path.display().to_string())
-}
-
-fn print(args: &Args, genesis: &Genesis, members: &[Member]) -> anyhow::Result<()> {
+fn print(args: &Args, made: &TestNetwork) -> anyhow::Result<()> {
     let mut out = stdout();
+    let TestNetwork { genesis, members, compose } = made;
     let hash = genesis.header().hash_slow();
     match args.output {
         Output::Text => {
@@ -187,7 +64,7 @@ fn print(args: &Args, genesis: &Genesis, members: &[Member]) -> anyhow::Result<(
             writeln!(
                 out,
                 "\nTheir operators are development accounts, whose keys are public. In containers: docker compose -f {} up",
-                args.output_dir.join(COMPOSE_FILE).display()
+                compose.display()
             )?;
         }
         Output::Json => {
@@ -221,20 +98,6 @@ mod tests {
         }
         for number in ["0", "2", "3", "11", "256", "-1", "x"] {
             assert!(validators(number).is_err(), "{number}");
-        }
-    }
-
-    #[test]
-    fn ports_of_two_validators_differ() {
-        let mut seen = std::collections::BTreeSet::new();
-        for number in 0..u16::from(MAX_VALIDATORS) {
-            let mut config = Config::default();
-            config.p2p.address = Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, P2P_PORT)));
-            config.server.port_offset = number * PORT_STEP;
-            config.shift_ports().unwrap();
-            for (name, address) in config.listening() {
-                assert!(seen.insert(address), "{name} {address}");
-            }
         }
     }
 }

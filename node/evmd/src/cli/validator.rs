@@ -5,13 +5,8 @@ use anyhow::{Context, bail};
 use certificates::PublicKey;
 use clap::Subcommand;
 use home::{VALIDATOR_KEY_FILE, create_validator_key, validator_key};
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
-
-/// Folder in the home folder with the record of votes and the files of the consensus engine.
-pub(super) const CONSENSUS_FOLDER: &str = "consensus";
+use std::{io::Write, path::Path};
+use validator::{accept_record, create_record};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -84,7 +79,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
                      one view, which the others see as an attack"
                 );
             }
-            create_record(&args.home.path()?)
+            Ok(create_record(&args.home.path()?)?)
         }
         Command::AcceptRecord(args) => {
             if !args.is_newest {
@@ -93,7 +88,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
                      vote for two blocks in one view, which the others see as an attack"
                 );
             }
-            accept_record(&args.home.path()?)
+            Ok(accept_record(&args.home.path()?)?)
         }
     }
 }
@@ -109,35 +104,4 @@ fn print(home: &Path, key: PublicKey, output: Output) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The folder of the validator's own files in a home folder.
-pub(super) fn consensus_folder(home: &Path) -> PathBuf {
-    home.join(CONSENSUS_FOLDER)
-}
-
-/// Creates an empty record of votes.
-#[cfg(feature = "consensus")]
-pub(super) fn create_record(home: &Path) -> anyhow::Result<()> {
-    let folder = consensus_folder(home);
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    Ok(consensus::validators::Validator::create_vote_record(&folder)?)
-}
-
-/// Accepts a copied record of votes.
-#[cfg(feature = "consensus")]
-fn accept_record(home: &Path) -> anyhow::Result<()> {
-    Ok(consensus::validators::Validator::accept_vote_record(&consensus_folder(home))?)
-}
-
-/// Fails, because this program has no engine.
-#[cfg(not(feature = "consensus"))]
-fn accept_record(_: &Path) -> anyhow::Result<()> {
-    bail!(super::NEEDS_CONSENSUS)
-}
-
-/// Fails, because this program has no engine.
-#[cfg(not(feature = "consensus"))]
-pub(super) fn create_record(_: &Path) -> anyhow::Result<()> {
-    bail!(super::NEEDS_CONSENSUS)
 }

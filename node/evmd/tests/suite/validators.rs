@@ -7,12 +7,12 @@ use crate::common::{GENESIS_TIME, producing, transfer};
 use alloy_primitives::B256;
 use chain::{DEV_ACCOUNTS, Genesis};
 use consensus::validators::{KeyBytes, Peer, Timeouts, Validator, ValidatorOptions, public_key};
-use evmd::validator::{FinalCertificates, PipelineChain, encode};
 use home::Home;
 use pipeline::{Certify, Options, Pipeline};
 use state::{View, Voting, stored};
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use testkit::{MAX_WAIT, own_address};
+use validator::{FinalCertificates, PipelineChain, encode};
 
 const VALIDATORS: u8 = 4;
 /// Time between blocks.

@@ -1,8 +1,7 @@
 //! The part of block production that clients of a development chain control.
 
-use super::Ante;
+use super::{Ante, Arriving};
 use crate::{
-    arrival::Submitter,
     development::{
         BlockSettings, Develop, DevelopError, Developed, MAX_BLOCKS_AT_ONCE, MAX_CLOCK_OFFSET_S,
         NextBlockSettings, seconds,
@@ -11,7 +10,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use evm::AccountOverride;
-use mempool::Reject;
+use mempool::{Reject, Submitter};
 use std::{
     sync::Arc,
     time::{Instant, SystemTime},
@@ -215,8 +214,9 @@ impl Ante {
         let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
         let state = self.parent.state.reader()?;
-        let announced = (self.arrivals.receiver_count() > 0).then_some(Submitter::Client);
-        let admitted = self.admit_one(tx, &context, &state, announced, Instant::now())?;
+        let has_listeners = self.arrivals.receiver_count() > 0;
+        let arriving = Arriving { submitter: Submitter::Client, has_listeners };
+        let admitted = self.admit_one(tx, &context, &state, arriving, Instant::now())?;
         self.journal.write()?;
         Ok(admitted)
     }

@@ -15,7 +15,7 @@ impl UnwrittenResults {
         Self(Vec::with_capacity(results))
     }
 
-    /// Adds a result. If it is an acceptance, its transaction must have been added to the journal.
+    /// Adds a result. If it is an acceptance, its transaction must have been added to the journal, unless another validator has sent it.
     pub(super) fn push(&mut self, submitted: Submitted, reply: Reply) {
         self.0.push((submitted, reply));
     }

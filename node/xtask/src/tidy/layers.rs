@@ -3,7 +3,7 @@
 use super::{Violation, tree::Tree};
 
 /// The crates, from the bottom to the top: a crate depends only on crates before it.
-pub(super) const LAYERS: [&str; 39] = [
+pub(super) const LAYERS: [&str; 40] = [
     "crashdisk",
     "secp256k1-batch-recovery",
     "trie",
@@ -38,6 +38,7 @@ pub(super) const LAYERS: [&str; 39] = [
     "pages",
     "terminal",
     "observe",
+    "validator",
     "evmd",
     "man-pages",
     "xtask",

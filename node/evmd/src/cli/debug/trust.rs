@@ -38,8 +38,7 @@ impl Trust {
         let genesis = Genesis::from_json(&text).with_context(|| path.display().to_string())?;
         let hash = genesis.header().hash_slow();
         let native = genesis.spec.native();
-        let keys = native.into_iter().flat_map(|native| native.gov.consensus_validators());
-        let validators: Vec<_> = keys.map(|(_, key)| key).collect();
+        let validators = native.map(|native| native.gov.consensus_keys()).unwrap_or_default();
         let named = native.and_then(|native| native.producer);
         match (named, self.producer_key) {
             (None, None) if !validators.is_empty() => {

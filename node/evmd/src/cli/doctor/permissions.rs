@@ -1,6 +1,6 @@
 //! Checks of the owners and modes of the files in the home folder.
 
-use home::{PRODUCER_KEY_FILE, doctor::Failure};
+use home::{PRODUCER_KEY_FILE, VALIDATOR_KEY_FILE, doctor::Failure};
 use rustix::process::geteuid;
 use std::{
     fs::{self, Metadata},
@@ -59,8 +59,8 @@ fn file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Result<(), 
         ));
     }
     let below = path.strip_prefix(home).unwrap_or(path);
-    let is_key =
-        below.to_string_lossy().starts_with(KEYRING) || below == Path::new(PRODUCER_KEY_FILE);
+    let is_key = below.to_string_lossy().starts_with(KEYRING)
+        || [PRODUCER_KEY_FILE, VALIDATOR_KEY_FILE].iter().any(|key| below == Path::new(key));
     if is_key && mode & OTHERS != 0 {
         return Err(Failure::new(
             format!("{shown} has mode {mode:03o}: other users have access to keys"),

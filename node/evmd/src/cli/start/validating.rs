@@ -33,7 +33,7 @@ fn is_validator(home: &Home) -> anyhow::Result<bool> {
     if cfg!(not(feature = "consensus")) {
         anyhow::bail!(
             "validators make the blocks of this chain, and {}; a node that only serves it is started with --no-produce",
-            super::super::NEEDS_CONSENSUS
+            validator::NEEDS_ENGINE
         );
     }
     let key = validator_key(&home.path)?;

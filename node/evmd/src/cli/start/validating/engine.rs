@@ -1,9 +1,5 @@
 //! Starts the consensus engine.
 
-use crate::{
-    cli::validator::consensus_folder,
-    validator::{FinalCertificates, PipelineChain, encode},
-};
 use anyhow::Context;
 use config::ValidatorAddress;
 use consensus::validators::{Peer, Timeouts, Validator, ValidatorOptions};
@@ -11,6 +7,7 @@ use home::{Home, validator_key};
 use pipeline::{Certify, Pipeline};
 use state::{Voting, stored};
 use std::sync::Arc;
+use validator::{FinalCertificates, PipelineChain, encode, folder};
 
 /// What a validator is started with.
 pub(in super::super) struct Prepared {
@@ -46,10 +43,10 @@ impl Prepared {
         });
         let view = pipeline.published.load();
         let genesis = stored::block(&view.blocks()?, 0)?;
-        let keys = || gov.consensus_validators().map(|(_, key)| key.bytes());
+        let keys = || gov.consensus_keys().into_iter().map(|key| key.bytes());
         let pace = config.engine.block_time();
         let options = ValidatorOptions {
-            folder: consensus_folder(&home.path),
+            folder: folder(&home.path),
             genesis_hash: genesis.hash,
             genesis: encode(&genesis),
             key: *key.to_bytes(),

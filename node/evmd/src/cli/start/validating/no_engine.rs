@@ -1,6 +1,5 @@
 //! A program without the consensus engine, which cannot be a validator.
 
-use crate::cli::NEEDS_CONSENSUS;
 use home::Home;
 use pipeline::{Certify, Pipeline};
 use std::sync::Arc;
@@ -14,7 +13,7 @@ pub(in super::super) enum Validator {}
 impl Prepared {
     /// Always fails.
     pub(super) fn new() -> anyhow::Result<Self> {
-        anyhow::bail!(NEEDS_CONSENSUS)
+        anyhow::bail!(validator::NEEDS_ENGINE)
     }
 
     /// Stores the certificates of final blocks.

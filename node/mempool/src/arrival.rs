@@ -31,7 +31,8 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    pub(super) fn new(tx: &Arc<RecoveredTx>, submitter: Submitter) -> Self {
+    /// The announcement of a transaction.
+    pub fn new(tx: &Arc<RecoveredTx>, submitter: Submitter) -> Self {
         let kept = (tx.raw.len() <= MAX_KEPT_BYTES).then(|| Arc::clone(tx));
         Self { hash: tx.hash, submitter, tx: Arc::downgrade(tx), kept }
     }

@@ -1,7 +1,6 @@
 //! What the consensus engine asks of this node, answered by the pipeline.
 
-mod transaction_messages;
-
+use crate::transaction_messages::{self, OwnTransactions};
 use alloy_primitives::{
     B256, Bytes,
     map::{B256HashSet, B256Map},
@@ -19,7 +18,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-use transaction_messages::OwnTransactions;
 use transactions::RecoveredTx;
 
 /// Time until a request is repeated that the pipeline was too busy for.

@@ -17,19 +17,21 @@ const IDLE: u64 = 0;
 
 /// Monitors the writes of one thread, for threads that should not begin one.
 #[derive(Clone, Debug)]
-pub(super) struct DiskWatch {
+pub struct DiskWatch {
     start: Instant,
     /// Start of the write in progress: milliseconds after `start`, plus one.
     write_begun: Arc<AtomicU64>,
 }
 
-impl DiskWatch {
-    pub(super) fn new() -> Self {
+impl Default for DiskWatch {
+    fn default() -> Self {
         Self { start: Instant::now(), write_begun: Arc::default() }
     }
+}
 
+impl DiskWatch {
     /// Executes and monitors a write.
-    pub(super) fn write<T>(&self, write: impl FnOnce() -> T) -> T {
+    pub fn write<T>(&self, write: impl FnOnce() -> T) -> T {
         self.write_begun.store(self.now(), Ordering::Relaxed);
         let written = write();
         self.write_begun.store(IDLE, Ordering::Relaxed);
@@ -37,7 +39,7 @@ impl DiskWatch {
     }
 
     /// Whether a write takes longer than [`MAX_WRITE_TIME`].
-    pub(super) fn is_late(&self) -> bool {
+    pub fn is_late(&self) -> bool {
         self.is_later_than(MAX_WRITE_TIME)
     }
 
@@ -57,7 +59,7 @@ mod tests {
 
     #[test]
     fn only_a_write_that_is_under_way_is_late() {
-        let disk = DiskWatch::new();
+        let disk = DiskWatch::default();
         assert!(!disk.is_later_than(Duration::ZERO));
         let seen = disk.clone();
         let written = disk.write(|| {

@@ -1,0 +1,76 @@
+//! The record of a validator's votes in its home folder.
+
+use std::path::{Path, PathBuf};
+
+/// Why a program that was built without the engine cannot do what validators do.
+pub const NEEDS_ENGINE: &str = "this evmd was built without the consensus engine: use a released package, or build it with \
+     `cargo build --release --features consensus`";
+
+/// Folder in the home folder with the record of votes and the files of the consensus engine.
+const FOLDER: &str = "consensus";
+
+/// Why the record of votes cannot be created or accepted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The folder cannot be created.
+    #[error("{}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The record.
+    #[cfg(feature = "consensus")]
+    #[error(transparent)]
+    Record(#[from] consensus::validators::VoteRecordError),
+    /// The program has no engine.
+    #[error("{NEEDS_ENGINE}")]
+    NoEngine,
+}
+
+/// The folder of the validator's own files in a home folder.
+pub fn folder(home: &Path) -> PathBuf {
+    home.join(FOLDER)
+}
+
+/// Creates an empty record of votes in a home folder.
+///
+/// # Errors
+/// If there is one, or it cannot be written; [`RecordError::NoEngine`].
+#[cfg(feature = "consensus")]
+pub fn create_record(home: &Path) -> Result<(), RecordError> {
+    let path = folder(home);
+    match std::fs::create_dir_all(&path) {
+        Ok(()) => Ok(consensus::validators::Validator::create_vote_record(&path)?),
+        Err(source) => Err(RecordError::Folder { path, source }),
+    }
+}
+
+/// Accepts a copied record of votes as the newest one.
+///
+/// # Errors
+/// If there is none, or it cannot be written; [`RecordError::NoEngine`].
+#[cfg(feature = "consensus")]
+pub fn accept_record(home: &Path) -> Result<(), RecordError> {
+    Ok(consensus::validators::Validator::accept_vote_record(&folder(home))?)
+}
+
+/// Fails.
+///
+/// # Errors
+/// [`RecordError::NoEngine`].
+#[cfg(not(feature = "consensus"))]
+pub const fn create_record(_: &Path) -> Result<(), RecordError> {
+    Err(RecordError::NoEngine)
+}
+
+/// Fails.
+///
+/// # Errors
+/// [`RecordError::NoEngine`].
+#[cfg(not(feature = "consensus"))]
+pub const fn accept_record(_: &Path) -> Result<(), RecordError> {
+    Err(RecordError::NoEngine)
+}
