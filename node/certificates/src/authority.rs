@@ -43,19 +43,23 @@ pub struct Authority {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Keys {
-    Producers {
-        first: PublicKey,
-        recovery: Option<PublicKey>,
-        terms: Vec<Term>,
-    },
+    Producers(Box<Producers>),
     /// In ascending order of their bytes.
     Validators(Vec<PublicKey>),
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Producers {
+    first: PublicKey,
+    recovery: Option<PublicKey>,
+    terms: Vec<Term>,
+}
+
 impl Authority {
     /// Returns the keys of a chain with a producer whose first term has not ended.
-    pub const fn new(genesis: B256, producer: PublicKey, recovery: Option<PublicKey>) -> Self {
-        Self { genesis, keys: Keys::Producers { first: producer, recovery, terms: Vec::new() } }
+    pub fn new(genesis: B256, producer: PublicKey, recovery: Option<PublicKey>) -> Self {
+        let producers = Producers { first: producer, recovery, terms: Vec::new() };
+        Self { genesis, keys: Keys::Producers(Box::new(producers)) }
     }
 
     /// Returns the keys of a chain whose blocks validators decide.
@@ -81,8 +85,8 @@ impl Authority {
         if !term.is_signed_by(&key, self.genesis) {
             return Err(AuthorityError::Signature { term: term.term, key: key.bytes() });
         }
-        if let Keys::Producers { terms, .. } = &mut self.keys {
-            terms.push(term);
+        if let Keys::Producers(producers) = &mut self.keys {
+            producers.terms.push(term);
         }
         Ok(())
     }
@@ -91,8 +95,8 @@ impl Authority {
     #[must_use]
     pub fn without_terms(&self) -> Self {
         let mut keys = self.keys.clone();
-        if let Keys::Producers { terms, .. } = &mut keys {
-            terms.clear();
+        if let Keys::Producers(producers) = &mut keys {
+            producers.terms.clear();
         }
         Self { genesis: self.genesis, keys }
     }
@@ -105,23 +109,23 @@ impl Authority {
     /// Returns the keys of the validators; there are none if a producer signs.
     pub fn validators(&self) -> &[PublicKey] {
         match &self.keys {
-            Keys::Producers { .. } => &[],
+            Keys::Producers(_) => &[],
             Keys::Validators(keys) => keys,
         }
     }
 
     /// Returns the key of term 0; `None` if validators decide.
-    pub const fn first_producer(&self) -> Option<PublicKey> {
+    pub fn first_producer(&self) -> Option<PublicKey> {
         match &self.keys {
-            Keys::Producers { first, .. } => Some(*first),
+            Keys::Producers(producers) => Some(producers.first),
             Keys::Validators(_) => None,
         }
     }
 
     /// Returns the key that may start a term if the producer is lost.
-    pub const fn recovery(&self) -> Option<PublicKey> {
+    pub fn recovery(&self) -> Option<PublicKey> {
         match &self.keys {
-            Keys::Producers { recovery, .. } => *recovery,
+            Keys::Producers(producers) => producers.recovery,
             Keys::Validators(_) => None,
         }
     }
@@ -129,7 +133,7 @@ impl Authority {
     /// Returns the terms from 1 on.
     pub fn terms(&self) -> &[Term] {
         match &self.keys {
-            Keys::Producers { terms, .. } => terms,
+            Keys::Producers(producers) => &producers.terms,
             Keys::Validators(_) => &[],
         }
     }
@@ -179,7 +183,7 @@ impl Authority {
         let BlockId { number, hash } = block;
         let kinds = ["a producer", "validators"];
         match (&self.keys, certificate) {
-            (Keys::Producers { .. }, Certificate::Producer(certificate)) => {
+            (Keys::Producers(_), Certificate::Producer(certificate)) => {
                 self.verify_producer(block, certificate)
             }
             (Keys::Validators(keys), Certificate::Validators(finalization)) => {
@@ -188,7 +192,7 @@ impl Authority {
                     false => Err(CertificateError::Quorum { number, hash, validators: keys.len() }),
                 }
             }
-            (Keys::Producers { .. }, Certificate::Validators(_)) => {
+            (Keys::Producers(_), Certificate::Validators(_)) => {
                 Err(CertificateError::OtherKind { number, found: kinds[1], expected: kinds[0] })
             }
             (Keys::Validators(_), Certificate::Producer(_)) => {

@@ -195,7 +195,7 @@ mod tests {
             assert!(!changed.proves(&validators, GENESIS, BLOCK), "{changed:?}");
         }
         // One validator cannot sign for another one.
-        let mut twice = good.clone();
+        let mut twice = good;
         twice.signatures[1] = twice.signatures[0];
         assert!(!twice.proves(&validators, GENESIS, BLOCK));
     }

@@ -248,7 +248,7 @@ impl Chain for PipelineChain {
         match transaction_messages::decode(&encoded) {
             Ok(txs) => transaction_messages::submit(&self.pool, txs).await,
             Err(error) => {
-                tracing::warn!(%error, "dropped a message that is not a list of transactions")
+                tracing::warn!(%error, "dropped a message that is not a list of transactions");
             }
         }
     }
