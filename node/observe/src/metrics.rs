@@ -483,7 +483,7 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "evmd_consensus_finality_seconds",
-        Kind::Gauge,
+        Kind::Summary,
         "Time from a proposal until its block is final, over the newest 1,024 blocks; only on a validator.",
         &["quantile"],
         |now, samples| {
