@@ -136,6 +136,7 @@ pub(super) const OBJECTS: &[(&str, Fields)] = &[
             ("metrics", "String|Null"),
             ("pages", "String|Null"),
             ("replication", "String|Null"),
+            ("p2p", "String|Null"),
         ],
     ),
     ("EventAttribute", &[("key", "String"), ("value", "String")]),
