@@ -244,7 +244,10 @@ fn kill_at_random(args: &ReplicasArgs, cluster: &Cluster, load: &Load) -> anyhow
             std::thread::park_timeout(POLL_INTERVAL);
         }
         let mut nodes: Vec<usize> = (0..cluster.len()).collect();
-        let killed = 1 + rng.below(args.at_once as u64) as usize;
+        let killed = match args.at_once {
+            1 => 1,
+            most => 1 + rng.below(most as u64) as usize,
+        };
         for at in 0..killed {
             let left = (nodes.len() - at) as u64;
             nodes.swap(at, at + rng.below(left) as usize);
