@@ -19,17 +19,14 @@ use prost_types::Any;
 
 /// The voting power of each validator.
 pub const VOTING_POWER: i64 = 1;
-/// Protobuf name of ed25519 keys in the SDK.
-const ED25519_KEY: &str = "/cosmos.crypto.ed25519.PubKey";
 
 /// The address of a validator, and its public key if blocks are signed by validators.
 pub type ConsensusValidator = (Address, Option<B256>);
 
 /// A key in the SDK's encoding: a message with one field of bytes.
 fn ed25519_key(key: B256) -> Any {
-    let mut value = vec![0x0a, 32];
-    value.extend_from_slice(key.as_slice());
-    Any { type_url: ED25519_KEY.to_owned(), value }
+    let value = [&[0x0a, 32], key.as_slice()].concat();
+    Any { type_url: "/cosmos.crypto.ed25519.PubKey".to_owned(), value }
 }
 
 impl Snapshot {
@@ -86,10 +83,7 @@ impl Snapshot {
         let keys = self.spec.native().map(|native| native.gov.consensus_keys());
         let keys = keys.unwrap_or_default().into_iter().map(|key| key.bytes());
         let set: Vec<_> = keys.map(|key| (validator_address(&key.0), Some(key))).collect();
-        match set.is_empty() {
-            true => Ok(vec![(self.header(number)?.1.beneficiary, None)]),
-            false => Ok(set),
-        }
+        if set.is_empty() { Ok(vec![(self.header(number)?.1.beneficiary, None)]) } else { Ok(set) }
     }
 
     /// The consensus address of a proposer.
