@@ -64,13 +64,13 @@ pub enum VoteRecordError {
     /// The file is missing.
     #[error(
         "{0} is missing: without the record of its votes a validator could vote for two blocks in one view. Restore the \
-         file. A new record is safe only if this key has never voted on this chain"
+         file, or read `evmd validator new-record --help`"
     )]
     Missing(PathBuf),
     /// An entry is damaged.
     #[error(
-        "entry {entry} of {path} is damaged: this validator may have sent votes that are not in it. Restore the file. A \
-         new record is safe only when the chain has passed the views of the last votes"
+        "entry {entry} of {path} is damaged: this validator may have sent votes that are not in it. Restore the file, \
+         or move it away and read `evmd validator new-record --help`"
     )]
     Damaged {
         /// The file.

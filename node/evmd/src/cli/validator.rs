@@ -16,7 +16,7 @@ pub(super) enum Command {
     NewKey(KeyArgs),
     /// Show the public key with which this home votes
     Show(KeyArgs),
-    /// Create an empty record of votes for a key that has one no more
+    /// Create an empty record of votes for a key whose record was lost
     ///
     /// A validator whose record was lost could vote for two blocks in one view. This is safe only if the key has never voted,
     /// or if the other validators have passed the views of its last votes: stop this validator for some minutes, and look at
@@ -59,7 +59,14 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::NewKey(args) => {
             let home = args.home.path()?;
-            // Before there is a key, so that a key without a record has lost it.
+            if validator_key(&home)?.is_some() {
+                // It may have voted, so it must not get an empty record here.
+                bail!(
+                    "{} exists: `evmd validator show` prints its public key",
+                    home.join(VALIDATOR_KEY_FILE).display()
+                );
+            }
+            // The record comes first, so that a key without a record is one that has lost it.
             create_record(&home)?;
             let key = create_validator_key(&home)?;
             print(&home, key.public(), args.output)

@@ -155,5 +155,10 @@ async fn strangers_are_refused() {
     let error = network.fails_to_start(1);
     assert!(error.contains(key.trim()) && error.contains("is not that of a validator"), "{error}");
     let (code, _, error) = run(&home, &["validator", "new-key"]);
-    assert!(code == 1 && error.contains("exists"), "{error}");
+    assert!(code == 1 && error.contains("validator.key exists"), "{error}");
+    // A key that may have voted gets no empty record.
+    fs::remove_dir_all(home.join("consensus")).unwrap();
+    let (code, _, error) = run(&home, &["validator", "new-key"]);
+    assert!(code == 1 && error.contains("validator.key exists"), "{error}");
+    assert!(!home.join("consensus").exists());
 }
