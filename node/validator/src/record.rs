@@ -30,6 +30,14 @@ pub enum RecordError {
     NoEngine,
 }
 
+/// Fails if this program has no engine.
+///
+/// # Errors
+/// [`RecordError::NoEngine`].
+pub(crate) const fn require_engine() -> Result<(), RecordError> {
+    if cfg!(feature = "consensus") { Ok(()) } else { Err(RecordError::NoEngine) }
+}
+
 /// The folder of the validator's own files in a home folder.
 pub fn folder(home: &Path) -> PathBuf {
     home.join(FOLDER)

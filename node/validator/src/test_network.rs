@@ -1,6 +1,6 @@
 //! The homes of several validators that run a new chain together, for tests.
 
-use crate::record::{RecordError, create_record};
+use crate::record::{RecordError, create_record, require_engine};
 use alloy_primitives::Address;
 use certificates::PublicKey;
 use chain::{DEV_ACCOUNTS, Genesis, GenesisError, Validator};
@@ -34,7 +34,7 @@ const CONTAINER_HOME: &str = "/var/lib/evmd";
 #[non_exhaustive]
 pub enum TestNetworkError {
     /// The folder has files.
-    #[error("{} is not empty", .0.display())]
+    #[error("{} is not empty: choose a new folder", .0.display())]
     NotEmpty(PathBuf),
     /// A file or folder cannot be written.
     #[error("{}: {source}", path.display())]
@@ -95,6 +95,8 @@ impl TestNetwork {
         timestamp: u64,
         adjust: impl FnOnce(Genesis) -> Result<Genesis, GenesisError>,
     ) -> Result<Self, TestNetworkError> {
+        // Before anything is written.
+        require_engine()?;
         if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(TestNetworkError::NotEmpty(folder.to_owned()));
         }
