@@ -14,6 +14,9 @@ use transactions::RecoveredTx;
 
 /// Time for which transactions are gathered, so that a message has many of them. It is a small part of the time between blocks.
 const GATHERING: Duration = Duration::from_millis(5);
+/// Maximum number of transactions in a message: a quarter of those that may wait for the pool, so that one validator does not take the
+/// places of clients. A full message of transfers has 2,400.
+const MAX_MESSAGE_TXS: usize = 4096;
 /// Bytes of an RLP header of a list or string of the size of a message.
 const RLP_HEADER_BYTES: usize = 4;
 /// Maximum bytes of the transactions in a message.
@@ -47,7 +50,7 @@ impl OwnTransactions {
         let mut txs = vec![first];
         while let Some(tx) = waiting.more() {
             bytes += tx.raw.length();
-            if bytes > MAX_CONTENT_BYTES {
+            if bytes > MAX_CONTENT_BYTES || txs.len() == MAX_MESSAGE_TXS {
                 waiting.next = Some(tx);
                 break;
             }
@@ -107,7 +110,7 @@ fn encode(txs: &[Arc<RecoveredTx>]) -> Bytes {
     bytes.into()
 }
 
-/// Reads a message. The number of transactions is limited by its length.
+/// Reads a message.
 pub(super) fn decode(message: &Bytes) -> alloy_rlp::Result<Vec<Bytes>> {
     let mut rest = message.as_ref();
     let mut content = alloy_rlp::Header::decode_bytes(&mut rest, true)?;
@@ -116,6 +119,9 @@ pub(super) fn decode(message: &Bytes) -> alloy_rlp::Result<Vec<Bytes>> {
     }
     let mut txs = Vec::new();
     while !content.is_empty() {
+        if txs.len() == MAX_MESSAGE_TXS {
+            return Err(alloy_rlp::Error::Custom("a message has too many transactions"));
+        }
         txs.push(Bytes::decode(&mut content)?);
     }
     Ok(txs)
@@ -142,6 +148,10 @@ mod tests {
         let longer = [&bytes[..], &[0]].concat();
         for wrong in [&bytes[..bytes.len() - 1], &longer, &[], &[0x80], &[0xc1, 0xc0]] {
             assert!(decode(&Bytes::copy_from_slice(wrong)).is_err(), "{wrong:?}");
+        }
+        for (count, is_read) in [(MAX_MESSAGE_TXS, true), (MAX_MESSAGE_TXS + 1, false)] {
+            let empty = Bytes::from(alloy_rlp::encode(vec![Bytes::new(); count]));
+            assert_eq!(decode(&empty).is_ok(), is_read, "{count}");
         }
     }
 }
