@@ -1,8 +1,6 @@
 //! The signature for a block.
 
-use super::{
-    BlockId, Finalization, PublicKey, SecretKey, finalization::MAX_SIGNERS, key::SIGNATURE_BYTES,
-};
+use super::{BlockId, Finalization, PublicKey, SecretKey, key::SIGNATURE_BYTES};
 use alloy_primitives::B256;
 
 /// Domain separator at the start of the signed message.
@@ -13,8 +11,6 @@ const ONE_SIGNATURE: u8 = 1;
 const FINALIZATION: u8 = 2;
 /// Size of a certificate of a producer in bytes: kind, term and signature.
 const PRODUCER_BYTES: usize = 1 + 8 + SIGNATURE_BYTES;
-/// Maximum size of a certificate in bytes.
-pub const MAX_CERTIFICATE_BYTES: usize = 1 + 88 + MAX_SIGNERS * SIGNATURE_BYTES;
 
 /// Why a certificate does not prove a block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,7 +16,7 @@ mod key;
 mod term;
 
 pub use authority::{Authority, AuthorityError};
-pub use certificate::{Certificate, CertificateError, MAX_CERTIFICATE_BYTES, ProducerCertificate};
+pub use certificate::{Certificate, CertificateError, ProducerCertificate};
 pub use finalization::{Finalization, MAX_SIGNERS};
 pub use key::{KeyError, PublicKey, SECRET_KEY_BYTES, SecretKey};
 pub use term::{Signer, Term};

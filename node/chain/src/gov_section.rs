@@ -3,7 +3,7 @@
 use super::{GovParams, Validator};
 use crate::RulesVersion;
 use alloy_primitives::{Address, U256};
-use certificates::PublicKey;
+use certificates::{MAX_SIGNERS, PublicKey};
 use feemarket::LegacyDec;
 use keys::parse_address;
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,9 @@ const EXPEDITED_MIN_DEPOSIT: u64 = 50_000_000;
 const MAX_PERIOD: u64 = 100 * 365 * 86_400;
 /// Maximum number of validators.
 const MAX_VALIDATORS: usize = 1000;
-/// Maximum number of validators that decide about blocks. Each of them sends its votes and blocks to all others.
-pub const MAX_CONSENSUS_VALIDATORS: usize = 64;
+/// Maximum number of validators that decide about blocks: those that a certificate can name. Each of them sends its votes and blocks
+/// to all others.
+pub const MAX_CONSENSUS_VALIDATORS: usize = MAX_SIGNERS;
 
 /// The section `gov` of genesis: the SDK's parameters, and the validators.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

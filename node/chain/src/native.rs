@@ -349,17 +349,9 @@ impl Genesis {
     /// # Errors
     /// [`GenesisError`] if it is not the genesis of a native chain, or of one that may not name a producer.
     pub fn with_producer(&self, producer: Producer) -> Result<Self, GenesisError> {
-        let mut file: serde_json::Value =
-            serde_json::from_str(&self.to_json()).expect("written just now");
-        let section = &mut file["config"][SECTION];
-        if section.is_null() {
-            return Err(GenesisError::field(
-                format!("config.{SECTION}"),
-                "is missing: only the genesis of a native chain can name a producer",
-            ));
-        }
-        section["producer"] = serde_json::to_value(producer).expect("two keys are JSON");
-        Self::from_json(&file.to_string())
+        self.with_section(|section| {
+            section["producer"] = serde_json::to_value(producer).expect("two keys are JSON");
+        })
     }
 
     /// Returns the same genesis with these validators.
@@ -367,18 +359,28 @@ impl Genesis {
     /// # Errors
     /// [`GenesisError`] if it is not the genesis of a native chain, or the validators are not valid.
     pub fn with_validators(&self, validators: &[Validator]) -> Result<Self, GenesisError> {
+        self.with_section(|section| {
+            let gov = GovSection::deserialize(&section["gov"]).unwrap_or_default();
+            let gov = gov.with_validators(validators);
+            section["gov"] = serde_json::to_value(gov).expect("keys and numbers are JSON");
+        })
+    }
+
+    /// Returns the same genesis with a changed native section.
+    fn with_section(
+        &self,
+        change: impl FnOnce(&mut serde_json::Value),
+    ) -> Result<Self, GenesisError> {
         let mut file: serde_json::Value =
             serde_json::from_str(&self.to_json()).expect("written just now");
         let section = &mut file["config"][SECTION];
         if section.is_null() {
             return Err(GenesisError::field(
                 format!("config.{SECTION}"),
-                "is missing: only the genesis of a native chain can name validators",
+                "is missing: only the genesis of a native chain can name a producer or validators",
             ));
         }
-        let gov = GovSection::deserialize(&section["gov"]).unwrap_or_default();
-        let gov = gov.with_validators(validators);
-        section["gov"] = serde_json::to_value(gov).expect("keys and numbers are JSON");
+        change(section);
         Self::from_json(&file.to_string())
     }
 

@@ -110,7 +110,8 @@ impl PoolClient {
         Ok(found.unwrap_or(Found::NotPooled { built: 0 }))
     }
 
-    /// Those of the transactions with these hashes that are pooled, in the same order. There are none if there is no pool.
+    /// The pooled transactions with these hashes, in the same order: `None` for a hash that is not pooled, and for all of them if there is
+    /// no pool.
     ///
     /// # Errors
     /// See [`Self::nonce`].

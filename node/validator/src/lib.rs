@@ -1,19 +1,20 @@
 //! A node that is one of several validators.
 //!
-//! - `PipelineChain`: answers the consensus engine from the pipeline.
-//! - [`record`]: the record of its votes, which must exist before it starts.
-//! - [`test_network`]: the homes of several validators, for tests.
+//! - `PipelineChain`, with the feature `consensus`: answers the consensus engine from the pipeline. It decides nothing about a
+//!   block: the engine decides, and the pipeline executes.
+//! - [`create_record`], [`accept_record`]: the record of its votes, without which it does not start.
+//! - [`TestNetwork`]: the homes of several validators, for tests.
 //!
-//! Without the feature `consensus` there is no engine, and what needs it fails with [`RecordError::NoEngine`].
+//! Without the feature `consensus` there is no engine, and these functions fail with [`RecordError::NoEngine`].
 
 #[cfg(feature = "consensus")]
-mod chain_of_pipeline;
+mod pipeline_chain;
 mod record;
 mod test_network;
 #[cfg(feature = "consensus")]
 mod transaction_messages;
 
 #[cfg(feature = "consensus")]
-pub use chain_of_pipeline::{FinalCertificates, PipelineChain, encode};
+pub use pipeline_chain::{FinalCertificates, PipelineChain, encode};
 pub use record::{NEEDS_ENGINE, RecordError, accept_record, create_record, folder};
 pub use test_network::{MAX_VALIDATORS, Member, TestNetwork, TestNetworkError};

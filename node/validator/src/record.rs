@@ -46,7 +46,7 @@ pub fn folder(home: &Path) -> PathBuf {
 /// Creates an empty record of votes in a home folder.
 ///
 /// # Errors
-/// If there is one, or it cannot be written; [`RecordError::NoEngine`].
+/// If the record exists, or if it cannot be written; [`RecordError::NoEngine`].
 #[cfg(feature = "consensus")]
 pub fn create_record(home: &Path) -> Result<(), RecordError> {
     let path = folder(home);
@@ -59,7 +59,7 @@ pub fn create_record(home: &Path) -> Result<(), RecordError> {
 /// Accepts a copied record of votes as the newest one.
 ///
 /// # Errors
-/// If there is none, or it cannot be written; [`RecordError::NoEngine`].
+/// If the record does not exist, or if it cannot be written; [`RecordError::NoEngine`].
 #[cfg(feature = "consensus")]
 pub fn accept_record(home: &Path) -> Result<(), RecordError> {
     Ok(consensus::validators::Validator::accept_vote_record(&folder(home))?)

@@ -49,7 +49,7 @@ const THREADS: usize = 2;
 const MESSAGES_PER_SECOND: Quota = Quota::per_second(NZU32!(400));
 /// Blocks and answers with blocks per second of one peer.
 const BLOCKS_PER_SECOND: Quota = Quota::per_second(NZU32!(16));
-/// Messages with transactions per second of one peer.
+/// Messages with transactions per second of one peer: a validator gathers transactions for 5 ms before it sends a message.
 const TRANSACTION_MESSAGES_PER_SECOND: Quota = Quota::per_second(NZU32!(200));
 /// Maximum messages in a queue of the network.
 const QUEUE: usize = 1024;
@@ -200,7 +200,7 @@ impl Validator {
     /// Accepts a copied record of votes as the newest one of the validator.
     ///
     /// # Errors
-    /// If there is none, or it cannot be written.
+    /// If the record does not exist, or if it cannot be written.
     pub fn accept_vote_record(folder: &std::path::Path) -> Result<(), VoteRecordError> {
         VoteRecord::accept_copy(&folder.join(VOTES))
     }

@@ -34,7 +34,7 @@ async fn send<S: Sender>(chain: impl Chain, mut to: S) {
     loop {
         let message = chain.outgoing_transactions().await;
         assert!(message.len() <= MAX_TRANSACTION_MESSAGE_BYTES, "the node limits its messages");
-        // Whoever is not connected gets the transactions in a block.
+        // A validator that is not connected gets the transactions in a block.
         let _ = to.send(Recipients::All, message.0, false);
     }
 }

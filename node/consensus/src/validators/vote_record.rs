@@ -132,7 +132,7 @@ impl VoteRecord {
     /// Accepts a copied record as the newest one.
     ///
     /// # Errors
-    /// If there is no record, or it cannot be written.
+    /// If the record does not exist, or if it cannot be written.
     pub fn accept_copy(path: &Path) -> Result<(), VoteRecordError> {
         let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
         File::open(path).map_err(at)?;

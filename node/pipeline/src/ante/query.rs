@@ -18,7 +18,7 @@ pub enum PoolQuery {
     Nonce(Address, oneshot::Sender<u64>),
     /// The pooled transaction with this hash.
     Transaction(B256, oneshot::Sender<Found>),
-    /// Those of the transactions with these hashes that are pooled.
+    /// The pooled transactions with these hashes.
     Known(Vec<B256>, oneshot::Sender<KnownTransactions>),
     /// How full the pool is.
     Level(oneshot::Sender<Level>),

@@ -22,6 +22,13 @@ fn all(nodes: &[NodeProcess]) -> Vec<&NodeProcess> {
     nodes.iter().collect()
 }
 
+/// Waits until a validator has later blocks than the first one has now. All nodes must have the same blocks then.
+async fn catches_up(nodes: &[NodeProcess], number: usize) {
+    let target = head(&nodes[0]).await + 2;
+    reach(&nodes[number], target).await;
+    agree(&all(nodes)).await;
+}
+
 /// A copy of a folder, as a backup makes it.
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-r").arg(from).arg(to).status().unwrap();
@@ -61,9 +68,7 @@ async fn a_validator_that_was_suspended_catches_up() {
     nodes[1].pause();
     advance(&nodes[0], 5).await;
     nodes[1].resume();
-    let target = head(&nodes[0]).await + 3;
-    reach(&nodes[1], target).await;
-    agree(&all(&nodes)).await;
+    catches_up(&nodes, 1).await;
 }
 
 /// A validator without data gets all blocks from the others. Its record of votes must be there.
@@ -94,9 +99,7 @@ async fn a_wiped_home_returns_with_its_key_and_record() {
     let (code, _, error) = run(&home, &["validator", "new-record", "--old-votes-are-passed"]);
     assert_eq!(code, 0, "{error}");
     nodes[3] = network.start(3);
-    let target = head(&nodes[0]).await + 2;
-    reach(&nodes[3], target).await;
-    agree(&all(&nodes)).await;
+    catches_up(&nodes, 3).await;
 }
 
 /// An old copy of a home lacks later votes, and is refused until its record is accepted. The blocks that it lacks are requested.
@@ -122,9 +125,7 @@ async fn an_old_backup_is_not_used_by_mistake() {
     fs::rename(original.join("consensus"), home.join("consensus")).unwrap();
     nodes[2] = network.start(2);
     mined(&nodes[2], &later).await;
-    let target = head(&nodes[0]).await + 2;
-    reach(&nodes[2], target).await;
-    agree(&all(&nodes)).await;
+    catches_up(&nodes, 2).await;
 }
 
 /// Connections of others are refused, whatever they send, and a key that the genesis does not name cannot vote.
