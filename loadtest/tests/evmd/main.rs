@@ -244,8 +244,8 @@ fn kill_nodes(options: &[&str]) -> Value {
     let binary = binary();
     let folder = tempfile::tempdir().unwrap();
     let nodes = folder.path().join("nodes");
-    // The ports after this one, three for each node, are not used by anything else either.
-    let first = testkit::own_address().to_string();
+    // Three ports for each of at most six nodes.
+    let first = testkit::own_addresses(3 * 6).to_string();
     let evmd = ["--evmd", binary.to_str().unwrap(), "-o", "json"];
     let nodes = ["replicas", "--folder", nodes.to_str().unwrap(), "--first-address", &first];
     let load = ["--accounts", "600", "-n", "6000", "--seed", "3"];

@@ -19,7 +19,7 @@ pub use endpoints::Endpoints;
 pub use genesis::london_at_block_7;
 pub use http::{exchange, exchange_with_head};
 pub use node_process::NodeProcess;
-pub use own_address::own_address;
+pub use own_address::{own_address, own_addresses};
 pub use tls::tls_file;
 pub use websocket::Socket;
 

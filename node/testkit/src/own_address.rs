@@ -19,9 +19,17 @@ const FIRST_PORT: u16 = 10_000;
 /// # Panics
 /// If a process takes more than 55,535 addresses.
 pub fn own_address() -> SocketAddr {
+    own_addresses(1)
+}
+
+/// The first of `count` addresses with consecutive ports, each of which is as [`own_address`] describes.
+///
+/// # Panics
+/// If a process takes more than 55,535 addresses.
+pub fn own_addresses(count: u16) -> SocketAddr {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
-    let taken = TAKEN.fetch_add(1, Ordering::Relaxed);
-    assert!(taken < u16::MAX - FIRST_PORT, "one process uses too many addresses");
+    let taken = TAKEN.fetch_add(count, Ordering::Relaxed);
+    assert!(taken < u16::MAX - FIRST_PORT - count, "one process uses too many addresses");
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     // Hosts from 127.64.0.0 on, so that none is 127.0.0.1.
     let host = Ipv4Addr::new(127, 64 | (high & 63), middle, low);
