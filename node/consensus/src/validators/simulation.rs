@@ -223,6 +223,13 @@ impl Simulation {
         }
     }
 
+    async fn start_all(&mut self) {
+        self.link_all(LATENCY).await;
+        for at in 0..4 {
+            self.start(at).await;
+        }
+    }
+
     async fn start(&mut self, at: usize) {
         let key = self.keys[at].clone();
         let participants: Set<PublicKey> =
@@ -345,6 +352,21 @@ impl Simulation {
         }
     }
 
+    /// Kills this many validators at a random time, removes their journals, and starts them again.
+    async fn lose_journals(&mut self, lost: usize) {
+        let time = Duration::from_millis(self.below(200) as u64);
+        self.runtime.sleep(time).await;
+        let first = self.below(VALIDATORS + 1 - lost as u64);
+        let lost = first..first + lost;
+        for at in lost.clone() {
+            self.kill(at).await;
+            self.runtime.remove(&format!("{at}-votes"), None).await.unwrap();
+        }
+        for at in lost {
+            self.start(at).await;
+        }
+    }
+
     /// A random number below `limit`.
     fn below(&mut self, limit: u64) -> usize {
         (self.runtime.next_u64() % limit) as usize
@@ -387,10 +409,7 @@ const LATENCY: Duration = Duration::from_millis(20);
 fn four_validators_agree() {
     let run = |seed| {
         simulate(seed, async |mut simulation| {
-            simulation.link_all(LATENCY).await;
-            for at in 0..4 {
-                simulation.start(at).await;
-            }
+            simulation.start_all().await;
             simulation.advance(50).await;
             simulation.check();
         })
@@ -401,10 +420,7 @@ fn four_validators_agree() {
 #[test]
 fn one_of_four_may_stop_and_two_may_not() {
     simulate(2, async |mut simulation| {
-        simulation.link_all(LATENCY).await;
-        for at in 0..4 {
-            simulation.start(at).await;
-        }
+        simulation.start_all().await;
         simulation.advance(5).await;
         simulation.kill(1).await;
         simulation.advance(20).await;
@@ -439,10 +455,7 @@ fn chains_are_equal_after_random_faults() {
     for seed in seeds {
         println!("seed {seed}");
         simulate(seed, async |mut simulation| {
-            simulation.link_all(LATENCY).await;
-            for at in 0..4 {
-                simulation.start(at).await;
-            }
+            simulation.start_all().await;
             for _ in 0..FAULTS {
                 simulation.runtime.sleep(Duration::from_millis(2_500)).await;
                 simulation.disturb().await;
@@ -453,31 +466,33 @@ fn chains_are_equal_after_random_faults() {
     }
 }
 
-/// A validator whose journal is lost does not vote against its earlier votes, because it has the record.
+/// Validators whose journals are lost do not vote against their earlier votes, because they have the record. The chain goes
+/// on as long as one validator has its journal, in which the newest certificates are.
 #[test]
 fn votes_are_not_contradicted_when_journals_are_lost() {
     for seed in 0..SEEDS {
         simulate(seed, async |mut simulation| {
-            simulation.link_all(LATENCY).await;
-            for at in 0..4 {
-                simulation.start(at).await;
-            }
-            // One after another, then all at once.
-            for round in 0..5 {
+            simulation.start_all().await;
+            for lost in [1, 2, 3] {
                 simulation.advance(3).await;
-                let time = Duration::from_millis(simulation.below(200) as u64);
-                simulation.runtime.sleep(time).await;
-                let lost = if round < 4 { round..round + 1 } else { 0..4 };
-                for at in lost.clone() {
-                    simulation.kill(at).await;
-                    let journal = format!("{at}-votes");
-                    simulation.runtime.remove(&journal, None).await.unwrap();
-                }
-                for at in lost {
-                    simulation.start(at).await;
-                }
+                simulation.lose_journals(lost).await;
             }
             simulation.recover().await;
+        });
+    }
+}
+
+/// If all journals are lost at once, and with them the only copies of a certificate that some validators had seen, the votes of that
+/// view cannot be completed, and the chain stops. It never forks.
+#[test]
+fn chains_are_equal_when_all_journals_are_lost() {
+    for seed in 0..SEEDS {
+        simulate(seed, async |mut simulation| {
+            simulation.start_all().await;
+            simulation.advance(3).await;
+            simulation.lose_journals(4).await;
+            simulation.runtime.sleep(Duration::from_secs(10)).await;
+            simulation.check();
         });
     }
 }
