@@ -1,18 +1,19 @@
 //! Four validators in one thread, with simulated time, network and crashes. A seed decides everything that is random, so a
 //! failure can be repeated.
 
+mod byzantine;
+mod headers;
+
+use self::headers::{Headers, encode, genesis};
 use super::{
-    application::Chain,
     block::ProposedBlock,
     engine::{self, Channels, Setup, Timeouts},
     guarded_scheme::GuardedScheme,
     observer::Observer,
     vote_record::{VoteRecord, VoteRecordError},
 };
-use alloy_consensus::Header;
-use alloy_primitives::{B256, Bytes, U256, map::B256Map};
-use certificates::{Authority, BlockId, Certificate};
-use chain::block::Block;
+use alloy_primitives::B256;
+use certificates::Authority;
 use commonware_cryptography::{
     Signer,
     ed25519::{PrivateKey, PublicKey},
@@ -22,11 +23,7 @@ use commonware_runtime::{Clock, Handle, Quota, Runner, Storage, Supervisor, dete
 use commonware_utils::{NZU32, NZUsize, TryCollect, ordered::Set};
 use rand_core::Rng;
 use state::Voting;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 const VALIDATORS: u64 = 4;
 const MAX_BLOCK_BYTES: usize = 1 << 20;
@@ -35,22 +32,6 @@ const SEEDS: u64 = 10;
 const SEEDS_LONG: u64 = 1_000;
 /// Faults of a simulation, one in 2.5 s.
 const FAULTS: usize = 20;
-
-/// A chain of headers, as the node of one validator has it.
-#[derive(Clone, Debug, Default)]
-struct Headers(Arc<Mutex<HeadersState>>);
-
-#[derive(Debug, Default)]
-struct HeadersState {
-    /// Blocks that were checked or built, also those that are final.
-    valid: B256Map<Header>,
-    /// The final blocks, by number.
-    chain: BTreeMap<u64, B256>,
-    /// Distinguishes the blocks of this validator.
-    salt: u64,
-    /// How many final blocks had a certificate.
-    certified: usize,
-}
 
 /// The keys of the validators.
 fn keys() -> impl Iterator<Item = PrivateKey> {
@@ -66,102 +47,10 @@ fn authority() -> Authority {
     Authority::of_validators(genesis().hash_slow(), keys().map(public).collect())
 }
 
-fn encode(header: &Header) -> Bytes {
-    let body = Block { header: header.clone(), ..Block::default() };
-    chain::block::join(&alloy_rlp::encode(header), &body.encode_body()).into()
-}
-
-fn genesis() -> Header {
-    Header { timestamp: 1, ..Header::default() }
-}
-
-impl Headers {
-    fn new(salt: u64) -> Self {
-        let (header, state) = (genesis(), HeadersState { salt, ..HeadersState::default() });
-        let this = Self(Arc::new(Mutex::new(state)));
-        this.with(|state| {
-            let hash = header.hash_slow();
-            state.chain.insert(0, hash);
-            state.valid.insert(hash, header);
-        });
-        this
-    }
-
-    fn with<T>(&self, f: impl FnOnce(&mut HeadersState) -> T) -> T {
-        f(&mut self.0.lock().unwrap())
-    }
-
-    /// A crash: blocks that are not final are lost.
-    fn forget(&self) {
-        self.with(|state| {
-            let chain: Vec<B256> = state.chain.values().copied().collect();
-            state.valid.retain(|hash, _| chain.contains(hash));
-        });
-    }
-}
-
-impl Chain for Headers {
-    fn head(&self) -> u64 {
-        self.with(|state| *state.chain.last_key_value().unwrap().0)
-    }
-
-    async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
-        self.with(|state| {
-            let before = state.valid.get(&parent)?;
-            state.salt += 1_000;
-            let header = Header {
-                parent_hash: parent,
-                number: before.number + 1,
-                timestamp,
-                difficulty: U256::from(state.salt),
-                ..Header::default()
-            };
-            state.valid.insert(header.hash_slow(), header.clone());
-            Some(encode(&header))
-        })
-    }
-
-    async fn outgoing_transactions(&self) -> Bytes {
-        std::future::pending().await
-    }
-
-    async fn incoming_transactions(&self, _: Bytes) {}
-
-    async fn knows(&self, block: B256) -> bool {
-        self.with(|state| state.valid.contains_key(&block))
-    }
-
-    async fn check(&self, block: Bytes) -> bool {
-        let header = Block::decode(&block).unwrap().header;
-        self.with(|state| {
-            let Some(parent) = state.valid.get(&header.parent_hash) else {
-                panic!("block {} was checked before its parent", header.number);
-            };
-            let valid = parent.number + 1 == header.number && parent.timestamp <= header.timestamp;
-            state.valid.insert(header.hash_slow(), header);
-            valid
-        })
-    }
-
-    async fn finalize(&self, block: Bytes, certificate: Option<Bytes>) {
-        let header = Block::decode(&block).unwrap().header;
-        self.with(|state| {
-            let (number, hash) = (header.number, header.hash_slow());
-            if let Some(certificate) = certificate {
-                let certificate = Certificate::decode(&certificate).unwrap();
-                authority().verify(BlockId { number, hash }, &certificate).unwrap();
-                state.certified += 1;
-            }
-            if let Some(known) = state.chain.get(&number) {
-                assert_eq!(*known, hash, "two final blocks {number}");
-                return;
-            }
-            assert_eq!(state.chain[&(number - 1)], header.parent_hash);
-            state.chain.insert(number, hash);
-            state.valid.insert(hash, header);
-        });
-    }
-}
+type Control = simulated::Control<PublicKey, deterministic::Context>;
+type Peers = simulated::Manager<PublicKey, deterministic::Context>;
+type Sender = simulated::Sender<PublicKey, deterministic::Context>;
+type Receiver = simulated::Receiver<PublicKey>;
 
 /// The validators, and the network between them.
 struct Simulation {
@@ -171,6 +60,8 @@ struct Simulation {
     chains: Vec<Headers>,
     running: Vec<Option<Vec<Handle<()>>>>,
     starts: usize,
+    /// The validator that does not follow the protocol.
+    byzantine: Option<usize>,
     voting: Arc<Voting>,
     records: tempfile::TempDir,
 }
@@ -181,7 +72,7 @@ impl Simulation {
         keys.sort_by_key(Signer::public_key);
         let participants: Vec<_> = keys.iter().map(Signer::public_key).collect();
         let config = simulated::Config {
-            max_size: 2 * MAX_BLOCK_BYTES as u32,
+            max_size: 4 * MAX_BLOCK_BYTES as u32,
             max_peers_per_set: NZUsize!(VALIDATORS as usize),
             disconnect_on_block: true,
             tracked_peer_sets: NZUsize!(1),
@@ -197,7 +88,7 @@ impl Simulation {
         let voting = Arc::new(Voting::new(public.collect()));
         let chains = (0..VALIDATORS).map(Headers::new).collect();
         let running = (0..VALIDATORS).map(|_| None).collect();
-        Self { runtime, oracle, keys, chains, running, starts: 0, voting, records }
+        Self { runtime, oracle, keys, chains, running, starts: 0, byzantine: None, voting, records }
     }
 
     fn key(&self, at: usize) -> PublicKey {
@@ -231,43 +122,56 @@ impl Simulation {
     }
 
     async fn start(&mut self, at: usize) {
-        let key = self.keys[at].clone();
-        let participants: Set<PublicKey> =
-            self.keys.iter().map(Signer::public_key).try_collect().unwrap();
-        let record = self.record(at).unwrap();
-        let genesis = ProposedBlock::genesis(self.key(0), encode(&genesis())).unwrap();
-        let control = self.oracle.control(key.public_key());
+        let (runtime, channels) = (self.child(), self.channels(at).await);
+        let setup = self.setup(at, &at.to_string(), self.chains[at].clone());
+        self.running[at] = Some(engine::start(runtime, setup, channels).await.unwrap());
+    }
+
+    /// A runtime for the next validator that starts.
+    fn child(&mut self) -> deterministic::Context {
+        self.starts += 1;
+        self.runtime.child("validator").with_attribute("start", self.starts)
+    }
+
+    async fn channels(&self, at: usize) -> Channels<Sender, Receiver> {
+        let control = self.oracle.control(self.key(at));
         let quota = Quota::per_second(NZU32!(10_000));
         let channel = |number| {
             let control = control.clone();
             async move { control.register(number, quota).await.unwrap() }
         };
-        let channels = Channels {
+        Channels {
             votes: channel(0).await,
             certificates: channel(1).await,
             resolver: channel(2).await,
             blocks: channel(3).await,
             backfill: channel(4).await,
-        };
-        let public_key = key.public_key();
-        let namespace = self::genesis().hash_slow();
-        let setup = Setup {
-            chain: self.chains[at].clone(),
-            files: format!("{at}-"),
+        }
+    }
+
+    /// What validator `at` is started with. `name` is that of its record and its files.
+    fn setup(&self, at: usize, name: &str, chain: Headers) -> Setup<Headers, Control, Peers> {
+        let key = self.keys[at].clone();
+        let participants: Set<PublicKey> =
+            self.keys.iter().map(Signer::public_key).try_collect().unwrap();
+        let (public_key, namespace) = (key.public_key(), genesis().hash_slow());
+        let record = self.record(name).unwrap();
+        // A Byzantine validator has no limits of its own.
+        let max_block_bytes = MAX_BLOCK_BYTES << u32::from(self.byzantine == Some(at));
+        Setup {
+            chain,
+            files: format!("{name}-"),
             scheme: GuardedScheme::signer(namespace.as_slice(), participants, key, record).unwrap(),
-            public_key,
-            genesis,
+            genesis: ProposedBlock::genesis(self.key(0), encode(&genesis())).unwrap(),
             observer: Observer::new(Arc::clone(&self.voting)),
-            max_block_bytes: MAX_BLOCK_BYTES,
+            max_block_bytes,
             pace: Duration::from_millis(100),
             timestamp_step: 0,
             timeouts: Timeouts::with_pace(Duration::ZERO),
-            blocker: control,
+            blocker: self.oracle.control(public_key.clone()),
             peers: self.oracle.manager(),
-        };
-        self.starts += 1;
-        let runtime = self.runtime.child("validator").with_attribute("start", self.starts);
-        self.running[at] = Some(engine::start(runtime, setup, channels).await.unwrap());
+            public_key,
+        }
     }
 
     async fn kill(&mut self, at: usize) {
@@ -276,14 +180,14 @@ impl Simulation {
             let _ = task.await;
         }
         // Tasks of these tasks end later, and have the record of votes.
-        while matches!(self.record(at), Err(VoteRecordError::InUse(_))) {
+        while matches!(self.record(&at.to_string()), Err(VoteRecordError::InUse(_))) {
             self.runtime.sleep(Duration::from_millis(1)).await;
         }
         self.chains[at].forget();
     }
 
-    fn record(&self, at: usize) -> Result<VoteRecord, VoteRecordError> {
-        VoteRecord::open(&self.records.path().join(at.to_string()))
+    fn record(&self, name: &str) -> Result<VoteRecord, VoteRecordError> {
+        VoteRecord::open(&self.records.path().join(name))
     }
 
     fn heights(&self) -> Vec<u64> {
@@ -294,24 +198,23 @@ impl Simulation {
     /// Waits until the running validators have this many more final blocks than the highest one has now.
     async fn advance(&self, blocks: u64) {
         let target = self.heights().into_iter().max().unwrap() + blocks;
-        let running = |at: usize| self.running[at].is_some();
-        while self.heights().iter().enumerate().any(|(at, height)| running(at) && *height < target)
-        {
+        let waits_for = |at: usize| self.running[at].is_some() && self.byzantine != Some(at);
+        while (0..).zip(self.heights()).any(|(at, height)| waits_for(at) && height < target) {
             self.runtime.sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// All validators have the same final blocks, up to their heights, and none has sent contradicting votes.
+    /// All validators have the same final blocks, up to their heights, and none that follows the protocol has sent contradicting votes.
     fn check(&self) {
-        assert_eq!(self.voting.read().contradictions, 0, "contradicting votes");
+        let contradictions = self.voting.read().contradictions;
+        assert!(contradictions == 0 || self.byzantine.is_some(), "contradicting votes");
         let chains: Vec<_> =
             self.chains.iter().map(|chain| chain.with(|state| state.chain.clone())).collect();
         let longest = chains.iter().max_by_key(|chain| chain.len()).unwrap();
-        for chain in &self.chains {
-            chain.with(|state| {
-                assert!(2 * state.certified + 1 >= state.chain.len(), "few certificates");
-            });
-        }
+        // Without faults in votes, most blocks have a certificate of their own.
+        let certified =
+            |chain: &Headers| chain.with(|state| 2 * state.certified + 1 >= state.chain.len());
+        assert!(self.byzantine.is_some() || self.chains.iter().all(certified), "few certificates");
         for chain in &chains {
             for (number, hash) in chain {
                 assert_eq!(longest[number], *hash, "block {number}");

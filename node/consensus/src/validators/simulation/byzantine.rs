@@ -1,0 +1,180 @@
+//! One of four validators does not follow the protocol. The others agree, and go on.
+
+use super::{
+    Channels, Receiver, SEEDS, Sender, Simulation,
+    headers::{Fault, Headers},
+    simulate,
+};
+use crate::validators::{engine, vote_record::VoteRecord};
+use commonware_cryptography::ed25519::PublicKey;
+use commonware_p2p::{
+    Recipients,
+    simulated::{SplitForwarder, SplitOrigin, SplitSender, SplitTarget},
+};
+use commonware_runtime::{Clock, Supervisor, deterministic};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+/// The validator that does not follow the protocol.
+const BYZANTINE: usize = 3;
+/// Times at which the messages of twins are divided in another way.
+const DIVISIONS: usize = 10;
+
+#[test]
+fn faulty_blocks_of_a_leader_are_not_final() {
+    for fault in [Fault::Invalid, Fault::Number, Fault::Parent, Fault::Timestamp, Fault::Size] {
+        println!("{fault:?}");
+        simulate(4, async |mut simulation| {
+            simulation.byzantine = Some(BYZANTINE);
+            simulation.chains[BYZANTINE].misbehave(fault);
+            simulation.start_all().await;
+            simulation.advance(20).await;
+            simulation.check();
+            let proposed = simulation.chains[BYZANTINE].with(|state| state.faulty_proposals);
+            assert!(proposed > 1, "{fault:?} was proposed {proposed} times");
+            let now = simulation.runtime.current().duration_since(std::time::UNIX_EPOCH).unwrap();
+            for chain in &simulation.chains {
+                let newest = chain
+                    .with(|state| state.valid[state.chain.last_key_value().unwrap().1].clone());
+                assert!(newest.timestamp < now.as_secs() + 60, "block {newest:?} is final");
+            }
+        });
+    }
+}
+
+/// Two engines have the same key, without knowing of each other, and each of them exchanges messages with some of the others
+/// only: a validator that proposes two blocks in one view, and sends contradicting votes (Bano and others, "Twins: BFT systems made
+/// robust", 2021).
+#[test]
+fn twins_do_not_divide_the_others() {
+    let mut contradictions = 0;
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        simulate(seed, async |mut simulation| {
+            simulation.byzantine = Some(BYZANTINE);
+            simulation.link_all(super::LATENCY).await;
+            for at in 0..BYZANTINE {
+                simulation.start(at).await;
+            }
+            let division = simulation.start_twins(BYZANTINE).await;
+            for _ in 0..DIVISIONS {
+                division.change(&mut simulation);
+                simulation.runtime.sleep(Duration::from_millis(1_500)).await;
+                simulation.check();
+            }
+            simulation.advance(10).await;
+            simulation.check();
+            contradictions += simulation.voting.read().contradictions;
+        });
+    }
+    assert!(contradictions > 0, "no validator has seen contradicting votes");
+}
+
+/// Which of the others each twin sends to, and which of them it hears: a bit for each validator.
+#[derive(Clone, Debug, Default)]
+struct Division {
+    first_sends: Arc<AtomicU8>,
+    second_sends: Arc<AtomicU8>,
+    /// The others are heard by the first one.
+    second_hears: Arc<AtomicU8>,
+}
+
+impl Division {
+    fn change(&self, simulation: &mut Simulation) {
+        for set in [&self.first_sends, &self.second_sends, &self.second_hears] {
+            set.store(simulation.below(16) as u8, Ordering::Relaxed);
+        }
+    }
+}
+
+fn contains(set: &AtomicU8, keys: &[PublicKey], key: &PublicKey) -> bool {
+    let at = keys.iter().position(|known| known == key);
+    at.is_some_and(|at| set.load(Ordering::Relaxed) >> at & 1 == 1)
+}
+
+impl Simulation {
+    /// Starts two engines with the key of validator `at`.
+    async fn start_twins(&mut self, at: usize) -> Division {
+        let division = Division::default();
+        let channels = self.channels(at).await;
+        let keys: Vec<_> = (0..self.keys.len()).map(|at| self.key(at)).collect();
+        let (first, second) = split(&self.child(), channels, &division, &keys);
+        VoteRecord::create(&self.records.path().join("twin")).unwrap();
+        let setup = self.setup(at, &at.to_string(), self.chains[at].clone());
+        let mut running = engine::start(self.child(), setup, first).await.unwrap();
+        let setup = self.setup(at, "twin", Headers::new(at as u64 + 1));
+        running.extend(engine::start(self.child(), setup, second).await.unwrap());
+        self.running[at] = Some(running);
+        division
+    }
+}
+
+/// The channels of a validator, for two of them.
+fn split(
+    runtime: &deterministic::Context,
+    channels: Channels<Sender, Receiver>,
+    division: &Division,
+    keys: &[PublicKey],
+) -> (
+    Channels<
+        SplitSender<PublicKey, deterministic::Context, impl SplitForwarder<PublicKey>>,
+        Receiver,
+    >,
+    Channels<
+        SplitSender<PublicKey, deterministic::Context, impl SplitForwarder<PublicKey>>,
+        Receiver,
+    >,
+) {
+    let send = {
+        let (division, keys) = (division.clone(), keys.to_vec());
+        move |from: SplitOrigin, to: &Recipients<PublicKey>, _: &_| {
+            let set = match from {
+                SplitOrigin::Primary => &division.first_sends,
+                SplitOrigin::Secondary => &division.second_sends,
+            };
+            let to = match to {
+                Recipients::All => keys.clone(),
+                Recipients::Some(some) => some.clone(),
+                Recipients::One(one) => vec![one.clone()],
+            };
+            Some(Recipients::Some(to.into_iter().filter(|to| contains(set, &keys, to)).collect()))
+        }
+    };
+    let split = |(sender, receiver): (Sender, Receiver)| {
+        let (division, keys) = (division.clone(), keys.to_vec());
+        let (first, second) = sender.split_with(send.clone());
+        let hears = move |message: &(PublicKey, _)| {
+            if contains(&division.second_hears, &keys, &message.0) {
+                SplitTarget::Secondary
+            } else {
+                SplitTarget::Primary
+            }
+        };
+        let (first_receiver, second_receiver) = receiver.split_with(runtime.child("split"), hears);
+        ((first, first_receiver), (second, second_receiver))
+    };
+    let (votes, certificates) = (split(channels.votes), split(channels.certificates));
+    let (resolver, blocks) = (split(channels.resolver), split(channels.blocks));
+    let backfill = split(channels.backfill);
+    (
+        Channels {
+            votes: votes.0,
+            certificates: certificates.0,
+            resolver: resolver.0,
+            blocks: blocks.0,
+            backfill: backfill.0,
+        },
+        Channels {
+            votes: votes.1,
+            certificates: certificates.1,
+            resolver: resolver.1,
+            blocks: blocks.1,
+            backfill: backfill.1,
+        },
+    )
+}

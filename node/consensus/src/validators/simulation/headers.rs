@@ -1,0 +1,171 @@
+//! The chain of a simulated node: headers without bodies.
+
+use super::{MAX_BLOCK_BYTES, authority};
+use crate::validators::application::Chain;
+use alloy_consensus::Header;
+use alloy_primitives::{B256, Bytes, U256, map::B256Map};
+use certificates::{BlockId, Certificate};
+use chain::block::Block;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+/// What is wrong with the blocks that a validator proposes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The node of any other validator finds them invalid.
+    Invalid,
+    /// The number is not that after the parent.
+    Number,
+    /// The parent in the header is not that of the proposal.
+    Parent,
+    /// The timestamp is an hour ahead.
+    Timestamp,
+    /// The encoded block is longer than the limit.
+    Size,
+}
+
+/// Extra data of an invalid block.
+const INVALID: &[u8] = b"invalid";
+
+impl Fault {
+    fn put_into(self, header: &mut Header) {
+        match self {
+            Self::Invalid => header.extra_data = INVALID.into(),
+            Self::Number => header.number += 1,
+            Self::Parent => header.parent_hash = B256::ZERO,
+            Self::Timestamp => header.timestamp += 3_600,
+            Self::Size => header.extra_data = vec![0; MAX_BLOCK_BYTES].into(),
+        }
+    }
+}
+
+/// A chain of headers, as the node of one validator has it.
+#[derive(Clone, Debug)]
+pub(super) struct Headers(Arc<Mutex<HeadersState>>);
+
+#[derive(Debug, Default)]
+pub(super) struct HeadersState {
+    /// Blocks that were checked or built, also those that are final.
+    pub(super) valid: B256Map<Header>,
+    /// The final blocks, by number.
+    pub(super) chain: BTreeMap<u64, B256>,
+    /// Distinguishes the blocks of this validator.
+    salt: u64,
+    /// What is wrong with the blocks that this validator proposes, and how many of them it has proposed.
+    fault: Option<Fault>,
+    pub(super) faulty_proposals: usize,
+    /// How many final blocks had a certificate.
+    pub(super) certified: usize,
+}
+
+pub(super) fn encode(header: &Header) -> Bytes {
+    let body = Block { header: header.clone(), ..Block::default() };
+    chain::block::join(&alloy_rlp::encode(header), &body.encode_body()).into()
+}
+
+pub(super) fn genesis() -> Header {
+    Header { timestamp: 1, ..Header::default() }
+}
+
+impl Headers {
+    pub(super) fn new(salt: u64) -> Self {
+        let (header, state) = (genesis(), HeadersState { salt, ..HeadersState::default() });
+        let this = Self(Arc::new(Mutex::new(state)));
+        this.with(|state| {
+            let hash = header.hash_slow();
+            state.chain.insert(0, hash);
+            state.valid.insert(hash, header);
+        });
+        this
+    }
+
+    pub(super) fn with<T>(&self, f: impl FnOnce(&mut HeadersState) -> T) -> T {
+        f(&mut self.0.lock().unwrap())
+    }
+
+    /// From now on, this validator proposes faulty blocks.
+    pub(super) fn misbehave(&self, fault: Fault) {
+        self.with(|state| state.fault = Some(fault));
+    }
+
+    /// A crash: blocks that are not final are lost.
+    pub(super) fn forget(&self) {
+        self.with(|state| {
+            let chain: Vec<B256> = state.chain.values().copied().collect();
+            state.valid.retain(|hash, _| chain.contains(hash));
+        });
+    }
+}
+
+impl Chain for Headers {
+    fn head(&self) -> u64 {
+        self.with(|state| *state.chain.last_key_value().unwrap().0)
+    }
+
+    async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
+        self.with(|state| {
+            let before = state.valid.get(&parent)?;
+            state.salt += 1_000;
+            let mut header = Header {
+                parent_hash: parent,
+                number: before.number + 1,
+                timestamp,
+                difficulty: U256::from(state.salt),
+                ..Header::default()
+            };
+            if let Some(fault) = state.fault {
+                fault.put_into(&mut header);
+                state.faulty_proposals += 1;
+            }
+            state.valid.insert(header.hash_slow(), header.clone());
+            Some(encode(&header))
+        })
+    }
+
+    async fn outgoing_transactions(&self) -> Bytes {
+        std::future::pending().await
+    }
+
+    async fn incoming_transactions(&self, _: Bytes) {}
+
+    async fn knows(&self, block: B256) -> bool {
+        self.with(|state| state.valid.contains_key(&block))
+    }
+
+    async fn check(&self, block: Bytes) -> bool {
+        let header = Block::decode(&block).unwrap().header;
+        self.with(|state| {
+            let Some(parent) = state.valid.get(&header.parent_hash) else {
+                panic!("block {} was checked before its parent", header.number);
+            };
+            let valid = parent.number + 1 == header.number
+                && parent.timestamp <= header.timestamp
+                && *header.extra_data != *INVALID;
+            state.valid.insert(header.hash_slow(), header);
+            valid
+        })
+    }
+
+    async fn finalize(&self, block: Bytes, certificate: Option<Bytes>) {
+        assert!(block.len() <= MAX_BLOCK_BYTES, "a final block of {} bytes", block.len());
+        let header = Block::decode(&block).unwrap().header;
+        assert_ne!(*header.extra_data, *INVALID, "block {} is final", header.number);
+        self.with(|state| {
+            let (number, hash) = (header.number, header.hash_slow());
+            if let Some(certificate) = certificate {
+                let certificate = Certificate::decode(&certificate).unwrap();
+                authority().verify(BlockId { number, hash }, &certificate).unwrap();
+                state.certified += 1;
+            }
+            if let Some(known) = state.chain.get(&number) {
+                assert_eq!(*known, hash, "two final blocks {number}");
+                return;
+            }
+            assert_eq!(state.chain[&(number - 1)], header.parent_hash);
+            state.chain.insert(number, hash);
+            state.valid.insert(hash, header);
+        });
+    }
+}
