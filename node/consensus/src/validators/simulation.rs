@@ -27,9 +27,11 @@ use std::{sync::Arc, time::Duration};
 
 const VALIDATORS: u64 = 4;
 const MAX_BLOCK_BYTES: usize = 1 << 20;
-/// Simulations of the tests with random faults, in the short form and in the long one.
+/// Simulations of a test.
 const SEEDS: u64 = 10;
-const SEEDS_LONG: u64 = 1_000;
+/// Simulations with random faults, in the short form and in the long one.
+const FAULT_SEEDS: u64 = 100;
+const FAULT_SEEDS_LONG: u64 = 2_000;
 /// Faults of a simulation, one in 2.5 s.
 const FAULTS: usize = 20;
 
@@ -352,8 +354,8 @@ fn chains_are_equal_after_random_faults() {
             let seed = seed.parse().expect("EVMD_SEED is a number");
             seed..seed + 1
         }
-        Err(_) if std::env::var_os("EVMD_LONG_TESTS").is_some() => 0..SEEDS_LONG,
-        Err(_) => 0..SEEDS,
+        Err(_) if std::env::var_os("EVMD_LONG_TESTS").is_some() => 0..FAULT_SEEDS_LONG,
+        Err(_) => 0..FAULT_SEEDS,
     };
     for seed in seeds {
         println!("seed {seed}");
