@@ -58,6 +58,8 @@ pub(crate) struct Running {
     pub(crate) rpc: Rpc,
     pub(crate) ws: Url,
     pub(crate) ingest: SocketAddr,
+    /// The URL of the node's status.
+    status: String,
     /// Time from starting the process to serving.
     pub(crate) starting: Duration,
     pub(crate) replayed: Replayed,
@@ -134,7 +136,7 @@ impl Evmd {
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         let mut banner =
             BufReader::new(process.stdout.take().context("the output of evmd is piped")?);
-        let (mut json_rpc, mut ingest) = (None, None);
+        let (mut json_rpc, mut ingest, mut status) = (None, None, None);
         let (mut replayed, mut line) = (Replayed::default(), String::new());
         // "metrics" is the last line of the banner.
         while !line.starts_with("metrics") {
@@ -151,6 +153,9 @@ impl Evmd {
             if let Some(at) = line.strip_prefix("transactions") {
                 ingest = at.trim().strip_prefix("tcp://").and_then(|at| at.parse().ok());
             }
+            if let Some(urls) = line.strip_prefix("metrics") {
+                status = urls.trim().split_once("/metrics").map(|(url, _)| format!("{url}/status"));
+            }
             if let Some(text) = line.strip_prefix("replayed") {
                 replayed = Replayed::parse(text)
                     .context("cannot parse the line of the banner about replayed blocks")?;
@@ -163,6 +168,7 @@ impl Evmd {
             rpc: Rpc::new(&Url::parse(&http)?),
             ws: Url::parse(&ws)?,
             ingest: ingest.context("the banner lacks the address of the TCP ingest")?,
+            status: status.context("the banner lacks the address of the metrics")?,
             starting: begun.elapsed(),
             replayed,
         })
@@ -198,6 +204,23 @@ impl Running {
     /// CPU time of the process.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         Process::from_pid(self.process.id())?.cpu()
+    }
+
+    /// The times in milliseconds until half of the newest blocks and 95 % of them were final, if the node is a validator.
+    pub(crate) fn finality(&self) -> anyhow::Result<Option<[f64; 2]>> {
+        let answer = ureq::get(&self.status).call().context("/status")?;
+        let status: Value = serde_json::from_reader(answer.into_body().into_reader())?;
+        let ms = |name: &str| status["validator"]["finalityMs"][name].as_f64();
+        Ok(ms("p50").zip(ms("p95")).map(|(median, late)| [median, late]))
+    }
+
+    /// Sends a signal, which `kill` has as this option.
+    pub(crate) fn signal(&self, option: &str) -> anyhow::Result<()> {
+        let status = Command::new("kill").args([option, &self.process.id().to_string()]).status();
+        if !status.context("kill")?.success() {
+            bail!("kill {option} failed");
+        }
+        Ok(())
     }
 
     /// Sends SIGKILL and waits until the process has ended.

@@ -7,18 +7,20 @@
 
 mod checks;
 mod cluster;
+mod faults;
 mod heads;
+mod links;
 mod sending;
 
 use crate::{
     fund::{self, SenderSpec, Senders},
     options::Output,
-    rng::Rng,
 };
 use alloy_primitives::B256;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use checks::{Checked, check};
 use cluster::Cluster;
+use faults::Faults;
 use heads::Heads;
 use sending::{Load, Share};
 use serde_json::json;
@@ -33,10 +35,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Polling interval of the number of acknowledged transactions.
-const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum time for which a killed node stays down, in milliseconds.
-const MAX_DOWN_MS: u64 = 1_000;
 /// Maximum number of replicas, and of validators: the machine runs all of them.
 const MAX_REPLICAS: usize = 8;
 
@@ -64,6 +62,18 @@ pub(crate) struct ReplicasArgs {
     /// Number of kills, each of random nodes at a random time
     #[arg(long, value_name = "N", default_value_t = 30)]
     kills: u64,
+    /// Number of times that a random node is stopped with SIGSTOP, for at most 12 s
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pauses: u64,
+    /// Number of times that validators do not hear each other, for at most 12 s: two halves, one alone, one that is not heard, or a ring
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    partitions: u64,
+    /// Time by which each message between validators is delayed, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    delay_ms: u64,
+    /// Gas limit of a block; a transfer uses 21,000
+    #[arg(long, value_name = "GAS", default_value_t = 210_000_000)]
+    block_gas: u64,
     /// Maximum number of nodes that are killed at once
     #[arg(long, value_name = "N", default_value_t = 1)]
     at_once: usize,
@@ -96,6 +106,12 @@ impl ReplicasArgs {
         }
         if self.validators > MAX_REPLICAS {
             bail!("--validators must be at most {MAX_REPLICAS}, got {}", self.validators);
+        }
+        if self.validators < 2 && (self.partitions > 0 || self.delay_ms > 0) {
+            bail!(
+                "--partitions and --delay-ms need --validators of at least 2, got {}",
+                self.validators
+            );
         }
         let nodes = self.producers() + self.replicas;
         if !(1..=nodes).contains(&self.at_once) {
@@ -147,11 +163,12 @@ struct Loaded {
     acknowledged: Vec<B256>,
     /// Number of transactions without an answer, or with an error.
     failed: u64,
-    /// The number of kills of each node.
-    kills: Vec<u64>,
+    faults: Faults,
     elapsed: Duration,
     /// CPU time of each node since it was last started.
     cpu: Vec<Duration>,
+    /// Milliseconds in which half of the newest blocks, and 95 % of them, became final, for each validator.
+    finality: Vec<[f64; 2]>,
 }
 
 /// Runs the load with all kills, and all checks. Anything that is lost, or that a client saw twice, is an error.
@@ -205,65 +222,37 @@ fn load(
                 scope.spawn(move || load.send(share, rpc))
             })
             .collect();
-        let killed = kill_at_random(args, cluster, load);
+        let happened = faults::happen(args, cluster, load);
         load.are_kills_over.store(true, Relaxed);
-        if killed.is_err() {
+        if happened.is_err() {
             load.failed.store(true, Relaxed);
         }
         let panicked = |_| anyhow::anyhow!("a sending thread panicked");
         let sent: Vec<_> = shares.into_iter().map(|share| share.join().map_err(panicked)).collect();
         let elapsed = begun.elapsed();
         let cpu = (0..cluster.len()).map(|node| cluster.cpu(node)).collect::<anyhow::Result<_>>();
+        let finality: Vec<_> = (0..args.validators).map(|node| cluster.finality(node)).collect();
         done.store(true, Relaxed);
         for thread in watching {
             thread.join().map_err(|_| anyhow::anyhow!("watching a head panicked"))??;
         }
         measuring.join().map_err(|_| anyhow::anyhow!("measuring the mempool panicked"))?;
-        let kills = killed?;
+        let faults = happened?;
         let (mut acknowledged, mut failed) = (Vec::new(), 0);
         for share in sent {
             let share = share??;
             acknowledged.extend(share.acknowledged);
             failed += share.failed;
         }
-        Ok(Loaded { acknowledged, failed, kills, elapsed, cpu: cpu? })
+        let finality =
+            finality.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        Ok(Loaded { acknowledged, failed, faults, elapsed, cpu: cpu?, finality })
     })
 }
 
-/// Kills and restarts nodes. The kills are spread over the transactions. Returns the number of kills of each node.
-fn kill_at_random(args: &ReplicasArgs, cluster: &Cluster, load: &Load) -> anyhow::Result<Vec<u64>> {
-    let mut rng = Rng::new(args.seed);
-    let mut kills = vec![0; cluster.len()];
-    for number in 0..args.kills {
-        let share = args.transactions / args.kills;
-        let when = number * share + rng.below(share.max(1));
-        while load.acknowledged.load(Relaxed) < when {
-            if load.failed.load(Relaxed) {
-                return Ok(kills);
-            }
-            std::thread::park_timeout(POLL_INTERVAL);
-        }
-        let mut nodes: Vec<usize> = (0..cluster.len()).collect();
-        let killed = match args.at_once {
-            1 => 1,
-            most => 1 + rng.below(most as u64) as usize,
-        };
-        for at in 0..killed {
-            let left = (nodes.len() - at) as u64;
-            nodes.swap(at, at + rng.below(left) as usize);
-            cluster.kill(nodes[at])?;
-            kills[nodes[at]] += 1;
-        }
-        for node in &nodes[..killed] {
-            std::thread::park_timeout(Duration::from_millis(rng.below(MAX_DOWN_MS)));
-            cluster.restart(*node).with_context(|| format!("restart after kill {}", number + 1))?;
-        }
-    }
-    Ok(kills)
-}
-
 fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::Result<()> {
-    let Loaded { acknowledged, failed, kills, elapsed, cpu } = loaded;
+    let Loaded { acknowledged, failed, faults, elapsed, cpu, finality } = loaded;
+    let Faults { kills, pauses, partitions } = faults;
     let cpu: Vec<_> = cpu.iter().map(Duration::as_secs_f64).collect();
     let seconds = elapsed.as_secs_f64();
     let rate = acknowledged.len() as f64 / seconds;
@@ -274,14 +263,16 @@ fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::R
         let value = json!({
             "acknowledged": acknowledged.len(), "failed": failed, "seconds": seconds, "perSecond": rate,
             "killsOfProducers": producers, "killsOfReplicas": replicas, "blocks": checked.blocks,
-            "cpuSeconds": cpu, "mined": checked.mined, "receipts": checked.receipts, "stateRoot": checked.state_root,
+            "pauses": pauses, "partitions": partitions,
+            "cpuSeconds": cpu, "finalityMs": finality, "mined": checked.mined, "receipts": checked.receipts, "stateRoot": checked.state_root,
         });
         return Ok(writeln!(out, "{value:#}")?);
     }
     writeln!(
         out,
         "{} transactions acknowledged by {} nodes in {seconds:.1} s ({rate:.0}/s), {failed} answers lost or refused; kills: \
-         {makers} {producers:?}, replicas {replicas:?}; seconds of CPU of each node since its last start {cpu:.1?}",
+         {makers} {producers:?}, replicas {replicas:?}; pauses {pauses:?}, partitions {partitions:?}; seconds of CPU of each node since its last start {cpu:.1?}; milliseconds to \
+         finality (p50, p95) of each validator {finality:.1?}",
         acknowledged.len(),
         kills.len() - args.first_entry(),
     )?;

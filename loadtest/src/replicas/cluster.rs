@@ -1,6 +1,6 @@
 //! The producer or the validators, and their replicas. They keep their addresses when they start again.
 
-use super::ReplicasArgs;
+use super::{ReplicasArgs, links::Links};
 use crate::{
     genesis::{self, GenesisArgs},
     http::Url,
@@ -22,8 +22,6 @@ const GENESIS: &str = "genesis.json";
 const KEY_HOME: &str = "key";
 /// Ether of each account: more than it can spend.
 const ETHER: u64 = 1_000;
-/// Gas limit of a block: 10,000 transfers.
-const BLOCK_GAS: u64 = 210_000_000;
 /// Ports of a node that stay the same: JSON-RPC, replication, and connections of validators.
 const PORTS: u16 = 3;
 
@@ -31,6 +29,8 @@ const PORTS: u16 = 3;
 #[derive(Debug)]
 pub(super) struct Cluster {
     nodes: Vec<Node>,
+    /// The connections between validators, if messages are delayed or held back.
+    links: Option<Links>,
 }
 
 #[derive(Debug)]
@@ -46,6 +46,7 @@ impl Cluster {
     pub(super) fn start(args: &ReplicasArgs) -> anyhow::Result<Self> {
         let first = args.first_address;
         let keys = make_genesis(args)?;
+        let links = links(args)?;
         let mut nodes = Vec::new();
         for number in 0..args.producers() + args.replicas {
             let home = home(args, number);
@@ -62,13 +63,13 @@ impl Cluster {
             if number < args.validators {
                 options.push(("--port-offset", "0".to_owned()));
                 options.push(("--p2p.address", address(first, number, 2).to_string()));
-                options.push(("--p2p.peers", peers(first, &keys, number)));
+                options.push(("--p2p.peers", peers(args, links.as_ref(), &keys, number)));
             }
             let url = format!("http://{}", address(first, number, 0));
             let rpc = Rpc::new(&Url::parse(&url)?);
             nodes.push(Node { evmd, options, rpc, running: Mutex::new(None) });
         }
-        let this = Self { nodes };
+        let this = Self { nodes, links };
         (0..this.len()).try_for_each(|node| this.restart(node))?;
         Ok(this)
     }
@@ -94,10 +95,27 @@ impl Cluster {
         Ok(())
     }
 
+    /// Sends a signal, which `kill` has as this option.
+    pub(super) fn signal(&self, node: usize, option: &str) -> anyhow::Result<()> {
+        lock(&self.nodes[node].running).as_ref().context("the node is running")?.signal(option)
+    }
+
+    /// Holds back what one validator sends to another, if `is_held` says so.
+    pub(super) fn hold(&self, is_held: impl Fn(usize, usize) -> bool) {
+        if let Some(links) = &self.links {
+            links.hold(is_held);
+        }
+    }
+
     /// The CPU time of a node since it was last started.
     pub(super) fn cpu(&self, node: usize) -> anyhow::Result<Duration> {
         let running = lock(&self.nodes[node].running);
         running.as_ref().context("the node is running")?.cpu()
+    }
+
+    /// The times to finality that a validator has measured, in milliseconds.
+    pub(super) fn finality(&self, node: usize) -> anyhow::Result<Option<[f64; 2]>> {
+        lock(&self.nodes[node].running).as_ref().context("the node is running")?.finality()
     }
 
     /// Computes the state root of a node from its accounts, and compares it with the header.
@@ -128,7 +146,7 @@ fn home(args: &ReplicasArgs, number: usize) -> PathBuf {
 /// Writes a genesis file that funds the accounts, and the secret keys of those that make blocks into their home folders. Returns
 /// the public keys of the validators.
 fn make_genesis(args: &ReplicasArgs) -> anyhow::Result<Vec<String>> {
-    let ReplicasArgs { folder, accounts, seed, .. } = args;
+    let ReplicasArgs { folder, accounts, seed, block_gas, .. } = args;
     fs::create_dir(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let key_home = folder.join(KEY_HOME);
     let evmd = Evmd::find(args.evmd.as_deref(), &key_home)?;
@@ -154,7 +172,7 @@ fn make_genesis(args: &ReplicasArgs) -> anyhow::Result<Vec<String>> {
     genesis::make(&GenesisArgs {
         accounts: *accounts as u64,
         ether: ETHER,
-        block_gas: BLOCK_GAS,
+        block_gas: *block_gas,
         seed: *seed,
         template: Some(template),
         file: folder.join(GENESIS),
@@ -163,10 +181,24 @@ fn make_genesis(args: &ReplicasArgs) -> anyhow::Result<Vec<String>> {
 }
 
 /// The value of `--p2p.peers` of a validator.
-fn peers(first: SocketAddr, keys: &[String], number: usize) -> String {
+fn peers(args: &ReplicasArgs, links: Option<&Links>, keys: &[String], number: usize) -> String {
+    let address = |other| match links {
+        Some(links) => links.address(number, other),
+        None => address(args.first_address, other, 2),
+    };
     let others = keys.iter().enumerate().filter(|(other, _)| *other != number);
-    let peers = others.map(|(other, key)| format!("{key}@{}", address(first, other, 2)));
+    let peers = others.map(|(other, key)| format!("{key}@{}", address(other)));
     peers.collect::<Vec<_>>().join(",")
+}
+
+/// The connections of validators, if they must go through this process.
+fn links(args: &ReplicasArgs) -> anyhow::Result<Option<Links>> {
+    if args.partitions == 0 && args.delay_ms == 0 {
+        return Ok(None);
+    }
+    let targets: Vec<_> =
+        (0..args.validators).map(|number| address(args.first_address, number, 2)).collect();
+    Links::start(&targets, Duration::from_millis(args.delay_ms)).map(Some)
 }
 
 fn address(first: SocketAddr, node: usize, server: u16) -> SocketAddr {
