@@ -48,6 +48,7 @@ fn invalid_settings_are_refused_before_the_load() {
         (&["tx", "--ahead", "0"][..], "--ahead must be at least 1"),
         (&["reads", "--html", "/no/such/folder/page.html"], "--html /no/such/folder/page.html"),
         (&["kill", "--home", "x", "--ahead", "0"], "--ahead must be at least 1"),
+        (&["replicas", "--folder", "/no", "--partitions", "1"], "need --validators of at least 2"),
     ] {
         let (code, text) = loadtest(arguments);
         assert!(code == Some(1) && text.contains(said), "{arguments:?}: {text}");
@@ -278,4 +279,14 @@ fn killed_validators_lose_nothing() {
     };
     assert!(kills("killsOfProducers") > 2, "{found}");
     assert!(kills("killsOfReplicas") > 0, "{found}");
+}
+
+#[test]
+fn separated_and_stopped_validators_lose_nothing() {
+    let kinds = ["--validators", "4", "--replicas", "1", "--at-once", "2", "--delay-ms", "25"];
+    let faults = ["--kills", "0", "--pauses", "2", "--partitions", "3"];
+    let found = kill_nodes(&[&kinds[..], &faults].concat());
+    let pauses = found["pauses"].as_array().unwrap().iter().filter_map(Value::as_u64);
+    assert_eq!(pauses.sum::<u64>(), 2, "{found}");
+    assert_eq!(found["partitions"].as_array().unwrap().len(), 3, "{found}");
 }
