@@ -475,7 +475,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "evmd_consensus_contradicting_votes_total",
         Kind::Counter,
-        "Pairs of votes of one validator that contradict each other. The log has them; only on a validator.",
+        "Pairs of votes of one validator that contradict each other. `evmd validator evidence` prints them; only on a validator.",
         &[],
         |now, samples| {
             now.voting.iter().for_each(|voting| samples.add(&[], voting.contradictions));

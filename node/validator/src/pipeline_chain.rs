@@ -1,13 +1,16 @@
 //! What the consensus engine asks of this node, answered by the pipeline.
 
-use crate::transaction_messages::{self, OwnTransactions};
+use crate::{
+    evidence::{Evidence, EvidenceFile, EvidenceKind},
+    transaction_messages::{self, OwnTransactions},
+};
 use alloy_primitives::{
     B256, Bytes,
     map::{B256HashSet, B256Map},
 };
 use certificates::BlockId;
 use chain::block::Block;
-use consensus::validators::Chain;
+use consensus::validators::{Chain, Contradiction, ContradictionKind};
 use pipeline::{
     BlockClient, BlockPart, BuildError, Certify, GiveError, KnownTransactions, PoolClient,
     UndoError, UndoneTransactions,
@@ -16,7 +19,7 @@ use state::{Published, Voting};
 use std::{
     future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 use transactions::RecoveredTx;
 
@@ -44,6 +47,7 @@ pub struct PipelineChain {
     own: Arc<OwnTransactions>,
     certificates: Arc<FinalCertificates>,
     voting: Arc<Voting>,
+    evidence: Arc<Mutex<EvidenceFile>>,
 }
 
 /// The certificates of final blocks, until the blocks are stored.
@@ -70,9 +74,11 @@ impl PipelineChain {
         published: Published,
         certificates: Arc<FinalCertificates>,
         voting: Arc<Voting>,
+        evidence: EvidenceFile,
     ) -> Self {
         let own = Arc::new(OwnTransactions::new(&pool));
-        Self { blocks, pool, published, valid: Arc::default(), own, certificates, voting }
+        let (valid, evidence) = (Arc::default(), Arc::new(Mutex::new(evidence)));
+        Self { blocks, pool, published, valid, own, certificates, voting, evidence }
     }
 
     fn valid(&self) -> MutexGuard<'_, B256Map<ValidBlock>> {
@@ -238,6 +244,30 @@ impl Chain for PipelineChain {
             self.voting.finalized(block.since.elapsed());
         }
         valid.retain(|_, valid| valid.number > number);
+    }
+
+    fn contradicted(&self, contradiction: Contradiction) {
+        let Contradiction { validator, view, kind, votes } = contradiction;
+        let (consensus_key, _) = self.voting.read().validators[validator];
+        tracing::error!(
+            %consensus_key, view, ?kind,
+            "a validator has sent two votes that contradict each other: `evmd validator evidence` prints them"
+        );
+        let pair = Evidence {
+            time: UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs()),
+            consensus_key,
+            view,
+            votes: match kind {
+                ContradictionKind::TwoNotarized => EvidenceKind::TwoNotarized,
+                ContradictionKind::TwoFinalized => EvidenceKind::TwoFinalized,
+                ContradictionKind::FinalizedAndNullified => EvidenceKind::FinalizedAndNullified,
+            },
+            signed: votes,
+        };
+        let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = evidence.add(pair) {
+            tracing::error!(%error, "cannot store votes that contradict each other");
+        }
     }
 
     async fn outgoing_transactions(&self) -> Bytes {

@@ -25,6 +25,30 @@ pub const MAX_SECONDS_AHEAD: u64 = 5;
 /// holds. Final ones among them reach this node as such, after which there are fewer.
 const MAX_UNKNOWN_BLOCKS: usize = 60;
 
+/// Two votes of one validator that contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The position of the validator in the order of the keys.
+    pub validator: usize,
+    /// The view of both votes.
+    pub view: u64,
+    /// What the votes are for.
+    pub kind: ContradictionKind,
+    /// Both votes with their signatures, which this node has verified, in the engine's encoding.
+    pub votes: Bytes,
+}
+
+/// How two votes of one view contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ContradictionKind {
+    /// They notarize different proposals.
+    TwoNotarized,
+    /// They finalize different proposals.
+    TwoFinalized,
+    /// One finalizes a proposal, and one nullifies the view.
+    FinalizedAndNullified,
+}
+
 /// The node, as the engine sees it. The engine drops a future when it has no use for the result; the node may still finish
 /// the work.
 pub trait Chain: Clone + Send + Sync + 'static {
@@ -46,6 +70,9 @@ pub trait Chain: Clone + Send + Sync + 'static {
     /// that of a later block.
     fn finalize(&self, block: Bytes, certificate: Option<Bytes>)
     -> impl Future<Output = ()> + Send;
+
+    /// A validator has sent votes that contradict each other. One that follows the protocol does not.
+    fn contradicted(&self, contradiction: Contradiction);
 
     /// Waits for transactions that clients have sent to this node, and returns them in an encoding of at most
     /// [`MAX_TRANSACTION_MESSAGE_BYTES`](super::MAX_TRANSACTION_MESSAGE_BYTES). Other validators may propose them before this one does.

@@ -97,7 +97,7 @@ pub(super) struct Setup<C, B, P> {
     pub(super) scheme: GuardedScheme,
     pub(super) public_key: PublicKey,
     pub(super) genesis: ProposedBlock,
-    pub(super) observer: Observer,
+    pub(super) observer: Observer<C>,
     pub(super) max_block_bytes: usize,
     pub(super) pace: Duration,
     pub(super) timestamp_step: u64,

@@ -14,7 +14,9 @@ mod simulation;
 mod transactions;
 mod vote_record;
 
-pub use application::{Chain, MAX_SECONDS_AHEAD as MAX_VOTED_SECONDS_AHEAD};
+pub use application::{
+    Chain, Contradiction, ContradictionKind, MAX_SECONDS_AHEAD as MAX_VOTED_SECONDS_AHEAD,
+};
 pub use engine::Timeouts;
 pub use network::{KeyBytes, Peer, Validator, ValidatorError, ValidatorOptions, public_key};
 pub use transactions::MAX_TRANSACTION_MESSAGE_BYTES;

@@ -355,12 +355,12 @@ async fn run(
     network.start();
     let exchange = transactions::exchange(runtime.child("transactions"), &chain, transactions);
     let setup = Setup {
+        observer: Observer::new(chain.clone(), options.voting),
         chain,
         files: String::new(),
         scheme,
         public_key: key.public_key(),
         genesis,
-        observer: Observer::new(options.voting),
         max_block_bytes: options.max_block_bytes,
         pace: options.pace,
         timestamp_step: options.timestamp_step,

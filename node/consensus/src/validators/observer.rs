@@ -1,41 +1,57 @@
-//! Counts what the engine reports: views, votes, and votes that contradict each other, which honest validators do not send.
+//! Passes on what the engine reports: views, votes, and votes that contradict each other.
 
-use super::guarded_scheme::GuardedScheme;
+use super::{
+    application::{Chain, Contradiction, ContradictionKind},
+    guarded_scheme::GuardedScheme,
+};
 use commonware_actor::Feedback;
-use commonware_consensus::{Reporter, Viewable, simplex::types::Activity};
+use commonware_codec::Encode;
+use commonware_consensus::{
+    Reporter, Viewable,
+    simplex::types::{Activity, Attributable},
+};
 use commonware_cryptography::keccak256::Digest;
 use state::Voting;
 use std::sync::Arc;
 
 /// Receives the reports of the engine.
 #[derive(Clone, Debug)]
-pub(super) struct Observer(Arc<Voting>);
+pub(super) struct Observer<C> {
+    chain: C,
+    voting: Arc<Voting>,
+}
 
-impl Observer {
-    pub(super) const fn new(voting: Arc<Voting>) -> Self {
-        Self(voting)
+impl<C: Chain> Observer<C> {
+    pub(super) const fn new(chain: C, voting: Arc<Voting>) -> Self {
+        Self { chain, voting }
+    }
+
+    fn contradicted(&self, of: &(impl Attributable + Viewable + Encode), kind: ContradictionKind) {
+        self.voting.contradicted();
+        self.chain.contradicted(Contradiction {
+            validator: of.signer().into(),
+            view: of.view().get(),
+            kind,
+            votes: of.encode().into(),
+        });
     }
 }
 
-impl Reporter for Observer {
+impl<C: Chain> Reporter for Observer<C> {
     type Activity = Activity<GuardedScheme, Digest>;
 
     fn report(&mut self, activity: Self::Activity) -> Feedback {
+        use ContradictionKind::{FinalizedAndNullified, TwoFinalized, TwoNotarized};
+        let voting = &self.voting;
         match &activity {
-            Activity::Notarize(vote) => self.0.voted(vote.attestation.signer.into()),
-            Activity::Nullify(vote) => self.0.voted(vote.attestation.signer.into()),
-            Activity::Finalize(vote) => self.0.voted(vote.attestation.signer.into()),
-            Activity::Finalization(it) => self.0.view_ended(it.view().get(), false),
-            Activity::Nullification(it) => self.0.view_ended(it.view().get(), true),
-            Activity::ConflictingNotarize(_)
-            | Activity::ConflictingFinalize(_)
-            | Activity::NullifyFinalize(_) => {
-                self.0.contradicted();
-                tracing::error!(
-                    ?activity,
-                    "a validator has sent two votes that contradict each other"
-                );
-            }
+            Activity::Notarize(vote) => voting.voted(vote.attestation.signer.into()),
+            Activity::Nullify(vote) => voting.voted(vote.attestation.signer.into()),
+            Activity::Finalize(vote) => voting.voted(vote.attestation.signer.into()),
+            Activity::Finalization(it) => voting.view_ended(it.view().get(), false),
+            Activity::Nullification(it) => voting.view_ended(it.view().get(), true),
+            Activity::ConflictingNotarize(votes) => self.contradicted(votes, TwoNotarized),
+            Activity::ConflictingFinalize(votes) => self.contradicted(votes, TwoFinalized),
+            Activity::NullifyFinalize(votes) => self.contradicted(votes, FinalizedAndNullified),
             Activity::Notarization(_) | Activity::Certification(_) => {}
         }
         Feedback::Ok

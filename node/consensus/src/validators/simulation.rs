@@ -161,11 +161,11 @@ impl Simulation {
         // A Byzantine validator has no limits of its own.
         let max_block_bytes = MAX_BLOCK_BYTES << u32::from(self.byzantine == Some(at));
         Setup {
+            observer: Observer::new(chain.clone(), Arc::clone(&self.voting)),
             chain,
             files: format!("{name}-"),
             scheme: GuardedScheme::signer(namespace.as_slice(), participants, key, record).unwrap(),
             genesis: ProposedBlock::genesis(self.key(0), encode(&genesis())).unwrap(),
-            observer: Observer::new(Arc::clone(&self.voting)),
             max_block_bytes,
             pace: Duration::from_millis(100),
             timestamp_step: 0,

@@ -6,7 +6,7 @@ use certificates::PublicKey;
 use clap::Subcommand;
 use home::{VALIDATOR_KEY_FILE, create_validator_key, validator_key};
 use std::{io::Write, path::Path};
-use validator::{accept_record, create_record};
+use validator::{Evidence, EvidenceKind, accept_record, create_record, evidence};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -16,6 +16,10 @@ pub(super) enum Command {
     NewKey(KeyArgs),
     /// Show the public key with which this home votes
     Show(KeyArgs),
+    /// Print the votes that contradict each other, as this home's validator has seen them
+    ///
+    /// A key that has signed such a pair is used twice, or its owner attacks the chain.
+    Evidence(KeyArgs),
     /// Create an empty record of votes for a key whose record was lost
     ///
     /// A validator whose record was lost could vote for two blocks in one view. This is safe only if the key has never voted,
@@ -79,6 +83,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
             })?;
             print(&home, key.public(), args.output)
         }
+        Command::Evidence(args) => print_evidence(&args.home.path()?, args.output),
         Command::NewRecord(args) => {
             if !args.old_votes_are_passed {
                 bail!(
@@ -98,6 +103,27 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
             Ok(accept_record(&args.home.path()?)?)
         }
     }
+}
+
+fn print_evidence(home: &Path, output: Output) -> anyhow::Result<()> {
+    let (pairs, mut out) = (evidence(home)?, stdout());
+    if output == Output::Json {
+        serde_json::to_writer_pretty(&mut out, &pairs)?;
+        return Ok(writeln!(out)?);
+    }
+    if pairs.is_empty() {
+        writeln!(out, "no validator has sent votes that contradict each other")?;
+    }
+    for pair in pairs {
+        let Evidence { time, consensus_key, view, votes, .. } = pair;
+        let votes = match votes {
+            EvidenceKind::TwoNotarized => "notarized two proposals",
+            EvidenceKind::TwoFinalized => "finalized two proposals",
+            EvidenceKind::FinalizedAndNullified => "finalized a proposal and nullified the view",
+        };
+        writeln!(out, "{time} {consensus_key} {votes} in view {view}")?;
+    }
+    Ok(())
 }
 
 fn print(home: &Path, key: PublicKey, output: Output) -> anyhow::Result<()> {

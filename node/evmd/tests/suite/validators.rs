@@ -12,7 +12,7 @@ use pipeline::{Certify, Options, Pipeline};
 use state::{View, Voting, stored};
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use testkit::{MAX_WAIT, own_address};
-use validator::{FinalCertificates, PipelineChain, encode};
+use validator::{EvidenceFile, FinalCertificates, PipelineChain, encode};
 
 const VALIDATORS: u8 = 4;
 /// Time between blocks.
@@ -54,6 +54,7 @@ impl Node {
             pipeline.published.clone(),
             certificates,
             Arc::clone(&voting),
+            EvidenceFile::open(&path).unwrap(),
         );
         let peer = |other: u8| Peer {
             key: public_key(&key(other)).unwrap(),

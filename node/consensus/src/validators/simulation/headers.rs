@@ -1,7 +1,7 @@
 //! The chain of a simulated node: headers without bodies.
 
 use super::{MAX_BLOCK_BYTES, authority};
-use crate::validators::application::Chain;
+use crate::validators::application::{Chain, Contradiction};
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes, U256, map::B256Map};
 use certificates::{BlockId, Certificate};
@@ -56,6 +56,8 @@ pub(super) struct HeadersState {
     /// What is wrong with the blocks that this validator proposes, and how many of them it has proposed.
     fault: Option<Fault>,
     pub(super) faulty_proposals: usize,
+    /// Contradicting votes that this validator has seen.
+    pub(super) contradictions: Vec<Contradiction>,
     /// How many final blocks had a certificate.
     pub(super) certified: usize,
 }
@@ -122,6 +124,10 @@ impl Chain for Headers {
             state.valid.insert(header.hash_slow(), header.clone());
             Some(encode(&header))
         })
+    }
+
+    fn contradicted(&self, contradiction: Contradiction) {
+        self.with(|state| state.contradictions.push(contradiction));
     }
 
     async fn outgoing_transactions(&self) -> Bytes {

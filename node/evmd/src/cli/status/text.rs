@@ -96,7 +96,7 @@ fn validator(validator: &Value) -> String {
             .expect("a String accepts text");
     }
     if let Some(count) = validator["contradictingVotes"].as_u64().filter(|count| *count > 0) {
-        write!(text, ", {count} contradicting votes: the log has them")
+        write!(text, ", {count} contradicting votes: `evmd validator evidence` prints them")
             .expect("a String accepts text");
     }
     text

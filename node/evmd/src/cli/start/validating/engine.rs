@@ -7,7 +7,7 @@ use home::{Home, validator_key};
 use pipeline::{Certify, Pipeline};
 use state::{Voting, stored};
 use std::sync::Arc;
-use validator::{FinalCertificates, PipelineChain, encode, folder};
+use validator::{EvidenceFile, FinalCertificates, PipelineChain, encode, folder};
 
 /// What a validator is started with.
 pub(in super::super) struct Prepared {
@@ -63,7 +63,9 @@ impl Prepared {
         let (pool, published) = (pipeline.client(), pipeline.published.clone());
         published.vote(Arc::clone(&options.voting));
         let voting = Arc::clone(&options.voting);
-        let chain = PipelineChain::new(blocks, pool, published, self.certificates, voting);
+        let evidence = EvidenceFile::open(&home.path)?;
+        let certificates = self.certificates;
+        let chain = PipelineChain::new(blocks, pool, published, certificates, voting, evidence);
         Ok(Validator::start(options, chain)?)
     }
 }

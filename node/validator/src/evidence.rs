@@ -1,0 +1,156 @@
+//! The votes that contradict each other, as this validator has seen them, in a file of its home folder.
+//! The signatures of a pair prove that one key has given both votes.
+
+use crate::folder;
+use alloy_primitives::{B256, Bytes};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Name of the file.
+const FILE: &str = "evidence.json";
+/// Maximum number of pairs in the file, of at most 1 KB each. One pair of a validator is enough to prove what it did.
+const MAX_PAIRS: usize = 1_000;
+
+/// A pair of votes that contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// Seconds since 1970 when this node received the second one.
+    pub time: u64,
+    /// The key that has signed both.
+    pub consensus_key: B256,
+    /// The view of both.
+    pub view: u64,
+    /// What the votes are for.
+    pub votes: EvidenceKind,
+    /// Both votes with their signatures, in the encoding of the consensus engine.
+    pub signed: Bytes,
+}
+
+/// What two votes of one view are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvidenceKind {
+    /// To notarize one block, and another one.
+    TwoNotarized,
+    /// To finalize one block, and another one.
+    TwoFinalized,
+    /// To finalize a block, and to skip the view.
+    FinalizedAndNullified,
+}
+
+/// Why evidence cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EvidenceError {
+    /// The file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The file is not a list of pairs.
+    #[error("{} is not a list of pairs of votes: {source}; move it away to start a new one", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: serde_json::Error,
+    },
+}
+
+/// The pairs that a home folder has, oldest first.
+///
+/// # Errors
+/// [`EvidenceError`].
+pub fn evidence(home: &Path) -> Result<Vec<Evidence>, EvidenceError> {
+    read(&folder(home).join(FILE))
+}
+
+fn read(path: &Path) -> Result<Vec<Evidence>, EvidenceError> {
+    match fs::read(path) {
+        Ok(json) => serde_json::from_slice(&json)
+            .map_err(|source| EvidenceError::Content { path: path.to_owned(), source }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => Err(EvidenceError::Io { path: path.to_owned(), source }),
+    }
+}
+
+/// Adds pairs to the file.
+#[derive(Debug)]
+pub struct EvidenceFile {
+    path: PathBuf,
+    pairs: Vec<Evidence>,
+}
+
+impl EvidenceFile {
+    /// Opens the file of a home folder.
+    ///
+    /// # Errors
+    /// [`EvidenceError`].
+    pub fn open(home: &Path) -> Result<Self, EvidenceError> {
+        let path = folder(home).join(FILE);
+        let pairs = read(&path)?;
+        Ok(Self { path, pairs })
+    }
+
+    /// Adds a pair, and syncs the file, if it has none of this key and view yet, and fewer than the limit.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn add(&mut self, pair: Evidence) -> Result<(), EvidenceError> {
+        let is_same =
+            |known: &Evidence| (known.consensus_key, known.view) == (pair.consensus_key, pair.view);
+        if self.pairs.len() >= MAX_PAIRS || self.pairs.iter().any(is_same) {
+            return Ok(());
+        }
+        self.pairs.push(pair);
+        let json = serde_json::to_vec_pretty(&self.pairs).expect("pairs have no maps");
+        platform::whole_file::write(&self.path, &json)
+            .map_err(|source| EvidenceError::Io { path: self.path.clone(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(key: u8, view: u64) -> Evidence {
+        Evidence {
+            time: 1,
+            consensus_key: B256::repeat_byte(key),
+            view,
+            votes: EvidenceKind::TwoNotarized,
+            signed: Bytes::from_static(&[1, 2]),
+        }
+    }
+
+    #[test]
+    fn pairs_remain_and_are_limited() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(evidence(home.path()).unwrap(), []);
+        fs::create_dir(folder(home.path())).unwrap();
+        let mut file = EvidenceFile::open(home.path()).unwrap();
+        for view in [7, 7, 8] {
+            file.add(pair(1, view)).unwrap();
+        }
+        file.add(pair(2, 8)).unwrap();
+        let expected = vec![pair(1, 7), pair(1, 8), pair(2, 8)];
+        assert_eq!(evidence(home.path()).unwrap(), expected);
+        let mut file = EvidenceFile::open(home.path()).unwrap();
+        assert_eq!(file.pairs, expected);
+        file.pairs = (0..MAX_PAIRS as u64 - 1).map(|view| pair(3, view)).collect();
+        for (view, count) in [(5_000, MAX_PAIRS), (5_001, MAX_PAIRS)] {
+            file.add(pair(3, view)).unwrap();
+            assert_eq!(evidence(home.path()).unwrap().len(), count);
+        }
+        fs::write(folder(home.path()).join(FILE), "[{").unwrap();
+        let error = evidence(home.path()).unwrap_err().to_string();
+        assert!(error.contains("evidence.json is not a list of pairs of votes"), "{error}");
+    }
+}
