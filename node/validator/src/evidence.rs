@@ -5,7 +5,7 @@ use crate::folder;
 use alloy_primitives::{B256, Bytes};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -28,6 +28,18 @@ pub struct Evidence {
     pub votes: EvidenceKind,
     /// Both votes with their signatures, in the encoding of the consensus engine.
     pub signed: Bytes,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { time, consensus_key, view, votes, .. } = self;
+        let votes = match votes {
+            EvidenceKind::TwoNotarized => "notarized two proposals",
+            EvidenceKind::TwoFinalized => "finalized two proposals",
+            EvidenceKind::FinalizedAndNullified => "finalized a proposal and nullified the view",
+        };
+        write!(f, "{time} {consensus_key} {votes} in view {view}")
+    }
 }
 
 /// What two votes of one view are for.

@@ -2,7 +2,7 @@
 //!
 //! - `PipelineChain`, with the feature `consensus`: answers the consensus engine from the pipeline. It decides nothing about a
 //!   block: the engine decides, and the pipeline executes.
-//! - [`create_record`], [`accept_record`]: the record of its votes, without which it does not start.
+//! - [`create_validator`]: its key. [`create_record`], [`accept_record`]: the record of its votes, without which it does not start.
 //! - [`evidence`]: pairs of votes that contradict each other, which it has seen.
 //! - [`TestNetwork`]: the homes of several validators, for tests.
 //!
@@ -19,5 +19,7 @@ mod transaction_messages;
 pub use evidence::{Evidence, EvidenceError, EvidenceFile, EvidenceKind, evidence};
 #[cfg(feature = "consensus")]
 pub use pipeline_chain::{FinalCertificates, PipelineChain, encode};
-pub use record::{NEEDS_ENGINE, RecordError, accept_record, create_record, folder};
+pub use record::{
+    NEEDS_ENGINE, RecordError, accept_record, create_record, create_validator, folder,
+};
 pub use test_network::{MAX_VALIDATORS, Member, TestNetwork, TestNetworkError};

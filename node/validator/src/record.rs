@@ -1,5 +1,7 @@
-//! The record of a validator's votes in its home folder.
+//! The key of a validator and the record of its votes, in its home folder.
 
+use certificates::PublicKey;
+use home::{HomeError, VALIDATOR_KEY_FILE, create_validator_key, validator_key};
 use std::path::{Path, PathBuf};
 
 /// Why a program that was built without the engine cannot do what validators do.
@@ -9,7 +11,7 @@ pub const NEEDS_ENGINE: &str = "this evmd was built without the consensus engine
 /// Folder in the home folder with the record of votes and the files of the consensus engine.
 const FOLDER: &str = "consensus";
 
-/// Why the record of votes cannot be created or accepted.
+/// Why a key or a record of votes cannot be created or accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -25,6 +27,12 @@ pub enum RecordError {
     #[cfg(feature = "consensus")]
     #[error(transparent)]
     Record(#[from] consensus::validators::VoteRecordError),
+    /// The home has a key. It may have voted, so it must not get an empty record here.
+    #[error("{} exists: `evmd validator show` prints its public key", .0.display())]
+    KeyExists(PathBuf),
+    /// The key cannot be read or created.
+    #[error(transparent)]
+    Key(#[from] HomeError),
     /// The program has no engine.
     #[error("{NEEDS_ENGINE}")]
     NoEngine,
@@ -36,6 +44,19 @@ pub enum RecordError {
 /// [`RecordError::NoEngine`].
 pub(crate) const fn require_engine() -> Result<(), RecordError> {
     if cfg!(feature = "consensus") { Ok(()) } else { Err(RecordError::NoEngine) }
+}
+
+/// Creates the key of a validator in a home folder, and an empty record of its votes. Returns the public key.
+///
+/// # Errors
+/// If the home has a key or a record, or if they cannot be written; [`RecordError::NoEngine`].
+pub fn create_validator(home: &Path) -> Result<PublicKey, RecordError> {
+    if validator_key(home)?.is_some() {
+        return Err(RecordError::KeyExists(home.join(VALIDATOR_KEY_FILE)));
+    }
+    // The record comes first, so that a key without a record is one that has lost it.
+    create_record(home)?;
+    Ok(create_validator_key(home)?.public())
 }
 
 /// The folder of the validator's own files in a home folder.

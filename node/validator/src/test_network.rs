@@ -1,11 +1,11 @@
 //! The homes of several validators that run a new chain together, for tests.
 
-use crate::record::{RecordError, create_record, require_engine};
+use crate::record::{RecordError, create_validator, require_engine};
 use alloy_primitives::Address;
 use certificates::PublicKey;
 use chain::{DEV_ACCOUNTS, Genesis, GenesisError, Validator};
 use config::{Config, ConfigError, Listen, P2p, Replication, ValidatorAddress};
-use home::{GENESIS_FILE, HomeError, create_validator_key};
+use home::GENESIS_FILE;
 use platform::whole_file;
 use std::{
     fmt::Write as _,
@@ -44,12 +44,9 @@ pub enum TestNetworkError {
         /// The cause.
         source: io::Error,
     },
-    /// A record of votes cannot be created.
+    /// A key or a record of votes cannot be created.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A key cannot be created.
-    #[error(transparent)]
-    Home(#[from] HomeError),
     /// The genesis is not valid.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
@@ -119,8 +116,7 @@ fn member(folder: &Path, number: u8) -> Result<Member, TestNetworkError> {
     let home = folder.join(&name);
     fs::create_dir_all(&home)
         .map_err(|source| TestNetworkError::Io { path: home.clone(), source })?;
-    create_record(&home)?;
-    let key = create_validator_key(&home)?.public();
+    let key = create_validator(&home)?;
     let operator = DEV_ACCOUNTS[usize::from(number)].address;
     Ok(Member { name, home, operator, key, port_offset: u16::from(number) * PORT_STEP })
 }

@@ -4,9 +4,9 @@ use super::{HomeArg, Output, stdout};
 use anyhow::{Context, bail};
 use certificates::PublicKey;
 use clap::Subcommand;
-use home::{VALIDATOR_KEY_FILE, create_validator_key, validator_key};
+use home::{VALIDATOR_KEY_FILE, validator_key};
 use std::{io::Write, path::Path};
-use validator::{Evidence, EvidenceKind, accept_record, create_record, evidence};
+use validator::{accept_record, create_record, create_validator, evidence};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -63,17 +63,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::NewKey(args) => {
             let home = args.home.path()?;
-            if validator_key(&home)?.is_some() {
-                // It may have voted, so it must not get an empty record here.
-                bail!(
-                    "{} exists: `evmd validator show` prints its public key",
-                    home.join(VALIDATOR_KEY_FILE).display()
-                );
-            }
-            // The record comes first, so that a key without a record is one that has lost it.
-            create_record(&home)?;
-            let key = create_validator_key(&home)?;
-            print(&home, key.public(), args.output)
+            print(&home, create_validator(&home)?, args.output)
         }
         Command::Show(args) => {
             let home = args.home.path()?;
@@ -115,13 +105,7 @@ fn print_evidence(home: &Path, output: Output) -> anyhow::Result<()> {
         writeln!(out, "no validator has sent votes that contradict each other")?;
     }
     for pair in pairs {
-        let Evidence { time, consensus_key, view, votes, .. } = pair;
-        let votes = match votes {
-            EvidenceKind::TwoNotarized => "notarized two proposals",
-            EvidenceKind::TwoFinalized => "finalized two proposals",
-            EvidenceKind::FinalizedAndNullified => "finalized a proposal and nullified the view",
-        };
-        writeln!(out, "{time} {consensus_key} {votes} in view {view}")?;
+        writeln!(out, "{pair}")?;
     }
     Ok(())
 }

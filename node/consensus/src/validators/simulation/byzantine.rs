@@ -107,7 +107,8 @@ impl Simulation {
         let division = Division::default();
         let channels = self.channels(at).await;
         let keys: Vec<_> = (0..self.keys.len()).map(|at| self.key(at)).collect();
-        let (first, second) = split(&self.child(), channels, &division, &keys);
+        let sending = sending(&division, &keys);
+        let [first, second] = split(&self.child(), channels, &division, &keys, &sending);
         VoteRecord::create(&self.records.path().join("twin")).unwrap();
         let setup = self.setup(at, &at.to_string(), self.chains[at].clone());
         let mut running = engine::start(self.child(), setup, first).await.unwrap();
@@ -118,40 +119,36 @@ impl Simulation {
     }
 }
 
-/// The channels of a validator, for two of them.
-fn split(
+type Split<F> = SplitSender<PublicKey, deterministic::Context, F>;
+
+/// Who receives a message of a twin.
+fn sending(division: &Division, keys: &[PublicKey]) -> impl SplitForwarder<PublicKey> {
+    let (division, keys) = (division.clone(), keys.to_vec());
+    move |from: SplitOrigin, to: &Recipients<PublicKey>, _: &_| {
+        let set = match from {
+            SplitOrigin::Primary => &division.first_sends,
+            SplitOrigin::Secondary => &division.second_sends,
+        };
+        let to = match to {
+            Recipients::All => keys.clone(),
+            Recipients::Some(some) => some.clone(),
+            Recipients::One(one) => vec![one.clone()],
+        };
+        Some(Recipients::Some(to.into_iter().filter(|to| contains(set, &keys, to)).collect()))
+    }
+}
+
+/// The channels of a validator, for each of two twins.
+fn split<F: SplitForwarder<PublicKey>>(
     runtime: &deterministic::Context,
     channels: Channels<Sender, Receiver>,
     division: &Division,
     keys: &[PublicKey],
-) -> (
-    Channels<
-        SplitSender<PublicKey, deterministic::Context, impl SplitForwarder<PublicKey>>,
-        Receiver,
-    >,
-    Channels<
-        SplitSender<PublicKey, deterministic::Context, impl SplitForwarder<PublicKey>>,
-        Receiver,
-    >,
-) {
-    let send = {
-        let (division, keys) = (division.clone(), keys.to_vec());
-        move |from: SplitOrigin, to: &Recipients<PublicKey>, _: &_| {
-            let set = match from {
-                SplitOrigin::Primary => &division.first_sends,
-                SplitOrigin::Secondary => &division.second_sends,
-            };
-            let to = match to {
-                Recipients::All => keys.clone(),
-                Recipients::Some(some) => some.clone(),
-                Recipients::One(one) => vec![one.clone()],
-            };
-            Some(Recipients::Some(to.into_iter().filter(|to| contains(set, &keys, to)).collect()))
-        }
-    };
+    sending: &F,
+) -> [Channels<Split<F>, Receiver>; 2] {
     let split = |(sender, receiver): (Sender, Receiver)| {
         let (division, keys) = (division.clone(), keys.to_vec());
-        let (first, second) = sender.split_with(send.clone());
+        let (first, second) = sender.split_with(sending.clone());
         let hears = move |message: &(PublicKey, _)| {
             if contains(&division.second_hears, &keys, &message.0) {
                 SplitTarget::Secondary
@@ -159,26 +156,25 @@ fn split(
                 SplitTarget::Primary
             }
         };
-        let (first_receiver, second_receiver) = receiver.split_with(runtime.child("split"), hears);
-        ((first, first_receiver), (second, second_receiver))
+        let receivers = receiver.split_with(runtime.child("split"), hears);
+        ((first, receivers.0), (second, receivers.1))
     };
     let (votes, certificates) = (split(channels.votes), split(channels.certificates));
     let (resolver, blocks) = (split(channels.resolver), split(channels.blocks));
     let backfill = split(channels.backfill);
-    (
-        Channels {
-            votes: votes.0,
-            certificates: certificates.0,
-            resolver: resolver.0,
-            blocks: blocks.0,
-            backfill: backfill.0,
-        },
-        Channels {
-            votes: votes.1,
-            certificates: certificates.1,
-            resolver: resolver.1,
-            blocks: blocks.1,
-            backfill: backfill.1,
-        },
-    )
+    let first = Channels {
+        votes: votes.0,
+        certificates: certificates.0,
+        resolver: resolver.0,
+        blocks: blocks.0,
+        backfill: backfill.0,
+    };
+    let second = Channels {
+        votes: votes.1,
+        certificates: certificates.1,
+        resolver: resolver.1,
+        blocks: blocks.1,
+        backfill: backfill.1,
+    };
+    [first, second]
 }
