@@ -50,6 +50,11 @@ impl Monitor {
         self.clock.step_seconds()
     }
 
+    /// For a clock that is used instead of that of block production.
+    pub fn clock_status(&self) -> ClockStatus {
+        self.clock.clone()
+    }
+
     /// Whether a stage has stopped for another reason than the end of its input.
     pub fn fault(&self) -> bool {
         self.faults.is_set()

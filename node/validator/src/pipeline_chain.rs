@@ -10,7 +10,10 @@ use alloy_primitives::{
 };
 use certificates::BlockId;
 use chain::block::Block;
-use consensus::validators::{Chain, Contradiction, ContradictionKind};
+use consensus::{
+    Clock,
+    validators::{Chain, Contradiction, ContradictionKind},
+};
 use pipeline::{
     BlockClient, BlockPart, BuildError, Certify, GiveError, KnownTransactions, PoolClient,
     UndoError, UndoneTransactions,
@@ -19,7 +22,7 @@ use state::{Published, Voting};
 use std::{
     future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use transactions::RecoveredTx;
 
@@ -48,6 +51,7 @@ pub struct PipelineChain {
     certificates: Arc<FinalCertificates>,
     voting: Arc<Voting>,
     evidence: Arc<Mutex<EvidenceFile>>,
+    clock: Arc<Mutex<Clock>>,
 }
 
 /// The certificates of final blocks, until the blocks are stored.
@@ -75,10 +79,12 @@ impl PipelineChain {
         certificates: Arc<FinalCertificates>,
         voting: Arc<Voting>,
         evidence: EvidenceFile,
+        clock: Clock,
     ) -> Self {
         let own = Arc::new(OwnTransactions::new(&pool));
-        let (valid, evidence) = (Arc::default(), Arc::new(Mutex::new(evidence)));
-        Self { blocks, pool, published, valid, own, certificates, voting, evidence }
+        let (evidence, clock) = (Arc::new(Mutex::new(evidence)), Arc::new(Mutex::new(clock)));
+        let valid = Arc::default();
+        Self { blocks, pool, published, valid, own, certificates, voting, evidence, clock }
     }
 
     fn valid(&self) -> MutexGuard<'_, B256Map<ValidBlock>> {
@@ -172,6 +178,10 @@ impl PipelineChain {
 impl Chain for PipelineChain {
     fn head(&self) -> u64 {
         self.published.load().number()
+    }
+
+    fn now(&self, _: SystemTime) -> SystemTime {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).now()
     }
 
     async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {

@@ -55,6 +55,9 @@ pub trait Chain: Clone + Send + Sync + 'static {
     /// The number of the newest block of this node's chain.
     fn head(&self) -> u64;
 
+    /// The time for timestamps of blocks, when the clock of the runtime shows `clock`.
+    fn now(&self, clock: SystemTime) -> SystemTime;
+
     /// Builds a block on the block `parent`. `None` if this node cannot do it now.
     fn build(&self, parent: B256, timestamp: u64) -> impl Future<Output = Option<Bytes>> + Send;
 
@@ -154,9 +157,9 @@ impl<E: Clock + Metrics + Spawner, C: Chain> Application<E> for ChainApplication
         // The clock may have been set back.
         let due = self.due().min(runtime.current() + self.pace);
         runtime.sleep_until(due).await;
-        let now = runtime.current();
-        self.note(now);
-        let timestamp = next_timestamp(now, parent.timestamp, self.step);
+        let clock = runtime.current();
+        self.note(clock);
+        let timestamp = next_timestamp(self.chain.now(clock), parent.timestamp, self.step);
         let encoded = self.chain.build(parent.hash, timestamp).await?;
         if encoded.len() > self.max_block_bytes {
             let (bytes, limit) = (encoded.len(), self.max_block_bytes);
@@ -184,7 +187,9 @@ impl<E: Clock + Metrics + Spawner, C: Chain> Application<E> for ChainApplication
         let Some(earliest) = UNIX_EPOCH.checked_add(Duration::from_secs(ahead)) else {
             return false;
         };
-        runtime.sleep_until(earliest).await;
+        if let Ok(wait) = earliest.duration_since(self.chain.now(runtime.current())) {
+            runtime.sleep(wait).await;
+        }
         match self.catch_up(parent, &mut ancestry).await {
             Some(true) => self.chain.check(block.encoded().clone()).await,
             Some(false) => false,

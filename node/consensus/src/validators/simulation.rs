@@ -4,8 +4,9 @@
 mod byzantine;
 mod headers;
 
-use self::headers::{Headers, encode, genesis};
+use self::headers::{HOUR, Headers, encode, genesis};
 use super::{
+    application::MAX_SECONDS_AHEAD,
     block::ProposedBlock,
     engine::{self, Channels, Setup, Timeouts},
     guarded_scheme::GuardedScheme,
@@ -23,7 +24,10 @@ use commonware_runtime::{Clock, Handle, Quota, Runner, Storage, Supervisor, dete
 use commonware_utils::{NZU32, NZUsize, TryCollect, ordered::Set};
 use rand_core::Rng;
 use state::Voting;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 const VALIDATORS: u64 = 4;
 const MAX_BLOCK_BYTES: usize = 1 << 20;
@@ -369,6 +373,28 @@ fn chains_are_equal_after_random_faults() {
             simulation.recover().await;
         });
     }
+}
+
+/// The clock of one validator is an hour ahead, then an hour behind, and then correct.
+#[test]
+fn a_wrong_clock_of_one_validator_stops_nothing() {
+    simulate(5, async |mut simulation| {
+        simulation.start_all().await;
+        for ahead in [2 * HOUR, Duration::ZERO, HOUR] {
+            simulation.advance(5).await;
+            simulation.chains[1].with(|state| state.ahead = ahead);
+            simulation.advance(20).await;
+            simulation.check();
+            let clock = simulation.runtime.current().duration_since(UNIX_EPOCH).unwrap() + HOUR;
+            for timestamp in simulation.chains.iter().map(Headers::newest_timestamp) {
+                let latest = clock.as_secs() + MAX_SECONDS_AHEAD;
+                assert!(
+                    (clock.as_secs() - 60..=latest).contains(&timestamp),
+                    "{timestamp} at {clock:?}"
+                );
+            }
+        }
+    });
 }
 
 /// Validators whose journals are lost do not vote against their earlier votes, because they have the record. The chain goes

@@ -6,7 +6,10 @@ mod processes;
 use crate::common::{GENESIS_TIME, producing, transfer};
 use alloy_primitives::B256;
 use chain::{DEV_ACCOUNTS, Genesis};
-use consensus::validators::{KeyBytes, Peer, Timeouts, Validator, ValidatorOptions, public_key};
+use consensus::{
+    Clock, ClockStatus, SystemTimeSource,
+    validators::{KeyBytes, Peer, Timeouts, Validator, ValidatorOptions, public_key},
+};
 use home::Home;
 use pipeline::{Certify, Options, Pipeline};
 use state::{View, Voting, stored};
@@ -55,6 +58,7 @@ impl Node {
             certificates,
             Arc::clone(&voting),
             EvidenceFile::open(&path).unwrap(),
+            Clock::new(SystemTimeSource::boxed(), MAX_WAIT, ClockStatus::default()),
         );
         let peer = |other: u8| Peer {
             key: public_key(&key(other)).unwrap(),

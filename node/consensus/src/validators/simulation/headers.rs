@@ -9,6 +9,7 @@ use chain::block::Block;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
 };
 
 /// What is wrong with the blocks that a validator proposes.
@@ -26,6 +27,8 @@ pub(super) enum Fault {
     Size,
 }
 
+/// The clocks of validators may be wrong by this much.
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 /// Extra data of an invalid block.
 const INVALID: &[u8] = b"invalid";
 
@@ -35,7 +38,7 @@ impl Fault {
             Self::Invalid => header.extra_data = INVALID.into(),
             Self::Number => header.number += 1,
             Self::Parent => header.parent_hash = B256::ZERO,
-            Self::Timestamp => header.timestamp += 3_600,
+            Self::Timestamp => header.timestamp += HOUR.as_secs(),
             Self::Size => header.extra_data = vec![0; MAX_BLOCK_BYTES].into(),
         }
     }
@@ -53,6 +56,8 @@ pub(super) struct HeadersState {
     pub(super) chain: BTreeMap<u64, B256>,
     /// Distinguishes the blocks of this validator.
     salt: u64,
+    /// By how much the clock of this validator is ahead. The clocks start an hour ahead of the genesis, so that one may be behind.
+    pub(super) ahead: Duration,
     /// What is wrong with the blocks that this validator proposes, and how many of them it has proposed.
     fault: Option<Fault>,
     pub(super) faulty_proposals: usize,
@@ -73,7 +78,8 @@ pub(super) fn genesis() -> Header {
 
 impl Headers {
     pub(super) fn new(salt: u64) -> Self {
-        let (header, state) = (genesis(), HeadersState { salt, ..HeadersState::default() });
+        let (header, state) =
+            (genesis(), HeadersState { salt, ahead: HOUR, ..HeadersState::default() });
         let this = Self(Arc::new(Mutex::new(state)));
         this.with(|state| {
             let hash = header.hash_slow();
@@ -92,6 +98,11 @@ impl Headers {
         self.with(|state| state.fault = Some(fault));
     }
 
+    /// The timestamp of the newest final block.
+    pub(super) fn newest_timestamp(&self) -> u64 {
+        self.with(|state| state.valid[state.chain.last_key_value().unwrap().1].timestamp)
+    }
+
     /// A crash: blocks that are not final are lost.
     pub(super) fn forget(&self) {
         self.with(|state| {
@@ -104,6 +115,10 @@ impl Headers {
 impl Chain for Headers {
     fn head(&self) -> u64 {
         self.with(|state| *state.chain.last_key_value().unwrap().0)
+    }
+
+    fn now(&self, clock: SystemTime) -> SystemTime {
+        self.with(|state| clock + state.ahead)
     }
 
     async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {

@@ -2,7 +2,10 @@
 
 use anyhow::Context;
 use config::ValidatorAddress;
-use consensus::validators::{Peer, Timeouts, Validator, ValidatorOptions};
+use consensus::{
+    Clock, SystemTimeSource,
+    validators::{Peer, Timeouts, Validator, ValidatorOptions},
+};
 use home::{Home, validator_key};
 use pipeline::{Certify, Pipeline};
 use state::{Voting, stored};
@@ -64,8 +67,12 @@ impl Prepared {
         published.vote(Arc::clone(&options.voting));
         let voting = Arc::clone(&options.voting);
         let evidence = EvidenceFile::open(&home.path)?;
+        let (status, max_step) =
+            (pipeline.monitor().clock_status(), config.engine.max_clock_step());
+        let clock = Clock::new(SystemTimeSource::boxed(), max_step, status);
         let certificates = self.certificates;
-        let chain = PipelineChain::new(blocks, pool, published, certificates, voting, evidence);
+        let chain =
+            PipelineChain::new(blocks, pool, published, certificates, voting, evidence, clock);
         Ok(Validator::start(options, chain)?)
     }
 }
