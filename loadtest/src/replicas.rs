@@ -165,6 +165,8 @@ struct Loaded {
     failed: u64,
     faults: Faults,
     elapsed: Duration,
+    /// Time until they were mined, and the newest block then.
+    mined_after: (Duration, u64),
     /// CPU time of each node since it was last started.
     cpu: Vec<Duration>,
     /// Milliseconds in which half of the newest blocks, and 95 % of them, became final, for each validator.
@@ -230,6 +232,8 @@ fn load(
         let panicked = |_| anyhow::anyhow!("a sending thread panicked");
         let sent: Vec<_> = shares.into_iter().map(|share| share.join().map_err(panicked)).collect();
         let elapsed = begun.elapsed();
+        let mined = checks::wait_for_empty_pools(cluster, args.producers());
+        let mined_after = mined.map(|block| (begun.elapsed(), block));
         let cpu = (0..cluster.len()).map(|node| cluster.cpu(node)).collect::<anyhow::Result<_>>();
         let finality: Vec<_> = (0..args.validators).map(|node| cluster.finality(node)).collect();
         done.store(true, Relaxed);
@@ -237,7 +241,7 @@ fn load(
             thread.join().map_err(|_| anyhow::anyhow!("watching a head panicked"))??;
         }
         measuring.join().map_err(|_| anyhow::anyhow!("measuring the mempool panicked"))?;
-        let faults = happened?;
+        let (faults, mined_after) = (happened?, mined_after?);
         let (mut acknowledged, mut failed) = (Vec::new(), 0);
         for share in sent {
             let share = share??;
@@ -246,12 +250,12 @@ fn load(
         }
         let finality =
             finality.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        Ok(Loaded { acknowledged, failed, faults, elapsed, cpu: cpu?, finality })
+        Ok(Loaded { acknowledged, failed, faults, elapsed, mined_after, cpu: cpu?, finality })
     })
 }
 
 fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::Result<()> {
-    let Loaded { acknowledged, failed, faults, elapsed, cpu, finality } = loaded;
+    let Loaded { acknowledged, failed, faults, elapsed, mined_after, cpu, finality } = loaded;
     let Faults { kills, pauses, partitions } = faults;
     let cpu: Vec<_> = cpu.iter().map(Duration::as_secs_f64).collect();
     let seconds = elapsed.as_secs_f64();
@@ -262,6 +266,7 @@ fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::R
     if args.output == Output::Json {
         let value = json!({
             "acknowledged": acknowledged.len(), "failed": failed, "seconds": seconds, "perSecond": rate,
+            "minedSeconds": mined_after.0.as_secs_f64(), "blocksWhenMined": mined_after.1,
             "killsOfProducers": producers, "killsOfReplicas": replicas, "blocks": checked.blocks,
             "pauses": pauses, "partitions": partitions,
             "cpuSeconds": cpu, "finalityMs": finality, "mined": checked.mined, "receipts": checked.receipts, "stateRoot": checked.state_root,
@@ -270,11 +275,12 @@ fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::R
     }
     writeln!(
         out,
-        "{} transactions acknowledged by {} nodes in {seconds:.1} s ({rate:.0}/s), {failed} answers lost or refused; kills: \
+        "{} transactions acknowledged by {} nodes in {seconds:.1} s ({rate:.0}/s), mined after {:.1} s; {failed} answers lost or refused; kills: \
          {makers} {producers:?}, replicas {replicas:?}; pauses {pauses:?}, partitions {partitions:?}; seconds of CPU of each node since its last start {cpu:.1?}; milliseconds to \
          finality (p50, p95) of each validator {finality:.1?}",
         acknowledged.len(),
         kills.len() - args.first_entry(),
+        mined_after.0.as_secs_f64(),
     )?;
     Ok(writeln!(
         out,

@@ -84,16 +84,21 @@ fn check_state(cluster: &Cluster, node: usize, newest: u64) -> anyhow::Result<()
     wait_until("the index has the newest block", || Ok(cluster.audit(node)?.block >= newest))
 }
 
-/// Waits until all transactions are mined, and all replicas have the blocks. Returns the newest of these blocks.
-fn wait_for_heads(cluster: &Cluster, producers: usize) -> anyhow::Result<u64> {
+/// Waits until all transactions are mined. Returns the newest block then.
+pub(super) fn wait_for_empty_pools(cluster: &Cluster, producers: usize) -> anyhow::Result<u64> {
     for producer in 0..producers {
         wait_until(
             "the mempool of a producer is empty (a lost transaction keeps the later ones of its sender there)",
             || Ok(pooled(cluster.rpc(producer))? == 0),
         )?;
     }
+    cluster.rpc(0).block_number()
+}
+
+/// Waits until all transactions are mined, and all replicas have the blocks. Returns the newest of these blocks.
+fn wait_for_heads(cluster: &Cluster, producers: usize) -> anyhow::Result<u64> {
     // A transaction may be on its way from the mempool into a block.
-    let begun = cluster.rpc(0).block_number()?;
+    let begun = wait_for_empty_pools(cluster, producers)?;
     wait_until(
         "the chain has two more blocks",
         || Ok(cluster.rpc(0).block_number()? >= begun + 2),

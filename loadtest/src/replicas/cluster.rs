@@ -63,7 +63,9 @@ impl Cluster {
             if number < args.validators {
                 options.push(("--port-offset", "0".to_owned()));
                 options.push(("--p2p.address", address(first, number, 2).to_string()));
-                options.push(("--p2p.peers", peers(args, links.as_ref(), &keys, number)));
+                if args.validators > 1 {
+                    options.push(("--p2p.peers", peers(args, links.as_ref(), &keys, number)));
+                }
             }
             let url = format!("http://{}", address(first, number, 0));
             let rpc = Rpc::new(&Url::parse(&url)?);
