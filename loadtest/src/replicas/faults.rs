@@ -31,7 +31,7 @@ pub(super) struct Faults {
     pub(super) kills: Vec<u64>,
     /// The number of pauses of each node.
     pub(super) pauses: Vec<u64>,
-    /// The partitions, each with a letter for its kind.
+    /// The kind of each partition.
     pub(super) partitions: Vec<&'static str>,
 }
 

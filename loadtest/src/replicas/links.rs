@@ -124,6 +124,7 @@ struct Passing {
 impl Passing {
     fn run(mut self) {
         let mut events = Events::with_capacity(64);
+        let mut buffer = vec![0; READ_BYTES];
         while !self.held.is_over.load(Relaxed) {
             let waits = self.connections.iter().any(Connection::waits);
             let timeout = if waits { PRECISION } else { IDLE_INTERVAL };
@@ -132,7 +133,8 @@ impl Passing {
             }
             self.accept();
             let (delay, held) = (self.delay, &self.held);
-            self.connections.retain_mut(|connection| connection.pass(delay, held).is_ok());
+            self.connections
+                .retain_mut(|connection| connection.pass(delay, held, &mut buffer).is_ok());
         }
     }
 
@@ -172,11 +174,11 @@ impl Connection {
     }
 
     /// Passes on what is due. An error means that the connection has ended.
-    fn pass(&mut self, delay: Duration, held: &Held) -> io::Result<()> {
+    fn pass(&mut self, delay: Duration, held: &Held, buffer: &mut [u8]) -> io::Result<()> {
         let now = Instant::now();
         let [sent, answered] = &mut self.queues;
-        sent.fill(&mut self.dialer, now + delay)?;
-        answered.fill(&mut self.listener, now + delay)?;
+        sent.fill(&mut self.dialer, now + delay, buffer)?;
+        answered.fill(&mut self.listener, now + delay, buffer)?;
         let (from, to) = self.between;
         if !held.is_held((from, to)) {
             sent.drain(&mut self.listener, now)?;
@@ -196,15 +198,13 @@ struct Queue {
 }
 
 impl Queue {
-    fn fill(&mut self, from: &mut TcpStream, due: Instant) -> io::Result<()> {
+    fn fill(&mut self, from: &mut TcpStream, due: Instant, buffer: &mut [u8]) -> io::Result<()> {
         while self.bytes < MAX_HELD_BYTES {
-            let mut chunk = vec![0; READ_BYTES];
-            match from.read(&mut chunk) {
+            match from.read(buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => {
-                    chunk.truncate(read);
                     self.bytes += read;
-                    self.chunks.push_back((due, chunk));
+                    self.chunks.push_back((due, buffer[..read].to_vec()));
                 }
                 Err(error) if is_later(&error) => return Ok(()),
                 Err(error) => return Err(error),
