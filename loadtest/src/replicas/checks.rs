@@ -39,7 +39,7 @@ pub(super) fn check(
     acknowledged: &[B256],
     heads: &Heads,
 ) -> anyhow::Result<Checked> {
-    let newest = wait_for_heads(cluster, producers)?;
+    let newest = wait_for_heads(cluster, producers, heads)?;
     let blocks = blocks(cluster.rpc(0), newest)?;
     for node in 1..cluster.len() {
         if self::blocks(cluster.rpc(node), newest)? != blocks {
@@ -48,7 +48,10 @@ pub(super) fn check(
     }
     for (number, hash) in heads.hashes() {
         if blocks.get(number as usize).is_none_or(|block| block.hash != hash) {
-            bail!("block {number} was reported as {hash}, and the chain has another block or none");
+            bail!(
+                "block {number} was reported as {hash}, and the chain has another one, or none among its {} blocks",
+                blocks.len()
+            );
         }
     }
     let mut mined = HashSet::new();
@@ -96,9 +99,10 @@ pub(super) fn wait_for_empty_pools(cluster: &Cluster, producers: usize) -> anyho
 }
 
 /// Waits until all transactions are mined, and all replicas have the blocks. Returns the newest of these blocks.
-fn wait_for_heads(cluster: &Cluster, producers: usize) -> anyhow::Result<u64> {
-    // A transaction may be on its way from the mempool into a block.
-    let begun = wait_for_empty_pools(cluster, producers)?;
+fn wait_for_heads(cluster: &Cluster, producers: usize, heads: &Heads) -> anyhow::Result<u64> {
+    // A transaction may be on its way from the mempool into a block, and the first node may be behind one that has reported a later block.
+    let reported = heads.hashes().last_key_value().map_or(0, |(number, _)| *number);
+    let begun = wait_for_empty_pools(cluster, producers)?.max(reported);
     wait_until(
         "the chain has two more blocks",
         || Ok(cluster.rpc(0).block_number()? >= begun + 2),
