@@ -11,8 +11,9 @@ use std::{
 
 /// Name of the file.
 const FILE: &str = "evidence.json";
-/// Maximum number of pairs in the file, of at most 1 KB each. One pair of a validator is enough to prove what it did.
-const MAX_PAIRS: usize = 1_000;
+/// Maximum number of pairs of one key in the file, of at most 1 KB each. One is enough to prove what its owner did, and one validator
+/// must not take the places of others.
+const MAX_PAIRS_OF_KEY: usize = 16;
 
 /// A pair of votes that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,20 +112,22 @@ impl EvidenceFile {
         Ok(Self { path, pairs })
     }
 
-    /// Adds a pair, and syncs the file, if it has none of this key and view yet, and fewer than the limit.
+    /// Adds a pair, and syncs the file, if it has none of this key and view yet, and fewer of this key than the limit.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the file cannot be written. The pair is not kept then.
     pub fn add(&mut self, pair: Evidence) -> Result<(), EvidenceError> {
-        let is_same =
-            |known: &Evidence| (known.consensus_key, known.view) == (pair.consensus_key, pair.view);
-        if self.pairs.len() >= MAX_PAIRS || self.pairs.iter().any(is_same) {
+        let of_key = self.pairs.iter().filter(|known| known.consensus_key == pair.consensus_key);
+        let views: Vec<u64> = of_key.map(|known| known.view).collect();
+        if views.len() >= MAX_PAIRS_OF_KEY || views.contains(&pair.view) {
             return Ok(());
         }
         self.pairs.push(pair);
         let json = serde_json::to_vec_pretty(&self.pairs).expect("pairs have no maps");
-        platform::whole_file::write(&self.path, &json)
-            .map_err(|source| EvidenceError::Io { path: self.path.clone(), source })
+        platform::whole_file::write(&self.path, &json).map_err(|source| {
+            self.pairs.pop();
+            EvidenceError::Io { path: self.path.clone(), source }
+        })
     }
 }
 
@@ -156,13 +159,20 @@ mod tests {
         assert_eq!(evidence(home.path()).unwrap(), expected);
         let mut file = EvidenceFile::open(home.path()).unwrap();
         assert_eq!(file.pairs, expected);
-        file.pairs = (0..MAX_PAIRS as u64 - 1).map(|view| pair(3, view)).collect();
-        for (view, count) in [(5_000, MAX_PAIRS), (5_001, MAX_PAIRS)] {
+        for view in 0..2 * MAX_PAIRS_OF_KEY as u64 {
             file.add(pair(3, view)).unwrap();
-            assert_eq!(evidence(home.path()).unwrap().len(), count);
         }
+        file.add(pair(4, 1)).unwrap();
+        let stored = evidence(home.path()).unwrap();
+        let of =
+            |key| stored.iter().filter(|it| it.consensus_key == B256::repeat_byte(key)).count();
+        assert_eq!([of(1), of(2), of(3), of(4)], [2, 1, MAX_PAIRS_OF_KEY, 1]);
         fs::write(folder(home.path()).join(FILE), "[{").unwrap();
         let error = evidence(home.path()).unwrap_err().to_string();
         assert!(error.contains("evidence.json is not a list of pairs of votes"), "{error}");
+        fs::remove_dir_all(folder(home.path())).unwrap();
+        for _ in 0..2 {
+            assert!(file.add(pair(5, 1)).is_err(), "the folder is missing");
+        }
     }
 }
