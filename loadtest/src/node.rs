@@ -24,6 +24,9 @@ const SERVERS: [&str; 8] = [
     "--pages.address",
 ];
 
+/// Timeout of a request for the status.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The program `evmd` and a home folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Evmd {
@@ -208,7 +211,8 @@ impl Running {
 
     /// The times in milliseconds until half of the newest blocks and 95 % of them were final, if the node is a validator.
     pub(crate) fn finality(&self) -> anyhow::Result<Option<[f64; 2]>> {
-        let answer = ureq::get(&self.status).call().context("/status")?;
+        let request = ureq::get(&self.status).config().timeout_global(Some(STATUS_TIMEOUT)).build();
+        let answer = request.call().context("/status")?;
         let status: Value = serde_json::from_reader(answer.into_body().into_reader())?;
         let ms = |name: &str| status["validator"]["finalityMs"][name].as_f64();
         Ok(ms("p50").zip(ms("p95")).map(|(median, late)| [median, late]))
