@@ -102,7 +102,7 @@ fn print_evidence(home: &Path, output: Output) -> anyhow::Result<()> {
         return Ok(writeln!(out)?);
     }
     if pairs.is_empty() {
-        writeln!(out, "no validator has sent votes that contradict each other")?;
+        writeln!(out, "this validator has seen no votes that contradict each other")?;
     }
     for pair in pairs {
         writeln!(out, "{pair}")?;
