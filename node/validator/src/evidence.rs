@@ -68,7 +68,7 @@ pub enum EvidenceError {
         source: io::Error,
     },
     /// The file is not a list of pairs.
-    #[error("{} is not a list of pairs of votes: {source}; move it away to start a new one", path.display())]
+    #[error("{} is not a list of pairs of votes; move it away to start a new one: {source}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
