@@ -223,6 +223,11 @@ impl Validator {
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
+
+    /// Stops the engine, and waits for its end.
+    pub fn stop(self) {
+        drop(self);
+    }
 }
 
 impl Drop for Validator {

@@ -309,8 +309,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         std::process::exit(1);
     }
     let has_failed = has_failed();
-    // It waits for answers of the pipeline.
-    drop(validator);
+    if let Some(validator) = validator {
+        // It waits for answers of the pipeline.
+        validator.stop();
+    }
     drop(following);
     drop(making);
     tracing::info!("stopping: processing the accepted transactions");

@@ -32,4 +32,9 @@ impl Validator {
     pub(in super::super) const fn is_running(&self) -> bool {
         match *self {}
     }
+
+    /// Stops the engine.
+    pub(in super::super) const fn stop(self) {
+        match self {}
+    }
 }
