@@ -17,7 +17,8 @@ use modules::{
 use std::{collections::BTreeMap, error::Error};
 use storage::{Account, StateRead};
 use transactions::cosmos::{
-    CosmosTx, Message, Refusal, base_fee, check_unit, insufficient_funds, unauthorized, unsupported,
+    CosmosTx, Message, Refusal, SUBMIT_EVENT, base_fee, check_unit, insufficient_funds,
+    unauthorized, unsupported,
 };
 
 /// Accounts being changed, on top of those of the block. Nothing is changed before [`Self::write`].
@@ -198,7 +199,7 @@ fn run<B: Bank>(
         Message::Send(send) => {
             let sent = bank.transfer(send.from.address, Some(send.to.address), send.amount)?;
             sent.map(|()| {
-                vec![event(
+                vec![StoredEvent::new(
                     "transfer",
                     &[
                         ("recipient", send.to.to_string()),
@@ -209,7 +210,7 @@ fn run<B: Bank>(
             })
         }
         Message::Submit(submission) => session.submit(bank, submission)?.map(|id| {
-            vec![event(
+            vec![StoredEvent::new(
                 SUBMIT_EVENT,
                 &[
                     ("proposal_id", id.to_string()),
@@ -218,7 +219,7 @@ fn run<B: Bank>(
             )]
         }),
         Message::Deposit(deposit) => session.deposit(bank, deposit)?.map(|opens| {
-            let mut events = vec![event(
+            let mut events = vec![StoredEvent::new(
                 "proposal_deposit",
                 &[
                     ("proposal_id", deposit.proposal.to_string()),
@@ -228,12 +229,12 @@ fn run<B: Bank>(
             )];
             if opens {
                 let started = [("voting_period_start", deposit.proposal.to_string())];
-                events.push(event("proposal_deposit", &started));
+                events.push(StoredEvent::new("proposal_deposit", &started));
             }
             events
         }),
         Message::Vote(vote) => session.vote(vote).map(|()| {
-            vec![event(
+            vec![StoredEvent::new(
                 "proposal_vote",
                 &[
                     ("proposal_id", vote.proposal.to_string()),
@@ -251,12 +252,6 @@ fn may_receive(address: Address) -> bool {
     !is_module_account(address) && !is_one_of_any_fork(address)
 }
 
-fn event(kind: &str, attributes: &[(&str, String)]) -> StoredEvent {
-    let attribute =
-        |(key, value): &(&str, String)| Attribute { key: (*key).to_owned(), value: value.clone() };
-    StoredEvent { kind: kind.to_owned(), attributes: attributes.iter().map(attribute).collect() }
-}
-
 /// The refusal of the message at `index`, with the text that the SDK adds.
 fn of_message(index: usize, refusal: Refusal) -> Refusal {
     let place = format!("failed to execute message; message index: {index}");
@@ -267,13 +262,11 @@ fn of_message(index: usize, refusal: Refusal) -> Refusal {
     Refusal { detail, ..refusal }
 }
 
-/// Type of the event that a new proposal emits.
-pub const SUBMIT_EVENT: &str = "submit_proposal";
 /// Type of the event that contains the reason why a transaction had no effect.
 pub const FAILED_EVENT: &str = "tx_failed";
 
 fn failure(refusal: &Refusal) -> StoredEvent {
-    event(
+    StoredEvent::new(
         FAILED_EVENT,
         &[
             ("codespace", refusal.code.space.to_owned()),

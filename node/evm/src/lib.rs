@@ -42,7 +42,7 @@ pub use block::{
 };
 pub use caches::ExecutionCaches;
 pub use call::{Call, CallError, CallOutcome, CallResult, CallSite};
-pub use cosmos::{FAILED_EVENT, SUBMIT_EVENT};
+pub use cosmos::FAILED_EVENT;
 pub use deferred_parent_hash::{PARENT_UNKNOWN, ParentUnknown, put_parent_hash};
 pub use error::{ExecutionError, StateError, SystemFailure, TxError};
 pub use geth_errors::halt_text;

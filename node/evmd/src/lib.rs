@@ -1,11 +1,9 @@
 //! The program `evmd`: the [command line](cli), and the composition of the crates into a node.
 //!
-//! - [`descriptors`]: the number of connections that the open-files limit allows.
 //! - [`eth_calls`]: runs the contract calls of the Cosmos interfaces as JSON-RPC does.
 //! - [`snapshots`]: makes snapshots at intervals of blocks.
 
 pub mod cli;
-pub mod descriptors;
 pub mod eth_calls;
 pub mod snapshots;
 

@@ -7,6 +7,7 @@
 //! | `feemarket/` 0x00 | [`Params`](super::Params) as protobuf, base fee included |
 //! | `feemarket/` 0x01 | gas of the last block, 8 bytes, big-endian |
 //! | `evm/` 0x03 | parameters of the EVM as protobuf, see [`modules`] |
+//! | `distribution/` 0x00 | once it was stated: who receives the fees, see [`modules`] |
 //! | `gov/` 0x00 | where the state of governance is, see [`modules::gov::store`] |
 //! | `rules/` 0x00 | in the first block of a rules version from 1 on: the version, see [`modules`] |
 //! | `rules/` 0x01 | in the same block: the hash of the genesis configuration |
@@ -167,6 +168,18 @@ pub struct Attribute {
     pub key: String,
     /// Value.
     pub value: String,
+}
+
+impl StoredEvent {
+    /// An event with these attributes.
+    pub fn new(kind: &str, attributes: &[(&str, String)]) -> Self {
+        let attribute = |(key, value): &(&str, String)| Attribute {
+            key: (*key).to_owned(),
+            value: value.clone(),
+        };
+        let attributes = attributes.iter().map(attribute).collect();
+        Self { kind: kind.to_owned(), attributes }
+    }
 }
 
 impl From<Event> for StoredEvent {

@@ -4,7 +4,7 @@
 
 use super::HEIGHT_HEADER;
 use crate::query::{
-    Queries, QueryError, QueryPermit, Snapshot,
+    Queries, QueryError, Snapshot,
     proto::cosmos::{
         auth::{v1beta1 as auth, v1beta1::query_server::Query as AuthQuery},
         gov::{v1 as gov, v1::query_server::Query as GovQuery},
@@ -12,7 +12,10 @@ use crate::query::{
     },
     tx_bytes, tx_encode,
 };
-use server::interrupt::{Caller, Interrupt};
+use server::{
+    concurrency_limit::ConcurrencyPermit,
+    interrupt::{Caller, Interrupt},
+};
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 
 /// All services.
@@ -85,7 +88,7 @@ impl Service {
     /// disconnects.
     pub(super) async fn answer_limited<Q: Send + 'static, M: Send + 'static>(
         &self,
-        permit: QueryPermit,
+        permit: ConcurrencyPermit,
         request: Request<Q>,
         query: impl FnOnce(&Snapshot, Q, &Interrupt) -> Result<M, QueryError> + Send + 'static,
     ) -> Answer<M> {

@@ -3,6 +3,7 @@
 use crate::EthCallError;
 use event_query::InvalidQuery;
 use mempool::Reject;
+use server::concurrency_limit::TooManyWaiting;
 use state::stored::StoredError;
 use std::fmt::Display;
 use storage::ReadError;
@@ -55,11 +56,6 @@ impl QueryError {
         Self { code: Code::DeadlineExceeded, message: message.into() }
     }
 
-    pub(super) fn busy(waiting: usize) -> Self {
-        let message = format!("{waiting} queries of this kind are waiting: try again later");
-        Self { code: Code::ResourceExhausted, message }
-    }
-
     /// The mempool is too busy to respond.
     pub(super) fn of_pool(reject: Reject) -> Self {
         Self { code: Code::ResourceExhausted, message: reject.to_string() }
@@ -77,6 +73,13 @@ impl QueryError {
     pub(super) fn internal(cause: impl Display) -> Self {
         tracing::error!(%cause, "a query failed");
         Self { code: Code::Internal, message: "internal error".to_owned() }
+    }
+}
+
+impl From<TooManyWaiting> for QueryError {
+    fn from(TooManyWaiting(waiting): TooManyWaiting) -> Self {
+        let message = format!("{waiting} queries of this kind are waiting: try again later");
+        Self { code: Code::ResourceExhausted, message }
     }
 }
 

@@ -4,7 +4,6 @@
 
 use super::{
     QueryError, Snapshot,
-    msg_responses::{data, responses},
     proto::{
         cosmos::base::abci::v1beta1::TxResponse,
         tendermint::abci::{Event, EventAttribute},
@@ -22,7 +21,7 @@ use feemarket::{
 use serde::Serialize;
 use state::stored::{MinedTx, receipts};
 use storage::{ChainReader, ReceiptOutcome, StoredReceipt};
-use transactions::cosmos::{CosmosTx, Message, stored_base_fee};
+use transactions::cosmos::{CosmosTx, Message, response_data, responses, stored_base_fee};
 
 /// The attribute that holds the index of the transaction of a stored event.
 const TX_INDEX: &str = "txIndex";
@@ -234,7 +233,7 @@ impl Snapshot {
                 response.raw_log = value("log");
             }
             None => {
-                response.data = hex::encode_upper(data(responses(&tx.messages, stored)));
+                response.data = hex::encode_upper(response_data(responses(&tx.messages, stored)));
                 response.events.extend(self.message_events(&tx.messages, stored));
             }
         }

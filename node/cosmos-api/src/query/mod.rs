@@ -10,7 +10,6 @@ mod block_search;
 mod block_txs;
 mod call;
 mod comet_block;
-mod concurrency_limit;
 mod consensus;
 mod envelope;
 mod error;
@@ -20,7 +19,6 @@ mod feemarket;
 mod gov;
 mod gov_v1beta1;
 mod mempool;
-mod msg_responses;
 mod node;
 mod page;
 mod public_keys;
@@ -46,18 +44,23 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
 use chain::{ChainSpec, Token};
-pub use concurrency_limit::QueryPermit;
-use concurrency_limit::{ConcurrencyLimit, MAX_WAITING_CALLS, MAX_WAITING_READS};
 use config::Config;
 use keys::{bech32, parse_address};
 use modules::Modules;
 use pipeline::PoolClient;
 use public_keys::PublicKeys;
+use server::concurrency_limit::{ConcurrencyLimit, ConcurrencyPermit};
 use state::{Published, StateReader, View};
 use std::{net::SocketAddr, sync::Arc};
 use supply::Supply;
 pub use tx::ShownTx;
 pub use validators::{ConsensusValidator, VOTING_POWER};
+
+/// Maximum number of calls, and of searches, that wait: an eighth of the requests that REST serves at once.
+const MAX_WAITING_CALLS: usize = 8;
+/// Maximum number of reads of a whole block or the governance state that wait: as many as REST, gRPC, the
+/// CometBFT RPC and its WebSockets serve at once by default.
+const MAX_WAITING_READS: usize = 256;
 
 /// The state that queries share.
 #[derive(Clone, Debug)]
@@ -136,24 +139,24 @@ impl Queries {
     ///
     /// # Errors
     /// If too many calls are waiting.
-    pub async fn call_permit(&self) -> Result<QueryPermit, QueryError> {
-        self.facts.call_limit.acquire().await
+    pub async fn call_permit(&self) -> Result<ConcurrencyPermit, QueryError> {
+        Ok(self.facts.call_limit.acquire().await?)
     }
 
     /// Waits for a permit to run a search.
     ///
     /// # Errors
     /// Same as [`Self::call_permit`].
-    pub async fn search_permit(&self) -> Result<QueryPermit, QueryError> {
-        self.facts.search_limit.acquire().await
+    pub async fn search_permit(&self) -> Result<ConcurrencyPermit, QueryError> {
+        Ok(self.facts.search_limit.acquire().await?)
     }
 
     /// Waits for a permit to read a whole block or the governance state.
     ///
     /// # Errors
     /// Same as [`Self::call_permit`].
-    pub async fn read_permit(&self) -> Result<QueryPermit, QueryError> {
-        self.facts.read_limit.acquire().await
+    pub async fn read_permit(&self) -> Result<ConcurrencyPermit, QueryError> {
+        Ok(self.facts.read_limit.acquire().await?)
     }
 
     /// The chain at block `height`; 0 is the newest block.

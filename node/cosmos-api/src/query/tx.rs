@@ -6,7 +6,6 @@ use super::{
     comet_block::sdk_bytes,
     envelope,
     events::{self, Outcomes},
-    msg_responses::{self, responses},
     node::signed,
     proto::cosmos::{
         base::abci::v1beta1::{GasInfo, Result as TxResult, TxResponse},
@@ -21,7 +20,7 @@ use modules::decorator::{CheckContext, Mode};
 use sha2::{Digest, Sha256};
 use state::stored::{MinedTx, locate};
 use storage::StateRead;
-use transactions::cosmos::{self, CosmosTx, Refusal, Signatures};
+use transactions::cosmos::{self, CosmosTx, Refusal, Signatures, response_data, responses};
 
 /// Hex digits of a hash.
 const HASH_DIGITS: usize = 64;
@@ -204,7 +203,7 @@ impl Snapshot {
     fn trial_result(&self, tx: &CosmosTx, stored: &[StoredEvent]) -> TxResult {
         let msg_responses = responses(&tx.messages, stored);
         TxResult {
-            data: msg_responses::data(msg_responses.clone()),
+            data: response_data(msg_responses.clone()),
             log: String::new(),
             events: self.message_events(&tx.messages, stored),
             msg_responses,

@@ -10,10 +10,7 @@ use super::{
 use crate::Modules;
 use alloy_primitives::{Address, U256};
 use chain::{GovParams, RulesVersion};
-use feemarket::{
-    Market,
-    store::{Attribute, StoredEvent},
-};
+use feemarket::{Market, store::StoredEvent};
 use keys::bech32;
 use prost_types::Timestamp;
 use proto::cosmos::{
@@ -238,12 +235,7 @@ pub(super) fn dropped_event(id: u64) -> StoredEvent {
 
 /// Creates an event about a proposal.
 pub(super) fn event(kind: &str, id: u64, attributes: &[(&str, String)]) -> StoredEvent {
-    let attribute = |(key, value): (&str, String)| Attribute { key: key.to_owned(), value };
-    let attributes = std::iter::once(("proposal_id", id.to_string()))
-        .chain(attributes.iter().cloned())
-        .map(attribute)
-        .collect();
-    StoredEvent { kind: kind.to_owned(), attributes }
+    StoredEvent::new(kind, &[&[("proposal_id", id.to_string())], attributes].concat())
 }
 
 pub(super) fn inactive(id: u64) -> Refusal {

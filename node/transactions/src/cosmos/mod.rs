@@ -19,6 +19,7 @@ mod gas_price;
 mod message;
 mod normal;
 mod price;
+mod responses;
 mod sign;
 mod tx;
 mod wire;
@@ -38,6 +39,7 @@ pub use message::MessageAccount;
 pub use message::{Deposit, Message, Send, Submission, Vote, read_update};
 pub use normal::normalised;
 pub use price::FeePrice;
+pub use responses::{SUBMIT_EVENT, response_data, responses};
 pub use sign::{ACCOUNT_NUMBER, SignMode};
 pub use tx::{CosmosTx, MAX_MEMO_CHARS, Signatures};
 

@@ -1,9 +1,10 @@
 //! Checks of the limits of the process.
 
-use crate::{cli::start::connections, descriptors};
+use crate::cli::start::connections;
 use config::Config;
 use home::doctor::{Failure, Report};
 use rustix::process::{Resource, getrlimit};
+use server::descriptors;
 
 pub(super) fn check(report: &mut Report, config: &Config) {
     report.warn("machine.open-files", open_files(config));

@@ -3,9 +3,9 @@
 //! A process without free descriptors cannot accept connections, rewrite its journal or read a key. The limits
 //! of all servers together therefore reserve descriptors for the node's own files.
 
+use crate::listen::MAX_RESERVED;
 use budget::MAX_METRICS_CONNECTIONS;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::listen::MAX_RESERVED;
 
 /// Descriptors for the node's own files: standard streams, the home lock, two environments with their lock
 /// files, the journal and its next file, listeners, the runtimes of the servers, signals, and files that are

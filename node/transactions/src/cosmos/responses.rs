@@ -1,24 +1,23 @@
 //! The responses of the SDK's modules to the messages of a successful Cosmos transaction.
 
-use super::{
-    envelope::any,
-    proto::cosmos::{
-        bank::v1beta1::MsgSendResponse,
-        base::abci::v1beta1::TxMsgData,
-        gov::{
-            v1::{MsgDepositResponse, MsgSubmitProposalResponse, MsgVoteResponse},
-            v1beta1,
-        },
+use super::Message;
+use feemarket::store::StoredEvent;
+use prost::{Message as _, Name};
+use prost_types::Any;
+use proto::cosmos::{
+    bank::v1beta1::MsgSendResponse,
+    base::abci::v1beta1::TxMsgData,
+    gov::{
+        v1::{MsgDepositResponse, MsgSubmitProposalResponse, MsgVoteResponse},
+        v1beta1,
     },
 };
-use evm::SUBMIT_EVENT;
-use feemarket::store::StoredEvent;
-use prost::Message as _;
-use prost_types::Any;
-use transactions::cosmos::Message;
+
+/// Type of the event that a new proposal emits.
+pub const SUBMIT_EVENT: &str = "submit_proposal";
 
 /// The responses, in the order of the messages. `stored` are the events of these messages.
-pub(super) fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any> {
+pub fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any> {
     let mut opened = stored.iter().filter_map(proposal);
     let response = |message: &Message| match message {
         Message::Send(_) => any(&MsgSendResponse {}),
@@ -39,8 +38,12 @@ pub(super) fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any
 }
 
 /// The encoding of the responses that a chain of CometBFT stores.
-pub(super) fn data(msg_responses: Vec<Any>) -> Vec<u8> {
+pub fn response_data(msg_responses: Vec<Any>) -> Vec<u8> {
     TxMsgData { msg_responses }.encode_to_vec()
+}
+
+fn any<M: Name>(message: &M) -> Any {
+    Any::from_msg(message).expect("writing to a vector cannot fail")
 }
 
 /// The id of a new proposal, from its event.
@@ -61,6 +64,6 @@ mod tests {
     fn data_of_a_transfer_equals_that_of_the_sdk() {
         let sdk =
             "12260A242F636F736D6F732E62616E6B2E763162657461312E4D736753656E64526573706F6E7365";
-        assert_eq!(hex::encode_upper(data(vec![any(&MsgSendResponse {})])), sdk);
+        assert_eq!(hex::encode_upper(response_data(vec![any(&MsgSendResponse {})])), sdk);
     }
 }
