@@ -99,6 +99,7 @@ fn section(native: &Native) -> Value {
         evm,
         market,
         gov,
+        distribution,
         development,
         producer,
         rules,
@@ -119,6 +120,9 @@ fn section(native: &Native) -> Value {
     });
     if *development {
         fields["development"] = true.into();
+    }
+    if let Some(params) = distribution {
+        fields["distribution"] = json!({ "params": params });
     }
     if let Some(producer) = producer {
         fields["producer"] = json!(producer);

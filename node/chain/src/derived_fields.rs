@@ -22,8 +22,7 @@ pub(super) fn check(spec: &ChainSpec, parent: &Header, header: &Header) -> Resul
     }
     Violation::range("timestamp", 0, MAX_TIMESTAMP, header.timestamp)?;
     Violation::number("gasLimit", parent.gas_limit, header.gas_limit)?;
-    let [expected, found] = [parent, header].map(|header| header.beneficiary.into_word());
-    Violation::hash("miner", expected, found)?;
+    check_miner(spec, parent, header)?;
     Violation::hash("mixHash", next_prev_randao(parent), header.mix_hash)?;
     Violation::number("nonce", 0, u64::from(header.nonce))?;
     Violation::hash("sha3Uncles", EMPTY_OMMER_ROOT_HASH, header.ommers_hash)?;
@@ -32,6 +31,20 @@ pub(super) fn check(spec: &ChainSpec, parent: &Header, header: &Header) -> Resul
     Violation::hash("parentBeaconBlockRoot", B256::ZERO, root)?;
     let root = header.withdrawals_root.unwrap_or(EMPTY_WITHDRAWALS);
     Violation::hash("withdrawalsRoot", EMPTY_WITHDRAWALS, root)
+}
+
+/// If validators make the blocks, the miner is the account of one of them, and the validators check that it is the one that proposes.
+/// Otherwise it is that of the parent.
+fn check_miner(spec: &ChainSpec, parent: &Header, header: &Header) -> Result<(), Violation> {
+    let found = header.beneficiary;
+    let mut validators = spec.native().into_iter().flat_map(|it| it.gov.consensus_validators());
+    let Some((first, _)) = validators.next() else {
+        return Violation::hash("miner", parent.beneficiary.into_word(), found.into_word());
+    };
+    if first.address == found || validators.any(|(validator, _)| validator.address == found) {
+        return Ok(());
+    }
+    Err(Violation::Miner(found))
 }
 
 /// Checks that blocks after block 0 with this timestamp can be valid.
@@ -88,6 +101,43 @@ mod tests {
             validate_header(spec, &parent, &header).err()
         });
         changed.map(|error| error.violation.field()).collect()
+    }
+
+    /// If validators make the blocks, each of their accounts may be the miner, and no other one.
+    #[test]
+    fn miner_is_the_account_of_a_validator() {
+        let key = |byte| certificates::SecretKey::from_bytes(&[byte; 32]).public();
+        let validator = |byte| crate::Validator {
+            address: Address::repeat_byte(byte),
+            power: 1,
+            consensus_key: Some(key(byte)),
+        };
+        let genesis = Genesis::test_network(0, &[1, 2, 3].map(validator)).unwrap();
+        let of_genesis = genesis.header();
+        let parent = Parent {
+            header: &of_genesis,
+            hash: of_genesis.hash_slow(),
+            total_difficulty: U256::ZERO,
+        };
+        let error = |byte| {
+            let attributes = crate::Attributes {
+                timestamp: 1,
+                beneficiary: Address::repeat_byte(byte),
+                gas_limit: of_genesis.gas_limit,
+                prev_randao: next_prev_randao(&of_genesis),
+                ..crate::Attributes::default()
+            };
+            let header = next_header(&genesis.spec, &parent, &attributes);
+            validate_header(&genesis.spec, &parent, &header).err().map(|error| error.to_string())
+        };
+        for byte in [1, 2, 3] {
+            assert_eq!(error(byte), None);
+        }
+        for byte in [0, 4] {
+            let error = error(byte).unwrap();
+            assert!(error.starts_with("block 1: miner is 0x"), "{error}");
+            assert!(error.ends_with(", which is not the account of a validator in the genesis"));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Errors of genesis files, headers and bodies.
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256};
 
 /// Why a genesis file cannot be used.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -82,6 +82,9 @@ pub enum Violation {
         /// Whether the block has it.
         found: bool,
     },
+    /// Validators make the blocks, and the fee recipient is not the account of one of them.
+    #[error("miner is {0}, which is not the account of a validator in the genesis")]
+    Miner(Address),
     /// The logs bloom differs from that of the receipts.
     #[error("logsBloom differs from the bloom of the receipts")]
     Bloom,
@@ -136,6 +139,7 @@ impl Violation {
             | Self::Hash { field, .. }
             | Self::Range { field, .. }
             | Self::Presence { field, .. } => field,
+            Self::Miner(_) => "miner",
             Self::Bloom => "logsBloom",
             Self::Ommer { .. } => "uncles",
         }

@@ -9,6 +9,7 @@ mod body;
 mod commitment;
 mod derived_fields;
 mod difficulty;
+mod distribution;
 mod error;
 mod evm;
 mod file;
@@ -29,6 +30,7 @@ mod token_at_height;
 
 pub use body::{Body, MAX_BLOCK_BYTES, commits_to, validate_body};
 pub use derived_fields::next_prev_randao;
+pub use distribution::{DistributionParams, FeeRecipient, UnknownFeeRecipient};
 pub use error::{GenesisError, HeaderError, Violation};
 pub use evm::{
     AccessControl, AccessRule, AccessType, EvmParams, EvmParamsError, ExtraPrecompile,

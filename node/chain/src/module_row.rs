@@ -1,14 +1,22 @@
 //! The parts of the module row that hold the parameters of the EVM, the rules versions and the contents of the
 //! block, and the row of genesis. The format of a row is defined in [`feemarket::store`].
 
-use super::{EvmParams, EvmParamsError, Native, RulesVersion};
+use super::{
+    DistributionParams, EvmParams, EvmParamsError, Native, RulesVersion, UnknownFeeRecipient,
+};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use feemarket::store::{self, Pairs, Record, StoredEvent};
+use prost::Message;
+use proto::evmd::distribution::v1 as proto;
 
 /// Key space of the EVM module.
 const EVM_KEY_SPACE: &str = "evm";
 /// Key of its parameters in that space, as in cosmos/evm.
 const EVM_PARAMS_KEY: u8 = 0x03;
+/// Key space of the distribution of fees.
+const DISTRIBUTION_KEY_SPACE: &str = "distribution";
+/// Key of its parameters in that space.
+const DISTRIBUTION_PARAMS_KEY: u8 = 0x00;
 /// Key space of the rules versions.
 const RULES_KEY_SPACE: &str = "rules";
 /// Key of the rules version that starts with the block.
@@ -34,6 +42,18 @@ pub enum EvmRowError {
     UnknownKey(Bytes),
 }
 
+/// Why the parameters of the distribution of fees cannot be read from a row.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DistributionRowError {
+    /// The value is not the protobuf message.
+    #[error("module row: parameters of the distribution of fees: {0}")]
+    Decode(#[from] prost::DecodeError),
+    /// The parameters are invalid.
+    #[error("module row: {0}")]
+    Params(#[from] UnknownFeeRecipient),
+}
+
 /// Returns the pair that stores the parameters of the EVM.
 pub fn evm_pair(params: &EvmParams) -> (Bytes, Bytes) {
     (evm_key(EVM_PARAMS_KEY), params.to_proto().into())
@@ -55,6 +75,27 @@ pub fn evm_params(pairs: &Pairs, native: &Native) -> Result<EvmParams, EvmRowErr
         }
     }
     Ok(params)
+}
+
+/// Returns the pair that stores the parameters of the distribution of fees. A row has it from the block on that states them: block 0, or
+/// the one in which governance has set them.
+pub fn distribution_pair(params: DistributionParams) -> (Bytes, Bytes) {
+    let value = proto::Params::from(params).encode_to_vec();
+    (key(DISTRIBUTION_KEY_SPACE, DISTRIBUTION_PARAMS_KEY), value.into())
+}
+
+/// Returns the parameters of the distribution of fees in a row, or those of genesis if the row has none.
+///
+/// # Errors
+/// [`DistributionRowError`].
+pub fn distribution_params(
+    pairs: &Pairs,
+    native: &Native,
+) -> Result<Option<DistributionParams>, DistributionRowError> {
+    match pairs.get(&key(DISTRIBUTION_KEY_SPACE, DISTRIBUTION_PARAMS_KEY)) {
+        Some(value) => Ok(Some(proto::Params::decode(value.as_ref())?.try_into()?)),
+        None => Ok(native.distribution),
+    }
 }
 
 /// Returns the additional pairs in the first block of a rules version from 1 on: the version, and the hash of
@@ -98,6 +139,7 @@ pub fn content_pairs(
 pub fn genesis_root(native: &Native) -> B256 {
     let mut pairs = store::pairs(&native.market);
     pairs.extend([evm_pair(&native.evm)]);
+    pairs.extend(native.distribution.map(distribution_pair));
     pairs.extend(version_pairs(native, 0));
     pairs.extend(content_pairs(native, 0, std::iter::empty(), &[]));
     Record { row: store::encode(&pairs), events: Vec::new(), gov: None }.root()

@@ -9,8 +9,8 @@ use certificates::PublicKey;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EvmParams, Genesis, GenesisError, RulesSchedule, RulesVersion, preinstalls::preinstalls,
-    rules::ActivationJson,
+    DistributionParams, EvmParams, FeeRecipient, Genesis, GenesisError, RulesSchedule,
+    RulesVersion, preinstalls::preinstalls, rules::ActivationJson,
 };
 use crate::{GovParams, GovSection, Validator};
 use feemarket::{self, LegacyDec, Market, Params, TokenDecimals};
@@ -123,6 +123,8 @@ struct Section {
     evm: EvmSection,
     /// Governance parameters and validators.
     gov: GovSection,
+    /// Who receives the fees. Default: `fee_collector`.
+    distribution: Option<DistributionSection>,
     /// Whether it is a development chain. Default: false.
     development: bool,
     /// The keys that sign blocks. Default: none, so that operators of replicas must know the producer key.
@@ -138,6 +140,13 @@ struct EvmSection {
     params: EvmParams,
 }
 
+/// The parameters of the distribution of fees.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DistributionSection {
+    params: DistributionParams,
+}
+
 impl Default for Section {
     fn default() -> Self {
         Self {
@@ -147,6 +156,7 @@ impl Default for Section {
             feemarket: None,
             evm: EvmSection::default(),
             gov: GovSection::default(),
+            distribution: None,
             development: false,
             producer: None,
             rules: None,
@@ -180,6 +190,8 @@ pub struct Native {
     pub market: Market,
     /// Governance parameters and validators.
     pub gov: GovParams,
+    /// Who receives the fees in genesis, if it says so. Otherwise `fee_collector` does. Those in force are in [`modules::Modules`].
+    pub distribution: Option<DistributionParams>,
     /// Whether it is a development chain: its keys are public, and clients may change its state (ADR 0033).
     pub development: bool,
     /// The keys whose signatures prove blocks, if the genesis commits to them.
@@ -232,6 +244,11 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         check_validators(producer.is_some(), development, rules.version(0))
             .map_err(|reason| refuse("gov.validators", reason.to_owned()))?;
     }
+    let distribution = section.distribution.map(|section| section.params);
+    if distribution.is_some() && rules.version(0) < RulesVersion::V2 {
+        let reason = "needs rules version 2 from block 0 on: state it in rules";
+        return Err(refuse("distribution", reason.to_owned()));
+    }
     // Set after the forks have been read.
     let config_hash = B256::ZERO;
     Ok(Some(Native {
@@ -241,6 +258,7 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         evm,
         market,
         gov,
+        distribution,
         development,
         producer,
         rules,
@@ -336,12 +354,26 @@ impl Genesis {
         Self::native_with(timestamp, with_minimum_price(), true)
     }
 
-    /// Returns the genesis of a test network of these validators, with the minimum gas price of a development chain.
+    /// Returns the genesis of a test network of these validators, which receive the fees, with the minimum gas price of a development
+    /// chain.
     ///
     /// # Errors
     /// [`GenesisError`] if the validators are not valid.
     pub fn test_network(timestamp: u64, validators: &[Validator]) -> Result<Self, GenesisError> {
-        Self::native_with(timestamp, with_minimum_price(), false).with_validators(validators)
+        Self::native_with(timestamp, with_minimum_price(), false)
+            .with_validators(validators)?
+            .with_fee_recipient(FeeRecipient::Proposer)
+    }
+
+    /// Returns the same genesis with this recipient of the fees.
+    ///
+    /// # Errors
+    /// [`GenesisError`] if it is not the genesis of a native chain that starts with rules version 2.
+    pub fn with_fee_recipient(&self, fee_recipient: FeeRecipient) -> Result<Self, GenesisError> {
+        self.with_section(|section| {
+            let params = DistributionParams { fee_recipient };
+            section["distribution"] = serde_json::json!({ "params": params });
+        })
     }
 
     /// Returns the same genesis with the keys whose signatures prove blocks.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// |---|---|
 /// | 0 | The rules of every chain whose genesis states no `rules`. |
 /// | 1 | The first block of a version commits to the version and to the genesis configuration: the module row of that block holds `rules/` 00 and `rules/` 01 (see `docs/storage-format.md`). A chain that starts with version 1 has this in block 0. Cosmos transactions count in the token's base unit instead of wei ([`ChainSpec::token_unit`](super::ChainSpec::token_unit)). Messages of `cosmos.gov.v1beta1`, stated default values and `fee.payer` in the Amino document are accepted; Cosmos transactions pay the base fee with its fraction of a wei; what no signature covers has one form only (see `docs/cosmos.md`). The commitment to governance is a tree of two levels, places in governance go to the larger deposit, and the SDK's deposit ratios hold (ADR 0030). Module accounts receive neither `MsgSend` nor ether, and precompiles no `MsgSend`. |
-/// | 2 | Every block commits to the senders of its transactions and to the events of its modules: the module row has `block/` 00 and `block/` 01 (see `docs/storage-format.md`), so that a replica can check both without executing. |
+/// | 2 | Every block commits to the senders of its transactions and to the events of its modules: the module row has `block/` 00 and `block/` 01 (see `docs/storage-format.md`), so that a replica can check both without executing. The producer chooses only transactions and time. Fees can move to the proposer of a block. |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RulesVersion {
     /// The rules before versions were introduced.

@@ -6,13 +6,14 @@
 
 mod begin;
 mod end;
+mod fees;
 
 use std::{borrow::Borrow, error::Error};
 
 use alloy_consensus::{Header, Transaction as _, Typed2718};
 use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
 use alloy_evm::FromRecoveredTx;
-use alloy_primitives::{Address, B256, Log};
+use alloy_primitives::{Address, B256, Log, U256};
 use revm::{
     Database,
     context::TxEnv,
@@ -152,6 +153,8 @@ where
     checks: Option<CheckContext<'a>>,
     /// On a native chain: governance in this block.
     pub(super) gov: Option<Session<'a>>,
+    /// The balance of `fee_collector` before the first transaction, in wei, if the proposer receives the fees.
+    kept_fees: U256,
     pub(super) executed: Executed,
     /// Prefetching, prediction and fast paths; `None` in the plain executor.
     fast: Option<FastPaths<'a>>,
@@ -207,6 +210,7 @@ where
             machine,
             checks: None,
             gov: None,
+            kept_fees: U256::ZERO,
             executed: Executed::default(),
             fast,
         }

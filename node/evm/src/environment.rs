@@ -1,7 +1,7 @@
 //! The environment of a block or a call: fork, limits, prices.
 
 use alloy_consensus::Header;
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use revm::{
     context::{BlockEnv, CfgEnv},
     context_interface::{block::BlobExcessGasAndPrice, cfg::gas_params::GasId},
@@ -66,7 +66,7 @@ impl Environment {
             blob_excess_gas_and_price,
             slot_num: 0,
         };
-        let native = NativeRules::of(spec, modules, header.number);
+        let native = NativeRules::of(spec, modules, header.number, header.beneficiary);
         Self {
             fork,
             cfg,
@@ -77,6 +77,11 @@ impl Environment {
             },
             native,
         }
+    }
+
+    /// The account that receives the fees of the block at its end, if it is not `fee_collector`.
+    pub(super) fn paid_account(&self) -> Option<Address> {
+        self.native.as_ref()?.paid_account
     }
 
     /// Charges transactions like those of a block, for at least a share of their gas limit.

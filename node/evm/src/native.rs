@@ -20,8 +20,10 @@ use modules::Modules;
 /// The native chain's rules within one transaction.
 #[derive(Clone, Debug)]
 pub(super) struct NativeRules {
-    /// The recipient of all fees.
+    /// The recipient of the fees of each transaction.
     pub(super) fee_collector: Address,
+    /// Who receives the fees of the block at its end, if it is not `fee_collector`.
+    pub(super) paid_account: Option<Address>,
     /// Minimum share of the gas limit that is charged; `None` in calls and estimates, which return the gas
     /// that is really used.
     pub(super) min_gas_multiplier: Option<LegacyDec>,
@@ -36,12 +38,19 @@ pub(super) struct NativeRules {
 impl NativeRules {
     /// The rules of a chain, without a minimum charge; `None` on an Ethereum chain. Without modules, access
     /// is not restricted, and there are no contracts in addition to those of the fork.
-    pub(super) fn of(spec: &ChainSpec, modules: Option<&Modules>, number: u64) -> Option<Self> {
+    pub(super) fn of(
+        spec: &ChainSpec,
+        modules: Option<&Modules>,
+        number: u64,
+        miner: Address,
+    ) -> Option<Self> {
         let access = modules.map(|modules| &modules.evm.access_control);
         let access = access.filter(|access| !access.is_open());
         let extra = modules.map(|modules| &modules.evm.active_static_precompiles);
+        let distribution = modules.and_then(|modules| modules.distribution);
         (spec.rules == Rules::Native).then(|| Self {
             fee_collector: FEE_COLLECTOR,
+            paid_account: distribution.and_then(|params| params.paid_account(miner)),
             min_gas_multiplier: None,
             precompiles: extra.cloned().unwrap_or_default(),
             access: access.map(|access| Arc::new(access.clone())),

@@ -13,8 +13,8 @@ pub mod gov;
 
 use alloy_primitives::Address;
 use chain::{
-    EvmParams, Native,
-    module_row::{self, EvmRowError},
+    DistributionParams, EvmParams, Native,
+    module_row::{self, DistributionRowError, EvmRowError},
 };
 use feemarket::{
     Market, MarketError,
@@ -30,6 +30,8 @@ pub struct Modules {
     pub market: Market,
     /// Permissions of the EVM.
     pub evm: EvmParams,
+    /// Who receives the fees of a block; `None` if neither genesis nor governance has said so: `fee_collector`.
+    pub distribution: Option<DistributionParams>,
     /// Proposals and votes.
     pub gov: Governance,
 }
@@ -61,13 +63,17 @@ pub enum ModulesError {
     /// The parameters of the EVM in the row are invalid.
     #[error(transparent)]
     Evm(#[from] EvmRowError),
+    /// The parameters of the distribution of fees in the row are invalid.
+    #[error(transparent)]
+    Distribution(#[from] DistributionRowError),
 }
 
 impl Modules {
     /// The modules at genesis.
     pub fn genesis(native: &Native) -> Self {
         let (market, evm) = (native.market.clone(), native.evm.clone());
-        Self { market, evm, gov: Governance::default() }
+        let distribution = native.distribution;
+        Self { market, evm, distribution, gov: Governance::default() }
     }
 
     /// Replaces the parameters of one module.
@@ -84,6 +90,10 @@ impl Modules {
                 self.evm = params;
                 Ok(())
             }
+            Update::Distribution(params) => {
+                self.distribution = Some(params);
+                Ok(())
+            }
         }
     }
 
@@ -91,6 +101,7 @@ impl Modules {
     pub fn pairs(&self) -> Pairs {
         let mut pairs = store::pairs(&self.market);
         pairs.extend([module_row::evm_pair(&self.evm)]);
+        pairs.extend(self.distribution.map(module_row::distribution_pair));
         pairs.extend(gov::store::pair(&self.gov));
         pairs
     }
@@ -103,7 +114,8 @@ impl Modules {
     pub fn from_pairs(pairs: &Pairs, native: &Native) -> Result<Self, ModulesError> {
         let market = store::market(pairs, native.market.decimals())?;
         let evm = module_row::evm_params(pairs, native)?;
-        Ok(Self { market, evm, gov: Governance::default() })
+        let distribution = module_row::distribution_params(pairs, native)?;
+        Ok(Self { market, evm, distribution, gov: Governance::default() })
     }
 
     /// Returns the record to store with block `height`, after which the modules have this state.

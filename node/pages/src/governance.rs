@@ -7,6 +7,7 @@ use crate::{
     reading::Reading,
     text,
 };
+use chain::FeeRecipient;
 use maud::{Markup, html};
 use modules::gov::{Entry, GovState, Governance};
 use prost_types::{Any, Timestamp};
@@ -176,6 +177,14 @@ fn update(reading: &Reading, message: &Any) -> Markup {
         },
         Ok(Update::Evm(params)) => {
             html! { pre tabindex="0" { (text::printable(&format!("{params:?}"))) } }
+        }
+        Ok(Update::Distribution(params)) => {
+            let modules = reading.view.head.modules.as_deref();
+            let now = modules.and_then(|modules| modules.distribution);
+            let recipient = now.map_or(FeeRecipient::FeeCollector, |params| params.fee_recipient);
+            let row =
+                |recipient: FeeRecipient| [("fee_recipient", recipient.as_str_name().to_owned())];
+            changes(&row(recipient), &row(params.fee_recipient))
         }
         Err(refusal) => html! { p { (text::printable(&refusal.to_string())) } },
     };

@@ -529,7 +529,7 @@ impl Ante {
     ) {
         let (parent, number) = (self.parent.state.id(), self.parent.header.number + 1);
         let out = self.proposals.as_mut().expect("the caller found the ring ready");
-        out.send(Proposal { parent, number, timestamp, txs, settings });
+        out.send(Proposal { parent, number, timestamp, beneficiary: None, txs, settings });
         self.proposal_in_flight = true;
     }
 

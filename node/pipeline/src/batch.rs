@@ -10,7 +10,7 @@ use super::{
     undo::{Rebuild, Undo},
 };
 use alloy_consensus::Header;
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use chain::{ChainSpec, Fork, block::Block};
 use evm::Executed;
 use mempool::{Reject, Submitter};
@@ -127,6 +127,8 @@ pub(super) struct Proposal {
     pub number: u64,
     /// Timestamp of the block, in seconds.
     pub timestamp: u64,
+    /// The fee recipient in the header; `None` for that of the parent.
+    pub beneficiary: Option<Address>,
     /// Candidates, best first.
     pub txs: Vec<Arc<RecoveredTx>>,
     /// What clients of a development chain set in the block; mostly nothing.

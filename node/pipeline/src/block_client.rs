@@ -11,7 +11,7 @@ use super::{
     ring::Outbox,
     undo::{HeadAnswer, UndoError, UndoRequest, UndoneTransactions},
 };
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use chain::block::Block;
 use std::{
     fmt,
@@ -96,7 +96,7 @@ impl BlockClient {
     }
 
     /// Builds a block on `parent`, which must be the head or unfinished, from these candidates, best first; those that are
-    /// invalid are left out. The block waits until it is chosen or dropped.
+    /// invalid are left out. The block waits until it is chosen or dropped. Its fee recipient is `beneficiary`, or that of the parent.
     ///
     /// # Errors
     /// [`BuildError`]; the chain is unchanged then.
@@ -104,10 +104,12 @@ impl BlockClient {
         &self,
         parent: B256,
         timestamp: u64,
+        beneficiary: Option<Address>,
         txs: Vec<Arc<RecoveredTx>>,
     ) -> Result<Block, BuildError> {
         let (answer, answered) = oneshot::channel();
-        let request = BuildRequest { parent, timestamp, txs, answer: BuiltAnswer::new(answer) };
+        let answer = BuiltAnswer::new(answer);
+        let request = BuildRequest { parent, timestamp, beneficiary, txs, answer };
         match self.send(BlockRequest::Build(Box::new(request))) {
             Ok(()) => answered.await.unwrap_or(Err(BuildError::Stopping)),
             Err(UndoError::Busy) => {

@@ -10,7 +10,7 @@ use super::{
     received::ReceivedParts,
     undo::{HeadAnswer, Rebuild, UndoRequest, UndoneTransactions},
 };
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use chain::block::Block;
 use state::LayerId;
 use std::{
@@ -104,6 +104,8 @@ pub(super) struct BuildRequest {
     pub(super) parent: B256,
     /// Timestamp of the block, in seconds.
     pub(super) timestamp: u64,
+    /// The fee recipient; `None` for that of the parent.
+    pub(super) beneficiary: Option<Address>,
     /// Candidates, best first.
     pub(super) txs: Vec<Arc<RecoveredTx>>,
     pub(super) answer: Arc<BuiltAnswer>,

@@ -287,6 +287,9 @@ impl Execute {
         let (parent, modules) = (self.head.parent(), self.head.modules.as_deref());
         let mut next = NextBlock::after(&self.spec, &parent, modules, proposal.timestamp);
         assert_eq!(proposal.number, next.header.number, "a proposal builds on the head");
+        if let Some(beneficiary) = proposal.beneficiary {
+            next.header.beneficiary = beneficiary;
+        }
         if let Some(settings) = &proposal.settings {
             next.set_header(&settings.header);
         }

@@ -1,6 +1,6 @@
 //! New parameters of a module in a governance message.
 
-use chain::EvmParams;
+use chain::{DistributionParams, EvmParams};
 use feemarket::Params;
 
 /// New parameters of a module. As in cosmos/evm's `MsgUpdateParams`, all of them are stated.
@@ -10,4 +10,6 @@ pub enum Update {
     FeeMarket(Params),
     /// Parameters of the EVM.
     Evm(EvmParams),
+    /// Who receives the fees, from rules version 2 on.
+    Distribution(DistributionParams),
 }

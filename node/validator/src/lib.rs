@@ -18,7 +18,7 @@ mod transaction_messages;
 
 pub use evidence::{Evidence, EvidenceError, EvidenceFile, EvidenceKind, evidence};
 #[cfg(feature = "consensus")]
-pub use pipeline_chain::{FinalCertificates, PipelineChain, encode};
+pub use pipeline_chain::{FinalCertificates, PipelineChain, ValidatorAccounts, encode};
 pub use record::{
     NEEDS_ENGINE, RecordError, accept_record, create_record, create_validator, folder,
 };

@@ -5,11 +5,11 @@ use crate::{
     transaction_messages::{self, OwnTransactions},
 };
 use alloy_primitives::{
-    B256, Bytes,
+    Address, B256, Bytes,
     map::{B256HashSet, B256Map},
 };
-use certificates::BlockId;
-use chain::block::Block;
+use certificates::{BlockId, PublicKey};
+use chain::{GovParams, block::Block};
 use consensus::{
     Clock,
     validators::{Chain, Contradiction, ContradictionKind},
@@ -52,6 +52,26 @@ pub struct PipelineChain {
     voting: Arc<Voting>,
     evidence: Arc<Mutex<EvidenceFile>>,
     clock: Arc<Mutex<Clock>>,
+    accounts: Arc<ValidatorAccounts>,
+}
+
+/// The accounts that blocks name as their fee recipients.
+#[derive(Clone, Debug)]
+pub struct ValidatorAccounts {
+    /// That of this validator.
+    own: Address,
+    /// Those of all validators, by consensus key.
+    by_key: B256Map<Address>,
+}
+
+impl ValidatorAccounts {
+    /// The accounts of the operators; `None` if `own` is not the key of a validator.
+    pub fn new(gov: &GovParams, own: PublicKey) -> Option<Self> {
+        let validators = gov.consensus_validators();
+        let by_key: B256Map<_> =
+            validators.map(|(validator, key)| (key.bytes(), validator.address)).collect();
+        Some(Self { own: *by_key.get(&own.bytes())?, by_key })
+    }
 }
 
 /// The certificates of final blocks, until the blocks are stored.
@@ -78,13 +98,35 @@ impl PipelineChain {
         published: Published,
         certificates: Arc<FinalCertificates>,
         voting: Arc<Voting>,
-        evidence: EvidenceFile,
-        clock: Clock,
+        (evidence, clock): (EvidenceFile, Clock),
+        accounts: ValidatorAccounts,
     ) -> Self {
         let own = Arc::new(OwnTransactions::new(&pool));
         let (evidence, clock) = (Arc::new(Mutex::new(evidence)), Arc::new(Mutex::new(clock)));
-        let valid = Arc::default();
-        Self { blocks, pool, published, valid, own, certificates, voting, evidence, clock }
+        let (valid, accounts) = (Arc::default(), Arc::new(accounts));
+        Self {
+            blocks,
+            pool,
+            published,
+            valid,
+            own,
+            certificates,
+            voting,
+            evidence,
+            clock,
+            accounts,
+        }
+    }
+
+    /// Whether a block names the account of the validator that has proposed it.
+    fn names(&self, block: &Block, proposer: B256) -> bool {
+        let expected = self.accounts.by_key.get(&proposer);
+        let miner = block.header.beneficiary;
+        let names = expected == Some(&miner);
+        if !names {
+            tracing::warn!(%miner, %proposer, "a proposed block names the account of another validator");
+        }
+        names
     }
 
     fn valid(&self) -> MutexGuard<'_, B256Map<ValidBlock>> {
@@ -187,7 +229,8 @@ impl Chain for PipelineChain {
     async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
         let since = Instant::now();
         let txs = self.candidates(parent).await;
-        match self.blocks.build(parent, timestamp, txs).await {
+        let beneficiary = Some(self.accounts.own);
+        match self.blocks.build(parent, timestamp, beneficiary, txs).await {
             Ok(block) => {
                 self.note(&block, &hashes(&block), since);
                 Some(encode(&block))
@@ -210,8 +253,11 @@ impl Chain for PipelineChain {
         number.is_ok_and(|number| number.is_some())
     }
 
-    async fn check(&self, block: Bytes) -> bool {
+    async fn check(&self, block: Bytes, proposer: B256) -> bool {
         let block = Block::decode(&block).expect("the engine decoded it");
+        if !self.names(&block, proposer) {
+            return false;
+        }
         match self.execute(&block).await {
             Some(is_valid) => is_valid,
             // A branch that others have abandoned.

@@ -58,15 +58,15 @@ pub trait Chain: Clone + Send + Sync + 'static {
     /// The time for timestamps of blocks, when the clock of the runtime shows `clock`.
     fn now(&self, clock: SystemTime) -> SystemTime;
 
-    /// Builds a block on the block `parent`. `None` if this node cannot do it now.
+    /// Builds a block on the block `parent`, which names this validator as its proposer. `None` if this node cannot do it now.
     fn build(&self, parent: B256, timestamp: u64) -> impl Future<Output = Option<Bytes>> + Send;
 
     /// Whether this node has the state after a block: it is final here, or was built or checked since the node started.
     fn knows(&self, block: B256) -> impl Future<Output = bool> + Send;
 
-    /// Whether a block is valid, whose parent this node [knows](Self::knows). Does not return as long as this node cannot know
-    /// it.
-    fn check(&self, block: Bytes) -> impl Future<Output = bool> + Send;
+    /// Whether a block is valid, whose parent this node [knows](Self::knows), and names its proposer, the validator with the key
+    /// `proposer`. Does not return as long as this node cannot know it.
+    fn check(&self, block: Bytes, proposer: B256) -> impl Future<Output = bool> + Send;
 
     /// Makes a block part of the chain, which [`Self::check`] found valid, and whose parent is final. Returns when it is durable. The engine
     /// repeats the newest blocks after a restart. `certificate` is a [`certificates::Certificate`]; a block without one is covered by
@@ -105,6 +105,10 @@ impl<C: Chain> ChainApplication<C> {
         Self { chain, pace, last: Arc::new(Mutex::new(UNIX_EPOCH)), step, max_block_bytes }
     }
 
+    async fn check(&self, block: &ProposedBlock) -> bool {
+        self.chain.check(block.encoded().clone(), block.proposer()).await
+    }
+
     fn note(&self, now: SystemTime) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
@@ -124,7 +128,7 @@ impl<C: Chain> ChainApplication<C> {
             next = ancestry.next().await?;
         }
         for block in unknown.iter().rev() {
-            if !self.chain.check(block.inner().encoded().clone()).await {
+            if !self.check(block.inner()).await {
                 return Some(false);
             }
         }
@@ -191,7 +195,7 @@ impl<E: Clock + Metrics + Spawner, C: Chain> Application<E> for ChainApplication
             runtime.sleep(wait).await;
         }
         match self.catch_up(parent, &mut ancestry).await {
-            Some(true) => self.chain.check(block.encoded().clone()).await,
+            Some(true) => self.check(block).await,
             Some(false) => false,
             // Others decide about this block.
             None => std::future::pending().await,

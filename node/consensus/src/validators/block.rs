@@ -52,6 +52,11 @@ impl ProposedBlock {
         Self::new(context, encoded)
     }
 
+    /// The key of the validator that has proposed it: the leader of the view.
+    pub(super) fn proposer(&self) -> B256 {
+        B256::from_slice(self.context.leader.as_ref())
+    }
+
     /// The RLP encoding of the block.
     pub(super) const fn encoded(&self) -> &Bytes {
         &self.encoded

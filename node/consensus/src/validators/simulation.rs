@@ -92,7 +92,8 @@ impl Simulation {
         }
         let public = keys.iter().map(|key| B256::from_slice(key.public_key().as_ref()));
         let voting = Arc::new(Voting::new(public.collect()));
-        let chains = (0..VALIDATORS).map(Headers::new).collect();
+        let chains = (0..VALIDATORS).zip(&keys);
+        let chains = chains.map(|(salt, key)| Headers::new(&key.public_key(), salt)).collect();
         let running = (0..VALIDATORS).map(|_| None).collect();
         Self { runtime, oracle, keys, chains, running, starts: 0, byzantine: None, voting, records }
     }

@@ -76,6 +76,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             places: &[BLOCKING],
             methods: &[
                 "cosmos.evm.feemarket.v1.Query/Params",
+                "evmd.distribution.v1.Query/Params",
                 "cosmos.evm.feemarket.v1.Query/BaseFee",
                 "cosmos.evm.feemarket.v1.Query/BlockGas",
                 "feemarket.Query/Params",

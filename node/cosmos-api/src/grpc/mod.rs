@@ -6,6 +6,7 @@
 
 mod bank;
 mod direct;
+mod distribution;
 mod evm;
 mod feemarket;
 mod gov_v1beta1;
@@ -29,7 +30,9 @@ use crate::query::{
             gov::{v1::query_server as gov, v1beta1::query_server as old_gov},
             tx::v1beta1::service_server as tx,
         },
-        evmd::mempool::v1::query_server as pool,
+        evmd::{
+            distribution::v1::query_server as distributions, mempool::v1::query_server as pool,
+        },
         feemarket::{query_server as fee_market_short, v1::query_server as fee_market_v1},
     },
 };
@@ -64,6 +67,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
         .add_service(blocks::ServiceServer::new(service()).max_decoding_message_size(limit))
         .add_service(consensus::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(pool::QueryServer::new(service()).max_decoding_message_size(limit))
+        .add_service(distributions::QueryServer::new(service()).max_decoding_message_size(limit))
 }
 
 /// Serves the address of `listener` until [`Server::stop`].

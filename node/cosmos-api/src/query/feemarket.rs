@@ -2,23 +2,31 @@
 
 use super::{
     QueryError, Snapshot,
-    proto::cosmos::evm::feemarket::v1::{
-        QueryBaseFeeResponse, QueryBlockGasResponse, QueryParamsResponse,
+    proto::{
+        cosmos::evm::feemarket::v1::{
+            QueryBaseFeeResponse, QueryBlockGasResponse, QueryParamsResponse,
+        },
+        evmd::distribution::v1 as distribution,
     },
 };
 use feemarket::{
     Market,
     query::{BaseFeeResponse, BlockGasResponse, ParamsResponse},
 };
+use modules::Modules;
 use prost::Message;
+use std::sync::Arc;
 
 impl Snapshot {
     /// The fee market after this block.
     pub(super) fn market(&self) -> Result<Market, QueryError> {
-        let modules = self.parameters()?.ok_or_else(|| {
+        Ok(self.native_modules()?.market.clone())
+    }
+
+    fn native_modules(&self) -> Result<Arc<Modules>, QueryError> {
+        self.parameters()?.ok_or_else(|| {
             QueryError::precondition("this chain has no fee market: it follows Ethereum's rules")
-        })?;
-        Ok(modules.market.clone())
+        })
     }
 
     /// The parameters, which include the current base fee.
@@ -27,6 +35,15 @@ impl Snapshot {
     /// If the chain has no fee market.
     pub fn feemarket_params(&self) -> Result<QueryParamsResponse, QueryError> {
         message(&ParamsResponse::of(&self.market()?).to_proto())
+    }
+
+    /// Who receives the fees of a block.
+    ///
+    /// # Errors
+    /// If the chain has no fee market.
+    pub fn distribution_params(&self) -> Result<distribution::QueryParamsResponse, QueryError> {
+        let params = self.native_modules()?.distribution.map(Into::into);
+        Ok(distribution::QueryParamsResponse { params: Some(params.unwrap_or_default()) })
     }
 
     /// The current base fee with all its decimals.

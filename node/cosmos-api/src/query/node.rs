@@ -27,7 +27,7 @@ const BLOCK_PROTOCOL: u64 = 11;
 /// CometBFT's peer protocol in that version.
 const P2P_PROTOCOL: u64 = 8;
 
-fn block_id(hash: B256) -> BlockId {
+pub(super) fn block_id(hash: B256) -> BlockId {
     let part_set_header = Some(PartSetHeader { total: 1, hash: hash.to_vec() });
     BlockId { hash: hash.to_vec(), part_set_header }
 }
@@ -129,7 +129,7 @@ impl Snapshot {
             data_hash: header.transactions_root.to_vec(),
             app_hash: header.state_root.to_vec(),
             last_results_hash: header.receipts_root.to_vec(),
-            proposer_address: header.beneficiary.to_vec(),
+            proposer_address: self.proposer(header.beneficiary).to_vec(),
             ..Header::default()
         };
         Ok((block_id(hash), header))

@@ -86,6 +86,15 @@ impl Snapshot {
         if set.is_empty() { Ok(vec![(self.header(number)?.1.beneficiary, None)]) } else { Ok(set) }
     }
 
+    /// The address of the validator that has proposed a block with this fee recipient. If one node produces all blocks, this is the
+    /// fee recipient.
+    pub(super) fn proposer(&self, miner: Address) -> Address {
+        let mut validators =
+            self.spec.native().into_iter().flat_map(|native| native.gov.consensus_validators());
+        let proposer = validators.find(|(validator, _)| validator.address == miner);
+        proposer.map_or(miner, |(_, key)| validator_address(&key.bytes().0))
+    }
+
     /// The consensus address of a proposer.
     pub(super) fn consensus_address(&self, proposer: Address) -> String {
         Bech32Kind::Consensus.address(&self.spec.bech32_prefix, proposer)

@@ -159,6 +159,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/gov/v1beta1/proposals/{proposal_id}/deposits/{depositor}", "cosmos.gov.v1beta1.Query/Deposit"),
     get("/cosmos/gov/v1beta1/proposals/{proposal_id}/tally", "cosmos.gov.v1beta1.Query/TallyResult"),
     get("/cosmos/gov/v1beta1/params/{params_type}", "cosmos.gov.v1beta1.Query/Params"),
+    get("/evmd/distribution/v1/params", "evmd.distribution.v1.Query/Params"),
     get("/evmd/mempool/v1/pending_sequence/{address}", "evmd.mempool.v1.Query/PendingSequence"),
     post("/cosmos/tx/v1beta1/simulate", "cosmos.tx.v1beta1.Service/Simulate"),
     post("/cosmos/tx/v1beta1/decode", "cosmos.tx.v1beta1.Service/TxDecode"),

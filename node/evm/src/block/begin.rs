@@ -113,7 +113,7 @@ where
         if self.environment.fork >= Fork::Prague {
             self.silent_call(HISTORY_STORAGE_ADDRESS, header.parent_hash)?;
         }
-        Ok(())
+        self.note_kept_fees().map_err(|source| self.state_error(source))
     }
 
     /// Sets accounts before the first transaction, as a client of a development chain asks.
@@ -124,7 +124,7 @@ where
         for account in accounts {
             self.set_account(account).map_err(|source| self.state_error(source))?;
         }
-        Ok(())
+        self.note_kept_fees().map_err(|source| self.state_error(source))
     }
 
     fn set_account(&mut self, account: &AccountOverride) -> Result<(), StateError> {

@@ -15,7 +15,7 @@ impl<'a, S, I> BlockBuilder<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Ends the block: requests of EIP-6110, 7002 and 7251, rewards, withdrawals.
+    /// Ends the block: requests of EIP-6110, 7002 and 7251, governance, fees for the proposer, rewards, withdrawals.
     ///
     /// # Errors
     /// A system contract that failed, a deposit that cannot be read, or a failed state read.
@@ -53,6 +53,7 @@ where
             )?;
         }
         self.end_governance().map_err(|source| self.state_error(source))?;
+        self.pay_proposer().map_err(|source| self.state_error(source))?;
         self.pay(ommers, withdrawals).map_err(|source| self.state_error(source))
     }
 

@@ -2,6 +2,7 @@
 //! takes effect on every interface at its block. It survives kill -9, and another node can import the chain.
 
 mod chain;
+mod distribution;
 mod evm;
 
 use crate::common::wait_until;

@@ -7,5 +7,6 @@ mod charges;
 mod deferred_parent_hash;
 mod delegation;
 mod ledger;
+mod proposer_fees;
 mod random;
 mod transfer_fast_path;

@@ -4,8 +4,9 @@ mod faults;
 mod processes;
 
 use crate::common::{GENESIS_TIME, producing, transfer};
-use alloy_primitives::B256;
-use chain::{DEV_ACCOUNTS, Genesis};
+use alloy_primitives::{Address, B256, U256};
+use certificates::PublicKey;
+use chain::{DEV_ACCOUNTS, FEE_COLLECTOR, Genesis};
 use consensus::{
     Clock, ClockStatus, SystemTimeSource,
     validators::{KeyBytes, Peer, Timeouts, Validator, ValidatorOptions, public_key},
@@ -13,9 +14,16 @@ use consensus::{
 use home::Home;
 use pipeline::{Certify, Options, Pipeline};
 use state::{View, Voting, stored};
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+use storage::StateRead;
 use testkit::{MAX_WAIT, own_address};
-use validator::{EvidenceFile, FinalCertificates, PipelineChain, encode};
+use validator::{EvidenceFile, FinalCertificates, PipelineChain, ValidatorAccounts, encode};
 
 const VALIDATORS: u8 = 4;
 /// Time between blocks.
@@ -32,6 +40,27 @@ fn key(number: u8) -> KeyBytes {
     [number + 1; 32]
 }
 
+fn public(number: u8) -> PublicKey {
+    B256::from(public_key(&key(number)).unwrap()).try_into().unwrap()
+}
+
+/// A chain of all validators, which receive the fees.
+fn genesis() -> Genesis {
+    let validators: Vec<_> = (0..VALIDATORS)
+        .map(|number| chain::Validator {
+            address: operator(number),
+            power: 1,
+            consensus_key: Some(public(number)),
+        })
+        .collect();
+    Genesis::test_network(GENESIS_TIME, &validators).unwrap()
+}
+
+/// The account of a validator. It sends no transactions.
+fn operator(number: u8) -> Address {
+    Address::repeat_byte(0xa0 + number)
+}
+
 impl Node {
     fn start(folder: &Path, number: u8, addresses: &[SocketAddr]) -> Self {
         let path = folder.join(number.to_string());
@@ -40,7 +69,7 @@ impl Node {
         } else {
             std::fs::create_dir(&path).unwrap();
             Validator::create_vote_record(&path).unwrap();
-            Home::init(&path, &Genesis::native_dev(GENESIS_TIME)).unwrap()
+            Home::init(&path, &genesis()).unwrap()
         };
         home.config.mempool.accept_without_production = true;
         let certificates = Arc::<FinalCertificates>::default();
@@ -57,8 +86,11 @@ impl Node {
             pipeline.published.clone(),
             certificates,
             Arc::clone(&voting),
-            EvidenceFile::open(&path).unwrap(),
-            Clock::new(SystemTimeSource::boxed(), MAX_WAIT, ClockStatus::default()),
+            (
+                EvidenceFile::open(&path).unwrap(),
+                Clock::new(SystemTimeSource::boxed(), MAX_WAIT, ClockStatus::default()),
+            ),
+            ValidatorAccounts::new(&home.spec.native().unwrap().gov, public(number)).unwrap(),
         );
         let peer = |other: u8| Peer {
             key: public_key(&key(other)).unwrap(),
@@ -143,5 +175,29 @@ async fn transactions_of_any_validator_are_final_on_all() {
             assert_eq!(hash(node, number), hash(&nodes[0], number), "block {number}");
         }
     }
+    pays_the_proposers(&nodes[0]);
     nodes.into_iter().for_each(Node::stop);
+}
+
+/// Each block names the account of its proposer, which has received its fees.
+fn pays_the_proposers(node: &Node) {
+    let view = node.pipeline.published.load();
+    let blocks = view.blocks().unwrap();
+    let mut fees = BTreeMap::<Address, U256>::new();
+    for number in 1..=view.number() {
+        let header = stored::block(&blocks, number).unwrap().header;
+        let price = U256::from(header.base_fee_per_gas.unwrap());
+        *fees.entry(header.beneficiary).or_default() += price * U256::from(header.gas_used);
+    }
+    let operators: BTreeSet<_> = (0..VALIDATORS).map(operator).collect();
+    assert!(fees.keys().all(|miner| operators.contains(miner)), "{fees:?}");
+    assert!(fees.len() > 1, "{fees:?}");
+    let state = view.state.reader().unwrap();
+    let balance = |account| state.account(account).unwrap().unwrap_or_default().balance;
+    // Each transfer pays the same tip.
+    for (miner, base_fees) in fees {
+        assert!(balance(miner) >= base_fees, "{miner}");
+        assert_eq!(balance(miner).is_zero(), base_fees.is_zero(), "{miner}");
+    }
+    assert_eq!(balance(FEE_COLLECTOR), U256::ZERO);
 }

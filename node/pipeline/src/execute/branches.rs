@@ -187,7 +187,7 @@ impl Execute {
 
     /// Executes candidates on the state of a block, and has the result sealed.
     fn build_on_request(&mut self, request: BuildRequest) -> Result<(), Fault> {
-        let BuildRequest { parent, timestamp, txs, answer } = request;
+        let BuildRequest { parent, timestamp, beneficiary, txs, answer } = request;
         if self.unfinished.0.len() >= MAX_UNFINISHED_BLOCKS {
             answer.give(Err(BuildError::Busy("too many blocks are unfinished")));
             return Ok(());
@@ -207,7 +207,8 @@ impl Execute {
         let head = mem::replace(&mut self.head, on);
         // The caches have the state of the head.
         let recent = (!on_head).then(|| mem::take(&mut self.recent));
-        let proposal = Proposal { parent: state, number, timestamp, txs, settings: None };
+        let proposal =
+            Proposal { parent: state, number, timestamp, beneficiary, txs, settings: None };
         let executed = self
             .build(&proposal)
             .map(|produced| self.complete(produced, parent, Origin::Built(answer)));

@@ -84,6 +84,11 @@ pub mod cosmos {
     }
 }
 pub mod evmd {
+    pub mod distribution {
+        pub mod v1 {
+            include!("evmd.distribution.v1.rs");
+        }
+    }
     pub mod gov {
         pub mod v1 {
             include!("evmd.gov.v1.rs");

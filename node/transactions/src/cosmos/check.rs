@@ -3,8 +3,8 @@
 use super::{
     CosmosTx, coin,
     error::{
-        Refusal, gov_invalid_message, insufficient_funds, invalid_address, invalid_coins,
-        out_of_gas, plain, timeout_height, wrong_sequence,
+        Refusal, gov_invalid_message, gov_unroutable, insufficient_funds, invalid_address,
+        invalid_coins, out_of_gas, plain, timeout_height, wrong_sequence,
     },
     message::Message,
 };
@@ -12,6 +12,8 @@ use crate::Update;
 use alloy_primitives::U256;
 use chain::{RulesVersion, Token};
 use feemarket::LegacyDec;
+use prost::Name;
+use proto::evmd::distribution::v1::MsgUpdateParams;
 use storage::Account;
 
 /// The context of the checks, in addition to the account of the signer.
@@ -115,6 +117,19 @@ pub fn sequence_mismatch(expected: u64, got: u64) -> Refusal {
     wrong_sequence(format!("account sequence mismatch, expected {expected}, got {got}"))
 }
 
+/// Checks that a change of parameters is possible on this chain, and under the rules of the block.
+fn check_update(update: &Update, chain: &ChainFacts<'_>) -> Result<(), Refusal> {
+    match update {
+        Update::Evm(params) if params.evm_denom != chain.token.denom => Err(gov_invalid_message(
+            format!("evm_denom cannot be changed: it is {}", chain.token.denom),
+        )),
+        Update::Distribution(_) if chain.rules < RulesVersion::V2 => {
+            Err(gov_unroutable(MsgUpdateParams::type_url()))
+        }
+        Update::FeeMarket(_) | Update::Evm(_) | Update::Distribution(_) => Ok(()),
+    }
+}
+
 /// Checks that addresses and tokens belong to this chain.
 ///
 /// # Errors
@@ -144,13 +159,8 @@ pub fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), Refusal>
             });
         }
         if let Message::Submit(submission) = message {
-            let renamed = submission.updates.iter().any(|update| match update {
-                Update::Evm(params) => params.evm_denom != chain.token.denom,
-                Update::FeeMarket(_) => false,
-            });
-            if renamed {
-                let text = format!("evm_denom cannot be changed: it is {}", chain.token.denom);
-                return Err(gov_invalid_message(text));
+            for update in &submission.updates {
+                check_update(update, chain)?;
             }
         }
     }

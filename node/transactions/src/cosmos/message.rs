@@ -13,18 +13,21 @@ use super::{
 };
 use crate::Update;
 use alloy_primitives::{Address, U256};
-use chain::EvmParams;
+use chain::{DistributionParams, EvmParams};
 use keys::decode_any;
 use prost::{Message as _, Name};
 use prost_types::Any;
-use proto::cosmos::{
-    bank::v1beta1::MsgSend,
-    base::v1beta1::Coin,
-    evm::{feemarket::v1 as feemarket_proto, vm::v1 as vm_proto},
-    gov::{
-        v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption},
-        v1beta1 as is_v1beta1,
+use proto::{
+    cosmos::{
+        bank::v1beta1::MsgSend,
+        base::v1beta1::Coin,
+        evm::{feemarket::v1 as feemarket_proto, vm::v1 as vm_proto},
+        gov::{
+            v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption},
+            v1beta1 as is_v1beta1,
+        },
     },
+    evmd::distribution::v1 as distribution_proto,
 };
 use std::fmt;
 
@@ -365,12 +368,25 @@ pub fn read_update(any: &Any) -> Result<Update, Refusal> {
         let params = EvmParams::try_from(message.params.unwrap_or_default());
         return params.map(Update::Evm).map_err(|error| gov_invalid_message(error.to_string()));
     }
+    if any.type_url == distribution_proto::MsgUpdateParams::type_url() {
+        let message: distribution_proto::MsgUpdateParams = canonical(&any.value)?;
+        authority(&message.authority)?;
+        let params = DistributionParams::try_from(message.params.unwrap_or_default());
+        return params
+            .map(Update::Distribution)
+            .map_err(|error| gov_invalid_message(error.to_string()));
+    }
     Err(gov_unroutable(any.type_url.clone()))
 }
 
 fn is_update(kind: &str) -> bool {
-    kind == feemarket_proto::MsgUpdateParams::type_url()
-        || kind == vm_proto::MsgUpdateParams::type_url()
+    [
+        feemarket_proto::MsgUpdateParams::type_url(),
+        vm_proto::MsgUpdateParams::type_url(),
+        distribution_proto::MsgUpdateParams::type_url(),
+    ]
+    .iter()
+    .any(|update| update == kind)
 }
 
 fn authority(text: &str) -> Result<(), Refusal> {

@@ -27,7 +27,14 @@ const DIVISIONS: usize = 10;
 
 #[test]
 fn faulty_blocks_of_a_leader_are_not_final() {
-    for fault in [Fault::Invalid, Fault::Number, Fault::Parent, Fault::Timestamp, Fault::Size] {
+    for fault in [
+        Fault::Invalid,
+        Fault::Number,
+        Fault::Parent,
+        Fault::Timestamp,
+        Fault::Size,
+        Fault::Proposer,
+    ] {
         println!("{fault:?}");
         simulate(4, async |mut simulation| {
             simulation.byzantine = Some(BYZANTINE);
@@ -112,7 +119,7 @@ impl Simulation {
         VoteRecord::create(&self.records.path().join("twin")).unwrap();
         let setup = self.setup(at, &at.to_string(), self.chains[at].clone());
         let mut running = engine::start(self.child(), setup, first).await.unwrap();
-        let setup = self.setup(at, "twin", Headers::new(at as u64 + 1));
+        let setup = self.setup(at, "twin", Headers::new(&keys[at], at as u64 + 1));
         running.extend(engine::start(self.child(), setup, second).await.unwrap());
         self.running[at] = Some(running);
         division

@@ -3,9 +3,10 @@
 use super::{MAX_BLOCK_BYTES, authority};
 use crate::validators::application::{Chain, Contradiction};
 use alloy_consensus::Header;
-use alloy_primitives::{B256, Bytes, U256, map::B256Map};
+use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use certificates::{BlockId, Certificate};
 use chain::block::Block;
+use commonware_cryptography::ed25519::PublicKey;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -25,6 +26,8 @@ pub(super) enum Fault {
     Timestamp,
     /// The encoded block is longer than the limit.
     Size,
+    /// Another validator is named as the proposer.
+    Proposer,
 }
 
 /// The clocks of validators may be wrong by this much.
@@ -40,6 +43,7 @@ impl Fault {
             Self::Parent => header.parent_hash = B256::ZERO,
             Self::Timestamp => header.timestamp += HOUR.as_secs(),
             Self::Size => header.extra_data = vec![0; MAX_BLOCK_BYTES].into(),
+            Self::Proposer => header.beneficiary = Address::ZERO,
         }
     }
 }
@@ -54,6 +58,8 @@ pub(super) struct HeadersState {
     pub(super) valid: B256Map<Header>,
     /// The final blocks, by number.
     pub(super) chain: BTreeMap<u64, B256>,
+    /// The account of this validator.
+    account: Address,
     /// Distinguishes the blocks of this validator.
     salt: u64,
     /// By how much the clock of this validator is ahead. The clocks start an hour ahead of the genesis, so that one may be behind.
@@ -76,10 +82,16 @@ pub(super) fn genesis() -> Header {
     Header { timestamp: 1, ..Header::default() }
 }
 
+/// The account that a block names as its proposer.
+fn account(key: B256) -> Address {
+    Address::from_word(key)
+}
+
 impl Headers {
-    pub(super) fn new(salt: u64) -> Self {
-        let (header, state) =
-            (genesis(), HeadersState { salt, ahead: HOUR, ..HeadersState::default() });
+    pub(super) fn new(key: &PublicKey, salt: u64) -> Self {
+        let account = account(B256::from_slice(key.as_ref()));
+        let state = HeadersState { account, salt, ahead: HOUR, ..HeadersState::default() };
+        let header = genesis();
         let this = Self(Arc::new(Mutex::new(state)));
         this.with(|state| {
             let hash = header.hash_slow();
@@ -130,6 +142,7 @@ impl Chain for Headers {
                 number: before.number + 1,
                 timestamp,
                 difficulty: U256::from(state.salt),
+                beneficiary: state.account,
                 ..Header::default()
             };
             if let Some(fault) = state.fault {
@@ -155,7 +168,7 @@ impl Chain for Headers {
         self.with(|state| state.valid.contains_key(&block))
     }
 
-    async fn check(&self, block: Bytes) -> bool {
+    async fn check(&self, block: Bytes, proposer: B256) -> bool {
         let header = Block::decode(&block).unwrap().header;
         self.with(|state| {
             let Some(parent) = state.valid.get(&header.parent_hash) else {
@@ -163,6 +176,7 @@ impl Chain for Headers {
             };
             let valid = parent.number + 1 == header.number
                 && parent.timestamp <= header.timestamp
+                && header.beneficiary == account(proposer)
                 && *header.extra_data != *INVALID;
             state.valid.insert(header.hash_slow(), header);
             valid
@@ -172,6 +186,10 @@ impl Chain for Headers {
     async fn finalize(&self, block: Bytes, certificate: Option<Bytes>) {
         assert!(block.len() <= MAX_BLOCK_BYTES, "a final block of {} bytes", block.len());
         let header = Block::decode(&block).unwrap().header;
+        assert!(
+            header.number == 0 || !header.beneficiary.is_zero(),
+            "a block without a proposer is final"
+        );
         assert_ne!(*header.extra_data, *INVALID, "block {} is final", header.number);
         self.with(|state| {
             let (number, hash) = (header.number, header.hash_slow());

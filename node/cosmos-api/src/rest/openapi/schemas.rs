@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const ANY: &str = "google.protobuf.Any";
 
 /// The types that queries return in an `Any`. Transactions of clients may contain others.
-const IN_ANY: [&str; 17] = [
+const IN_ANY: [&str; 18] = [
     "cosmos.auth.v1beta1.BaseAccount",
     "cosmos.auth.v1beta1.ModuleAccount",
     "cosmos.bank.v1beta1.MsgSend",
@@ -27,6 +27,7 @@ const IN_ANY: [&str; 17] = [
     "cosmos.gov.v1.MsgVote",
     "cosmos.gov.v1.MsgVoteResponse",
     "cosmos.tx.v1beta1.Tx",
+    "evmd.distribution.v1.MsgUpdateParams",
 ];
 
 /// The context of a message, which determines its JSON format.

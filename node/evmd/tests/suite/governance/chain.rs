@@ -51,12 +51,18 @@ impl Chain {
     /// A chain with a short voting period. The first development account is its validator, and the first two
     /// have keys.
     pub(crate) fn new() -> Self {
+        Self::with_genesis(|_| {})
+    }
+
+    /// The same with a changed genesis.
+    pub(crate) fn with_genesis(change: impl FnOnce(&mut Value)) -> Self {
         let mut genesis: Value =
             serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
         let params = &mut genesis["config"]["evmd"]["gov"]["params"];
         params["max_deposit_period"] = json!(format!("{VOTING_SECONDS}s"));
         params["voting_period"] = json!(format!("{VOTING_SECONDS}s"));
         params["expedited_voting_period"] = json!(format!("{}s", VOTING_SECONDS / 2));
+        change(&mut genesis);
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("given.json"), genesis.to_string()).unwrap();
         let chain = Self { folder, endpoints: Endpoints::unused(), node: None };

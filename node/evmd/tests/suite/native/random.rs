@@ -83,6 +83,7 @@ proptest! {
         elasticity in 1..4_u32,
         no_base_fee in prop_oneof![4 => Just(false), 1 => Just(true)],
         max_gas in prop_oneof![Just(-1_i64), Just(400_000), Just(5_000_000)],
+        pays_proposer in any::<bool>(),
     ) {
         let min_gas_multiplier = LegacyDec::from(multiplier).quo_int(U256::from(4)).unwrap();
         let params = Params {
@@ -91,8 +92,15 @@ proptest! {
             no_base_fee,
             ..Params::default()
         };
-        let mut chain =
-            Chain::with(json!({ "maxGas": max_gas, "feemarket": { "params": params } }));
+        let recipient =
+            if pays_proposer { "FEE_RECIPIENT_PROPOSER" } else { "FEE_RECIPIENT_FEE_COLLECTOR" };
+        let mut chain = Chain::with(json!({
+            "maxGas": max_gas,
+            "feemarket": { "params": params },
+            "distribution": { "params": { "fee_recipient": recipient } },
+        }));
+        // One of the senders.
+        chain.header.beneficiary = dev(0);
         for (byte, code) in CONTRACTS {
             chain.ledger.put(Address::repeat_byte(byte), U256::ZERO, code);
         }
@@ -114,7 +122,7 @@ proptest! {
                 .map(|(tx, _)| tx.clone()).collect();
             prop_assert_eq!(&other.block(&accepted).executed, &built.executed);
             prop_assert_eq!((&other.ledger, &other.modules), (&chain.ledger, &chain.modules));
-            // The total supply is constant, and the fee collector holds exactly the fees.
+            // The total supply is constant, and the fee collector holds exactly the fees that it keeps.
             prop_assert_eq!(chain.ledger.supply(), supply);
             let base_fee = u128::from(built.header.base_fee_per_gas.unwrap());
             let taken: Vec<_> =
@@ -124,7 +132,8 @@ proptest! {
             let fees: U256 = taken.iter().map(|(tx, charged)| {
                 fee(*charged, Price::of(&tx.tx).effective(base_fee))
             }).sum();
-            prop_assert_eq!(collected(&chain), held + fees);
+            let kept = if pays_proposer { U256::ZERO } else { fees };
+            prop_assert_eq!(collected(&chain), held + kept);
             // Nonces never decrease, and count the accepted transactions.
             for index in 0..SENDERS {
                 let (old, new) = (before.get(dev(index)).nonce, chain.ledger.get(dev(index)).nonce);

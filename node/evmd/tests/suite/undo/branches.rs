@@ -182,7 +182,7 @@ impl Follower {
 async fn build(client: &BlockClient, block: &Block) -> Result<Block, BuildError> {
     let mut senders = Senders::of_chain(Recoverer::new(Backend::detect().unwrap()), CHAIN_ID);
     let txs = recover_body(&mut senders, block).unwrap();
-    client.build(block.header.parent_hash, block.header.timestamp, txs).await
+    client.build(block.header.parent_hash, block.header.timestamp, None, txs).await
 }
 
 fn follow(rules: Rules, seed: u64) {

@@ -10,7 +10,9 @@ use home::{Home, validator_key};
 use pipeline::{Certify, Pipeline};
 use state::{Voting, stored};
 use std::sync::Arc;
-use validator::{EvidenceFile, FinalCertificates, PipelineChain, encode, folder};
+use validator::{
+    EvidenceFile, FinalCertificates, PipelineChain, ValidatorAccounts, encode, folder,
+};
 
 /// What a validator is started with.
 pub(in super::super) struct Prepared {
@@ -64,15 +66,18 @@ impl Prepared {
         };
         let blocks = pipeline.blocks().context("the pipeline was started without given_blocks")?;
         let (pool, published) = (pipeline.client(), pipeline.published.clone());
-        published.vote(Arc::clone(&options.voting));
+        published.vote(own.bytes(), Arc::clone(&options.voting));
         let voting = Arc::clone(&options.voting);
         let evidence = EvidenceFile::open(&home.path)?;
         let (status, max_step) =
             (pipeline.monitor().clock_status(), config.engine.max_clock_step());
         let clock = Clock::new(SystemTimeSource::boxed(), max_step, status);
         let certificates = self.certificates;
+        let accounts = ValidatorAccounts::new(gov, own)
+            .context("validator.key is not the key of a validator in the genesis")?;
+        let recorded = (evidence, clock);
         let chain =
-            PipelineChain::new(blocks, pool, published, certificates, voting, evidence, clock);
+            PipelineChain::new(blocks, pool, published, certificates, voting, recorded, accounts);
         Ok(Validator::start(options, chain)?)
     }
 }

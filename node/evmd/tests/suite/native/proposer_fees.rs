@@ -1,0 +1,93 @@
+//! Fees that move to the proposer at the end of a block (rules version 2, module `distribution`).
+
+use super::ledger::{Chain, GWEI, call, collected, dev, from, legacy};
+use alloy_consensus::Transaction as _;
+use alloy_primitives::{Address, U256};
+use chain::FEE_COLLECTOR;
+use evm::Executed;
+use serde_json::{Value, json};
+
+/// A proposer that sends no transactions.
+const PROPOSER: Address = Address::repeat_byte(0xbe);
+
+fn chain(recipient: &Value, miner: Address) -> Chain {
+    let mut chain =
+        Chain::with(json!({ "distribution": { "params": { "fee_recipient": recipient } } }));
+    chain.header.beneficiary = miner;
+    chain
+}
+
+/// A chain that pays the proposer.
+fn paying(miner: Address) -> Chain {
+    chain(&json!("FEE_RECIPIENT_PROPOSER"), miner)
+}
+
+/// The amounts in the events of the payments.
+fn rewards(executed: &Executed) -> Vec<(String, String)> {
+    let events = executed.events.iter().filter(|event| event.kind == "proposer_reward");
+    let value = |event: &feemarket::store::StoredEvent, key: &str| {
+        event.attributes.iter().find(|it| it.key == key).unwrap().value.clone()
+    };
+    events.map(|event| (value(event, "amount"), value(event, "validator"))).collect()
+}
+
+/// Fee of a transfer with this gas price.
+fn fee(price: u128) -> U256 {
+    U256::from(21_000 * price)
+}
+
+#[test]
+fn fees_of_the_block_move_to_the_miner() {
+    let mut chain = paying(PROPOSER);
+    // Fees of an earlier time, which stay.
+    chain.ledger.put(FEE_COLLECTOR, U256::from(7), &[]);
+    let supply = chain.ledger.supply();
+    let txs = [0, 1].map(|nonce| from(dev(0), legacy(nonce, dev(1), 21_000)));
+    let built = chain.block(&txs);
+    assert_eq!(collected(&chain), U256::from(7));
+    let paid = fee(2 * GWEI) * U256::from(2);
+    assert_eq!(chain.ledger.get(PROPOSER).balance, paid);
+    assert_eq!(chain.ledger.supply(), supply);
+    let validator = keys::bech32("cosmos", PROPOSER);
+    assert_eq!(rewards(&built.executed), [(format!("{paid}atest"), validator)]);
+    // A block without fees pays nothing.
+    let built = chain.block(&[]);
+    assert_eq!(rewards(&built.executed), []);
+    assert_eq!(chain.ledger.get(PROPOSER).balance, paid);
+}
+
+#[test]
+fn collector_without_a_balance_is_no_account() {
+    let mut chain = paying(PROPOSER);
+    chain.block(&[from(dev(0), legacy(0, dev(1), 21_000))]);
+    assert!(!chain.ledger.accounts.contains_key(&FEE_COLLECTOR), "EIP-161");
+}
+
+/// The proposer may also be the sender or the recipient of a transaction in its block.
+#[test]
+fn proposer_uses_its_account_in_its_own_block() {
+    let mut chain = paying(dev(0));
+    let before = chain.ledger.get(dev(0)).balance;
+    let txs = [from(dev(0), legacy(0, dev(1), 21_000)), from(dev(1), call(0, dev(0), 21_000))];
+    let built = chain.block(&txs);
+    assert!(built.verdicts.iter().all(Result::is_ok), "{:?}", built.verdicts);
+    let base_fee = u128::from(built.header.base_fee_per_gas.unwrap());
+    // The first fee returns to it, the second one is new.
+    let sent = txs[0].tx.value();
+    let received = txs[1].tx.value();
+    let expected = before - sent + received + fee(base_fee + GWEI / 10);
+    assert_eq!(chain.ledger.get(dev(0)).balance, expected);
+}
+
+#[test]
+fn fees_stay_without_a_miner_or_without_the_parameter() {
+    let keeping = json!("FEE_RECIPIENT_FEE_COLLECTOR");
+    let chains =
+        [paying(Address::ZERO), paying(FEE_COLLECTOR), chain(&keeping, PROPOSER), Chain::new()];
+    for mut chain in chains {
+        chain.block(&[from(dev(0), legacy(0, dev(1), 21_000))]);
+        assert_eq!(collected(&chain), fee(2 * GWEI));
+        assert_eq!(chain.ledger.get(PROPOSER).balance, U256::ZERO);
+        assert_eq!(chain.ledger.get(Address::ZERO).balance, U256::ZERO);
+    }
+}
