@@ -106,7 +106,7 @@ impl Finalization {
 }
 
 /// The number of validators that must sign: all except the largest number of faulty ones, which is below a third.
-const fn quorum(validators: usize) -> usize {
+pub const fn quorum(validators: usize) -> usize {
     validators - validators.saturating_sub(1) / 3
 }
 

@@ -17,7 +17,7 @@ mod term;
 
 pub use authority::{Authority, AuthorityError};
 pub use certificate::{Certificate, CertificateError, ProducerCertificate};
-pub use finalization::{Finalization, MAX_SIGNERS};
+pub use finalization::{Finalization, MAX_SIGNERS, quorum};
 pub use key::{KeyError, PublicKey, SECRET_KEY_BYTES, SecretKey};
 pub use term::{Signer, Term};
 

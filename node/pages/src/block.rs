@@ -6,7 +6,7 @@ use crate::{
     reading::Reading,
     search,
     table::{self, BlockRow, TxRow},
-    text,
+    text, validators,
 };
 use alloy_primitives::{B256, U256};
 use maud::{Markup, html};
@@ -47,7 +47,7 @@ pub(crate) fn page(reading: &Reading, id: &str) -> Result<Page, PageError> {
     let flags = blocks.flags(number)?.unwrap_or_default();
     let contents = html! {
         (neighbours(number, reading.view.number()))
-        (summary(&stored, &row, flags, &reading.symbol()))
+        (summary(reading, &stored, &row, flags)?)
         (transactions(reading, &stored)?)
     };
     Ok(Page::new(format!("Block {}", text::grouped(number)), contents))
@@ -85,8 +85,13 @@ fn neighbours(number: u64, head: u64) -> Markup {
     }
 }
 
-fn summary(stored: &StoredBlock, row: &BlockRow, flags: BlockFlags, symbol: &str) -> Markup {
-    let header = &stored.block.header;
+fn summary(
+    reading: &Reading,
+    stored: &StoredBlock,
+    row: &BlockRow,
+    flags: BlockFlags,
+) -> Result<Markup, PageError> {
+    let (header, symbol) = (&stored.block.header, reading.symbol());
     let burnt = row.base_fee.map(|fee| U256::from(fee) * U256::from(header.gas_used));
     let mut rows = vec![
         ("Hash", html! { code { (row.hash) } }),
@@ -106,6 +111,7 @@ fn summary(stored: &StoredBlock, row: &BlockRow, flags: BlockFlags, symbol: &str
     if let Some(burnt) = burnt {
         rows.push(("Base fee of all gas", html! { (text::amount(burnt)) " " (symbol) }));
     }
+    rows.extend(validators::certificate_rows(reading, row.number)?);
     rows.extend([
         ("Size", html! { (text::bytes(stored.block.rlp_bytes as u64)) }),
         (
@@ -123,7 +129,7 @@ fn summary(stored: &StoredBlock, row: &BlockRow, flags: BlockFlags, symbol: &str
             The block is not valid by the rules of the chain.";
         rows.push(("Set by a client", html! { (reason) }));
     }
-    terms(&rows)
+    Ok(terms(&rows))
 }
 
 fn transactions(reading: &Reading, stored: &StoredBlock) -> Result<Markup, PageError> {

@@ -23,6 +23,17 @@ const ASSET_CACHE: &str = "public, max-age=86400, immutable";
 /// The links at the top of each page: path and text.
 const LINKS: [(&str, &str); 4] =
     [("/", "Dashboard"), ("/blocks", "Blocks"), ("/fees", "Fees"), ("/governance", "Governance")];
+/// The link that only a chain of validators has.
+const VALIDATORS: (&str, &str) = ("/validators", "Validators");
+
+/// What the top of each page says about the chain.
+#[derive(Debug)]
+pub(crate) struct ChainTitle {
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether validators make the blocks.
+    pub(crate) has_validators: bool,
+}
 
 /// The path of an asset.
 macro_rules! asset_path {
@@ -56,8 +67,8 @@ impl Page {
         Self { title: title.into(), contents }
     }
 
-    /// The whole page. `chain` names the chain, and `path` is that of the request.
-    pub(crate) fn render(&self, chain: &str, path: &str) -> Markup {
+    /// The whole page. `path` is that of the request.
+    pub(crate) fn render(&self, chain: &ChainTitle, path: &str) -> Markup {
         html! {
             (DOCTYPE)
             html lang="en" {
@@ -84,17 +95,18 @@ impl Page {
     }
 }
 
-fn header(chain: &str, path: &str) -> Markup {
+fn header(chain: &ChainTitle, path: &str) -> Markup {
+    let links = LINKS.into_iter().chain(chain.has_validators.then_some(VALIDATORS));
     html! {
         header {
             nav aria-label="Pages" {
                 ul {
-                    @for (target, text) in LINKS {
+                    @for (target, text) in links {
                         li { a href=(target) aria-current=[(target == path).then_some("page")] { (text) } }
                     }
                 }
             }
-            span.chain { (chain) }
+            span.chain { (chain.name) }
             form action="/search" role="search" {
                 label.hidden for="q" { "Block number, hash, address or proposal" }
                 input #q name="q" type="search" required maxlength="200" autocomplete="off" spellcheck="false"

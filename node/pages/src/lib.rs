@@ -9,7 +9,7 @@
 //! - [`text`]: figures for people.
 //! - `frame`: what surrounds the contents of each page, and the headers of responses.
 //! - `table`: lists of blocks and transactions.
-//! - `dashboard`, `block`, `tx`, `address`, `fees`, `governance`, `search`: one kind of page each.
+//! - `dashboard`, `block`, `tx`, `address`, `fees`, `governance`, `validators`, `search`: one kind of page each.
 
 mod address;
 mod block;
@@ -29,6 +29,7 @@ mod signatures;
 mod table;
 pub mod text;
 mod tx;
+mod validators;
 mod workers;
 
 pub use serve::serve;

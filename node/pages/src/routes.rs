@@ -5,13 +5,13 @@ use crate::{
     address, block, dashboard,
     error::PageError,
     fees,
-    frame::{self, ASSETS, Page},
+    frame::{self, ASSETS, ChainTitle, Page},
     governance,
     reading::Reading,
     samples::PoolState,
     search,
     shared::Pages,
-    tx,
+    tx, validators,
 };
 use alloy_primitives::B256;
 use axum::{
@@ -52,6 +52,7 @@ pub(crate) fn router(pages: Arc<Pages>) -> Router {
         .route("/fees", get(fee_market))
         .route("/governance", get(proposals))
         .route("/governance/{id}", get(one_proposal))
+        .route("/validators", get(validator_set))
         .route("/search", get(find))
         .fallback(missing);
     for item in ASSETS {
@@ -90,14 +91,16 @@ impl Pages {
         frame::respond(status, page.render(&self.chain(), uri.path()))
     }
 
-    /// Names the chain.
-    fn chain(&self) -> String {
+    /// What the top of each page says about the chain.
+    fn chain(&self) -> ChainTitle {
         let rules = match self.context.spec.rules {
             Rules::Native if self.context.spec.is_development() => "development chain",
             Rules::Native => "native chain",
             Rules::Ethereum => "Ethereum rules",
         };
-        format!("Chain {}, {rules}", self.context.spec.chain_id)
+        let name = format!("Chain {}, {rules}", self.context.spec.chain_id);
+        let has_validators = self.context.spec.native().is_some_and(validators::has_validators);
+        ChainTitle { name, has_validators }
     }
 }
 
@@ -153,6 +156,10 @@ impl Pages {
 
 async fn blocks(State(pages): Shared, uri: Uri) -> Answer {
     pages.show(uri, block::list).await
+}
+
+async fn validator_set(State(pages): Shared, uri: Uri) -> Answer {
+    pages.show(uri, validators::page).await
 }
 
 async fn one_block(State(pages): Shared, uri: Uri, Segment(id): Segment) -> Answer {

@@ -183,7 +183,7 @@ struct Place {
     since: ArcSwap<Instant>,
     head: watch::Sender<u64>,
     following: OnceLock<Arc<Following>>,
-    voting: OnceLock<Arc<Voting>>,
+    voting: OnceLock<(B256, Arc<Voting>)>,
 }
 
 impl Published {
@@ -214,13 +214,18 @@ impl Published {
     ///
     /// # Panics
     /// If it is called again.
-    pub fn vote(&self, voting: Arc<Voting>) {
-        self.0.voting.set(voting).expect("a node is one validator");
+    pub fn vote(&self, key: B256, voting: Arc<Voting>) {
+        self.0.voting.set((key, voting)).expect("a node is one validator");
     }
 
     /// What this validator has seen of the agreement on blocks; `None` if it is none.
     pub fn voting(&self) -> Option<VotingReading> {
-        self.0.voting.get().map(|voting| voting.read())
+        self.0.voting.get().map(|(_, voting)| voting.read())
+    }
+
+    /// The consensus key of this node, if it is a validator.
+    pub fn validator_key(&self) -> Option<B256> {
+        self.0.voting.get().map(|(key, _)| *key)
     }
 
     /// How far this node is behind those that it follows; `None` if it follows none.

@@ -77,11 +77,12 @@ pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
     Ok(json!({ "last_height": shape::long(at.number()), "block_metas": metas }))
 }
 
-/// A header with its commit. The commit has no signatures, because a block is final when it exists.
+/// A header with its commit.
 pub(super) fn commit(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
-    let (id, header) = at.block_header(height(&at, given)?)?;
-    let commit = shape::commit(header.height, &id);
+    let number = height(&at, given)?;
+    let (_, header) = at.block_header(number)?;
+    let commit = shape::commit(&at.commit(number)?);
     let signed = json!({ "header": shape::header(&header), "commit": commit });
     Ok(json!({ "signed_header": signed, "canonical": true }))
 }

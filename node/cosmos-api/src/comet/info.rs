@@ -15,7 +15,8 @@ pub(super) fn health() -> Value {
     json!({})
 }
 
-/// The node, its newest block, and the proposer of that block.
+/// The node, its newest block, and this validator. A node that is none shows the first one, because clients cannot parse a status
+/// without a validator.
 pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     let at = node.newest()?;
     let info = at.node_info().default_node_info.unwrap_or_default();
@@ -25,7 +26,8 @@ pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     let (id, header) = at.block_header(at.number())?;
     let other = info.other.unwrap_or_default();
     let set = at.validator_set(at.number())?;
-    let validator = set.first();
+    let own = node.queries.published.validator_key();
+    let validator = set.iter().find(|(_, key)| *key == own).or(set.first());
     Ok(json!({
         "node_info": {
             "protocol_version": {

@@ -6,7 +6,7 @@ use crate::query::{
         cosmos::base::abci::v1beta1::TxResponse,
         tendermint::{
             abci::Event,
-            types::{Block, BlockId, Header},
+            types::{Block, BlockId, Commit, CommitSig, Header},
         },
     },
 };
@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 /// A placeholder for the key of the proposer of a chain without validators, because clients cannot parse a response without one. It is a curve point in the group of prime order, as parsers may require, whose secret is
 /// unknown.
 const NO_KEY: [u8; 32] = [6; 32];
+
+/// The time of a vote that is absent, in CometBFT.
+const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
 /// Hashes and addresses in CometBFT's format.
 pub(super) fn hex(bytes: &[u8]) -> String {
@@ -68,9 +71,27 @@ pub(super) fn header(header: &Header) -> Value {
     })
 }
 
-/// The commit of a block: its height and hash, without signatures.
-pub(super) fn commit(height: i64, id: &BlockId) -> Value {
-    json!({ "height": long(height), "round": 0, "block_id": block_id(id), "signatures": [] })
+/// The commit of a block.
+pub(super) fn commit(commit: &Commit) -> Value {
+    let id = commit.block_id.clone().unwrap_or_default();
+    let signatures: Vec<_> = commit.signatures.iter().map(commit_signature).collect();
+    json!({
+        "height": long(commit.height),
+        "round": commit.round,
+        "block_id": block_id(&id),
+        "signatures": signatures,
+    })
+}
+
+/// An absent validator has CometBFT's zero time and no signature.
+fn commit_signature(entry: &CommitSig) -> Value {
+    let time = entry.timestamp.map_or_else(|| ZERO_TIME.to_owned(), |time| time.to_string());
+    json!({
+        "block_id_flag": entry.block_id_flag,
+        "validator_address": hex(&entry.validator_address),
+        "timestamp": time,
+        "signature": base64(&entry.signature),
+    })
 }
 
 /// A block with its hash.
@@ -83,7 +104,7 @@ pub(super) fn block(id: &BlockId, block: &Block) -> Value {
             "header": header(&block.header.clone().unwrap_or_default()),
             "data": { "txs": txs },
             "evidence": { "evidence": [] },
-            "last_commit": commit(last.height, &last.block_id.unwrap_or_default()),
+            "last_commit": commit(&last),
         },
     })
 }

@@ -32,12 +32,6 @@ pub(super) fn sdk_bytes(raw: &Bytes, shown: impl FnOnce() -> Tx) -> Vec<u8> {
     if cosmos::is_cosmos(raw) { broadcast(raw) } else { tx_bytes(shown()) }
 }
 
-/// The commit of the previous block: its height and hash, without signatures.
-fn last_commit(header: &Header) -> Commit {
-    let (height, block_id) = (header.height.saturating_sub(1).max(0), header.last_block_id.clone());
-    Commit { height, block_id, ..Commit::default() }
-}
-
 impl Snapshot {
     /// A block up to this snapshot's, with each transaction in the SDK's encoding.
     ///
@@ -52,9 +46,16 @@ impl Snapshot {
             Ok(sdk_bytes(&mined.raw, || self.shown(&mined)))
         });
         let txs = bytes.collect::<Result<_, QueryError>>()?;
-        let last_commit = Some(last_commit(&header));
+        let last_commit = Some(self.last_commit(number, &header)?);
         let (evidence, data) = (Some(EvidenceList::default()), Some(Data { txs }));
         Ok((id, Block { header: Some(header), data, evidence, last_commit }))
+    }
+
+    fn last_commit(&self, number: u64, header: &Header) -> Result<Commit, QueryError> {
+        match number.checked_sub(1) {
+            Some(last) => self.commit(last),
+            None => Ok(Commit { block_id: header.last_block_id.clone(), ..Commit::default() }),
+        }
     }
 
     /// A pooled transaction in the SDK's encoding.

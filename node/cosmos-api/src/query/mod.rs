@@ -10,6 +10,7 @@ mod block_search;
 mod block_txs;
 mod call;
 mod comet_block;
+mod commit;
 mod consensus;
 mod envelope;
 mod error;

@@ -19,7 +19,7 @@ use super::{
     running_node::Record,
     tested_backend,
 };
-use crate::{descriptors, snapshots::Snapshots};
+use crate::snapshots::Snapshots;
 use ::keys::Signers;
 use alloy_primitives::U256;
 use anyhow::bail;
@@ -38,6 +38,7 @@ use pipeline::{
 use platform::slice;
 use replication::{Forwarder, Terms};
 use rpc_eth::CallForwarder;
+use server::descriptors;
 use servers::{Served, serve};
 use std::{
     net::SocketAddr,
@@ -325,7 +326,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     tracing::info!(head = view.load().number(), "stopped");
     ended?;
     if has_failed {
-        bail!("the consensus engine has ended: the log has the reason");
+        bail!("{}", validating::engine_has_ended(&home.path));
     }
     Ok(())
 }

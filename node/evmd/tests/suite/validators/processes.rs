@@ -164,6 +164,8 @@ async fn four_validators_serve_one_chain() {
     agree(&[&nodes[0], &nodes[1], &nodes[2], &nodes[3], &replica]).await;
 
     shows_validators(&nodes[0], &network).await;
+    shows_commits(&nodes[0]).await;
+    shows_pages(&nodes[0]).await;
     proves_state(&replica, &home, &network).await;
     replica.stop();
     for mut node in nodes {
@@ -185,16 +187,70 @@ async fn shows_validators(node: &NodeProcess, network: &Network) {
     assert_eq!(found, keys);
     assert!(shown.iter().filter(|it| it["votes"] == true).count() >= 3, "{status}");
     assert_eq!(status["validator"]["contradictingVotes"], 0);
-    let path = "/cosmos/base/tendermint/v1beta1/validatorsets/latest";
-    let (_, body) = testkit::exchange(
-        endpoints.rest,
-        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes(),
-    )
-    .await;
-    let set: Value = serde_json::from_str(&body).unwrap();
+    let set =
+        get_json(endpoints.rest, "/cosmos/base/tendermint/v1beta1/validatorsets/latest").await;
     assert_eq!(set["pagination"]["total"], "4", "{set}");
     assert_eq!(set["validators"][0]["pub_key"]["@type"], "/cosmos.crypto.ed25519.PubKey");
     assert_eq!(set["validators"][3]["voting_power"], "1");
+    let params = get_json(endpoints.rest, "/evmd/distribution/v1/params").await;
+    assert_eq!(params["params"]["fee_recipient"], "FEE_RECIPIENT_PROPOSER");
+}
+
+/// CometBFT's RPC names the proposer and those that signed.
+async fn shows_commits(node: &NodeProcess) {
+    let comet = node.endpoints().comet;
+    let status = get_json(comet, "/status").await;
+    let own = &status["result"]["validator_info"]["pub_key"]["value"];
+    let set = get_json(comet, "/validators").await;
+    let set = set["result"]["validators"].as_array().unwrap();
+    assert!(set.iter().any(|it| it["pub_key"]["value"] == *own), "{own}");
+    let addresses: Vec<_> = set.iter().map(|it| it["address"].as_str().unwrap()).collect();
+    let mut signed = 0;
+    reach(node, 11).await;
+    for height in 1..=10 {
+        let commit = get_json(comet, &format!("/commit?height={height}")).await;
+        let header = &commit["result"]["signed_header"]["header"];
+        let proposer = header["proposer_address"].as_str().unwrap();
+        assert!(addresses.contains(&proposer), "{proposer}");
+        let commit = &commit["result"]["signed_header"]["commit"];
+        let next = get_json(comet, &format!("/block?height={}", height + 1)).await;
+        assert_eq!(next["result"]["block"]["last_commit"], *commit);
+        let signatures = commit["signatures"].as_array().unwrap();
+        if signatures.is_empty() {
+            continue;
+        }
+        signed += 1;
+        let present: Vec<_> =
+            signatures.iter().enumerate().filter(|(_, it)| it["block_id_flag"] == 2).collect();
+        assert!(signatures.len() == VALIDATORS && present.len() >= 3, "{commit}");
+        for (at, entry) in present {
+            assert_eq!(entry["validator_address"], addresses[at]);
+            assert_eq!(entry["signature"].as_str().unwrap().len(), 88);
+        }
+    }
+    assert!(signed > 5, "{signed} of the first 10 blocks have signatures");
+}
+
+/// The pages of the validators and of a block.
+async fn shows_pages(node: &NodeProcess) {
+    let pages = node.endpoints().pages;
+    let shown = get(pages, "/validators").await;
+    for account in &DEV_ACCOUNTS[..VALIDATORS] {
+        assert!(shown.contains(&format!("/address/{}", account.address)), "{shown}");
+    }
+    assert!(shown.contains("Validators that vote") && shown.contains("of 4"), "{shown}");
+    let block = get(pages, "/block/2").await;
+    assert!(block.contains(" of 4 ") && block.contains("validators</a> in view "), "{block}");
+    assert!(block.contains("href=\"/validators\""), "{block}");
+}
+
+async fn get(server: SocketAddr, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    testkit::exchange(server, request.as_bytes()).await.1
+}
+
+async fn get_json(server: SocketAddr, path: &str) -> Value {
+    serde_json::from_str(&get(server, path).await).unwrap()
 }
 
 async fn proves_state(replica: &NodeProcess, home: &Path, network: &Network) {
