@@ -106,14 +106,19 @@ pub(super) struct Setup<C, B, P> {
     pub(super) peers: P,
 }
 
-/// The engine has delivered blocks that the node does not have: the data of the node were restored or rolled back. The engine delivers no
-/// block again, so its files must be removed, after which it gets all blocks from the other validators.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AheadOfChain {
-    /// The newest delivered block.
-    pub(super) delivered: u64,
-    /// The newest block of the node.
-    pub(super) head: u64,
+/// Why the engine cannot start with the files that it has. Without them, it gets all blocks from the other validators.
+#[derive(Clone, Debug)]
+pub(super) enum UnusableFiles {
+    /// The engine has delivered blocks that the node does not have: the data of the node were restored or rolled back. The engine
+    /// delivers no block again.
+    AheadOfChain {
+        /// The newest delivered block.
+        delivered: u64,
+        /// The newest block of the node.
+        head: u64,
+    },
+    /// They are damaged, or the disk failed.
+    Unreadable(String),
 }
 
 /// Starts the engine. Returns its tasks, which end only if the engine fails. Dropping them does not stop it.
@@ -121,7 +126,7 @@ pub(super) async fn start<E, C, B, P, S, R>(
     runtime: E,
     setup: Setup<C, B, P>,
     channels: Channels<S, R>,
-) -> Result<Vec<Handle<()>>, AheadOfChain>
+) -> Result<Vec<Handle<()>>, UnusableFiles>
 where
     E: Clock + CryptoRng + Metrics + Spawner + Storage,
     C: Chain,
@@ -166,11 +171,11 @@ where
     let certificates = archive(format!("{files}certificates"), codec_config, page_cache.clone());
     let certificates = prunable::Archive::init(runtime.child("certificates"), certificates);
     let certificates: prunable::Archive<EightCap, _, Digest, Finalization<GuardedScheme, Digest>> =
-        certificates.await.expect("the engine's certificates can be read");
+        certificates.await.map_err(unreadable)?;
     let blocks = archive(format!("{files}blocks"), max_block_bytes, page_cache.clone());
     let blocks = prunable::Archive::init(runtime.child("final_blocks"), blocks);
     let blocks: prunable::Archive<EightCap, _, Digest, Arc<ProposedBlock>> =
-        blocks.await.expect("the engine's blocks can be read");
+        blocks.await.map_err(unreadable)?;
     let digested = Digested::compute(genesis.clone(), &Sequential).await;
     let (actor, marshal, floor) = Actor::init(
         runtime.child("marshal"),
@@ -197,7 +202,7 @@ where
     .await;
     let delivered = floor.processed().map_or(0, |processed| processed.height().get());
     if delivered > chain.head() {
-        return Err(AheadOfChain { delivered, head: chain.head() });
+        return Err(UnusableFiles::AheadOfChain { delivered, head: chain.head() });
     }
     let (delivery, delivering) =
         Delivery::start(runtime.child("delivery"), chain.clone(), marshal.clone());
@@ -243,6 +248,10 @@ where
     );
     let engine = engine.start(channels.votes, channels.certificates, channels.resolver);
     Ok(vec![broadcast, delivering, marshalling, engine])
+}
+
+fn unreadable(error: impl std::fmt::Display) -> UnusableFiles {
+    UnusableFiles::Unreadable(error.to_string())
 }
 
 /// The certificate of the newest final block that the engine has stored.

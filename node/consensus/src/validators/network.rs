@@ -4,7 +4,7 @@
 use super::{
     application::Chain,
     block::ProposedBlock,
-    engine::{self, AheadOfChain, Channels, Setup, Timeouts},
+    engine::{self, Channels, Setup, Timeouts, UnusableFiles},
     guarded_scheme::GuardedScheme,
     observer::Observer,
     transactions,
@@ -295,19 +295,29 @@ fn run_with_files(prepared: &Prepared, chain: &impl Chain, mut stopped: oneshot:
         engine_runtime::Runner::new(config)
             .start(|runtime| run(runtime, prepared.clone(), chain.clone(), &mut stopped))
     };
-    let Err(AheadOfChain { delivered, head }) = start() else { return };
-    tracing::warn!(
-        delivered,
-        head,
-        "the files of the consensus engine have later blocks than this node, whose data were restored: they are removed, and the \
-         blocks are requested again"
-    );
+    match start() {
+        Ok(()) => return,
+        Err(UnusableFiles::Unreadable(error)) => {
+            tracing::error!(%error, "cannot read the files of the consensus engine in {}", files.display());
+            return;
+        }
+        Err(UnusableFiles::AheadOfChain { delivered, head }) => tracing::warn!(
+            delivered,
+            head,
+            "the files of the consensus engine have later blocks than this node, whose data were restored: they are removed, \
+             and the blocks are requested again"
+        ),
+    }
     if let Err(error) = std::fs::remove_dir_all(&files) {
         tracing::error!(%error, "cannot remove {}", files.display());
         return;
     }
     if let Err(again) = start() {
-        unreachable!("the engine has no files: {again:?}");
+        tracing::error!(
+            ?again,
+            "the consensus engine cannot start with new files in {}",
+            files.display()
+        );
     }
 }
 
@@ -317,7 +327,7 @@ async fn run(
     prepared: Prepared,
     chain: impl Chain,
     stopped: &mut oneshot::Receiver<()>,
-) -> Result<(), AheadOfChain> {
+) -> Result<(), UnusableFiles> {
     let Prepared { options, key, scheme, genesis, addresses } = prepared;
     let peers = options.validators.len() as u32;
     let message =

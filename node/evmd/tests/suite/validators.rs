@@ -1,5 +1,6 @@
 //! Several validators in one process: pipelines that the consensus engine drives.
 
+mod disks;
 mod faults;
 mod processes;
 

@@ -18,12 +18,12 @@ const STANDSTILL: Duration = Duration::from_secs(3);
 const STRANGERS: usize = 40;
 const STRANGE_BYTES: usize = 64 * 1024;
 
-fn all(nodes: &[NodeProcess]) -> Vec<&NodeProcess> {
+pub(super) fn all(nodes: &[NodeProcess]) -> Vec<&NodeProcess> {
     nodes.iter().collect()
 }
 
 /// Waits until a validator has later blocks than the first one has now. All nodes must have the same blocks then.
-async fn catches_up(nodes: &[NodeProcess], number: usize) {
+pub(super) async fn catches_up(nodes: &[NodeProcess], number: usize) {
     let target = head(&nodes[0]).await + 2;
     reach(&nodes[number], target).await;
     agree(&all(nodes)).await;
