@@ -12,13 +12,16 @@ use certificates::{BlockId, PublicKey};
 use chain::{GovParams, block::Block};
 use consensus::{
     Clock,
-    validators::{Chain, Contradiction, ContradictionKind},
+    validators::{CertifiedBlock, Chain, Contradiction, ContradictionKind},
 };
 use pipeline::{
     BlockClient, BlockPart, BuildError, Certify, GiveError, KnownTransactions, PoolClient,
     UndoError, UndoneTransactions,
 };
-use state::{Published, Voting};
+use state::{
+    Published, View, Voting,
+    stored::{self, StoredError},
+};
 use std::{
     future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -28,6 +31,9 @@ use transactions::RecoveredTx;
 
 /// Time until a request is repeated that the pipeline was too busy for.
 const BUSY_WAIT: Duration = Duration::from_millis(5);
+
+/// Maximum number of newest blocks without a certificate of their own, which is the number of views that the engine keeps.
+const MAX_UNCERTIFIED: usize = 256;
 
 /// A block that is valid and not final.
 #[derive(Clone, Debug)]
@@ -124,7 +130,7 @@ impl PipelineChain {
         let miner = block.header.beneficiary;
         let names = expected == Some(&miner);
         if !names {
-            tracing::warn!(%miner, %proposer, "a proposed block names the account of another validator");
+            tracing::warn!(%miner, ?expected, %proposer, "a proposed block does not name the account of its proposer");
         }
         names
     }
@@ -220,6 +226,11 @@ impl PipelineChain {
 impl Chain for PipelineChain {
     fn head(&self) -> u64 {
         self.published.load().number()
+    }
+
+    fn newest_certified(&self) -> Option<CertifiedBlock> {
+        newest_certified(&self.published.load())
+            .unwrap_or_else(|error| panic!("the newest blocks cannot be read: {error}"))
     }
 
     fn now(&self, _: SystemTime) -> SystemTime {
@@ -338,6 +349,18 @@ impl Chain for PipelineChain {
             }
         }
     }
+}
+
+/// The newest block that has a certificate of its own.
+fn newest_certified(view: &View) -> Result<Option<CertifiedBlock>, StoredError> {
+    let blocks = view.blocks()?;
+    for number in (1..=view.number()).rev().take(MAX_UNCERTIFIED) {
+        if let Some(certificate) = blocks.certificate(number)? {
+            let block = encode(&stored::block(&blocks, number)?);
+            return Ok(Some(CertifiedBlock { block, certificate }));
+        }
+    }
+    Ok(None)
 }
 
 /// The hashes of the transactions of a block.

@@ -25,6 +25,15 @@ pub const MAX_SECONDS_AHEAD: u64 = 5;
 /// holds. Final ones among them reach this node as such, after which there are fewer.
 const MAX_UNKNOWN_BLOCKS: usize = 60;
 
+/// A final block with its proof.
+#[derive(Clone, Debug)]
+pub struct CertifiedBlock {
+    /// The RLP encoding of the block.
+    pub block: Bytes,
+    /// An encoded [`certificates::Certificate`].
+    pub certificate: Bytes,
+}
+
 /// Two votes of one validator that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
@@ -54,6 +63,10 @@ pub enum ContradictionKind {
 pub trait Chain: Clone + Send + Sync + 'static {
     /// The number of the newest block of this node's chain.
     fn head(&self) -> u64;
+
+    /// The newest block of this node's chain that has a certificate of its own, and that certificate. `None` if it is the genesis, or far
+    /// below the newest block.
+    fn newest_certified(&self) -> Option<CertifiedBlock>;
 
     /// The time for timestamps of blocks, when the clock of the runtime shows `clock`.
     fn now(&self, clock: SystemTime) -> SystemTime;

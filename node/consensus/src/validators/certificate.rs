@@ -1,10 +1,27 @@
 //! The engine's proof that a block is final, in the form in which it is stored and sent to replicas.
 
-use super::{block::ProposedBlock, guarded_scheme::GuardedScheme};
+use super::{
+    application::CertifiedBlock,
+    block::{ProposalContext, ProposedBlock},
+    guarded_scheme::GuardedScheme,
+};
 use alloy_primitives::{B256, Bytes};
 use certificates::{Certificate, MAX_SIGNERS};
-use commonware_consensus::{CertifiableBlock, simplex::types::Finalization};
-use commonware_cryptography::{Digestible, keccak256::Digest};
+use commonware_codec::{Copying, DecodeExt};
+use commonware_consensus::{
+    CertifiableBlock,
+    simplex::types::{Finalization, Proposal},
+    types::{Epoch, Participant, Round, View},
+};
+use commonware_cryptography::{
+    Digestible,
+    certificate::Signers,
+    ed25519::{self, PublicKey, Signature},
+    keccak256::Digest,
+};
+
+/// A final block with the engine's proof.
+pub(super) type FinalBlock = (ProposedBlock, Finalization<GuardedScheme, Digest>);
 
 /// The certificate of a block, from the proof that the engine has of it.
 ///
@@ -36,4 +53,27 @@ pub(super) fn certificate(
         signatures: signatures.collect::<Option<_>>()?,
     };
     Some(Certificate::Validators(finalization).encode().into())
+}
+
+/// A stored block with the engine's proof, made from its certificate. `None` if it is not one of this many validators. The signatures are not
+/// checked here.
+pub(super) fn final_block(stored: &CertifiedBlock, validators: u32) -> Option<FinalBlock> {
+    let certificate = Certificate::decode(&stored.certificate).ok()?;
+    let Certificate::Validators(finalization) = certificate else { return None };
+    let leader = PublicKey::decode(Copying(finalization.leader.as_slice())).ok()?;
+    let (round, parent_view) = (
+        Round::new(Epoch::zero(), View::new(finalization.view)),
+        View::new(finalization.parent_view),
+    );
+    let parent = (parent_view, Digest(finalization.parent.0));
+    let context = ProposalContext { round, leader, parent };
+    let block = ProposedBlock::new(context, stored.block.clone())?;
+    let positions = (0..u64::BITS).filter(|at| finalization.signers >> at & 1 == 1);
+    let signers = Signers::new(validators, positions.map(Participant::new)).ok()?;
+    let signature =
+        |bytes: &[u8; 64]| Signature::decode(Copying(bytes.as_slice())).ok().map(Into::into);
+    let signatures = finalization.signatures.iter().map(signature).collect::<Option<_>>()?;
+    let certificate = ed25519::certificate::Certificate { signers, signatures };
+    let proposal = Proposal::new(round, parent_view, block.digest());
+    Some((block, Finalization { proposal, certificate }))
 }

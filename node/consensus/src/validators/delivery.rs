@@ -1,7 +1,7 @@
 //! Takes the final blocks from the engine, in order, and makes them part of the chain.
 
 use super::{
-    application::Chain, block::ProposedBlock, certificate::certificate,
+    application::Chain, block::ProposedBlock, certificate::certificate, engine::KeptBlocks,
     guarded_scheme::GuardedScheme,
 };
 use commonware_actor::Feedback;
@@ -23,11 +23,12 @@ pub(super) type Marshal = marshal::core::Mailbox<GuardedScheme, Standard<Propose
 pub(super) struct Delivery(mpsc::UnboundedSender<(Digested<ProposedBlock>, Exact)>);
 
 impl Delivery {
-    /// Starts a task that makes the blocks final, with the proofs that `marshal` has.
+    /// Starts a task that makes the blocks final, with the proofs that `marshal` has, and removes the engine's copies of older ones.
     pub(super) fn start<E: Spawner, C: Chain>(
         runtime: E,
         chain: C,
         marshal: Marshal,
+        kept: KeptBlocks,
     ) -> (Self, Handle<()>) {
         let (sender, mut blocks) = mpsc::unbounded_channel::<(Digested<ProposedBlock>, Exact)>();
         let task = runtime.spawn(move |_| async move {
@@ -38,6 +39,9 @@ impl Delivery {
                 let certificate = proof.and_then(|proof| certificate(proposed, &proof));
                 chain.finalize(proposed.encoded().clone(), certificate).await;
                 acknowledgement.acknowledge();
+                if let Some(oldest) = kept.oldest_after(proposed.number) {
+                    marshal.prune(Height::new(oldest));
+                }
             }
         });
         (Self(sender), task)

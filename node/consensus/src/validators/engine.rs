@@ -3,6 +3,7 @@
 use super::{
     application::{Chain, ChainApplication},
     block::ProposedBlock,
+    certificate::final_block,
     delivery::{Delivery, Marshal},
     guarded_scheme::GuardedScheme,
     observer::Observer,
@@ -21,17 +22,24 @@ use commonware_consensus::{
 };
 use commonware_cryptography::{
     Digested, Digestible, Sha256,
-    certificate::{ConstantProvider, Verifier},
+    certificate::{ConstantProvider, Scheme, Verifier},
     ed25519::PublicKey,
     keccak256::Digest,
 };
 use commonware_p2p::{Blocker, Provider, Receiver, Sender};
 use commonware_parallel::Sequential;
 use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage, buffer::paged::CacheRef};
-use commonware_storage::{archive::prunable, translator::EightCap};
+use commonware_storage::{
+    archive::{Archive, prunable},
+    translator::EightCap,
+};
 use commonware_utils::{NZDuration, NZU16, NZU64, NZUsize};
 use rand_core::CryptoRng;
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{
+    num::{NonZeroU64, NonZeroUsize},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Maximum number of final blocks that the engine hands over before the first of them is durable.
 pub(super) const MAX_UNACKNOWLEDGED: NonZeroUsize = NZUsize!(16);
@@ -40,11 +48,30 @@ const QUEUE: NonZeroUsize = NZUsize!(1024);
 /// Bytes of each write buffer and each buffer for reading a journal.
 const BUFFER_BYTES: NonZeroUsize = NZUsize!(1 << 20);
 /// Views for which the engine keeps votes and blocks that are not final.
-const KEPT_VIEWS: ViewDelta = ViewDelta::new(256);
-/// Final blocks in one file of the engine, which is removed as a whole.
-const BLOCKS_PER_FILE: std::num::NonZeroU64 = NZU64!(1024);
+pub(super) const KEPT_VIEWS: ViewDelta = ViewDelta::new(256);
 /// Recent blocks of each peer that are kept until they are used.
 const BLOCKS_OF_PEER: usize = 16;
+
+/// The copies of final blocks that the engine keeps for other validators, which lack them. Their keys are in memory, and are read at the
+/// start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptBlocks {
+    /// Minimum number of them.
+    pub(super) count: u64,
+    /// Blocks in one file, which is removed as a whole.
+    pub(super) per_file: NonZeroU64,
+}
+
+impl KeptBlocks {
+    /// The number for validators: 4.5 hours of blocks, if four are made in a second.
+    pub(super) const DEFAULT: Self = Self { count: 65_536, per_file: NZU64!(1024) };
+
+    /// The oldest block that is kept, if older ones are removed after block `number`.
+    pub(super) fn oldest_after(&self, number: u64) -> Option<u64> {
+        let oldest = number.checked_sub(self.count)?;
+        number.is_multiple_of(self.per_file.get()).then_some(oldest)
+    }
+}
 
 /// Times after which a validator gives up waiting.
 #[derive(Clone, Copy, Debug)]
@@ -102,16 +129,17 @@ pub(super) struct Setup<C, B, P> {
     pub(super) pace: Duration,
     pub(super) timestamp_step: u64,
     pub(super) timeouts: Timeouts,
+    pub(super) kept_blocks: KeptBlocks,
     pub(super) blocker: B,
     pub(super) peers: P,
 }
 
-/// Why the engine cannot start with the files that it has. Without them, it gets all blocks from the other validators.
+/// Why the engine cannot start with the files that it has. Without them, it begins at the newest block of the node.
 #[derive(Clone, Debug)]
 pub(super) enum UnusableFiles {
-    /// The engine has delivered blocks that the node does not have: the data of the node were restored or rolled back. The engine
-    /// delivers no block again.
-    AheadOfChain {
+    /// The node has fewer blocks than the engine has delivered, because its data were restored or rolled back, and the engine delivers no
+    /// block again. Or the node has many more, because it has followed others, which no longer keep those between.
+    OtherBlocks {
         /// The newest delivered block.
         delivered: u64,
         /// The newest block of the node.
@@ -136,7 +164,7 @@ where
     R: Receiver<PublicKey = PublicKey>,
 {
     let Setup { chain, files, scheme, public_key, genesis, max_block_bytes, .. } = setup;
-    let timeouts = setup.timeouts;
+    let (timeouts, kept) = (setup.timeouts, setup.kept_blocks);
     let page_cache = CacheRef::new(NZU16!(4096), NZUsize!(1024));
     let epocher = FixedEpocher::new(NZU64!(u64::MAX));
     let fetch_timeout = NZDuration!(timeouts.fetch);
@@ -168,15 +196,27 @@ where
     );
     let broadcast = broadcast.start(channels.blocks);
     let codec_config = scheme.certificate_codec_config();
-    let certificates = archive(format!("{files}certificates"), codec_config, page_cache.clone());
+    let certificates =
+        archive(format!("{files}certificates"), codec_config, kept, page_cache.clone());
     let certificates = prunable::Archive::init(runtime.child("certificates"), certificates);
     let certificates: prunable::Archive<EightCap, _, Digest, Finalization<GuardedScheme, Digest>> =
         certificates.await.map_err(unreadable)?;
-    let blocks = archive(format!("{files}blocks"), max_block_bytes, page_cache.clone());
+    let blocks = archive(format!("{files}blocks"), max_block_bytes, kept, page_cache.clone());
     let blocks = prunable::Archive::init(runtime.child("final_blocks"), blocks);
-    let blocks: prunable::Archive<EightCap, _, Digest, Arc<ProposedBlock>> =
+    let mut blocks: prunable::Archive<EightCap, _, Digest, Arc<ProposedBlock>> =
         blocks.await.map_err(unreadable)?;
-    let digested = Digested::compute(genesis.clone(), &Sequential).await;
+    // An engine without files begins at the newest block of the node. The other validators may no longer have all blocks.
+    let first = chain.newest_certified().filter(|_| blocks.last_index().is_none());
+    let first = first.and_then(|stored| final_block(&stored, scheme.participants().len() as u32));
+    let start = match &first {
+        Some((block, finalization)) => {
+            let (number, digest) = (block.number, block.digest());
+            let stored = blocks.put(number, digest, &Arc::new(block.clone())).await;
+            blocks = stored.map_err(unreadable)?.sync().await.map_err(unreadable)?;
+            marshal::Start::Floor(finalization.clone())
+        }
+        None => marshal::Start::Genesis(Digested::compute(genesis.clone(), &Sequential).await),
+    };
     let (actor, marshal, floor) = Actor::init(
         runtime.child("marshal"),
         certificates,
@@ -184,11 +224,11 @@ where
         marshal::Config {
             provider: ConstantProvider::new(scheme.clone()),
             epocher: epocher.clone(),
-            start: marshal::Start::Genesis(digested),
+            start,
             partition_prefix: format!("{files}marshal"),
             mailbox_size: QUEUE,
             view_retention: KEPT_VIEWS,
-            prunable_items_per_section: BLOCKS_PER_FILE,
+            prunable_items_per_section: kept.per_file,
             page_cache: page_cache.clone(),
             replay_buffer: BUFFER_BYTES,
             key_write_buffer: BUFFER_BYTES,
@@ -200,17 +240,20 @@ where
         },
     )
     .await;
-    let delivered = floor.processed().map_or(0, |processed| processed.height().get());
-    if delivered > chain.head() {
-        return Err(UnusableFiles::AheadOfChain { delivered, head: chain.head() });
+    if let Some(processed) = floor.processed() {
+        let (delivered, head) = (processed.height().get(), chain.head());
+        if delivered > head || head - delivered > kept.count {
+            return Err(UnusableFiles::OtherBlocks { delivered, head });
+        }
     }
     let (delivery, delivering) =
-        Delivery::start(runtime.child("delivery"), chain.clone(), marshal.clone());
+        Delivery::start(runtime.child("delivery"), chain.clone(), marshal.clone(), kept);
     let marshalling = actor.start(delivery, buffer, resolver);
-    let floor = match newest_finalization(&marshal).await {
-        Some(finalization) => Floor::Finalized(finalization),
-        None => Floor::Genesis(genesis.digest()),
+    let newest = match first {
+        Some((_, finalization)) => Some(finalization),
+        None => newest_finalization(&marshal).await,
     };
+    let floor = newest.map_or_else(|| Floor::Genesis(genesis.digest()), Floor::Finalized);
     let application =
         ChainApplication::new(chain, setup.pace, setup.timestamp_step, max_block_bytes);
     let application =
@@ -264,6 +307,7 @@ async fn newest_finalization(marshal: &Marshal) -> Option<Finalization<GuardedSc
 fn archive<C>(
     name: String,
     codec_config: C,
+    kept: KeptBlocks,
     page_cache: CacheRef,
 ) -> prunable::Config<EightCap, C> {
     prunable::Config {
@@ -274,7 +318,7 @@ fn archive<C>(
         value_partition: format!("{name}-values"),
         compression: None,
         codec_config,
-        items_per_section: BLOCKS_PER_FILE,
+        items_per_section: kept.per_file,
         key_write_buffer: BUFFER_BYTES,
         value_write_buffer: BUFFER_BYTES,
         replay_buffer: BUFFER_BYTES,

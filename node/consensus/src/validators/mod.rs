@@ -15,7 +15,8 @@ mod transactions;
 mod vote_record;
 
 pub use application::{
-    Chain, Contradiction, ContradictionKind, MAX_SECONDS_AHEAD as MAX_VOTED_SECONDS_AHEAD,
+    CertifiedBlock, Chain, Contradiction, ContradictionKind,
+    MAX_SECONDS_AHEAD as MAX_VOTED_SECONDS_AHEAD,
 };
 pub use engine::Timeouts;
 pub use network::{KeyBytes, Peer, Validator, ValidatorError, ValidatorOptions, public_key};

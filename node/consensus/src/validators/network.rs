@@ -4,7 +4,7 @@
 use super::{
     application::Chain,
     block::ProposedBlock,
-    engine::{self, Channels, Setup, Timeouts, UnusableFiles},
+    engine::{self, Channels, KeptBlocks, Setup, Timeouts, UnusableFiles},
     guarded_scheme::GuardedScheme,
     observer::Observer,
     transactions,
@@ -284,7 +284,7 @@ fn decoded(key: &KeyBytes) -> Result<PublicKey, ValidatorError> {
     PublicKey::decode(Copying(key)).map_err(|_| ValidatorError::Key(B256::from(*key)))
 }
 
-/// Runs the engine until it is stopped or ends. If its files are ahead of the node's chain, they are removed first.
+/// Runs the engine until it is stopped or ends. If its files are not of the node's blocks, they are removed first.
 fn run_with_files(prepared: &Prepared, chain: &impl Chain, mut stopped: oneshot::Receiver<()>) {
     let files = prepared.options.folder.join(ENGINE_FILES);
     let mut start = || {
@@ -301,11 +301,11 @@ fn run_with_files(prepared: &Prepared, chain: &impl Chain, mut stopped: oneshot:
             tracing::error!(%error, "cannot read the files of the consensus engine in {}", files.display());
             return;
         }
-        Err(UnusableFiles::AheadOfChain { delivered, head }) => tracing::warn!(
+        Err(UnusableFiles::OtherBlocks { delivered, head }) => tracing::warn!(
             delivered,
             head,
-            "the files of the consensus engine have later blocks than this node, whose data were restored: they are removed, \
-             and the blocks are requested again"
+            "the files of the consensus engine are not of the blocks that this node has, whose data were restored or followed: they \
+             are removed, and the engine begins at the newest block"
         ),
     }
     if let Err(error) = std::fs::remove_dir_all(&files) {
@@ -380,6 +380,7 @@ async fn run(
         pace: options.pace,
         timestamp_step: options.timestamp_step,
         timeouts: options.timeouts,
+        kept_blocks: KeptBlocks::DEFAULT,
         blocker: oracle.clone(),
         peers: oracle,
     };

@@ -8,7 +8,7 @@ use self::headers::{HOUR, Headers, encode, genesis};
 use super::{
     application::MAX_SECONDS_AHEAD,
     block::ProposedBlock,
-    engine::{self, Channels, Setup, Timeouts},
+    engine::{self, Channels, KeptBlocks, Setup, Timeouts, UnusableFiles},
     guarded_scheme::GuardedScheme,
     observer::Observer,
     vote_record::{VoteRecord, VoteRecordError},
@@ -21,7 +21,7 @@ use commonware_cryptography::{
 };
 use commonware_p2p::simulated::{self, Link, Network, Oracle};
 use commonware_runtime::{Clock, Handle, Quota, Runner, Storage, Supervisor, deterministic};
-use commonware_utils::{NZU32, NZUsize, TryCollect, ordered::Set};
+use commonware_utils::{NZU32, NZU64, NZUsize, TryCollect, ordered::Set};
 use rand_core::Rng;
 use state::Voting;
 use std::{
@@ -66,6 +66,9 @@ struct Simulation {
     chains: Vec<Headers>,
     running: Vec<Option<Vec<Handle<()>>>>,
     starts: usize,
+    /// How often each validator has lost all files of its engine.
+    losses: [usize; VALIDATORS as usize],
+    kept_blocks: KeptBlocks,
     /// The validator that does not follow the protocol.
     byzantine: Option<usize>,
     voting: Arc<Voting>,
@@ -95,7 +98,19 @@ impl Simulation {
         let chains = (0..VALIDATORS).zip(&keys);
         let chains = chains.map(|(salt, key)| Headers::new(&key.public_key(), salt)).collect();
         let running = (0..VALIDATORS).map(|_| None).collect();
-        Self { runtime, oracle, keys, chains, running, starts: 0, byzantine: None, voting, records }
+        Self {
+            runtime,
+            oracle,
+            keys,
+            chains,
+            running,
+            starts: 0,
+            losses: Default::default(),
+            kept_blocks: KeptBlocks::DEFAULT,
+            byzantine: None,
+            voting,
+            records,
+        }
     }
 
     fn key(&self, at: usize) -> PublicKey {
@@ -168,13 +183,14 @@ impl Simulation {
         Setup {
             observer: Observer::new(chain.clone(), Arc::clone(&self.voting)),
             chain,
-            files: format!("{name}-"),
+            files: format!("{name}-{}-", self.losses[at]),
             scheme: GuardedScheme::signer(namespace.as_slice(), participants, key, record).unwrap(),
             genesis: ProposedBlock::genesis(self.key(0), encode(&genesis())).unwrap(),
             max_block_bytes,
             pace: Duration::from_millis(100),
             timestamp_step: 0,
             timeouts: Timeouts::with_pace(Duration::ZERO),
+            kept_blocks: self.kept_blocks,
             blocker: self.oracle.control(public_key.clone()),
             peers: self.oracle.manager(),
             public_key,
@@ -218,10 +234,12 @@ impl Simulation {
         let chains: Vec<_> =
             self.chains.iter().map(|chain| chain.with(|state| state.chain.clone())).collect();
         let longest = chains.iter().max_by_key(|chain| chain.len()).unwrap();
-        // Without faults in votes, most blocks have a certificate of their own.
+        // Without faults in votes, most blocks have a certificate of their own, except those that were requested later.
         let certified =
             |chain: &Headers| chain.with(|state| 2 * state.certified + 1 >= state.chain.len());
-        assert!(self.byzantine.is_some() || self.chains.iter().all(certified), "few certificates");
+        let complete = (0..).zip(&self.chains).filter(|(at, _): &(usize, _)| self.losses[*at] == 0);
+        let certified = complete.map(|(_, chain)| chain).all(certified);
+        assert!(self.byzantine.is_some() || certified, "few certificates");
         for chain in &chains {
             for (number, hash) in chain {
                 assert_eq!(longest[number], *hash, "block {number}");
@@ -270,11 +288,18 @@ impl Simulation {
         let lost = first..first + lost;
         for at in lost.clone() {
             self.kill(at).await;
-            self.runtime.remove(&format!("{at}-votes"), None).await.unwrap();
+            let journal = format!("{at}-{}-votes", self.losses[at]);
+            self.runtime.remove(&journal, None).await.unwrap();
         }
         for at in lost {
             self.start(at).await;
         }
+    }
+
+    /// Kills a validator, and removes all files of its engine.
+    async fn lose_files(&mut self, at: usize) {
+        self.kill(at).await;
+        self.losses[at] += 1;
     }
 
     /// A random number below `limit`.
@@ -412,6 +437,63 @@ fn votes_are_not_contradicted_when_journals_are_lost() {
             simulation.recover().await;
         });
     }
+}
+
+/// The engine keeps copies of the newest blocks only. One that has lost its files begins at the newest block of its node, and needs no
+/// older one of the others.
+#[test]
+fn an_engine_without_files_begins_at_the_newest_block() {
+    for seed in 0..SEEDS {
+        simulate(seed, async |mut simulation| {
+            simulation.kept_blocks = KeptBlocks { count: 16, per_file: NZU64!(8) };
+            simulation.start_all().await;
+            simulation.advance(45).await;
+            let at = simulation.below(VALIDATORS);
+            let before = simulation.heights()[at];
+            assert!(before > 40, "{before} blocks");
+            simulation.lose_files(at).await;
+            simulation.advance(5).await;
+            simulation.recover().await;
+            assert!(simulation.heights()[at] > before, "validator {at} goes on after {before}");
+        });
+    }
+}
+
+/// A validator that was away for longer than the others keep blocks gets them in another way, as a replica does. The files of its engine
+/// are of no use then.
+#[test]
+fn a_node_that_has_followed_the_others_votes_again() {
+    simulate(1, async |mut simulation| {
+        simulation.kept_blocks = KeptBlocks { count: 32, per_file: NZU64!(8) };
+        simulation.start_all().await;
+        simulation.advance(5).await;
+        simulation.kill(3).await;
+        simulation.advance(40).await;
+        simulation.chains[3].copy(&simulation.chains[0]);
+        let (runtime, channels) = (simulation.child(), simulation.channels(3).await);
+        let setup = simulation.setup(3, "3", simulation.chains[3].clone());
+        let refused = engine::start(runtime, setup, channels).await;
+        assert!(matches!(refused, Err(UnusableFiles::OtherBlocks { .. })));
+        simulation.losses[3] += 1;
+        simulation.recover().await;
+    });
+}
+
+/// Copies of old blocks are removed, so a validator that has lost its blocks too cannot get the first ones from the others.
+#[test]
+fn old_copies_of_blocks_are_removed() {
+    simulate(0, async |mut simulation| {
+        simulation.kept_blocks = KeptBlocks { count: 16, per_file: NZU64!(8) };
+        simulation.start_all().await;
+        // Blocks of the newest views are kept in addition.
+        simulation.advance(engine::KEPT_VIEWS.get() + 40).await;
+        simulation.lose_files(0).await;
+        simulation.chains[0] = Headers::new(&simulation.key(0), 1_000);
+        simulation.start(0).await;
+        simulation.runtime.sleep(Duration::from_secs(10)).await;
+        simulation.check();
+        assert_eq!(simulation.heights()[0], 0, "no validator has block 1");
+    });
 }
 
 /// If all journals are lost at once, and with them the only copies of a certificate that some validators had seen, the votes of that

@@ -1,7 +1,7 @@
 //! The chain of a simulated node: headers without bodies.
 
 use super::{MAX_BLOCK_BYTES, authority};
-use crate::validators::application::{Chain, Contradiction};
+use crate::validators::application::{CertifiedBlock, Chain, Contradiction};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use certificates::{BlockId, Certificate};
@@ -71,6 +71,8 @@ pub(super) struct HeadersState {
     pub(super) contradictions: Vec<Contradiction>,
     /// How many final blocks had a certificate.
     pub(super) certified: usize,
+    /// The newest of them.
+    newest_certified: Option<CertifiedBlock>,
 }
 
 pub(super) fn encode(header: &Header) -> Bytes {
@@ -115,6 +117,18 @@ impl Headers {
         self.with(|state| state.valid[state.chain.last_key_value().unwrap().1].timestamp)
     }
 
+    /// Takes the final blocks of another node.
+    pub(super) fn copy(&self, other: &Self) {
+        let (valid, chain, certified, newest) = other.with(|state| {
+            let newest = state.newest_certified.clone();
+            (state.valid.clone(), state.chain.clone(), state.certified, newest)
+        });
+        self.with(|state| {
+            (state.valid, state.chain, state.certified) = (valid, chain, certified);
+            state.newest_certified = newest;
+        });
+    }
+
     /// A crash: blocks that are not final are lost.
     pub(super) fn forget(&self) {
         self.with(|state| {
@@ -127,6 +141,10 @@ impl Headers {
 impl Chain for Headers {
     fn head(&self) -> u64 {
         self.with(|state| *state.chain.last_key_value().unwrap().0)
+    }
+
+    fn newest_certified(&self) -> Option<CertifiedBlock> {
+        self.with(|state| state.newest_certified.clone())
     }
 
     fn now(&self, clock: SystemTime) -> SystemTime {
@@ -194,9 +212,10 @@ impl Chain for Headers {
         self.with(|state| {
             let (number, hash) = (header.number, header.hash_slow());
             if let Some(certificate) = certificate {
-                let certificate = Certificate::decode(&certificate).unwrap();
-                authority().verify(BlockId { number, hash }, &certificate).unwrap();
+                let decoded = Certificate::decode(&certificate).unwrap();
+                authority().verify(BlockId { number, hash }, &decoded).unwrap();
                 state.certified += 1;
+                state.newest_certified = Some(CertifiedBlock { block, certificate });
             }
             if let Some(known) = state.chain.get(&number) {
                 assert_eq!(*known, hash, "two final blocks {number}");
