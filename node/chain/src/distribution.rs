@@ -18,9 +18,16 @@ pub struct DistributionParams {
 /// A number that is not a [`FeeRecipient`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "fee_recipient is {0}, allowed 0 (FEE_RECIPIENT_FEE_COLLECTOR) and 1 (FEE_RECIPIENT_PROPOSER)"
+    "fee_recipient is {0}, allowed 1 (FEE_RECIPIENT_FEE_COLLECTOR) and 2 (FEE_RECIPIENT_PROPOSER)"
 )]
 pub struct UnknownFeeRecipient(i32);
+
+impl Default for DistributionParams {
+    /// What a chain has whose genesis states nothing.
+    fn default() -> Self {
+        Self { fee_recipient: FeeRecipient::FeeCollector }
+    }
+}
 
 impl DistributionParams {
     /// The account to which the fees of a block with this miner move at its end, if it has any; `None` if `fee_collector` keeps them.
@@ -41,9 +48,12 @@ impl TryFrom<proto::Params> for DistributionParams {
     type Error = UnknownFeeRecipient;
 
     fn try_from(params: proto::Params) -> Result<Self, UnknownFeeRecipient> {
-        let number = params.fee_recipient;
-        let fee_recipient = number.try_into().map_err(|_| UnknownFeeRecipient(number))?;
-        Ok(Self { fee_recipient })
+        match FeeRecipient::try_from(params.fee_recipient) {
+            Ok(FeeRecipient::Unspecified) | Err(_) => {
+                Err(UnknownFeeRecipient(params.fee_recipient))
+            }
+            Ok(fee_recipient) => Ok(Self { fee_recipient }),
+        }
     }
 }
 
@@ -54,7 +64,8 @@ fn write_name<S: Serializer>(recipient: &FeeRecipient, serializer: S) -> Result<
 
 fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FeeRecipient, D::Error> {
     let name = String::deserialize(deserializer)?;
-    FeeRecipient::from_str_name(&name).ok_or_else(|| {
+    let known = FeeRecipient::from_str_name(&name);
+    known.filter(|it| *it != FeeRecipient::Unspecified).ok_or_else(|| {
         let [first, second] = [FeeRecipient::FeeCollector, FeeRecipient::Proposer];
         let (first, second) = (first.as_str_name(), second.as_str_name());
         D::Error::custom(format!("fee_recipient is {name:?}, allowed {first:?} and {second:?}"))
@@ -74,6 +85,7 @@ mod tests {
     /// The native section of a genesis with this value of the field.
     fn native(field: Option<Value>, version: u32) -> Result<Native, String> {
         let mut file: Value = serde_json::from_str(&Genesis::native_dev(0).to_json()).unwrap();
+        file["coinbase"] = json!(Address::repeat_byte(1));
         let section = &mut file["config"]["evmd"];
         section["rules"] = json!([{ "version": version, "height": 0 }]);
         if let Some(field) = field {
@@ -104,7 +116,16 @@ mod tests {
             let error = native(stated(name), 1).unwrap_err();
             assert!(error.contains("distribution") && error.contains("version 2"), "{error}");
         }
-        for wrong in [json!({}), json!({ "params": {} }), stated("PROPOSER").unwrap()] {
+        let mut without = serde_json::from_str::<Value>(&Genesis::native_dev(0).to_json()).unwrap();
+        without["config"]["evmd"]["distribution"] = stated("FEE_RECIPIENT_PROPOSER").unwrap();
+        let error = Genesis::from_json(&without.to_string()).unwrap_err().to_string();
+        assert!(error.contains("coinbase"), "{error}");
+        for wrong in [
+            json!({}),
+            json!({ "params": {} }),
+            stated("PROPOSER").unwrap(),
+            stated("FEE_RECIPIENT_UNSPECIFIED").unwrap(),
+        ] {
             let error = native(Some(wrong.clone()), 2).unwrap_err();
             assert!(
                 error.contains("fee_recipient") || error.contains("params"),
@@ -125,8 +146,8 @@ mod tests {
             assert_eq!(distribution_params(&pairs, &silent), Ok(Some(params)));
         }
         let (key, _) = distribution_pair(stating.distribution.unwrap());
-        let pairs = Pairs::from([(key, vec![8, 2].into())]);
+        let pairs = Pairs::from([(key, vec![8, 3].into())]);
         let error = distribution_params(&pairs, &silent).unwrap_err().to_string();
-        assert!(error.contains("fee_recipient is 2"), "{error}");
+        assert!(error.contains("fee_recipient is 3"), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, U256};
 use certificates::PublicKey;
 use feemarket::LegacyDec;
+use keys::validator_address;
 use prost_types::Duration;
 use proto::cosmos::{base::v1beta1::Coin, gov::v1::Params};
 
@@ -62,6 +63,21 @@ impl GovParams {
     /// Returns the validators that decide about blocks, with their keys. There are none if one producer makes the blocks.
     pub fn consensus_validators(&self) -> impl Iterator<Item = (Validator, PublicKey)> + '_ {
         self.validators.iter().filter_map(|validator| Some((*validator, validator.consensus_key?)))
+    }
+
+    /// The address of a validator's consensus key, as CometBFT derives it, by the account of the operator.
+    pub fn consensus_address(&self, operator: Address) -> Option<Address> {
+        let mut validators = self.consensus_validators();
+        let (_, key) = validators.find(|(validator, _)| validator.address == operator)?;
+        Some(validator_address(&key.bytes().0))
+    }
+
+    /// The account of the operator with this consensus address.
+    pub fn operator(&self, consensus_address: Address) -> Option<Address> {
+        let address = |key: PublicKey| validator_address(&key.bytes().0);
+        let mut validators = self.consensus_validators();
+        let (validator, _) = validators.find(|(_, key)| address(*key) == consensus_address)?;
+        Some(validator.address)
     }
 
     /// Returns the keys of these validators, in ascending order of their bytes.

@@ -5,7 +5,7 @@ use crate::RulesVersion;
 use alloy_primitives::{Address, U256};
 use certificates::{MAX_SIGNERS, PublicKey};
 use feemarket::LegacyDec;
-use keys::parse_address;
+use keys::{is_module_account, parse_address};
 use serde::{Deserialize, Serialize};
 
 /// Two days, the SDK's deposit period and voting period.
@@ -226,7 +226,7 @@ impl GovSection {
     }
 }
 
-/// Checks that all validators or none have a consensus key, and that the keys differ.
+/// Checks that all validators or none have a consensus key, that the keys differ, and that fees paid to their accounts are not lost.
 fn check_consensus_keys(validators: &[Validator]) -> Result<(), String> {
     let mut keys: Vec<_> =
         validators.iter().filter_map(|v| Some(v.consensus_key?.bytes())).collect();
@@ -236,6 +236,13 @@ fn check_consensus_keys(validators: &[Validator]) -> Result<(), String> {
     if let Some(without) = validators.iter().find(|validator| validator.consensus_key.is_none()) {
         return Err(format!(
             "validators: {} has no consensus_key: all validators need one, or none of them",
+            without.address
+        ));
+    }
+    let has_no_key = |address: Address| address.is_zero() || is_module_account(address);
+    if let Some(without) = validators.iter().find(|validator| has_no_key(validator.address)) {
+        return Err(format!(
+            "validators: no key belongs to the account {}, which would receive fees",
             without.address
         ));
     }

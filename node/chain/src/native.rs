@@ -249,6 +249,12 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         let reason = "needs rules version 2 from block 0 on: state it in rules";
         return Err(refuse("distribution", reason.to_owned()));
     }
+    let pays_proposer =
+        distribution.is_some_and(|params| params.fee_recipient == FeeRecipient::Proposer);
+    if pays_proposer && file.coinbase.is_zero() && gov.consensus_validators().next().is_none() {
+        let reason = "must be the account that receives the fees (FEE_RECIPIENT_PROPOSER)";
+        return Err(GenesisError::field("coinbase", reason));
+    }
     // Set after the forks have been read.
     let config_hash = B256::ZERO;
     Ok(Some(Native {
@@ -409,7 +415,7 @@ impl Genesis {
         if section.is_null() {
             return Err(GenesisError::field(
                 format!("config.{SECTION}"),
-                "is missing: only the genesis of a native chain can name a producer or validators",
+                "is missing: only the genesis of a native chain has this",
             ));
         }
         change(section);

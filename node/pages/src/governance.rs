@@ -7,7 +7,7 @@ use crate::{
     reading::Reading,
     text,
 };
-use chain::FeeRecipient;
+use chain::DistributionParams;
 use maud::{Markup, html};
 use modules::gov::{Entry, GovState, Governance};
 use prost_types::{Any, Timestamp};
@@ -181,10 +181,10 @@ fn update(reading: &Reading, message: &Any) -> Markup {
         Ok(Update::Distribution(params)) => {
             let modules = reading.view.head.modules.as_deref();
             let now = modules.and_then(|modules| modules.distribution);
-            let recipient = now.map_or(FeeRecipient::FeeCollector, |params| params.fee_recipient);
-            let row =
-                |recipient: FeeRecipient| [("fee_recipient", recipient.as_str_name().to_owned())];
-            changes(&row(recipient), &row(params.fee_recipient))
+            let row = |params: DistributionParams| {
+                [("fee_recipient", params.fee_recipient.as_str_name().to_owned())]
+            };
+            changes(&row(now.unwrap_or_default()), &row(params))
         }
         Err(refusal) => html! { p { (text::printable(&refusal.to_string())) } },
     };

@@ -76,7 +76,7 @@ pub(super) fn abci_info(node: &Node) -> Answer {
     Ok(json!({ "response": response }))
 }
 
-/// There are no peers, because the node produces all blocks itself.
+/// There are no peers of CometBFT.
 pub(super) fn net_info() -> Value {
     json!({ "listening": false, "listeners": [], "n_peers": "0", "peers": [] })
 }

@@ -2,9 +2,8 @@
 //! `/websocket`, and each method as a URI. Some Cosmos client libraries use only this interface.
 //!
 //! The node does not run CometBFT. The table in [`method`] lists the methods. [`crate::query`] answers them,
-//! and the services of [`crate::grpc`] answer ABCI queries; this module only converts the results. A block is
-//! final when it exists and has no signatures, so commits are empty, and there are no peers. 64-bit numbers are
-//! strings, hashes are upper-case hex, and bytes are base64.
+//! and the services of [`crate::grpc`] answer ABCI queries; this module only converts the results. Commits have
+//! the signatures of validators, if they make the blocks. 64-bit numbers are strings, hashes are upper-case hex, and bytes are base64.
 
 mod abci;
 mod arguments;

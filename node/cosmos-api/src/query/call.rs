@@ -89,7 +89,7 @@ impl Snapshot {
         }
         let proposer = match request.proposer_address.as_slice() {
             [] => None,
-            bytes => Some(Address::try_from(bytes).map_err(|_| {
+            bytes => Some(Address::try_from(bytes).map(|at| self.operator(at)).map_err(|_| {
                 QueryError::invalid(format!(
                     "proposer_address must have 20 bytes, got {}",
                     bytes.len()

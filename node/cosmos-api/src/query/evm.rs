@@ -52,7 +52,7 @@ impl Snapshot {
         })
     }
 
-    /// The account of a validator's consensus address, which consists of the same bytes.
+    /// The account of a validator's consensus address.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -60,10 +60,10 @@ impl Snapshot {
         &self,
         cons_address: &str,
     ) -> Result<QueryValidatorAccountResponse, QueryError> {
-        let (bytes, account) = (self.address(cons_address)?, self.account(cons_address)?);
+        let operator = self.operator(self.address(cons_address)?);
         Ok(QueryValidatorAccountResponse {
-            account_address: self.bech32(bytes),
-            sequence: account.nonce,
+            account_address: self.bech32(operator),
+            sequence: self.state()?.account(operator)?.unwrap_or_default().nonce,
             account_number: ACCOUNT_NUMBER,
         })
     }

@@ -42,8 +42,8 @@ impl Snapshot {
     /// # Errors
     /// If the chain has no fee market.
     pub fn distribution_params(&self) -> Result<distribution::QueryParamsResponse, QueryError> {
-        let params = self.native_modules()?.distribution.map(Into::into);
-        Ok(distribution::QueryParamsResponse { params: Some(params.unwrap_or_default()) })
+        let params = self.native_modules()?.distribution.unwrap_or_default();
+        Ok(distribution::QueryParamsResponse { params: Some(params.into()) })
     }
 
     /// The current base fee with all its decimals.

@@ -30,7 +30,7 @@ fn ed25519_key(key: B256) -> Any {
 }
 
 impl Snapshot {
-    /// The proposer of this snapshot's block.
+    /// The validators at this snapshot's block.
     ///
     /// # Errors
     /// If the block cannot be read, or the page is invalid.
@@ -43,7 +43,7 @@ impl Snapshot {
         Ok(GetLatestValidatorSetResponse { block_height, validators, pagination })
     }
 
-    /// The proposer of a block.
+    /// The validators at a block.
     ///
     /// # Errors
     /// If there is no block with that number, or the page is invalid.
@@ -86,13 +86,16 @@ impl Snapshot {
         if set.is_empty() { Ok(vec![(self.header(number)?.1.beneficiary, None)]) } else { Ok(set) }
     }
 
-    /// The address of the validator that has proposed a block with this fee recipient. If one node produces all blocks, this is the
-    /// fee recipient.
-    pub(super) fn proposer(&self, miner: Address) -> Address {
-        let mut validators =
-            self.spec.native().into_iter().flat_map(|native| native.gov.consensus_validators());
-        let proposer = validators.find(|(validator, _)| validator.address == miner);
-        proposer.map_or(miner, |(_, key)| validator_address(&key.bytes().0))
+    /// The consensus address of the validator with this account. If one node produces all blocks, both are the same bytes.
+    pub(super) fn proposer(&self, account: Address) -> Address {
+        let gov = self.spec.native().map(|native| &native.gov);
+        gov.and_then(|gov| gov.consensus_address(account)).unwrap_or(account)
+    }
+
+    /// The account of the validator with this consensus address.
+    pub(super) fn operator(&self, proposer: Address) -> Address {
+        let gov = self.spec.native().map(|native| &native.gov);
+        gov.and_then(|gov| gov.operator(proposer)).unwrap_or(proposer)
     }
 
     /// The consensus address of a proposer.

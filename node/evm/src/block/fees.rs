@@ -11,7 +11,7 @@ use storage::StateRead;
 use super::BlockBuilder;
 use crate::StateError;
 
-/// Type of the event of a payment, as in the SDK.
+/// Type of the event of a payment.
 const REWARD_EVENT: &str = "proposer_reward";
 
 impl<S, I> BlockBuilder<'_, S, I>
@@ -40,8 +40,8 @@ where
         overlay.put(FEE_COLLECTOR, collector)?;
         overlay.credit(proposer, fees)?;
         let amount = self.spec.token(self.number).show_wei(fees);
-        let validator = keys::bech32(&self.spec.bech32_prefix, proposer);
-        let attributes = [("amount", amount), ("validator", validator)];
+        let account = keys::bech32(&self.spec.bech32_prefix, proposer);
+        let attributes = [("amount", amount), ("proposer", account)];
         self.executed.events.push(StoredEvent::new(REWARD_EVENT, &attributes));
         Ok(())
     }

@@ -17,8 +17,9 @@ impl ::prost::Name for Params {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum FeeRecipient {
-    FeeCollector = 0,
-    Proposer = 1,
+    Unspecified = 0,
+    FeeCollector = 1,
+    Proposer = 2,
 }
 impl FeeRecipient {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -27,6 +28,7 @@ impl FeeRecipient {
     /// (if the ProtoBuf definition does not change) and safe for programmatic use.
     pub fn as_str_name(&self) -> &'static str {
         match self {
+            Self::Unspecified => "FEE_RECIPIENT_UNSPECIFIED",
             Self::FeeCollector => "FEE_RECIPIENT_FEE_COLLECTOR",
             Self::Proposer => "FEE_RECIPIENT_PROPOSER",
         }
@@ -34,6 +36,7 @@ impl FeeRecipient {
     /// Creates an enum from field names used in the ProtoBuf definition.
     pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
         match value {
+            "FEE_RECIPIENT_UNSPECIFIED" => Some(Self::Unspecified),
             "FEE_RECIPIENT_FEE_COLLECTOR" => Some(Self::FeeCollector),
             "FEE_RECIPIENT_PROPOSER" => Some(Self::Proposer),
             _ => None,

@@ -117,11 +117,18 @@ impl Built {
 impl Chain {
     /// The development chain with changes to its section of the genesis file.
     pub(crate) fn with(section: serde_json::Value) -> Self {
+        Self::from_genesis(|file| {
+            for (key, value) in section.as_object().unwrap() {
+                file["config"]["evmd"][key] = value.clone();
+            }
+        })
+    }
+
+    /// The development chain with a changed genesis file.
+    pub(crate) fn from_genesis(change: impl FnOnce(&mut serde_json::Value)) -> Self {
         let mut file: serde_json::Value =
             serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
-        for (key, value) in section.as_object().unwrap() {
-            file["config"]["evmd"][key] = value.clone();
-        }
+        change(&mut file);
         let genesis = Genesis::from_json(&file.to_string()).unwrap();
         let mut ledger = Ledger::default();
         ledger.apply(&genesis.state());

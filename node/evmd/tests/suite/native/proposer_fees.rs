@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 const PROPOSER: Address = Address::repeat_byte(0xbe);
 
 fn chain(recipient: &Value, miner: Address) -> Chain {
-    let mut chain =
-        Chain::with(json!({ "distribution": { "params": { "fee_recipient": recipient } } }));
+    let params = json!({ "params": { "fee_recipient": recipient } });
+    let mut chain = Chain::from_genesis(|file| {
+        file["coinbase"] = json!(PROPOSER);
+        file["config"]["evmd"]["distribution"] = params;
+    });
     chain.header.beneficiary = miner;
     chain
 }
@@ -28,7 +31,7 @@ fn rewards(executed: &Executed) -> Vec<(String, String)> {
     let value = |event: &feemarket::store::StoredEvent, key: &str| {
         event.attributes.iter().find(|it| it.key == key).unwrap().value.clone()
     };
-    events.map(|event| (value(event, "amount"), value(event, "validator"))).collect()
+    events.map(|event| (value(event, "amount"), value(event, "proposer"))).collect()
 }
 
 /// Fee of a transfer with this gas price.
@@ -48,8 +51,8 @@ fn fees_of_the_block_move_to_the_miner() {
     let paid = fee(2 * GWEI) * U256::from(2);
     assert_eq!(chain.ledger.get(PROPOSER).balance, paid);
     assert_eq!(chain.ledger.supply(), supply);
-    let validator = keys::bech32("cosmos", PROPOSER);
-    assert_eq!(rewards(&built.executed), [(format!("{paid}atest"), validator)]);
+    let proposer = keys::bech32("cosmos", PROPOSER);
+    assert_eq!(rewards(&built.executed), [(format!("{paid}atest"), proposer)]);
     // A block without fees pays nothing.
     let built = chain.block(&[]);
     assert_eq!(rewards(&built.executed), []);

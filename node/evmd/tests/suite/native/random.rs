@@ -94,13 +94,14 @@ proptest! {
         };
         let recipient =
             if pays_proposer { "FEE_RECIPIENT_PROPOSER" } else { "FEE_RECIPIENT_FEE_COLLECTOR" };
-        let mut chain = Chain::with(json!({
-            "maxGas": max_gas,
-            "feemarket": { "params": params },
-            "distribution": { "params": { "fee_recipient": recipient } },
-        }));
-        // One of the senders.
-        chain.header.beneficiary = dev(0);
+        let mut chain = Chain::from_genesis(|file| {
+            // One of the senders.
+            file["coinbase"] = json!(dev(0));
+            let section = &mut file["config"]["evmd"];
+            section["maxGas"] = json!(max_gas);
+            section["feemarket"] = json!({ "params": params });
+            section["distribution"] = json!({ "params": { "fee_recipient": recipient } });
+        });
         for (byte, code) in CONTRACTS {
             chain.ledger.put(Address::repeat_byte(byte), U256::ZERO, code);
         }

@@ -1,6 +1,7 @@
 //! Validators in processes of their own, as `evmd testnet` makes them.
 
 use crate::{development::PROGRAM, start_safety::run};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::{
@@ -164,7 +165,8 @@ async fn four_validators_serve_one_chain() {
     agree(&[&nodes[0], &nodes[1], &nodes[2], &nodes[3], &replica]).await;
 
     shows_validators(&nodes[0], &network).await;
-    shows_commits(&nodes[0]).await;
+    shows_commits(&nodes[0], &network.keys[0]).await;
+    shows_commits(&nodes[1], &network.keys[1]).await;
     shows_pages(&nodes[0]).await;
     proves_state(&replica, &home, &network).await;
     replica.stop();
@@ -197,13 +199,15 @@ async fn shows_validators(node: &NodeProcess, network: &Network) {
 }
 
 /// CometBFT's RPC names the proposer and those that signed.
-async fn shows_commits(node: &NodeProcess) {
+async fn shows_commits(node: &NodeProcess, own: &str) {
     let comet = node.endpoints().comet;
     let status = get_json(comet, "/status").await;
-    let own = &status["result"]["validator_info"]["pub_key"]["value"];
+    let shown = &status["result"]["validator_info"]["pub_key"]["value"];
+    let own = alloy_primitives::hex::decode(own).unwrap();
+    assert_eq!(*shown, BASE64.encode(own));
     let set = get_json(comet, "/validators").await;
     let set = set["result"]["validators"].as_array().unwrap();
-    assert!(set.iter().any(|it| it["pub_key"]["value"] == *own), "{own}");
+    assert!(set.iter().any(|it| it["pub_key"]["value"] == *shown), "{shown}");
     let addresses: Vec<_> = set.iter().map(|it| it["address"].as_str().unwrap()).collect();
     let mut signed = 0;
     reach(node, 11).await;
