@@ -57,20 +57,20 @@ fn figures(native: &Native, voting: Option<&VotingReading>) -> Markup {
             div { dt { "View" } dd { (text::grouped(voting.view)) } }
             div { dt { "Validators that vote" } dd { (voting.present()) " of " (voting.validators.len()) } }
             div { dt { "Votes for finality" } dd { (quorum(native)) } }
-            div { dt { "From proposal to finality" } dd {
-                @match voting.finality {
-                    Some([median, p95]) => { (milliseconds(median)) " (median), " (milliseconds(p95)) " (95%)" }
-                    None => "not measured yet",
-                }
-            } }
+            div { dt { "Time to finality" } dd { (milliseconds(voting.finality.map(|[median, _]| median))) } }
+            div { dt { "Of 95% of the blocks" } dd { (milliseconds(voting.finality.map(|[_, p95]| p95))) } }
             div { dt { "Skipped views" } dd { (text::grouped(voting.skipped_views)) } }
             div { dt { "Contradicting votes" } dd { (text::grouped(voting.contradictions)) } }
         }
     }
 }
 
-fn milliseconds(time: Duration) -> String {
-    format!("{} ms", text::grouped(time.as_millis() as u64))
+/// A time, if it has been measured.
+fn milliseconds(time: Option<Duration>) -> String {
+    time.map_or_else(
+        || "not known yet".to_owned(),
+        |time| format!("{} ms", text::grouped(time.as_millis() as u64)),
+    )
 }
 
 fn list(
