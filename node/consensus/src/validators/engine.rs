@@ -240,11 +240,18 @@ where
         },
     )
     .await;
-    if let Some(processed) = floor.processed() {
-        let (delivered, head) = (processed.height().get(), chain.head());
-        if delivered > head || head - delivered > kept.count {
-            return Err(UnusableFiles::OtherBlocks { delivered, head });
+    let (head, processed) = (chain.head(), floor.processed());
+    let delivered = processed.map_or(0, |processed| processed.height().get());
+    let are_of_other_blocks = match processed {
+        Some(_) => delivered > head || head - delivered > kept.count,
+        // It was killed before it had begun at the block of the node that it has.
+        None => {
+            let has_blocks = first.is_none() && head > MAX_UNACKNOWLEDGED.get() as u64;
+            has_blocks && chain.newest_certified().is_some()
         }
+    };
+    if are_of_other_blocks {
+        return Err(UnusableFiles::OtherBlocks { delivered, head });
     }
     let (delivery, delivering) =
         Delivery::start(runtime.child("delivery"), chain.clone(), marshal.clone(), kept);

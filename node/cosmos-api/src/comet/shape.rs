@@ -114,7 +114,7 @@ pub(super) fn block_meta(id: &BlockId, block: &Block) -> Value {
     let txs = block.data.as_ref().map_or(0, |data| data.txs.len());
     let mut unsigned = block.clone();
     if let Some(commit) = &mut unsigned.last_commit {
-        (commit.round, commit.signatures) = (0, Vec::new())
+        (commit.round, commit.signatures) = (0, Vec::new());
     }
     json!({
         "block_id": block_id(id),
