@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure of a test's preparation fails the test")]
 
+mod copy_folder;
 mod endpoints;
 mod genesis;
 mod http;
@@ -15,6 +16,7 @@ mod own_address;
 mod tls;
 mod websocket;
 
+pub use copy_folder::copy_folder;
 pub use endpoints::Endpoints;
 pub use genesis::london_at_block_7;
 pub use http::{exchange, exchange_with_head};

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
+use testkit::copy_folder;
 
 /// A command and the condition that holds after it has succeeded.
 struct Writer {
@@ -184,19 +185,6 @@ fn run(place: &Place, pair: [&Writer; 2]) -> [bool; 2] {
     outputs.map(|output| output.status.success())
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
 #[test]
 fn concurrent_commands_on_a_home_leave_it_intact() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +205,7 @@ fn concurrent_commands_on_a_home_leave_it_intact() {
                 snapshot: PathBuf::new(),
                 out: at(&format!("out-{number}-{with}")),
             };
-            copy(&at("template"), &place.home);
+            copy_folder(&at("template"), &place.home);
             fs::create_dir(&place.out).unwrap();
             fs::write(place.out.join("genesis.json"), Genesis::native_dev(0).to_json()).unwrap();
             let done = run(&place, [first, second]);

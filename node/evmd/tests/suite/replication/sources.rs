@@ -17,7 +17,7 @@ use replication::protocol::{
 };
 use serde_json::json;
 use std::{path::Path, pin::Pin};
-use testkit::{MAX_WAIT, NodeProcess};
+use testkit::{MAX_WAIT, NodeProcess, copy_folder};
 use tokio::net::TcpListener;
 use tonic::{Code, Request, Response, Status, service::Routes};
 
@@ -546,9 +546,7 @@ async fn a_second_block_at_one_height_is_refused() {
     producer.stop();
     // The same key in a copy of the home folder, which makes other blocks.
     let other = home.with_file_name("other");
-    let copied =
-        std::process::Command::new("cp").arg("-r").arg(&home).arg(&other).status().unwrap();
-    assert!(copied.success());
+    copy_folder(&home, &other);
     let mut producer = produce(&home);
     // Empty blocks of one second would be the same in both.
     let last = use_chain(&producer, 1).await;

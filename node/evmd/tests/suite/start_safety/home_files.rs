@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
 };
+use testkit::copy_folder;
 
 /// The files of a used home folder, except keyrings.
 const FILES: [&str; 8] = [
@@ -78,18 +79,6 @@ fn damage(file: &Path, foreign: &Path, damage: Damage) {
             fs::write(file, &bytes[..bytes.len() / 2]).unwrap();
         }
         Damage::Foreign => drop(fs::copy(foreign, file).unwrap()),
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to.join(entry.file_name()));
-        } else {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
     }
 }
 
@@ -165,7 +154,7 @@ fn table() -> String {
                 continue;
             }
             let home = at("home");
-            copy(&own, &home);
+            copy_folder(&own, &home);
             if !home.join(file).exists() {
                 fs::write(home.join(file), "").unwrap();
             }

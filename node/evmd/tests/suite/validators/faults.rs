@@ -6,11 +6,9 @@ use std::{
     fs,
     io::Write,
     net::TcpStream,
-    path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
-use testkit::NodeProcess;
+use testkit::{NodeProcess, copy_folder};
 
 /// Blocks of 100 ms that would be made in the time for which a chain must stand still.
 const STANDSTILL: Duration = Duration::from_secs(3);
@@ -27,12 +25,6 @@ pub(super) async fn catches_up(nodes: &[NodeProcess], number: usize) {
     let target = head(&nodes[0]).await + 2;
     reach(&nodes[number], target).await;
     agree(&all(nodes)).await;
-}
-
-/// A copy of a folder, as a backup makes it.
-fn copy(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg("-r").arg(from).arg(to).status().unwrap();
-    assert!(status.success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,14 +102,14 @@ async fn an_old_backup_is_not_used_by_mistake() {
     advance(&nodes[2], 2).await;
     nodes[2].stop();
     let (home, backup) = (network.home(2), network.other("backup"));
-    copy(&home, &backup);
+    copy_folder(&home, &backup);
     nodes[2] = network.start(2);
     let later = transfer(&nodes[2], 1, 0).await;
     mined(&nodes[2], &later).await;
     nodes[2].kill();
     let original = network.other("original");
     fs::rename(&home, &original).unwrap();
-    copy(&backup, &home);
+    copy_folder(&backup, &home);
     let error = network.fails_to_start(2);
     assert!(error.contains("was copied or restored"), "{error}");
     // With the newest record of the original, moved and not copied, the old data are enough.
