@@ -71,7 +71,7 @@ pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
     }
     let metas = (min..=max).rev().map(|number| {
         let (id, block) = at.comet_block(number)?;
-        Ok(shape::block_meta(&id, &block))
+        Ok(shape::block_meta(&id, block))
     });
     let metas = metas.collect::<Result<Vec<_>, Error>>()?;
     Ok(json!({ "last_height": shape::long(at.number()), "block_metas": metas }))

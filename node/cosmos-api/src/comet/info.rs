@@ -15,8 +15,8 @@ pub(super) fn health() -> Value {
     json!({})
 }
 
-/// The node, its newest block, and this validator. A node that is none shows the first one, because clients cannot parse a status
-/// without a validator.
+/// The node, its newest block, and this validator. A node that is not a validator shows the first one, because clients cannot parse a
+/// status without a validator.
 pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     let at = node.newest()?;
     let info = at.node_info().default_node_info.unwrap_or_default();
@@ -76,7 +76,7 @@ pub(super) fn abci_info(node: &Node) -> Answer {
     Ok(json!({ "response": response }))
 }
 
-/// There are no peers of CometBFT.
+/// The node does not run CometBFT, so it has no peers of that protocol.
 pub(super) fn net_info() -> Value {
     json!({ "listening": false, "listeners": [], "n_peers": "0", "peers": [] })
 }

@@ -110,16 +110,15 @@ pub(super) fn block(id: &BlockId, block: &Block) -> Value {
 }
 
 /// The entry of a block in a list. The size is that of the protobuf encoding, without signatures, which differ between nodes.
-pub(super) fn block_meta(id: &BlockId, block: &Block) -> Value {
+pub(super) fn block_meta(id: &BlockId, mut block: Block) -> Value {
     let txs = block.data.as_ref().map_or(0, |data| data.txs.len());
-    let mut unsigned = block.clone();
-    if let Some(commit) = &mut unsigned.last_commit {
+    if let Some(commit) = &mut block.last_commit {
         (commit.round, commit.signatures) = (0, Vec::new());
     }
     json!({
         "block_id": block_id(id),
-        "block_size": long(unsigned.encoded_len()),
-        "header": header(&block.header.clone().unwrap_or_default()),
+        "block_size": long(block.encoded_len()),
+        "header": header(&block.header.unwrap_or_default()),
         "num_txs": long(txs),
     })
 }
