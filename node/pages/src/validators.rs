@@ -50,7 +50,7 @@ fn proposals(reading: &Reading) -> Result<BTreeMap<Address, usize>, PageError> {
 /// What this node has seen of the agreement, if it is a validator.
 fn figures(native: &Native, voting: Option<&VotingReading>) -> Markup {
     let Some(voting) = voting else {
-        return html! { p { "This node is no validator, so it does not see the votes." } };
+        return html! { p { "This node is not a validator, so it does not receive the votes." } };
     };
     html! {
         dl.figures {
