@@ -202,6 +202,9 @@ pub(super) enum AfterRollback {
 
 /// Returns what must be stored with the removal of the blocks above `keep`. `new_term` requires a new term even if nothing
 /// signed is removed. Replicas refuse two blocks of one term at one height.
+///
+/// # Errors
+/// [`HomeError::OnlyValidator`], and if the chain or the key cannot be read.
 pub(super) fn after_rollback(
     path: &Path,
     chain: &ChainDb,
@@ -217,9 +220,13 @@ pub(super) fn after_rollback(
     let is_signed = blocks.is_signed_from(keep.saturating_add(1))?;
     let ends_term = authority.terms().iter().any(|term| term.last.number > keep);
     let mut stored = stored(chain)?;
-    if !authority.validators().is_empty() {
+    match authority.validators() {
+        [] => {}
+        [only] if validator_key(path)?.is_some_and(|key| key.public() == *only) => {
+            return Err(HomeError::OnlyValidator);
+        }
         // A node gets the same blocks again from the others.
-        return Ok(AfterRollback::Unchanged);
+        _ => return Ok(AfterRollback::Unchanged),
     }
     if !is_signed && !ends_term && !new_term {
         return Ok(AfterRollback::Unchanged);

@@ -175,6 +175,13 @@ pub enum HomeError {
         /// What must be removed before another chain can be created; may be empty.
         remove: String,
     },
+    /// The blocks of the only validator of a chain cannot be obtained again.
+    #[error(
+        "this home is the only validator of its chain, so no other node can send the removed blocks again, and the recorded votes \
+         exclude others at their heights. To continue with other blocks, restore a snapshot into a new home and make a new record of \
+         votes (docs/validators.md)"
+    )]
+    OnlyValidator,
     /// The newest block has a timestamp in the future.
     #[error(
         "the timestamp of the newest block, {number}, is {ahead} s ahead of the system clock (at most {limit} s \
