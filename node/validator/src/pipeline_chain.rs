@@ -32,9 +32,6 @@ use transactions::RecoveredTx;
 /// Time until a request is repeated that the pipeline was too busy for.
 const BUSY_WAIT: Duration = Duration::from_millis(5);
 
-/// Maximum number of newest blocks without a certificate of their own, which is the number of views that the engine keeps.
-const MAX_UNCERTIFIED: usize = 256;
-
 /// A block that is valid and not final.
 #[derive(Clone, Debug)]
 struct ValidBlock {
@@ -354,13 +351,9 @@ impl Chain for PipelineChain {
 /// The newest block that has a certificate of its own.
 fn newest_certified(view: &View) -> Result<Option<CertifiedBlock>, StoredError> {
     let blocks = view.blocks()?;
-    for number in (1..=view.number()).rev().take(MAX_UNCERTIFIED) {
-        if let Some(certificate) = blocks.certificate(number)? {
-            let block = encode(&stored::block(&blocks, number)?);
-            return Ok(Some(CertifiedBlock { block, certificate }));
-        }
-    }
-    Ok(None)
+    let Some((number, certificate)) = blocks.newest_certificate()? else { return Ok(None) };
+    let block = encode(&stored::block(&blocks, number)?);
+    Ok(Some(CertifiedBlock { block, certificate }))
 }
 
 /// The hashes of the transactions of a block.

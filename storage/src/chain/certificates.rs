@@ -66,10 +66,24 @@ impl ChainReader {
     /// # Errors
     /// If the file cannot be read, or if the row is damaged.
     pub fn certificate_from(&self, number: u64) -> Result<Option<(u64, Bytes)>, ReadError> {
-        let table = self.tables.certificates;
-        let row = table.table.get_greater_than_or_equal_to(self.txn.txn(), &number.to_be_bytes());
-        let Some((key, row)) = row.map_err(|error| self.txn.error(error))? else { return Ok(None) };
+        let table = self.tables.certificates.table;
+        let row = table.get_greater_than_or_equal_to(self.txn.txn(), &number.to_be_bytes());
+        let row = row.map_err(|error| self.txn.error(error))?;
+        row.map(|(key, row)| self.numbered(key, row)).transpose()
+    }
+
+    /// Returns the newest certificate, and the number of its block.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or if the row is damaged.
+    pub fn newest_certificate(&self) -> Result<Option<(u64, Bytes)>, ReadError> {
+        let row = self.tables.certificates.table.last(self.txn.txn());
+        let row = row.map_err(|error| self.txn.error(error))?;
+        row.map(|(key, row)| self.numbered(key, row)).transpose()
+    }
+
+    fn numbered(&self, key: &[u8], row: &[u8]) -> Result<(u64, Bytes), ReadError> {
         let decoded = self.tables.certificate(key, row);
-        decoded.map(Some).map_err(|why| self.txn.corrupt(table.name, key, why))
+        decoded.map_err(|why| self.txn.corrupt(self.tables.certificates.name, key, why))
     }
 }

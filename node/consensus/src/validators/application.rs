@@ -64,8 +64,7 @@ pub trait Chain: Clone + Send + Sync + 'static {
     /// The number of the newest block of this node's chain.
     fn head(&self) -> u64;
 
-    /// The newest block of this node's chain that has a certificate of its own, and that certificate. `None` if it is the genesis, or far
-    /// below the newest block.
+    /// The newest block of this node's chain that has a certificate of its own, and that certificate. `None` if no block has one.
     fn newest_certified(&self) -> Option<CertifiedBlock>;
 
     /// The time for timestamps of blocks, when the clock of the runtime shows `clock`.
@@ -81,9 +80,9 @@ pub trait Chain: Clone + Send + Sync + 'static {
     /// `proposer`. Does not return as long as this node cannot know it.
     fn check(&self, block: Bytes, proposer: B256) -> impl Future<Output = bool> + Send;
 
-    /// Makes a block part of the chain, which [`Self::check`] found valid, and whose parent is final. Returns when it is durable. The engine
-    /// repeats the newest blocks after a restart. `certificate` is a [`certificates::Certificate`]; a block without one is covered by
-    /// that of a later block.
+    /// Makes a final block part of the chain, whose parent is final. Returns when it is durable. The block may not have been
+    /// [checked](Self::check) since the node started. The engine repeats the newest blocks after a restart. `certificate` is a
+    /// [`certificates::Certificate`]; a block without one is covered by that of a later block.
     fn finalize(&self, block: Bytes, certificate: Option<Bytes>)
     -> impl Future<Output = ()> + Send;
 

@@ -55,8 +55,8 @@ pub(super) fn certificate(
     Some(Certificate::Validators(finalization).encode().into())
 }
 
-/// A stored block with the engine's proof, made from its certificate. `None` if it is not one of this many validators. The signatures are not
-/// checked here.
+/// A stored block with the engine's proof, made from its certificate. `None` if it is not a certificate of a set of `validators`
+/// validators. The signatures are not checked here.
 pub(super) fn final_block(stored: &CertifiedBlock, validators: u32) -> Option<FinalBlock> {
     let certificate = Certificate::decode(&stored.certificate).ok()?;
     let Certificate::Validators(finalization) = certificate else { return None };

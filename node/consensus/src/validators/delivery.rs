@@ -1,7 +1,7 @@
 //! Takes the final blocks from the engine, in order, and makes them part of the chain.
 
 use super::{
-    application::Chain, block::ProposedBlock, certificate::certificate, engine::KeptBlocks,
+    application::Chain, block::ProposedBlock, certificate::certificate, engine_files::KeptBlocks,
     guarded_scheme::GuardedScheme,
 };
 use commonware_actor::Feedback;
@@ -13,24 +13,37 @@ use commonware_consensus::{
 use commonware_cryptography::Digested;
 use commonware_runtime::{Handle, Spawner};
 use commonware_utils::{Acknowledgement, acknowledgement::Exact};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 use tokio::sync::mpsc;
 
 /// Answers questions about final blocks.
 pub(super) type Marshal = marshal::core::Mailbox<GuardedScheme, Standard<ProposedBlock>>;
 
-/// Receives the engine's reports. The engine has at most [`super::engine::MAX_UNACKNOWLEDGED`] blocks on the way, so the queue is bounded.
+/// Receives the engine's reports.
 #[derive(Clone, Debug)]
-pub(super) struct Delivery(mpsc::UnboundedSender<(Digested<ProposedBlock>, Exact)>);
+pub(super) struct Delivery<C> {
+    /// The engine has at most [`super::engine::MAX_UNACKNOWLEDGED`] blocks on the way, so the queue is bounded.
+    blocks: mpsc::UnboundedSender<(Digested<ProposedBlock>, Exact)>,
+    chain: C,
+    kept: KeptBlocks,
+    /// Whether the log says that the others may not have the blocks that this node lacks.
+    has_warned: Arc<AtomicBool>,
+}
 
-impl Delivery {
+impl<C: Chain> Delivery<C> {
     /// Starts a task that makes the blocks final, with the proofs that `marshal` has, and removes the engine's copies of older ones.
-    pub(super) fn start<E: Spawner, C: Chain>(
+    pub(super) fn start<E: Spawner>(
         runtime: E,
         chain: C,
         marshal: Marshal,
         kept: KeptBlocks,
     ) -> (Self, Handle<()>) {
         let (sender, mut blocks) = mpsc::unbounded_channel::<(Digested<ProposedBlock>, Exact)>();
+        let delivery =
+            Self { blocks: sender, chain: chain.clone(), kept, has_warned: Arc::default() };
         let task = runtime.spawn(move |_| async move {
             while let Some((block, acknowledgement)) = blocks.recv().await {
                 let proposed = block.inner();
@@ -44,20 +57,40 @@ impl Delivery {
                 }
             }
         });
-        (Self(sender), task)
+        (delivery, task)
+    }
+
+    /// Warns once if the blocks that this node lacks may be missing everywhere: the engine requests them without end.
+    fn warn_of_missing_blocks(&self, newest: u64) {
+        let head = self.chain.head();
+        if self.kept.may_lack_blocks(head, newest) && !self.has_warned.swap(true, Relaxed) {
+            let kept = self.kept.count;
+            tracing::warn!(
+                head,
+                newest,
+                kept,
+                "this node lacks more blocks than the other validators are sure to keep. If its height does not grow, stop it, let it \
+                 follow another node (`evmd start --no-produce --follow URL`), and start it again when it has the newest block"
+            );
+        }
     }
 }
 
-impl Reporter for Delivery {
+impl<C: Chain> Reporter for Delivery<C> {
     type Activity = Update<ProposedBlock>;
 
     fn report(&mut self, update: Self::Activity) -> Feedback {
         match update {
-            Update::Tip(..) => Feedback::Ok,
-            Update::Block(block, acknowledgement) => match self.0.send((block, acknowledgement)) {
-                Ok(()) => Feedback::Ok,
-                Err(_) => Feedback::Closed,
-            },
+            Update::Tip(_, newest, _) => {
+                self.warn_of_missing_blocks(newest.get());
+                Feedback::Ok
+            }
+            Update::Block(block, acknowledgement) => {
+                match self.blocks.send((block, acknowledgement)) {
+                    Ok(()) => Feedback::Ok,
+                    Err(_) => Feedback::Closed,
+                }
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Starts the engine of one validator on a runtime and a network.
 
 use super::{
-    application::{Chain, ChainApplication},
+    application::{CertifiedBlock, Chain, ChainApplication},
     block::ProposedBlock,
-    certificate::final_block,
+    certificate::{FinalBlock, final_block},
     delivery::{Delivery, Marshal},
+    engine_files::{KeptBlocks, StartError, check_progress},
     guarded_scheme::GuardedScheme,
     observer::Observer,
 };
@@ -35,11 +36,7 @@ use commonware_storage::{
 };
 use commonware_utils::{NZDuration, NZU16, NZU64, NZUsize};
 use rand_core::CryptoRng;
-use std::{
-    num::{NonZeroU64, NonZeroUsize},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt::Display, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// Maximum number of final blocks that the engine hands over before the first of them is durable.
 pub(super) const MAX_UNACKNOWLEDGED: NonZeroUsize = NZUsize!(16);
@@ -51,27 +48,6 @@ const BUFFER_BYTES: NonZeroUsize = NZUsize!(1 << 20);
 pub(super) const KEPT_VIEWS: ViewDelta = ViewDelta::new(256);
 /// Recent blocks of each peer that are kept until they are used.
 const BLOCKS_OF_PEER: usize = 16;
-
-/// The copies of final blocks that the engine keeps for other validators, which lack them. Their keys are in memory, and are read at the
-/// start.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeptBlocks {
-    /// Minimum number of them.
-    pub(super) count: u64,
-    /// Blocks in one file, which is removed as a whole.
-    pub(super) per_file: NonZeroU64,
-}
-
-impl KeptBlocks {
-    /// The number for validators: 4.5 hours of blocks, if four are made in a second.
-    pub(super) const DEFAULT: Self = Self { count: 65_536, per_file: NZU64!(1024) };
-
-    /// The oldest block that is kept, if older ones are removed after block `number`.
-    pub(super) fn oldest_after(&self, number: u64) -> Option<u64> {
-        let oldest = number.checked_sub(self.count)?;
-        number.is_multiple_of(self.per_file.get()).then_some(oldest)
-    }
-}
 
 /// Times after which a validator gives up waiting.
 #[derive(Clone, Copy, Debug)]
@@ -134,27 +110,12 @@ pub(super) struct Setup<C, B, P> {
     pub(super) peers: P,
 }
 
-/// Why the engine cannot start with the files that it has. Without them, it begins at the newest block of the node.
-#[derive(Clone, Debug)]
-pub(super) enum UnusableFiles {
-    /// The node has fewer blocks than the engine has delivered, because its data were restored or rolled back, and the engine delivers no
-    /// block again. Or the node has many more, because it has followed others, which no longer keep those between.
-    OtherBlocks {
-        /// The newest delivered block.
-        delivered: u64,
-        /// The newest block of the node.
-        head: u64,
-    },
-    /// They are damaged, or the disk failed.
-    Unreadable(String),
-}
-
 /// Starts the engine. Returns its tasks, which end only if the engine fails. Dropping them does not stop it.
 pub(super) async fn start<E, C, B, P, S, R>(
     runtime: E,
     setup: Setup<C, B, P>,
     channels: Channels<S, R>,
-) -> Result<Vec<Handle<()>>, UnusableFiles>
+) -> Result<Vec<Handle<()>>, StartError>
 where
     E: Clock + CryptoRng + Metrics + Spawner + Storage,
     C: Chain,
@@ -205,9 +166,12 @@ where
     let blocks = prunable::Archive::init(runtime.child("final_blocks"), blocks);
     let mut blocks: prunable::Archive<EightCap, _, Digest, Arc<ProposedBlock>> =
         blocks.await.map_err(unreadable)?;
-    // An engine without files begins at the newest block of the node. The other validators may no longer have all blocks.
-    let first = chain.newest_certified().filter(|_| blocks.last_index().is_none());
-    let first = first.and_then(|stored| final_block(&stored, scheme.participants().len() as u32));
+    // An engine without files starts at the newest block of the node that has a certificate of its own. The other validators may no longer
+    // have all blocks.
+    let is_new = blocks.last_index().is_none();
+    let first = if is_new { chain.newest_certified() } else { None };
+    let first = first.map(|stored| verified(&mut runtime.child("floor"), &stored, &scheme));
+    let first = first.transpose()?;
     let start = match &first {
         Some((block, finalization)) => {
             let (number, digest) = (block.number, block.digest());
@@ -240,18 +204,9 @@ where
         },
     )
     .await;
-    let (head, processed) = (chain.head(), floor.processed());
-    let delivered = processed.map_or(0, |processed| processed.height().get());
-    let are_of_other_blocks = match processed {
-        Some(_) => delivered > head || head - delivered > kept.count,
-        // It was killed before it had begun at the block of the node that it has.
-        None => {
-            let has_blocks = first.is_none() && head > MAX_UNACKNOWLEDGED.get() as u64;
-            has_blocks && chain.newest_certified().is_some()
-        }
-    };
-    if are_of_other_blocks {
-        return Err(UnusableFiles::OtherBlocks { delivered, head });
+    let processed = floor.processed().map(|processed| processed.height().get());
+    if first.is_none() || processed.is_some() {
+        check_progress(processed, chain.head())?;
     }
     let (delivery, delivering) =
         Delivery::start(runtime.child("delivery"), chain.clone(), marshal.clone(), kept);
@@ -300,8 +255,19 @@ where
     Ok(vec![broadcast, delivering, marshalling, engine])
 }
 
-fn unreadable(error: impl std::fmt::Display) -> UnusableFiles {
-    UnusableFiles::Unreadable(error.to_string())
+/// Rebuilds the finalization of a stored block and verifies it: the library would panic on an invalid one.
+fn verified<R: CryptoRng>(
+    random: &mut R,
+    stored: &CertifiedBlock,
+    scheme: &GuardedScheme,
+) -> Result<FinalBlock, StartError> {
+    let found = final_block(stored, scheme.participants().len() as u32);
+    let valid = found.filter(|(_, proof)| proof.verify(random, scheme, &Sequential));
+    valid.ok_or(StartError::InvalidCertificate)
+}
+
+fn unreadable(error: impl Display) -> StartError {
+    StartError::Unreadable(error.to_string())
 }
 
 /// The certificate of the newest final block that the engine has stored.

@@ -6,6 +6,7 @@ mod block;
 mod certificate;
 mod delivery;
 mod engine;
+mod engine_files;
 mod guarded_scheme;
 mod network;
 mod observer;

@@ -4,7 +4,8 @@
 use super::{
     application::Chain,
     block::ProposedBlock,
-    engine::{self, Channels, KeptBlocks, Setup, Timeouts, UnusableFiles},
+    engine::{self, Channels, Setup, Timeouts},
+    engine_files::{self, KeptBlocks, StartError},
     guarded_scheme::GuardedScheme,
     observer::Observer,
     transactions,
@@ -164,8 +165,8 @@ pub enum ValidatorError {
     Thread(std::io::Error),
 }
 
-/// A running validator. It must be dropped before the pipeline stops, and when the pipeline ends: a validator that cannot check
-/// blocks votes for them only until they have to be certified.
+/// A running validator. It must be dropped before the pipeline stops, and when the pipeline ends: without the pipeline, it still votes
+/// to notarize blocks, but not to finalize them.
 #[derive(Debug)]
 pub struct Validator {
     stop: Option<oneshot::Sender<()>>,
@@ -205,6 +206,11 @@ impl Validator {
         VoteRecord::accept_copy(&folder.join(VOTES))
     }
 
+    /// The folder of the engine's own files in the folder of a validator.
+    pub fn engine_files(folder: &std::path::Path) -> PathBuf {
+        folder.join(ENGINE_FILES)
+    }
+
     /// Starts the engine.
     ///
     /// # Errors
@@ -218,8 +224,8 @@ impl Validator {
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Whether the engine works. It ends by itself if its files cannot be read or written, the address is in use, or a final block is
-    /// not valid here.
+    /// Whether the engine works. It ends by itself if its files cannot be read or written, the address is in use, the newest certificate
+    /// of the node is invalid, or a final block is not valid here.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -284,9 +290,13 @@ fn decoded(key: &KeyBytes) -> Result<PublicKey, ValidatorError> {
     PublicKey::decode(Copying(key)).map_err(|_| ValidatorError::Key(B256::from(*key)))
 }
 
-/// Runs the engine until it is stopped or ends. If its files are not of the node's blocks, they are removed first.
+/// Runs the engine until it is stopped or ends. Files that do not match the node's blocks are removed first.
 fn run_with_files(prepared: &Prepared, chain: &impl Chain, mut stopped: oneshot::Receiver<()>) {
-    let files = prepared.options.folder.join(ENGINE_FILES);
+    let files = Validator::engine_files(&prepared.options.folder);
+    if let Err(error) = engine_files::finish_removal(&files) {
+        tracing::error!(%error, "cannot remove old files next to {}", files.display());
+        return;
+    }
     let mut start = || {
         let config = engine_runtime::Config::new()
             .with_worker_threads(THREADS)
@@ -297,27 +307,31 @@ fn run_with_files(prepared: &Prepared, chain: &impl Chain, mut stopped: oneshot:
     };
     match start() {
         Ok(()) => return,
-        Err(UnusableFiles::Unreadable(error)) => {
-            tracing::error!(%error, "cannot read the files of the consensus engine in {}", files.display());
+        Err(error @ StartError::OtherBlocks { processed, head }) => {
+            if prepared.options.validators.len() == 1 && processed > head {
+                tracing::error!(
+                    %error,
+                    "this is the only validator, so no other node can send the blocks between: use the data with the newest blocks"
+                );
+                return;
+            }
+            tracing::warn!(
+                %error,
+                "removing the files of the consensus engine, because they do not match the blocks of this node; the engine then \
+                 starts at the newest block of this node that has a certificate of its own"
+            );
+        }
+        Err(error) => {
+            tracing::error!(%error, "cannot start the consensus engine with its files in {}", files.display());
             return;
         }
-        Err(UnusableFiles::OtherBlocks { delivered, head }) => tracing::warn!(
-            delivered,
-            head,
-            "the files of the consensus engine are not of the blocks that this node has, whose data were restored or followed: they \
-             are removed, and the engine begins at the newest block"
-        ),
     }
-    if let Err(error) = std::fs::remove_dir_all(&files) {
+    if let Err(error) = engine_files::remove(&files) {
         tracing::error!(%error, "cannot remove {}", files.display());
         return;
     }
-    if let Err(again) = start() {
-        tracing::error!(
-            ?again,
-            "the consensus engine cannot start with new files in {}",
-            files.display()
-        );
+    if let Err(error) = start() {
+        tracing::error!(%error, "cannot start the consensus engine with new files in {}", files.display());
     }
 }
 
@@ -327,7 +341,7 @@ async fn run(
     prepared: Prepared,
     chain: impl Chain,
     stopped: &mut oneshot::Receiver<()>,
-) -> Result<(), UnusableFiles> {
+) -> Result<(), StartError> {
     let Prepared { options, key, scheme, genesis, addresses } = prepared;
     let peers = options.validators.len() as u32;
     let message =

@@ -8,7 +8,8 @@ use self::headers::{HOUR, Headers, encode, genesis};
 use super::{
     application::MAX_SECONDS_AHEAD,
     block::ProposedBlock,
-    engine::{self, Channels, KeptBlocks, Setup, Timeouts, UnusableFiles},
+    engine::{self, Channels, Setup, Timeouts},
+    engine_files::{KeptBlocks, StartError},
     guarded_scheme::GuardedScheme,
     observer::Observer,
     vote_record::{VoteRecord, VoteRecordError},
@@ -439,10 +440,10 @@ fn votes_are_not_contradicted_when_journals_are_lost() {
     }
 }
 
-/// The engine keeps copies of the newest blocks only. One that has lost its files begins at the newest block of its node, and needs no
-/// older one of the others.
+/// The engine keeps copies of the newest blocks only. One that has lost its files starts at the newest certified block of its node, and
+/// needs no older one of the others.
 #[test]
-fn an_engine_without_files_begins_at_the_newest_block() {
+fn an_engine_without_files_starts_at_the_newest_block() {
     for seed in 0..SEEDS {
         simulate(seed, async |mut simulation| {
             simulation.kept_blocks = KeptBlocks { count: 16, per_file: NZU64!(8) };
@@ -468,14 +469,29 @@ fn a_node_that_has_followed_the_others_votes_again() {
         simulation.start_all().await;
         simulation.advance(5).await;
         simulation.kill(3).await;
-        simulation.advance(40).await;
+        simulation.advance(engine::KEPT_VIEWS.get() + 40).await;
         simulation.chains[3].copy(&simulation.chains[0]);
         let (runtime, channels) = (simulation.child(), simulation.channels(3).await);
         let setup = simulation.setup(3, "3", simulation.chains[3].clone());
         let refused = engine::start(runtime, setup, channels).await;
-        assert!(matches!(refused, Err(UnusableFiles::OtherBlocks { .. })));
+        assert!(matches!(refused, Err(StartError::OtherBlocks { .. })));
         simulation.losses[3] += 1;
         simulation.recover().await;
+    });
+}
+
+/// A certificate that the validators have not signed is not what an engine starts with.
+#[test]
+fn an_engine_does_not_start_with_an_invalid_certificate() {
+    simulate(2, async |mut simulation| {
+        simulation.start_all().await;
+        simulation.advance(5).await;
+        simulation.lose_files(2).await;
+        simulation.chains[2].damage_certificate();
+        let (runtime, channels) = (simulation.child(), simulation.channels(2).await);
+        let setup = simulation.setup(2, "2", simulation.chains[2].clone());
+        let refused = engine::start(runtime, setup, channels).await;
+        assert!(matches!(refused, Err(StartError::InvalidCertificate)));
     });
 }
 
@@ -489,13 +505,13 @@ fn old_copies_of_blocks_are_removed() {
         simulation.advance(engine::KEPT_VIEWS.get() + 40).await;
         simulation.lose_files(1).await;
         simulation.start(1).await;
-        // It may have begun at its newest block or not, and must not request the first one after the next start.
+        // It may be killed before it has started at its newest block or after, and must not request the first one.
         simulation.kill(1).await;
         let (runtime, channels) = (simulation.child(), simulation.channels(1).await);
         let setup = simulation.setup(1, "1", simulation.chains[1].clone());
         match engine::start(runtime, setup, channels).await {
             Ok(running) => simulation.running[1] = Some(running),
-            Err(UnusableFiles::OtherBlocks { .. }) => simulation.losses[1] += 1,
+            Err(StartError::OtherBlocks { .. }) => simulation.losses[1] += 1,
             Err(error) => panic!("{error:?}"),
         }
         simulation.recover().await;

@@ -326,7 +326,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     tracing::info!(head = view.load().number(), "stopped");
     ended?;
     if has_failed {
-        bail!("{}", validating::engine_has_ended(&home.path));
+        return Err(validating::engine_has_ended(&home.path));
     }
     Ok(())
 }

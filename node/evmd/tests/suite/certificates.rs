@@ -318,6 +318,8 @@ fn killed_producers_leave_certificates_of_all_their_blocks() {
             assert_eq!(blocks.certificate_from(number).unwrap().unwrap().0, number);
         }
         assert!(blocks.certificate_from(head + 1).unwrap().is_none());
+        let newest = blocks.newest_certificate().unwrap();
+        assert_eq!(newest.map(|(number, _)| number), (head > 0).then_some(head));
     }
     succeed(&home, &["doctor", "--verify"]);
 }

@@ -129,6 +129,16 @@ impl Headers {
         });
     }
 
+    /// Changes a signature of the newest certificate.
+    pub(super) fn damage_certificate(&self) {
+        self.with(|state| {
+            let certified = state.newest_certified.as_mut().expect("there is a certificate");
+            let mut bytes = certified.certificate.to_vec();
+            *bytes.last_mut().expect("it ends with a signature") ^= 1;
+            certified.certificate = bytes.into();
+        });
+    }
+
     /// A crash: blocks that are not final are lost.
     pub(super) fn forget(&self) {
         self.with(|state| {

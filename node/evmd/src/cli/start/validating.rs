@@ -8,26 +8,15 @@ mod engine;
 mod engine;
 
 use anyhow::Context;
-pub(super) use engine::Prepared;
+pub(super) use engine::{Prepared, engine_has_ended};
 use home::{Home, validator_key};
-use std::path::Path;
 
-/// What a validator is started with; `None` if this node is none.
+/// What a validator is started with; `None` if this node is not a validator.
 ///
 /// # Errors
 /// Those of [`is_validator`].
 pub(super) fn prepare(home: &Home) -> anyhow::Result<Option<Prepared>> {
     is_validator(home)?.then(Prepared::new).transpose()
-}
-
-/// Says that the engine has ended by itself, and what helps.
-pub(super) fn engine_has_ended(home: &Path) -> String {
-    let files = validator::folder(home).join("engine");
-    format!(
-        "the consensus engine has ended: the log has the reason. If its files are damaged, remove {} and start again, on one \
-         validator at a time: the others have what was in it",
-        files.display()
-    )
 }
 
 /// Whether this node takes part in consensus: the genesis has validators, and the settings do not say that this node only

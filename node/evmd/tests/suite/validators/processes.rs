@@ -23,16 +23,23 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn new() -> Self {
+        Self::of(VALIDATORS)
+    }
+
+    pub(super) fn of(validators: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(PROGRAM);
-        command.args(["testnet", "-o", "json", "--output-dir"]).arg(folder.path().join("net"));
+        command.args(["testnet", "--validators", &validators.to_string()]);
+        command.args(["-o", "json", "--output-dir"]).arg(folder.path().join("net"));
         let output = command.output().unwrap();
         let made: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
             panic!("{}", String::from_utf8_lossy(&output.stderr));
         });
         let validators = made["validators"].as_array().unwrap().iter();
-        let keys = validators.map(|it| it["consensusKey"].as_str().unwrap().to_owned()).collect();
-        Self { folder, keys, addresses: (0..VALIDATORS).map(|_| own_address()).collect() }
+        let keys = validators.map(|it| it["consensusKey"].as_str().unwrap().to_owned());
+        let keys: Vec<_> = keys.collect();
+        let addresses = keys.iter().map(|_| own_address()).collect();
+        Self { folder, keys, addresses }
     }
 
     pub(super) fn home(&self, number: usize) -> PathBuf {
@@ -46,18 +53,20 @@ impl Network {
 
     /// The options with which a validator starts.
     pub(super) fn options(&self, number: usize) -> Vec<String> {
-        let others = (0..VALIDATORS).filter(|other| *other != number);
+        let others = (0..self.keys.len()).filter(|other| *other != number);
         let peers = others.map(|other| format!("{}@{}", self.keys[other], self.addresses[other]));
         let peers = peers.collect::<Vec<_>>().join(",");
         let address = self.addresses[number].to_string();
         let replication = own_address().to_string();
-        let options = [
+        let mut options = vec![
             ["--port-offset", "0"],
             ["--block-time", "100ms"],
             ["--replication.address", &replication],
             ["--p2p.address", &address],
-            ["--p2p.peers", &peers],
         ];
+        if !peers.is_empty() {
+            options.push(["--p2p.peers", &peers]);
+        }
         options.concat().into_iter().map(str::to_owned).collect()
     }
 

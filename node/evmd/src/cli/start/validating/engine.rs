@@ -1,6 +1,6 @@
 //! Starts the consensus engine.
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use config::ValidatorAddress;
 use consensus::{
     Clock, SystemTimeSource,
@@ -9,7 +9,7 @@ use consensus::{
 use home::{Home, validator_key};
 use pipeline::{Certify, Pipeline};
 use state::{Voting, stored};
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 use validator::{
     EvidenceFile, FinalCertificates, PipelineChain, ValidatorAccounts, encode, folder,
 };
@@ -80,4 +80,14 @@ impl Prepared {
             PipelineChain::new(blocks, pool, published, certificates, voting, recorded, accounts);
         Ok(Validator::start(options, chain)?)
     }
+}
+
+/// The error of a node whose engine has ended by itself.
+pub(in super::super) fn engine_has_ended(home: &Path) -> anyhow::Error {
+    let files = Validator::engine_files(&folder(home));
+    anyhow!(
+        "the consensus engine has ended: the log has the reason. If its files are damaged, remove {} and start again, on one \
+         validator at a time: the other validators send the blocks that are missing then",
+        files.display()
+    )
 }

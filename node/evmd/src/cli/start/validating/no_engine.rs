@@ -2,7 +2,7 @@
 
 use home::Home;
 use pipeline::{Certify, Pipeline};
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// What a validator is started with. There is none.
 pub(in super::super) enum Prepared {}
@@ -37,4 +37,9 @@ impl Validator {
     pub(in super::super) const fn stop(self) {
         match self {}
     }
+}
+
+/// The error of a node whose engine has ended by itself.
+pub(in super::super) fn engine_has_ended(_: &Path) -> anyhow::Error {
+    anyhow::anyhow!(validator::NEEDS_ENGINE)
 }
