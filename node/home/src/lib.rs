@@ -134,7 +134,7 @@ pub enum HomeError {
     },
     /// The genesis file of a folder without a chain cannot be used.
     #[error(
-        "{}: {reason}; correct the file, or remove it to begin a development chain (evmd init)",
+        "{}: {reason}; correct the file, or remove it: `evmd init` then creates a native chain with default parameters",
         path.display()
     )]
     UnusableGenesis {
