@@ -19,22 +19,23 @@ use std::sync::{
 };
 use tokio::sync::mpsc;
 
-/// Answers questions about final blocks.
+/// A handle to the engine's store of final blocks.
 pub(super) type Marshal = marshal::core::Mailbox<GuardedScheme, Standard<ProposedBlock>>;
 
 /// Receives the engine's reports.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery<C> {
-    /// The engine has at most [`super::engine::MAX_UNACKNOWLEDGED`] blocks on the way, so the queue is bounded.
+    /// At most [`super::engine::MAX_UNACKNOWLEDGED`] blocks are not acknowledged, so the queue is bounded.
     blocks: mpsc::UnboundedSender<(Digested<ProposedBlock>, Exact)>,
     chain: C,
     kept: KeptBlocks,
-    /// Whether the log says that the others may not have the blocks that this node lacks.
+    /// Whether the warning was logged that the others may not have the blocks that this node lacks.
     has_warned: Arc<AtomicBool>,
 }
 
 impl<C: Chain> Delivery<C> {
-    /// Starts a task that makes the blocks final, with the proofs that `marshal` has, and removes the engine's copies of older ones.
+    /// Starts a task that adds final blocks to the chain with the certificates that `marshal` has, and removes the engine's copies of
+    /// older blocks.
     pub(super) fn start<E: Spawner>(
         runtime: E,
         chain: C,
@@ -47,7 +48,7 @@ impl<C: Chain> Delivery<C> {
         let task = runtime.spawn(move |_| async move {
             while let Some((block, acknowledgement)) = blocks.recv().await {
                 let proposed = block.inner();
-                // A block that became final with a later one may have no proof of its own.
+                // A block that became final with a later one may have no certificate of its own.
                 let proof = marshal.get_finalization(Height::new(proposed.number)).await;
                 let certificate = proof.and_then(|proof| certificate(proposed, &proof));
                 chain.finalize(proposed.encoded().clone(), certificate).await;

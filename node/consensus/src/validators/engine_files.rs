@@ -46,7 +46,7 @@ pub(super) fn check_progress(processed: Option<u64>, head: u64) -> Result<(), St
         // The engine does not deliver a block at or below `processed` again. It needs all later blocks from its files or from the other
         // validators, which may no longer have old ones.
         Some(processed) => processed <= head && head - processed <= MAX_REPEATED,
-        // A later block means that the engine was killed after it stored its first block and before it stored its progress. It would
+        // A larger `head` means that the engine was killed after it stored its first block and before it stored its progress. It would
         // request all blocks from block 1 on.
         None => head <= MAX_UNACKNOWLEDGED.get() as u64,
     };
@@ -54,7 +54,7 @@ pub(super) fn check_progress(processed: Option<u64>, head: u64) -> Result<(), St
     if can_continue { Ok(()) } else { Err(StartError::OtherBlocks { processed, head }) }
 }
 
-/// Removes the engine's files. They are renamed first, because a part of them would prevent every later start.
+/// Removes the engine's files. They are renamed first, because partly removed files would prevent every later start.
 pub(super) fn remove(files: &Path) -> io::Result<()> {
     finish_removal(files)?;
     fs::rename(files, files.with_extension(REMOVED))?;
@@ -72,7 +72,7 @@ pub(super) fn finish_removal(files: &Path) -> io::Result<()> {
 /// Why the engine cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum StartError {
-    /// Its files do not match the node's blocks: the node's data were restored or rolled back, or the node has followed another one.
+    /// Its files do not match the node's blocks: the node's data were restored or rolled back, or the node has followed another node.
     /// Without these files, the engine starts at the newest block of the node that has a certificate of its own.
     #[error(
         "the consensus engine has processed block {processed}, and the newest block of this node is {head}"
@@ -88,7 +88,7 @@ pub(super) enum StartError {
     Unreadable(String),
     /// The newest certificate of the node is not one of the validators. Its data were changed, or come from an untrusted source.
     #[error(
-        "the newest certificate of this node is not signed by a quorum of the validators of the genesis: \
+        "the newest certificate of this node is not signed by a quorum of the validators: \
          restore a snapshot of another node"
     )]
     InvalidCertificate,
