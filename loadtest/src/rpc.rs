@@ -6,17 +6,17 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The code of an account that delegates begins with this.
+/// Prefix of the code of an account that delegates (EIP-7702).
 const DELEGATION_PREFIX: &str = "0xef0100";
 
 /// Timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Calls per batch: below the limit of every node.
-const BATCH: usize = 100;
+const MAX_BATCH_CALLS: usize = 100;
 /// JSON-RPC error code of a method that is not served.
 const METHOD_NOT_FOUND: i64 = -32601;
-/// Maximum bytes of an answer.
-const MAX_ANSWER_BYTES: u64 = 512 * 1024 * 1024;
+/// Maximum bytes of a response.
+const MAX_RESPONSE_BYTES: u64 = 512 * 1024 * 1024;
 
 /// A node's JSON-RPC endpoint.
 #[derive(Clone, Debug)]
@@ -37,10 +37,10 @@ impl Rpc {
     /// Calls a method.
     pub(crate) fn call(&self, method: &str, params: Value) -> anyhow::Result<Value> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let mut answer = self.post(&request)?;
-        match answer.get("error") {
+        let mut response = self.post(&request)?;
+        match response.get("error") {
             Some(error) if !error.is_null() => bail!("{}: {method}: {error}", self.url),
-            _ => Ok(answer["result"].take()),
+            _ => Ok(response["result"].take()),
         }
     }
 
@@ -65,23 +65,28 @@ impl Rpc {
         params: &[Value],
     ) -> anyhow::Result<Vec<Result<Value, Value>>> {
         let mut results = Vec::with_capacity(params.len());
-        for params in params.chunks(BATCH) {
+        for params in params.chunks(MAX_BATCH_CALLS) {
             let calls = params.iter().enumerate().map(|(id, params)| {
                 json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
             });
-            let mut answer = self.post(&Value::Array(calls.collect()))?;
-            let Some(answers) = answer.as_array_mut() else {
-                bail!("{}: {method} in a batch: {answer}", self.url);
+            let mut response = self.post(&Value::Array(calls.collect()))?;
+            let Some(responses) = response.as_array_mut() else {
+                bail!("{}: {method} in a batch: {response}", self.url);
             };
-            // The answers of a batch may be in any order.
-            answers.sort_by_key(|answer| answer["id"].as_u64());
-            if answers.len() != params.len() {
-                bail!("{}: {} answers to a batch of {}", self.url, answers.len(), params.len());
+            // The responses of a batch may be in any order.
+            responses.sort_by_key(|response| response["id"].as_u64());
+            if responses.len() != params.len() {
+                bail!(
+                    "{}: a batch of {} calls received {} responses",
+                    self.url,
+                    params.len(),
+                    responses.len()
+                );
             }
-            for answer in answers {
-                results.push(match answer.get("error") {
+            for response in responses {
+                results.push(match response.get("error") {
                     Some(error) if !error.is_null() => Err(error.clone()),
-                    _ => Ok(answer["result"].take()),
+                    _ => Ok(response["result"].take()),
                 });
             }
         }
@@ -93,9 +98,9 @@ impl Rpc {
             .agent
             .post(&self.url)
             .send_json(request)
-            .with_context(|| format!("no node answers at {}", self.url))?;
-        let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_string();
-        let body = body.with_context(|| format!("reading the answer of {}", self.url))?;
+            .with_context(|| format!("the request to {} failed", self.url))?;
+        let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES).read_to_string();
+        let body = body.with_context(|| format!("reading the response of {}", self.url))?;
         serde_json::from_str(&body)
             .with_context(|| format!("{} did not return JSON: {body:.100}", self.url))
     }
@@ -112,12 +117,12 @@ impl Rpc {
         self.quantity("eth_blockNumber", json!([]))
     }
 
-    /// Transactions of a block.
+    /// Returns the number of transactions in a block.
     pub(crate) fn tx_count(&self, block: u64) -> anyhow::Result<u64> {
         self.quantity("eth_getBlockTransactionCountByNumber", json!([hex(block)]))
     }
 
-    /// Mined transactions of accounts.
+    /// Returns the nonces of accounts at the latest block.
     pub(crate) fn nonces(&self, accounts: &[Address]) -> anyhow::Result<Vec<u64>> {
         let params: Vec<_> = accounts.iter().map(|at| json!([at, "latest"])).collect();
         let nonces = self.call_all("eth_getTransactionCount", &params)?;
@@ -141,7 +146,7 @@ impl Rpc {
         balances.map(|balance| balance.context("a balance is not a quantity")).collect()
     }
 
-    /// The node's answer to `web3_clientVersion`, or an empty text.
+    /// The node's response to `web3_clientVersion`, or an empty string if the call fails.
     pub(crate) fn client_version(&self) -> String {
         let version = self.call("web3_clientVersion", json!([]));
         version.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()

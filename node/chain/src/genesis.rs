@@ -22,7 +22,7 @@ pub struct Genesis {
     /// The chain's rules.
     pub spec: ChainSpec,
     alloc: BTreeMap<Address, GenesisAccount>,
-    /// The value in the header. Genesis executes nothing.
+    /// `gasUsed` of the header, as in the file. No transaction of the genesis is executed.
     gas_used: u64,
 }
 
@@ -33,7 +33,7 @@ impl Genesis {
     /// Reads a geth `genesis.json`. Native rules apply when `config` has a section `evmd`.
     ///
     /// # Errors
-    /// Names the field that is missing, malformed or impossible.
+    /// The error names the field that is missing, malformed or impossible.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
         let ParsedFile { file, gas_used } = file::parse(text, Accounts::Kept)?;
         let genesis = Self { gas_used, ..Self::from_file(file)? };
@@ -49,7 +49,7 @@ impl Genesis {
     /// Checks an already parsed file.
     ///
     /// # Errors
-    /// Names the field that is impossible.
+    /// The error names the field that is impossible.
     pub fn from_file(mut file: GenesisFile) -> Result<Self, GenesisError> {
         if let Some(number) = file.number.filter(|number| *number != 0) {
             let reason = format!("must be 0, because genesis is block 0, got {number}");
@@ -116,7 +116,7 @@ impl Genesis {
         }
     }
 
-    /// Returns the contracts that blocks of this chain call and that the genesis accounts lack.
+    /// Returns the system contracts that this chain's blocks call and that the genesis does not deploy.
     pub fn missing_system_contracts(&self) -> Vec<MissingContract> {
         let code = |address| self.alloc.get(&address).and_then(|account| account.code.as_ref());
         let has_code =
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_block_0_is_a_genesis() {
+    fn number_of_a_genesis_must_be_zero() {
         for number in [json!(null), json!("0x0"), json!(0)] {
             assert!(Genesis::from_json(&file(json!({ "number": number }))).is_ok(), "{number}");
         }

@@ -26,21 +26,21 @@ const TRANSFER_GAS: u64 = 21_000;
 
 /// Accounts without storage, and their code.
 #[derive(Default)]
-struct World {
+struct TestState {
     accounts: BTreeMap<Address, Account>,
     codes: BTreeMap<B256, Bytes>,
 }
 
-impl World {
+impl TestState {
     /// A sender with 10^24 wei, and the three system contracts of Prague. The contract of
     /// withdrawal requests returns nothing, and that of consolidation requests returns 0xab.
     fn new() -> Self {
-        let mut world = Self::default();
-        world.put_account(SENDER, 0, U256::from(10).pow(U256::from(24)));
-        world.put_code(HISTORY_STORAGE_ADDRESS, &HISTORY_STORAGE_CODE);
-        world.put_code(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &hex!("00"));
-        world.put_code(CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, &hex!("60ab5f5360015ff3"));
-        world
+        let mut state = Self::default();
+        state.put_account(SENDER, 0, U256::from(10).pow(U256::from(24)));
+        state.put_code(HISTORY_STORAGE_ADDRESS, &HISTORY_STORAGE_CODE);
+        state.put_code(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &hex!("00"));
+        state.put_code(CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, &hex!("60ab5f5360015ff3"));
+        state
     }
 
     fn put_account(&mut self, address: Address, nonce: u64, balance: U256) {
@@ -55,7 +55,7 @@ impl World {
     }
 }
 
-impl StateRead for World {
+impl StateRead for TestState {
     type Error = Infallible;
 
     fn account(&self, address: Address) -> Result<Option<Account>, Infallible> {
@@ -145,37 +145,37 @@ impl ExecutionHost for FastHost {
     }
 }
 
-/// Executes transactions in a block, by the plain executor or by the fast paths.
+/// Executes transactions in a block, with the interpreter only or also with the fast paths.
 fn run(
-    world: &World,
+    state: &TestState,
     header: &Header,
     txs: &[RecoveredTx],
     is_plain: bool,
 ) -> (Vec<Result<u64, TxError>>, Executed) {
     let (spec, plain, fast) = (spec(), |_: u64| None, FastHost::default());
     let host: &dyn ExecutionHost = if is_plain { &plain } else { &fast };
-    let mut block = BlockBuilder::start(&spec, world, host, None, header).unwrap();
+    let mut block = BlockBuilder::start(&spec, state, host, None, header).unwrap();
     let verdicts = txs.iter().map(|tx| block.push(tx, &no_root).unwrap()).collect();
     (verdicts, block.finish(&[], Some(&[])).unwrap())
 }
 
-/// The fast path of transfers and the interpreter have the same outcome, which is returned.
+/// Asserts that the fast path of transfers and the interpreter have the same result, and returns it.
 fn run_both_ways(
-    world: &World,
+    state: &TestState,
     header: &Header,
     txs: &[RecoveredTx],
 ) -> (Vec<Result<u64, TxError>>, Executed) {
-    let [fast, slow] = [false, true].map(|is_plain| run(world, header, txs, is_plain));
-    assert_eq!(format!("{:?}", fast.0), format!("{:?}", slow.0));
-    assert_eq!(fast.1, slow.1);
+    let [fast, interpreted] = [false, true].map(|is_plain| run(state, header, txs, is_plain));
+    assert_eq!(format!("{:?}", fast.0), format!("{:?}", interpreted.0));
+    assert_eq!(fast.1, interpreted.1);
     fast
 }
 
 #[test]
 fn transaction_may_use_all_the_gas_that_is_left_in_a_block() {
-    let world = World::new();
+    let state = TestState::new();
     let txs = [transfer(0, BASE_FEE), transfer(1, BASE_FEE)];
-    for (gas_limit, taken) in [
+    for (gas_limit, included) in [
         (TRANSFER_GAS - 1, 0),
         (TRANSFER_GAS, 1),
         (TRANSFER_GAS + 1, 1),
@@ -184,10 +184,10 @@ fn transaction_may_use_all_the_gas_that_is_left_in_a_block() {
         (2 * TRANSFER_GAS + 1, 2),
     ] {
         let header = Header { gas_limit, ..header(1) };
-        let (verdicts, executed) = run_both_ways(&world, &header, &txs);
-        assert_eq!(executed.receipts.len(), taken, "limit {gas_limit}");
-        for verdict in &verdicts[taken..] {
-            let available = gas_limit - taken as u64 * TRANSFER_GAS;
+        let (verdicts, executed) = run_both_ways(&state, &header, &txs);
+        assert_eq!(executed.receipts.len(), included, "limit {gas_limit}");
+        for verdict in &verdicts[included..] {
+            let available = gas_limit - included as u64 * TRANSFER_GAS;
             let Err(TxError::BlockGas { limit, available: found }) = verdict else {
                 panic!("{verdict:?}");
             };
@@ -197,15 +197,15 @@ fn transaction_may_use_all_the_gas_that_is_left_in_a_block() {
 }
 
 #[test]
-fn transfer_at_the_last_nonces_ends_as_in_the_interpreter() {
-    for (nonce, is_taken) in
+fn transfer_near_the_maximum_nonce_ends_as_in_the_interpreter() {
+    for (nonce, is_included) in
         [(u64::MAX - 3, true), (u64::MAX - 2, true), (u64::MAX - 1, true), (u64::MAX, false)]
     {
-        let mut world = World::new();
-        world.put_account(SENDER, nonce, U256::from(10).pow(U256::from(24)));
-        let (verdicts, executed) = run_both_ways(&world, &header(1), &[transfer(nonce, BASE_FEE)]);
-        assert_eq!(verdicts[0].is_ok(), is_taken, "nonce {nonce}: {:?}", verdicts[0]);
-        if is_taken {
+        let mut state = TestState::new();
+        state.put_account(SENDER, nonce, U256::from(10).pow(U256::from(24)));
+        let (verdicts, executed) = run_both_ways(&state, &header(1), &[transfer(nonce, BASE_FEE)]);
+        assert_eq!(verdicts[0].is_ok(), is_included, "nonce {nonce}: {:?}", verdicts[0]);
+        if is_included {
             let sender = executed.changes.accounts.iter().find(|c| c.address == SENDER).unwrap();
             assert_eq!(sender.account.unwrap().nonce, nonce + 1);
         }
@@ -214,22 +214,22 @@ fn transfer_at_the_last_nonces_ends_as_in_the_interpreter() {
 
 /// A payment of zero touches the fee recipient, and a touched empty account is removed (EIP-161).
 #[test]
-fn transfer_without_a_tip_removes_an_empty_fee_recipient() {
+fn transfer_without_a_priority_fee_removes_an_empty_fee_recipient() {
     for gas_price in [BASE_FEE, BASE_FEE + 1] {
         for balance in [None, Some(U256::ZERO), Some(U256::ONE)] {
-            let mut world = World::new();
+            let mut state = TestState::new();
             if let Some(balance) = balance {
-                world.put_account(BENEFICIARY, 0, balance);
+                state.put_account(BENEFICIARY, 0, balance);
             }
-            let (_, executed) = run_both_ways(&world, &header(1), &[transfer(0, gas_price)]);
+            let (_, executed) = run_both_ways(&state, &header(1), &[transfer(0, gas_price)]);
             let mut changes = executed.changes.accounts.iter();
             let change = changes.find(|change| change.address == BENEFICIARY);
             let after = match change {
                 Some(change) => change.account.map(|account| account.balance),
                 None => balance,
             };
-            let tips = U256::from(TRANSFER_GAS * (gas_price - BASE_FEE));
-            let sum = balance.unwrap_or_default() + tips;
+            let priority_fee = U256::from(TRANSFER_GAS * (gas_price - BASE_FEE));
+            let sum = balance.unwrap_or_default() + priority_fee;
             let expected = (!sum.is_zero()).then_some(sum);
             assert_eq!(after, expected, "{balance:?} at {gas_price}");
         }
@@ -238,13 +238,13 @@ fn transfer_without_a_tip_removes_an_empty_fee_recipient() {
 
 #[test]
 fn block_contains_the_requests_of_both_system_contracts() {
-    let mut world = World::new();
+    let mut state = TestState::new();
     let consolidation = Bytes::from(vec![CONSOLIDATION_REQUEST_TYPE, 0xab]);
-    let (_, executed) = run(&world, &header(1), &[], false);
+    let (_, executed) = run(&state, &header(1), &[], false);
     assert_eq!(executed.requests.iter().collect::<Vec<_>>(), [&consolidation]);
     // Requests are in the order of their types.
-    world.put_code(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &hex!("60cd5f5360015ff3"));
-    let (_, executed) = run(&world, &header(1), &[], false);
+    state.put_code(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &hex!("60cd5f5360015ff3"));
+    let (_, executed) = run(&state, &header(1), &[], false);
     let withdrawal = Bytes::from(vec![WITHDRAWAL_REQUEST_TYPE, 0xcd]);
     assert_eq!(executed.requests.iter().collect::<Vec<_>>(), [&withdrawal, &consolidation]);
 }
@@ -252,10 +252,10 @@ fn block_contains_the_requests_of_both_system_contracts() {
 /// The hash is set in the same slot whether it is known at the block's start or put in later.
 #[test]
 fn history_contract_reuses_its_slots_after_8191_blocks() {
-    let world = World::new();
+    let state = TestState::new();
     for (number, slot) in [(1, 0), (8_190, 8_189), (8_191, 8_190), (8_192, 0), (8_193, 1)] {
         let header = header(number);
-        let (_, executed) = run(&world, &header, &[], false);
+        let (_, executed) = run(&state, &header, &[], false);
         let mut changes = executed.changes.accounts.iter();
         let history = changes.find(|change| change.address == HISTORY_STORAGE_ADDRESS).unwrap();
         assert_eq!(history.slots, [(U256::from(slot), header.parent_hash.into())], "{number}");
@@ -263,18 +263,18 @@ fn history_contract_reuses_its_slots_after_8191_blocks() {
         let (spec, hashes) = (spec(), |_: u64| None);
         let unknown = Header { parent_hash: PARENT_UNKNOWN, ..header.clone() };
         let block =
-            BlockBuilder::start_before_parent(&spec, &world, &hashes, None, &unknown).unwrap();
-        let mut early = block.finish(&[], Some(&[])).unwrap();
-        put_parent_hash(&mut early.changes, number, header.parent_hash);
-        assert_eq!(early, executed, "block {number}");
+            BlockBuilder::start_before_parent(&spec, &state, &hashes, None, &unknown).unwrap();
+        let mut deferred = block.finish(&[], Some(&[])).unwrap();
+        put_parent_hash(&mut deferred.changes, number, header.parent_hash);
+        assert_eq!(deferred, executed, "block {number}");
     }
 }
 
 /// Logs of one simulated call: the address that logged, and the position in the block.
-fn simulated_logs(world: &World, value: u64, trace_transfers: bool) -> Vec<(Address, usize)> {
+fn simulated_logs(state: &TestState, value: u64, trace_transfers: bool) -> Vec<(Address, usize)> {
     let (spec, parent) = (spec(), header(1));
     let host: &dyn ExecutionHost = &|_: u64| None;
-    let site = CallSite { spec: &spec, modules: None, state: world, host, header: &parent };
+    let site = CallSite { spec: &spec, modules: None, state, host, header: &parent };
     let call = Call {
         from: SENDER,
         to: TxKind::Call(RECIPIENT),
@@ -294,8 +294,8 @@ fn simulated_transfer_logs_leave_out_delegate_calls_and_count_reverted_logs() {
     const DELEGATE: Address = Address::repeat_byte(0xd1);
     const REVERTING: Address = Address::repeat_byte(0xd2);
     const PAID: Address = Address::repeat_byte(0xd3);
-    let ether = Address::repeat_byte(0xee);
-    let mut world = World::new();
+    const TRANSFER_LOG_ADDRESS: Address = Address::repeat_byte(0xee);
+    let mut state = TestState::new();
     // LOG0 without data.
     const LOG: &[u8] = &hex!("5f5fa0");
     let call = |opcode: u8, value: Option<u8>, to: Address| {
@@ -307,8 +307,8 @@ fn simulated_transfer_logs_leave_out_delegate_calls_and_count_reverted_logs() {
         code
     };
     let (plain_call, delegate_call) = (0xf1, 0xf4);
-    // Logs, delegates a call while it holds the value it was sent, calls a contract that pays, logs
-    // and reverts, pays one wei, and logs.
+    // Logs, makes a delegate call while it holds the value that it received, calls a contract that logs twice and reverts, sends
+    // one wei, and logs.
     let code = [
         LOG,
         &call(delegate_call, None, DELEGATE),
@@ -317,21 +317,21 @@ fn simulated_transfer_logs_leave_out_delegate_calls_and_count_reverted_logs() {
         LOG,
     ]
     .concat();
-    world.put_code(RECIPIENT, &code);
-    world.put_code(DELEGATE, LOG);
+    state.put_code(RECIPIENT, &code);
+    state.put_code(DELEGATE, LOG);
     let reverting = [LOG, LOG, &hex!("5f5ffd")].concat();
-    world.put_code(REVERTING, &reverting);
+    state.put_code(REVERTING, &reverting);
     assert_eq!(
-        simulated_logs(&world, 9, true),
+        simulated_logs(&state, 9, true),
         [
-            (ether, 0),
+            (TRANSFER_LOG_ADDRESS, 0),
             (RECIPIENT, 1),
             // The delegate logs as its caller. The two logs at 3 and 4 were reverted.
             (RECIPIENT, 2),
-            (ether, 5),
+            (TRANSFER_LOG_ADDRESS, 5),
             (RECIPIENT, 6),
         ]
     );
     let unpaid = [(RECIPIENT, 0), (RECIPIENT, 1), (RECIPIENT, 4)];
-    assert_eq!(simulated_logs(&world, 9, false), unpaid);
+    assert_eq!(simulated_logs(&state, 9, false), unpaid);
 }

@@ -41,7 +41,7 @@ use storage::StateRead;
 
 use super::{TraceError, machine::MachineContext, overlay::Overlay};
 use call_memory::CallMemory;
-pub(super) use completed::Completed;
+pub(super) use completed::CompletingTracer;
 use completed::Note;
 pub use console::{ConsoleTrace, ConsoleTracer};
 pub use gas::{ExecutionGas, WithGas};
@@ -50,7 +50,7 @@ use kept::{Kept, Steps, What};
 use transactions::RecoveredTx;
 
 /// A tracer's inspector, with notes that complete its results and a memory limit.
-pub(super) type Watch<I> = (Kept, Completed<I>);
+pub(super) type Watch<I> = (Kept, CompletingTracer<I>);
 
 /// A kind of trace.
 pub trait Tracer<S>
@@ -71,7 +71,7 @@ where
     /// The trace of a transaction that was executed on `state` and not committed.
     fn trace(
         &self,
-        inspector: &mut Completed<Self::Inspector>,
+        inspector: &mut CompletingTracer<Self::Inspector>,
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<Self::Trace, TraceError>;
@@ -132,7 +132,7 @@ where
             // The other tracers store only selectors, or nothing.
             _ => What { calls: false, ..bare },
         };
-        Ok((Kept::new(what), Completed::new(inspector)))
+        Ok((Kept::new(what), CompletingTracer::new(inspector)))
     }
 
     fn is_exceeded(_: &DebugInspector) -> bool {
@@ -141,12 +141,12 @@ where
 
     fn trace(
         &self,
-        inspector: &mut Completed<DebugInspector>,
+        inspector: &mut CompletingTracer<DebugInspector>,
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<GethTrace, TraceError> {
         let context = Some(ran.standing.context);
-        let Completed { tracer, notes, created, .. } = inspector;
+        let CompletingTracer { tracer, notes, created, .. } = inspector;
         let trace = tracer.get_result(context, ran.env, ran.block, ran.result, state)?;
         let noted = Noted { notes, created };
         let mut trace = formed(trace, &self.0.tracer_config.0, noted, ran, state)?;
@@ -273,7 +273,7 @@ where
             frame.into()
         }
         GethTrace::CallTracer(mut frame) => {
-            completed::name_failures(&mut frame, noted.notes);
+            completed::set_geth_errors(&mut frame, noted.notes);
             if is_set(config, WITH_LOG) {
                 logs::number(&mut frame, ran.standing.logs_before);
             }
@@ -343,7 +343,8 @@ where
             steps: config.record_steps.then_some(Steps::pushes()),
         };
         let inspector = TracingInspector::new(config).with_limits(copies());
-        Ok((Kept::new(what), Completed::new((CallMemory::new(config.record_steps), inspector))))
+        let inspector = (CallMemory::new(config.record_steps), inspector);
+        Ok((Kept::new(what), CompletingTracer::new(inspector)))
     }
 
     fn is_exceeded((_, inspector): &Self::Inspector) -> bool {
@@ -352,7 +353,7 @@ where
 
     fn trace(
         &self,
-        inspector: &mut Completed<Self::Inspector>,
+        inspector: &mut CompletingTracer<Self::Inspector>,
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<TraceResults, TraceError> {

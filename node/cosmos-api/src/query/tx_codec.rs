@@ -19,7 +19,7 @@ use transactions::DecodedTx;
 /// of stack frames, and a request of one MiB could nest thousands of levels.
 const MAX_NESTING: usize = 8;
 
-/// The definitions of all messages that can be shown.
+/// The descriptors of all messages that can be shown.
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(DESCRIPTORS).expect("the built-in descriptors are well-formed")
 });

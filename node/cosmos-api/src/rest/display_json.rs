@@ -1,7 +1,7 @@
 //! Converts JSON in its display format to the format of messages: decimals with a decimal point become
 //! integers, and hex becomes base64.
 
-use super::json::{Definitions, Mark};
+use super::json::{Descriptors, ScalarFormat};
 use alloy_primitives::hex;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use feemarket::LegacyDec;
@@ -14,23 +14,23 @@ use serde_json::{Map, Value};
 /// # Errors
 /// If a field is not a decimal or not hex; the error names the field.
 pub fn from_display_json(
-    definitions: &Definitions,
+    descriptors: &Descriptors,
     kind: &MessageDescriptor,
     json: &mut Value,
 ) -> Result<(), String> {
     let Value::Object(fields) = json else { return Ok(()) };
     if kind.full_name() != "google.protobuf.Any" {
-        return fields_from_display(definitions, kind, fields);
+        return fields_from_display(descriptors, kind, fields);
     }
     let named = fields.get("@type").and_then(Value::as_str);
-    match named.and_then(|named| definitions.named(named)) {
-        Some(inside) => fields_from_display(definitions, &inside, fields),
+    match named.and_then(|named| descriptors.message_type(named)) {
+        Some(inside) => fields_from_display(descriptors, &inside, fields),
         None => Ok(()),
     }
 }
 
 fn fields_from_display(
-    definitions: &Definitions,
+    descriptors: &Descriptors,
     kind: &MessageDescriptor,
     fields: &mut Map<String, Value>,
 ) -> Result<(), String> {
@@ -41,25 +41,25 @@ fn fields_from_display(
             Value::Array(items) => items.as_mut_slice(),
             one => std::slice::from_mut(one),
         };
-        items.iter_mut().try_for_each(|item| value_from_display(definitions, &field, item))?;
+        items.iter_mut().try_for_each(|item| value_from_display(descriptors, &field, item))?;
     }
     Ok(())
 }
 
 fn value_from_display(
-    definitions: &Definitions,
+    descriptors: &Descriptors,
     field: &FieldDescriptor,
     value: &mut Value,
 ) -> Result<(), String> {
-    match (field.kind(), definitions.mark(field), &mut *value) {
-        (Kind::Message(inside), _, _) => return from_display_json(definitions, &inside, value),
-        (Kind::String, Some(Mark::Decimal), Value::String(text)) => {
+    match (field.kind(), descriptors.scalar_format(field), &mut *value) {
+        (Kind::Message(inside), _, _) => return from_display_json(descriptors, &inside, value),
+        (Kind::String, Some(ScalarFormat::Decimal), Value::String(text)) => {
             let decimal: LegacyDec =
                 text.parse().map_err(|error| format!("{}: {error}", field.name()))?;
             *text = decimal.to_scaled();
         }
         // Hex without a prefix is also valid base64, so the prefix is required.
-        (_, Some(Mark::Hex), Value::String(text)) if text.starts_with("0x") => {
+        (_, Some(ScalarFormat::Hex), Value::String(text)) if text.starts_with("0x") => {
             let bytes =
                 hex::decode(&*text).map_err(|error| format!("{}: {error}", field.name()))?;
             *text = BASE64.encode(bytes);

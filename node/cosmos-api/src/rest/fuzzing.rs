@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
-/// The definitions of the messages; no service.
+/// The descriptors of the messages; no service.
 static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| Gateway::new(Routes::default()));
 /// The paths of the server, with handlers that only parse.
 static ROUTER: LazyLock<Router> = LazyLock::new(router);
@@ -82,7 +82,7 @@ fn parse_text(
 
 fn parse_json(route: &Route, body: &[u8]) -> StatusCode {
     let method = GATEWAY.method(route.method);
-    let Ok(message) = request::from_json(&GATEWAY.definitions, method.input(), body) else {
+    let Ok(message) = request::from_json(&GATEWAY.descriptors, method.input(), body) else {
         return StatusCode::BAD_REQUEST;
     };
     check(&message, Style::Sdk, body.len());
@@ -96,7 +96,7 @@ fn check(message: &DynamicMessage, style: Style, given: usize) {
     let decoded = decoded.expect("an encoded message decodes");
     assert_eq!(decoded.encode_to_vec(), encoded);
     // The JSON of a message that contains others may be refused, but must not panic.
-    let _ = serde_json::to_vec(&GATEWAY.definitions.json(&decoded, style));
+    let _ = serde_json::to_vec(&GATEWAY.descriptors.json(&decoded, style));
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{
     GATEWAY_HEIGHT_HEADER,
     error::Error,
-    json::{Definitions, Style},
+    json::{Descriptors, Style},
 };
 use crate::grpc::{Direct, HEIGHT_HEADER};
 use axum::{
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tonic::service::Routes;
 
-/// The services and the definitions of their messages.
+/// The services and the descriptors of their messages.
 #[derive(Debug)]
 pub(super) struct Gateway {
     services: Direct,
-    pub(super) definitions: Definitions,
+    pub(super) descriptors: Descriptors,
     /// Permits to convert large responses.
     conversions: Arc<Semaphore>,
 }
@@ -34,7 +34,7 @@ impl Gateway {
     pub(super) fn new(routes: Routes) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let conversions = Arc::new(Semaphore::new(cores.div_ceil(2)));
-        Self { services: Direct::new(routes), definitions: Definitions::read(), conversions }
+        Self { services: Direct::new(routes), descriptors: Descriptors::read(), conversions }
     }
 
     /// Converts an encoded message to JSON. For a block with thousands of transactions this takes tenths of a
@@ -46,15 +46,15 @@ impl Gateway {
         style: Style,
     ) -> Result<Vec<u8>, Error> {
         if message.len() <= MAX_CONVERTED_AT_ONCE_BYTES {
-            return to_json(&self.definitions, kind, message, style);
+            return to_json(&self.descriptors, kind, message, style);
         }
         let permit =
             Arc::clone(&self.conversions).acquire_owned().await.map_err(Error::internal)?;
-        let definitions = self.definitions.clone();
+        let descriptors = self.descriptors.clone();
         let converted = tokio::task::spawn_blocking(move || {
             // The conversion continues if its caller has disconnected.
             let _permit = permit;
-            to_json(&definitions, kind, message, style)
+            to_json(&descriptors, kind, message, style)
         });
         converted.await.map_err(Error::internal)?
     }
@@ -65,10 +65,10 @@ impl Gateway {
     /// If there is no such method; a test checks every route.
     pub(super) fn method(&self, name: &str) -> MethodDescriptor {
         let (service, method) = name.split_once('/').expect("a route names service and method");
-        let service = self.definitions.pool.get_service_by_name(service);
-        let service = service.expect("routes name services of the definitions");
+        let service = self.descriptors.pool.get_service_by_name(service);
+        let service = service.expect("routes name services of the descriptors");
         let found = service.methods().find(|known| known.name() == method);
-        found.expect("routes name methods of the definitions")
+        found.expect("routes name methods of the descriptors")
     }
 
     /// Calls a service and converts its response in the given style.
@@ -94,13 +94,13 @@ impl Gateway {
 }
 
 fn to_json(
-    definitions: &Definitions,
+    descriptors: &Descriptors,
     kind: MessageDescriptor,
     message: Bytes,
     style: Style,
 ) -> Result<Vec<u8>, Error> {
     let message = DynamicMessage::decode(kind, message).map_err(Error::internal)?;
-    serde_json::to_vec(&definitions.json(&message, style)).map_err(Error::internal)
+    serde_json::to_vec(&descriptors.json(&message, style)).map_err(Error::internal)
 }
 
 #[cfg(test)]

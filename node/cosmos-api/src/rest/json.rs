@@ -1,6 +1,6 @@
-//! Messages as JSON, in the format of the reference's gateway: the field names of the definitions, every field
-//! present, 64-bit numbers as strings, bytes in base64, and `null` for an absent message. Paths under `/chain/`
-//! use another [`Style`] for decimals and 64-bit numbers.
+//! Messages as JSON, in the format of the Cosmos SDK's gRPC gateway: all fields except unset `optional` scalars, 64-bit numbers as
+//! strings, bytes in base64 (in hex if their scalar type is `evmd.Hex`), and `null` for an absent message and for empty bytes. Paths
+//! under `/chain/` use another [`Style`] for decimals and 64-bit numbers.
 
 use alloy_primitives::hex;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -10,21 +10,21 @@ use prost_reflect::{
 };
 use serde::ser::{Error as _, Serialize, SerializeMap, SerializeSeq, Serializer};
 
-/// Decimal places of fields marked `cosmos.Dec`.
-const PLACES: usize = 18;
+/// Decimal places of fields with the scalar type `cosmos.Dec`.
+const DECIMAL_PLACES: usize = 18;
 
-/// The definitions, and the marks that describe the content of string fields.
+/// The descriptors of all messages, and the extension that names the scalar type of a field.
 #[derive(Clone, Debug)]
-pub struct Definitions {
-    /// The definitions.
+pub struct Descriptors {
+    /// The descriptors.
     pub pool: DescriptorPool,
     scalar: ExtensionDescriptor,
 }
 
-/// The content of a marked field.
+/// The format of a field with a scalar type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// A decimal, as an integer of 18 places.
+pub enum ScalarFormat {
+    /// A decimal, scaled by 10^18.
     Decimal,
     /// Bytes in hex.
     Hex,
@@ -35,37 +35,37 @@ pub enum Mark {
 pub enum Style {
     /// As the SDK's gateway: decimals with a decimal point, 64-bit integers as strings.
     Sdk,
-    /// As under `/chain/`: decimals as integers of 18 places, as in the encoded message, and 64-bit integers as
+    /// As under `/chain/`: decimals scaled by 10^18, as in the encoded message, and 64-bit integers as
     /// numbers.
     Plain,
 }
 
-impl Definitions {
-    /// Reads the definitions of this program.
+impl Descriptors {
+    /// Reads the descriptors of this program.
     pub fn read() -> Self {
         let pool = DescriptorPool::decode(crate::query::proto::DESCRIPTORS)
             .expect("the built-in descriptors are well-formed");
         let scalar = pool.get_extension_by_name("cosmos_proto.scalar");
-        Self { scalar: scalar.expect("the definitions contain it"), pool }
+        Self { scalar: scalar.expect("the descriptors contain it"), pool }
     }
 
-    /// The mark of a field.
-    pub fn mark(&self, field: &FieldDescriptor) -> Option<Mark> {
+    /// The scalar format of a field.
+    pub fn scalar_format(&self, field: &FieldDescriptor) -> Option<ScalarFormat> {
         let options = field.options();
         match options.get_extension(&self.scalar).as_str() {
-            Some("cosmos.Dec") => Some(Mark::Decimal),
-            Some("evmd.Hex") => Some(Mark::Hex),
+            Some("cosmos.Dec") => Some(ScalarFormat::Decimal),
+            Some("evmd.Hex") => Some(ScalarFormat::Hex),
             _ => None,
         }
     }
 
     /// A message that can be serialized in the given style.
     pub const fn json<'a>(&'a self, message: &'a DynamicMessage, style: Style) -> Json<'a> {
-        Json { definitions: self, message, style }
+        Json { descriptors: self, message, style }
     }
 
     /// The message type of an `Any`.
-    pub(super) fn named(&self, type_url: &str) -> Option<MessageDescriptor> {
+    pub(super) fn message_type(&self, type_url: &str) -> Option<MessageDescriptor> {
         let (_, name) = type_url.rsplit_once('/')?;
         self.pool.get_message_by_name(name)
     }
@@ -74,7 +74,7 @@ impl Definitions {
 /// A message that can be serialized.
 #[derive(Debug)]
 pub struct Json<'a> {
-    definitions: &'a Definitions,
+    descriptors: &'a Descriptors,
     message: &'a DynamicMessage,
     style: Style,
 }
@@ -91,20 +91,20 @@ impl Json<'_> {
             let value = self.message.get_field(&field);
             let absent = field.supports_presence() && !self.message.has_field(&field);
             if absent {
-                // A field marked `optional` is left out.
+                // An absent field that is not a message is omitted.
                 if matches!(field.kind(), Kind::Message(_)) {
                     map.serialize_entry(field.name(), &())?;
                 }
                 continue;
             }
-            let mark = self.definitions.mark(&field);
-            if mark.is_none() && matches!(&*value, Value::Bytes(bytes) if bytes.is_empty()) {
+            let format = self.descriptors.scalar_format(&field);
+            if format.is_none() && matches!(&*value, Value::Bytes(bytes) if bytes.is_empty()) {
                 // As in the gateway, for example for the `next_key` of the last page.
                 map.serialize_entry(field.name(), &())?;
                 continue;
             }
-            let Self { definitions, style, .. } = *self;
-            let item = Item { definitions, style, field: &field, mark, value: &value };
+            let Self { descriptors, style, .. } = *self;
+            let item = Item { descriptors, style, field: &field, format, value: &value };
             map.serialize_entry(field.name(), &item)?;
         }
         Ok(())
@@ -117,10 +117,10 @@ impl Json<'_> {
         let value = value.and_then(|value| value.as_bytes().cloned()).unwrap_or_default();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("@type", &type_url)?;
-        match self.definitions.named(&type_url) {
+        match self.descriptors.message_type(&type_url) {
             Some(descriptor) => {
                 let inner = DynamicMessage::decode(descriptor, value).map_err(S::Error::custom)?;
-                self.definitions.json(&inner, self.style).fields(&mut map)?;
+                self.descriptors.json(&inner, self.style).fields(&mut map)?;
             }
             None => map.serialize_entry("value", &BASE64.encode(value))?,
         }
@@ -157,17 +157,17 @@ impl Serialize for Json<'_> {
 
 /// The value of a field, or an item of a repeated field.
 struct Item<'a> {
-    definitions: &'a Definitions,
+    descriptors: &'a Descriptors,
     style: Style,
     field: &'a FieldDescriptor,
-    mark: Option<Mark>,
+    format: Option<ScalarFormat>,
     value: &'a Value,
 }
 
 impl Serialize for Item<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_plain = self.style == Style::Plain;
-        match (self.value, self.mark) {
+        match (self.value, self.format) {
             (Value::Bool(value), _) => serializer.serialize_bool(*value),
             (Value::I32(value), _) => serializer.serialize_i32(*value),
             (Value::U32(value), _) => serializer.serialize_u32(*value),
@@ -175,16 +175,16 @@ impl Serialize for Item<'_> {
             (Value::U64(value), _) if is_plain => serializer.serialize_u64(*value),
             (Value::I64(value), _) => serializer.collect_str(value),
             (Value::U64(value), _) => serializer.collect_str(value),
-            (Value::String(value), Some(Mark::Decimal)) if !is_plain => {
+            (Value::String(value), Some(ScalarFormat::Decimal)) if !is_plain => {
                 serializer.serialize_str(&decimal(value))
             }
             (Value::String(value), _) => serializer.serialize_str(value),
             // Some decimals are in bytes fields in the SDK.
-            (Value::Bytes(value), Some(Mark::Decimal)) => {
+            (Value::Bytes(value), Some(ScalarFormat::Decimal)) => {
                 let scaled = String::from_utf8_lossy(value);
                 serializer.serialize_str(&if is_plain { scaled } else { decimal(&scaled).into() })
             }
-            (Value::Bytes(value), Some(Mark::Hex)) => {
+            (Value::Bytes(value), Some(ScalarFormat::Hex)) => {
                 serializer.serialize_str(&hex::encode_prefixed(value))
             }
             (Value::Bytes(value), _) => serializer.serialize_str(&BASE64.encode(value)),
@@ -196,7 +196,7 @@ impl Serialize for Item<'_> {
                 }
             }
             (Value::Message(message), _) => {
-                self.definitions.json(message, self.style).serialize(serializer)
+                self.descriptors.json(message, self.style).serialize(serializer)
             }
             (Value::List(items), _) => {
                 let mut list = serializer.serialize_seq(Some(items.len()))?;
@@ -206,7 +206,7 @@ impl Serialize for Item<'_> {
                 list.end()
             }
             (Value::Map(_) | Value::F32(_) | Value::F64(_), _) => {
-                Err(S::Error::custom("the definitions have neither maps nor floating point"))
+                Err(S::Error::custom("the descriptors have neither maps nor floating point"))
             }
         }
     }
@@ -219,12 +219,12 @@ fn decimal(scaled: &str) -> String {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return scaled.to_owned();
     }
-    let digits = format!("{digits:0>width$}", width = PLACES + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - PLACES);
+    let digits = format!("{digits:0>width$}", width = DECIMAL_PLACES + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - DECIMAL_PLACES);
     format!("{sign}{whole}.{fraction}")
 }
 
-/// A duration in protobuf's JSON format: seconds with 0, 3, 6 or 9 decimal places. `Display` of the type fails
+/// A duration in protobuf's JSON format: seconds with 0, 3, 6 or 9 decimal places. `Display` of the type overflows
 /// for the minimum number of seconds, which a client can put into a transaction.
 fn seconds(mut span: prost_types::Duration) -> String {
     span.normalize();
@@ -257,15 +257,16 @@ mod tests {
         }
     }
 
-    /// Splitting these texts 18 bytes from the end would cut a character.
+    /// Without the check for digits, the first two texts would be split inside a character.
     #[test]
     fn text_that_is_not_a_decimal_is_shown_unchanged() {
         for text in ["é00000000000000000", "-é00000000000000000", "1.5", "ten", "\u{1f600}"] {
             assert_eq!(decimal(text), text);
         }
     }
+
     #[test]
-    fn every_duration_is_shown() {
+    fn durations_have_the_json_format_of_protobuf() {
         for (span, shown) in [
             ((0, 0), "0s"),
             ((172_800, 0), "172800s"),

@@ -144,7 +144,7 @@ async fn submit(
     let answer = async {
         let body = body.map_err(|error| Error::of_body(error.status(), error.body_text()))?;
         let method = gateway.method(route.method);
-        let message = request::from_json(&gateway.definitions, method.input(), &body)?;
+        let message = request::from_json(&gateway.descriptors, method.input(), &body)?;
         gateway.call(&method, &message, None, Style::Sdk).await
     };
     answer.await.unwrap_or_else(Error::into_response)

@@ -11,7 +11,7 @@ use super::{
     route::{NOT_SERVED, ROUTES, Route, Verb, style_of},
     swagger,
 };
-use failures::{OF_ANY_PATH, failed, statuses};
+use failures::{COMMON_STATUSES, response_references, statuses};
 use parameters::{HEIGHT, height_parameter, parameters, path_parameters};
 use prost_reflect::{FileDescriptor, MethodDescriptor};
 use schemas::{Form, Schemas};
@@ -39,7 +39,7 @@ pub(super) fn text(gateway: &Gateway) -> String {
 /// The OpenAPI document.
 pub(super) fn describe(gateway: &Gateway) -> Value {
     let mut operations = Operations::default();
-    let mut schemas = Schemas::new(&gateway.definitions);
+    let mut schemas = Schemas::new(&gateway.descriptors);
     for route in ROUTES {
         for path in route.paths() {
             operations.add(&path, route.verb, query(gateway, &mut schemas, route, &path));
@@ -98,7 +98,7 @@ impl Operations {
 fn query(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str) -> Value {
     let method = gateway.method(route.method);
     let service = method.parent_service();
-    let mut responses = failed(statuses(route));
+    let mut responses = response_references(statuses(route));
     responses.insert("200".to_owned(), answer(gateway, schemas, route, path));
     let mut operation = json!({
         "tags": [service.package_name()],
@@ -156,13 +156,13 @@ fn not_served(path: &str) -> Value {
         "tags": ["not served"],
         "summary": "A query of the SDK that this node does not serve.",
         "parameters": path_parameters(path),
-        "responses": failed(OF_ANY_PATH),
+        "responses": response_references(COMMON_STATUSES),
     })
 }
 
 /// The operation of a file.
 fn document(media_type: &str, summary: &str) -> Value {
-    let mut responses = failed(OF_ANY_PATH);
+    let mut responses = response_references(COMMON_STATUSES);
     let schema = match media_type {
         "application/json" => json!({ "type": "object" }),
         _ => json!({ "type": "string" }),
@@ -177,7 +177,7 @@ fn document(media_type: &str, summary: &str) -> Value {
 
 /// The operation of a redirect to the start page.
 fn redirect() -> Value {
-    let mut responses = failed(OF_ANY_PATH);
+    let mut responses = response_references(COMMON_STATUSES);
     responses.insert("308".to_owned(), json!({ "description": "Swagger UI is at /swagger/." }));
     json!({
         "tags": [DOCUMENTS],

@@ -1,7 +1,7 @@
 //! Parses requests from paths, query strings and JSON bodies. An unknown parameter is an error, because a
 //! misspelt one would have no effect.
 
-use super::{display_json::from_display_json, error::Error, json::Definitions};
+use super::{display_json::from_display_json, error::Error, json::Descriptors};
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
@@ -51,13 +51,13 @@ pub(super) fn from_text(
 
 /// Parses a request in JSON.
 pub(super) fn from_json(
-    definitions: &Definitions,
+    descriptors: &Descriptors,
     descriptor: MessageDescriptor,
     body: &[u8],
 ) -> Result<DynamicMessage, Error> {
     let invalid = |error: serde_json::Error| Error::invalid(format!("invalid body: {error}"));
     let mut json: serde_json::Value = serde_json::from_slice(body).map_err(invalid)?;
-    from_display_json(definitions, &descriptor, &mut json)
+    from_display_json(descriptors, &descriptor, &mut json)
         .map_err(|reason| Error::invalid(format!("invalid body: {reason}")))?;
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     DynamicMessage::deserialize_with_options(descriptor, json, &options).map_err(invalid)
@@ -245,9 +245,9 @@ mod tests {
         ] {
             assert!(text(query).is_err(), "{query}");
         }
-        let definitions = Definitions::read();
+        let descriptors = Descriptors::read();
         for body in ["", "{", "[]", "{\"x\":1}", "{} x"] {
-            assert!(from_json(&definitions, accounts(), body.as_bytes()).is_err(), "{body}");
+            assert!(from_json(&descriptors, accounts(), body.as_bytes()).is_err(), "{body}");
         }
     }
 }

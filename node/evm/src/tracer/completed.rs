@@ -1,5 +1,5 @@
 //! Completes what the tracers of `revm-inspectors` do not record of calls: a self-destruct that transfers no
-//! balance, the reason of a failure in geth's words, and calls that geth's flat tracer hides.
+//! balance, the reason of a failure as geth's error text, and calls that geth's flat tracer hides.
 
 use alloy_primitives::{Address, Bytes, Log, U256};
 use alloy_rpc_types_trace::geth::CallFrame;
@@ -21,28 +21,28 @@ use crate::geth_errors::{CODE_STORAGE, LastStep, failure_text, precompile_text};
 /// Notes about a call or a creation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Note {
-    /// The reason of the failure, in geth's words.
+    /// The reason of the failure, as geth's error text.
     pub(super) failure: Option<String>,
     /// Whether it is a call of a precompile that geth's flat tracer hides.
     pub(super) is_hidden: bool,
 }
 
-/// A tracer, and notes about the calls and creations that it observes, in the order of their beginnings.
+/// A tracer, and notes about the calls and creations that it observes, in the order in which they begin.
 #[derive(Debug)]
-pub struct Completed<I> {
+pub struct CompletingTracer<I> {
     pub tracer: I,
     pub(super) notes: Vec<Note>,
     /// Target addresses of creations, including those that failed before they began.
     pub(super) created: Vec<Address>,
-    /// Indices of those that have not ended, outermost first.
+    /// Indices in `notes` of calls and creations that have not ended, outermost first.
     open: Vec<usize>,
     last: LastStep,
     is_destruction_reported: bool,
-    /// Output of the last init code before Homestead.
+    /// Output of the last call or creation that returned. It is recorded before Homestead only.
     returned: Bytes,
 }
 
-impl<I> Completed<I> {
+impl<I> CompletingTracer<I> {
     pub(super) const fn new(tracer: I) -> Self {
         Self {
             tracer,
@@ -69,24 +69,24 @@ impl<I> Completed<I> {
     }
 }
 
-/// Sets the failures of a call and of its inner calls to geth's words. The first of `notes` is that of the
+/// Sets the errors of a call and of its inner calls to geth's error texts. The first of `notes` is that of the
 /// call.
-pub(super) fn name_failures(root: &mut CallFrame, notes: &[Note]) {
-    name_next(root, &mut notes.iter());
+pub(super) fn set_geth_errors(root: &mut CallFrame, notes: &[Note]) {
+    set_next_errors(root, &mut notes.iter());
 }
 
-fn name_next(frame: &mut CallFrame, notes: &mut std::slice::Iter<'_, Note>) {
+fn set_next_errors(frame: &mut CallFrame, notes: &mut std::slice::Iter<'_, Note>) {
     let failure = notes.next().and_then(|note| note.failure.as_ref());
     if let (Some(error), Some(failure)) = (&mut frame.error, failure) {
         error.clone_from(failure);
     }
     // A self-destruct is shown as a call, but has no note.
     for call in frame.calls.iter_mut().filter(|call| call.typ != "SELFDESTRUCT") {
-        name_next(call, notes);
+        set_next_errors(call, notes);
     }
 }
 
-impl<C, I> Inspector<C> for Completed<I>
+impl<C, I> Inspector<C> for CompletingTracer<I>
 where
     C: ContextTr<Journal: JournalExt>,
     I: Inspector<C>,
@@ -127,7 +127,7 @@ where
     }
 
     fn call(&mut self, context: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
-        // The tracer hides all calls of precompiles, except those with value.
+        // geth's flat tracer hides nested calls of precompiles. `revm-inspectors` shows those that transfer value.
         let is_hidden = matches!(inputs.scheme, CallScheme::Call | CallScheme::StaticCall)
             && !self.open.is_empty()
             && context.journal_ref().precompile_addresses().contains(&inputs.target_address);
@@ -138,7 +138,7 @@ where
     fn call_end(&mut self, context: &mut C, inputs: &CallInputs, outcome: &mut CallOutcome) {
         let result = outcome.result.result;
         // Since Cancun a contract that names itself as beneficiary of its self-destruct changes nothing.
-        // `revm` then has no journal entry to report, and the tracer shows addresses of zero.
+        // `revm` then has no journal entry to report, and the tracer shows zero addresses.
         if result == InstructionResult::SelfDestruct && !self.is_destruction_reported {
             let contract = inputs.target_address;
             let account = context.journal_ref().evm_state().get(&contract);
@@ -164,8 +164,7 @@ where
 
     fn create_end(&mut self, context: &mut C, inputs: &CreateInputs, outcome: &mut CreateOutcome) {
         let result = &outcome.result;
-        // `revm` has one result whenever the gas does not suffice, but only code that was not stored leaves
-        // an output.
+        // `revm` returns `OutOfGas` in both cases. Only a creation whose gas does not suffice to store the code has an output.
         let is_not_stored =
             result.result == InstructionResult::OutOfGas && !result.output.is_empty();
         self.end(match is_not_stored {

@@ -11,7 +11,7 @@ use revm::{
 };
 use storage::StateRead;
 
-use super::{Completed, Kept, Ran, Tracer, Watch, What};
+use super::{CompletingTracer, Kept, Ran, Tracer, Watch, What};
 use crate::{CallOutcome, TraceError, call::outcome, overlay::Overlay};
 use transactions::RecoveredTx;
 
@@ -70,7 +70,7 @@ where
 
     fn watch(&self) -> Result<Watch<ConsoleInspector>, TraceError> {
         let calls = What { calls: true, inputs: false, outputs: false, steps: None };
-        Ok((Kept::new(calls), Completed::new(ConsoleInspector::default())))
+        Ok((Kept::new(calls), CompletingTracer::new(ConsoleInspector::default())))
     }
 
     fn is_exceeded(_: &ConsoleInspector) -> bool {
@@ -79,7 +79,7 @@ where
 
     fn trace(
         &self,
-        inspector: &mut Completed<ConsoleInspector>,
+        inspector: &mut CompletingTracer<ConsoleInspector>,
         ran: &Ran<'_>,
         _: &mut Overlay<'_, S>,
     ) -> Result<ConsoleTrace, TraceError> {

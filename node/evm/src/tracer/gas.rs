@@ -1,6 +1,6 @@
 //! A tracer that adds the gas of a transaction to the trace of another tracer.
 
-use super::{Completed, Ran, Tracer, Watch};
+use super::{CompletingTracer, Ran, Tracer, Watch};
 use crate::{TraceError, overlay::Overlay};
 use std::error::Error;
 use storage::StateRead;
@@ -37,7 +37,7 @@ where
 
     fn trace(
         &self,
-        inspector: &mut Completed<T::Inspector>,
+        inspector: &mut CompletingTracer<T::Inspector>,
         ran: &Ran<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<Self::Trace, TraceError> {

@@ -20,8 +20,8 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// Maximum wait for queued lines when the program ends.
-const FLUSH_WAIT: Duration = Duration::from_secs(1);
+/// Maximum wait for the queued lines of each output when the program ends.
+const MAX_FLUSH_WAIT: Duration = Duration::from_secs(1);
 
 /// The queues of this process, after logging has been started.
 static QUEUES: OnceLock<Vec<Queue>> = OnceLock::new();
@@ -57,10 +57,10 @@ pub(super) fn start_with(args: &LogArgs) -> anyhow::Result<Targets> {
     Ok(levels)
 }
 
-/// Waits until the lines so far have been written, unless their reader is blocked.
+/// Waits until the queued lines have been written, at most [`MAX_FLUSH_WAIT`] for each output.
 pub(super) fn flush() {
     for queue in QUEUES.get().into_iter().flatten() {
-        queue.flush(FLUSH_WAIT);
+        queue.flush(MAX_FLUSH_WAIT);
     }
 }
 
@@ -96,7 +96,7 @@ fn is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Whether a terminal is to show no colours (<https://no-color.org>).
+/// Whether `NO_COLOR` disables colours (<https://no-color.org>).
 fn is_colourless() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! The statuses of failed operations, and the bodies that explain them.
+//! Statuses and bodies of HTTP errors in the OpenAPI document.
 
 use crate::costs;
 use crate::rest::route::{Route, Verb};
@@ -33,12 +33,12 @@ const FAILURES: [(u16, &str, Writer); 12] = [
         Writer::Gateway,
     ),
     (501, "The path does not exist, or does not support this HTTP method.", Writer::Gateway),
-    (503, "Clients use too many connections or too much memory.", Writer::Either),
+    (503, "Too many connections, too much memory, or a height not reached yet.", Writer::Either),
     (504, "The query exceeded its time limit.", Writer::Gateway),
 ];
 
 /// Methods that look up a single item, which may not exist.
-const MAY_NOT_FIND: [&str; 18] = [
+const METHODS_WITH_404: [&str; 18] = [
     "cosmos.auth.v1beta1.Query/Account",
     "cosmos.auth.v1beta1.Query/AccountInfo",
     "cosmos.auth.v1beta1.Query/ModuleAccountByName",
@@ -59,23 +59,23 @@ const MAY_NOT_FIND: [&str; 18] = [
     "cosmos.gov.v1beta1.Query/TallyResult",
 ];
 
-/// The method that queries the mempool, which refuses queries above its limit.
-const ASKS_POOL: &str = "evmd.mempool.v1.Query/PendingSequence";
+/// The query of the mempool, which fails if the mempool is too busy.
+const MEMPOOL_QUERY: &str = "evmd.mempool.v1.Query/PendingSequence";
 
 /// The statuses with which a request to any path can fail.
-pub(super) const OF_ANY_PATH: [u16; 6] = [400, 403, 414, 431, 501, 503];
+pub(super) const COMMON_STATUSES: [u16; 6] = [400, 403, 414, 431, 501, 503];
 
 /// The statuses with which a route can fail.
 pub(super) fn statuses(route: &Route) -> Vec<u16> {
     let mut statuses = vec![500];
-    statuses.extend(OF_ANY_PATH);
+    statuses.extend(COMMON_STATUSES);
     if route.verb == Verb::Post {
         statuses.extend([408, 413]);
     }
-    if route.methods().any(|method| MAY_NOT_FIND.contains(&method)) {
+    if route.methods().any(|method| METHODS_WITH_404.contains(&method)) {
         statuses.push(404);
     }
-    if route.methods().any(|method| method == ASKS_POOL || costs::waits_in_turn(method)) {
+    if route.methods().any(|method| method == MEMPOOL_QUERY || costs::waits_in_turn(method)) {
         statuses.push(429);
     }
     if route.methods().any(costs::has_time_limit) {
@@ -85,7 +85,7 @@ pub(super) fn statuses(route: &Route) -> Vec<u16> {
 }
 
 /// References to the responses with these statuses.
-pub(super) fn failed(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
+pub(super) fn response_references(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
     let responses = statuses.into_iter().map(|status| {
         let reference = format!("#/components/responses/Failure{status}");
         (status.to_string(), json!({ "$ref": reference }))
@@ -124,7 +124,7 @@ pub(super) fn error_schema() -> Value {
         "type": "object",
         "description": "Why a request failed.",
         "properties": {
-            "code": { "type": "integer", "minimum": 1, "maximum": 16, "description": "The code of gRPC." },
+            "code": { "type": "integer", "minimum": 1, "maximum": 16, "description": "The gRPC status code." },
             "message": { "type": "string" },
             "details": { "type": "array", "maxItems": 0 },
         },
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn methods_that_may_return_404_are_served() {
         let served: Vec<_> = crate::rest::route::ROUTES.iter().flat_map(Route::methods).collect();
-        for method in MAY_NOT_FIND {
+        for method in METHODS_WITH_404 {
             assert!(served.contains(&method), "{method}");
         }
     }

@@ -1,7 +1,7 @@
 //! Schemas of messages, as [`crate::rest::json`] writes and [`crate::rest::request`] reads them.
 
 use super::comment;
-use crate::rest::json::{Definitions, Mark, Style};
+use crate::rest::json::{Descriptors, ScalarFormat, Style};
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -63,13 +63,13 @@ impl Form {
 
 /// The schemas that operations refer to.
 pub(super) struct Schemas<'a> {
-    definitions: &'a Definitions,
+    descriptors: &'a Descriptors,
     known: BTreeMap<String, Value>,
 }
 
 impl<'a> Schemas<'a> {
-    pub(super) const fn new(definitions: &'a Definitions) -> Self {
-        Self { definitions, known: BTreeMap::new() }
+    pub(super) const fn new(descriptors: &'a Descriptors) -> Self {
+        Self { descriptors, known: BTreeMap::new() }
     }
 
     /// All of them, by name.
@@ -152,8 +152,8 @@ impl<'a> Schemas<'a> {
 
     /// A message with its type, as in an `Any`.
     fn typed(&mut self, name: &str, form: Form) -> Value {
-        let message = self.definitions.pool.get_message_by_name(name);
-        let message = message.expect("the list names messages of the definitions");
+        let message = self.descriptors.pool.get_message_by_name(name);
+        let message = message.expect("the list names messages of the descriptors");
         self.component(format!("{name}.any{}", form.suffix()), |schemas| {
             let mut schema = schemas.object(&message, form);
             schema["properties"]["@type"] = json!({ "const": format!("/{name}") });
@@ -182,12 +182,12 @@ impl<'a> Schemas<'a> {
     }
 
     fn scalar(&self, field: &FieldDescriptor, form: Form) -> Value {
-        match (field.kind(), self.definitions.mark(field)) {
-            (_, Some(Mark::Decimal)) => decimal(form),
-            (_, Some(Mark::Hex)) if form != Form::Request => {
+        match (field.kind(), self.descriptors.scalar_format(field)) {
+            (_, Some(ScalarFormat::Decimal)) => decimal(form),
+            (_, Some(ScalarFormat::Hex)) if form != Form::Request => {
                 json!({ "type": "string", "pattern": "^0x([0-9a-f]{2})*$" })
             }
-            (_, Some(Mark::Hex)) => json!({ "type": "string" }),
+            (_, Some(ScalarFormat::Hex)) => json!({ "type": "string" }),
             (Kind::Bytes, _) => bytes(field, form),
             (Kind::Enum(kind), _) => enumeration(&kind, form),
             (Kind::Bool, _) => json!({ "type": "boolean" }),

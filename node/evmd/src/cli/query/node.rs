@@ -92,7 +92,7 @@ impl NodeArg {
         }
         if running.is_none() && self.home.home.is_some() && Home::exists(&path) {
             bail!(
-                "no node runs on the home folder {0}: start it with `evmd start --home {0}`, or name another node with \
+                "no running node uses the home folder {0}: start it with `evmd start --home {0}`, or name another node with \
                  --node",
                 path.display()
             );

@@ -101,7 +101,7 @@ pub(super) fn client_of(wanted: Server, url: &str) -> anyhow::Result<Client> {
         let servers =
             Server::ALL.map(|server| format!("{} ({})", server.name(), server.default_port()));
         bail!(
-            "--node {url} is not the address of an HTTP server of a node: give that of {}, such as --node \
+            "--node {url} is not the address of an HTTP server of a node: use the address of {}, such as --node \
              http://127.0.0.1:{}; the default ports are in parentheses",
             servers.join(", "),
             Server::Rest.default_port()

@@ -6,7 +6,7 @@ use cosmos_api::{
     query::tx_bytes,
     rest::{
         display_json::from_display_json,
-        json::{Definitions, Style},
+        json::{Descriptors, Style},
     },
 };
 use prost::Message;
@@ -29,11 +29,11 @@ pub(super) fn tx(value: &Value) -> anyhow::Result<Tx> {
 
 /// Converts a transaction to JSON.
 pub(super) fn tx_json(tx: &Tx) -> anyhow::Result<Value> {
-    let definitions = Definitions::read();
-    let kind = definitions.pool.get_message_by_name("cosmos.tx.v1beta1.Tx");
-    let kind = kind.context("the definitions contain transactions")?;
+    let descriptors = Descriptors::read();
+    let kind = descriptors.pool.get_message_by_name("cosmos.tx.v1beta1.Tx");
+    let kind = kind.context("the descriptors contain transactions")?;
     let message = DynamicMessage::decode(kind, tx.encode_to_vec().as_slice())?;
-    Ok(serde_json::to_value(definitions.json(&message, Style::Sdk))?)
+    Ok(serde_json::to_value(descriptors.json(&message, Style::Sdk))?)
 }
 
 /// The encoded transaction for a broadcast.
@@ -42,10 +42,10 @@ pub(super) fn raw(tx: &Tx) -> Vec<u8> {
 }
 
 fn read(kind: &str, value: &Value) -> anyhow::Result<DynamicMessage> {
-    let definitions = Definitions::read();
+    let descriptors = Descriptors::read();
     let kind =
-        definitions.pool.get_message_by_name(kind).context("the type is in the definitions")?;
+        descriptors.pool.get_message_by_name(kind).context("the type is in the descriptors")?;
     let mut value = value.clone();
-    from_display_json(&definitions, &kind, &mut value).map_err(anyhow::Error::msg)?;
+    from_display_json(&descriptors, &kind, &mut value).map_err(anyhow::Error::msg)?;
     Ok(DynamicMessage::deserialize(kind, value)?)
 }

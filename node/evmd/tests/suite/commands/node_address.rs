@@ -8,7 +8,7 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_evmd"))
 }
 
-/// Exit code, standard output and error of a command, whose words are separated by spaces.
+/// Runs `evmd` with arguments that are separated by spaces. Returns exit code, standard output and standard error.
 fn evmd(line: &str, variables: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = Command::new(program());
     command.args(line.split(' ')).env_remove("EVMD_HOME").env_remove("EVMD_NODE");
@@ -18,14 +18,14 @@ fn evmd(line: &str, variables: &[(&str, &str)]) -> (i32, String, String) {
 }
 
 /// Standard output of a command that must succeed.
-fn good(line: &str) -> String {
+fn succeed(line: &str) -> String {
     let (code, out, err) = evmd(line, &[]);
     assert_eq!(code, 0, "{line}: {err}");
     out
 }
 
 /// Standard error of a command that must fail.
-fn refused(line: &str) -> String {
+fn fail(line: &str) -> String {
     let (code, out, err) = evmd(line, &[]);
     assert_eq!((code, out.as_str()), (1, ""), "{line}: {err}");
     err
@@ -33,8 +33,8 @@ fn refused(line: &str) -> String {
 
 /// A node whose chain has this id.
 fn node(home: &Path, chain_id: &str, endpoints: Endpoints) -> NodeProcess {
-    let place = home.display();
-    good(&format!("init --home {place} --chain-id {chain_id}"));
+    let path = home.display();
+    succeed(&format!("init --home {path} --chain-id {chain_id}"));
     NodeProcess::start_at(program(), home, &[], endpoints)
 }
 
@@ -49,29 +49,31 @@ fn any_http_address_of_the_node_serves_every_command() {
     let node = node(&home, "4321", Endpoints::unused());
     let keys = folder.path().join("keys");
     let keys = keys.display();
-    good(&format!("keys unsafe-import-eth-key val {DEV_KEY} --keyring-backend test --home {keys}"));
+    succeed(&format!(
+        "keys unsafe-import-eth-key val {DEV_KEY} --keyring-backend test --home {keys}"
+    ));
     let Endpoints { rest, json_rpc, comet, metrics, .. } = node.endpoints();
     for address in [rest, json_rpc, comet, metrics] {
         let at = format!("--node http://{address}");
-        assert!(good(&format!("q evm config {at}")).contains("chain_id: \"4321\""), "{address}");
+        assert!(succeed(&format!("q evm config {at}")).contains("chain_id: \"4321\""), "{address}");
         assert!(
-            good(&format!("status {at}")).contains("chain          4321, native rules"),
+            succeed(&format!("status {at}")).contains("chain          4321, native rules"),
             "{address}"
         );
-        assert_eq!(good(&format!("rpc eth_chainId {at}")), "\"0x10e1\"\n", "{address}");
+        assert_eq!(succeed(&format!("rpc eth_chainId {at}")), "\"0x10e1\"\n", "{address}");
         let (code, _, err) = evmd(&format!("{SEND} --home {keys} {at}"), &[]);
         assert_eq!(code, 0, "{err}");
         assert!(err.starts_with("gas estimate: "), "{err}");
     }
-    // Servers that are not of a node, and one that does not speak HTTP.
+    // An address without a server, and the gRPC address, which does not serve HTTP/1.1.
     let other = testkit::own_address();
-    let error = refused(&format!("{SEND} --home {keys} --node {other}"));
+    let error = fail(&format!("{SEND} --home {keys} --node {other}"));
     assert!(error.starts_with(&format!("error: no node responds at {other} (--node)")), "{error}");
     let grpc = node.endpoints().grpc;
     for command in [SEND, "status", "q block", "rpc eth_chainId"] {
-        let error = refused(&format!("{command} --node http://{grpc}"));
+        let error = fail(&format!("{command} --node http://{grpc}"));
         let reason = format!(
-            "error: --node http://{grpc} is not the address of an HTTP server of a node: give that of REST (1317), \
+            "error: --node http://{grpc} is not the address of an HTTP server of a node: use the address of REST (1317), \
              JSON-RPC (8545), the CometBFT RPC (26657), metrics (26660), such as --node http://127.0.0.1:1317"
         );
         assert!(error.starts_with(&reason), "{error}");
@@ -92,15 +94,15 @@ fn node_of_a_home_folder_is_found_by_its_recorded_addresses() {
     };
     assert_eq!(chain(&format!(" --home {one_at}"), &[]), 1001);
     assert_eq!(chain(&format!(" --home {other_at}"), &[]), 1002);
-    assert_eq!(good(&format!("rpc eth_chainId --home {other_at}")), "\"0x3ea\"\n");
-    assert!(good(&format!("q evm config --home {one_at}")).contains("chain_id: \"1001\""));
-    good(&format!(
+    assert_eq!(succeed(&format!("rpc eth_chainId --home {other_at}")), "\"0x3ea\"\n");
+    assert!(succeed(&format!("q evm config --home {one_at}")).contains("chain_id: \"1001\""));
+    succeed(&format!(
         "keys unsafe-import-eth-key val {DEV_KEY} --keyring-backend test --home {one_at}"
     ));
     let (code, _, err) = evmd(&format!("{SEND} --home {one_at}"), &[]);
     assert!(code == 0 && err.starts_with("gas estimate: "), "{err}");
 
-    // An option is more specific than the environment, and an address than a home folder.
+    // An option takes precedence over the environment, and an address over a home folder.
     let url = format!("http://{}", other.endpoints().rest);
     let environment = [("EVMD_NODE", url.as_str()), ("EVMD_HOME", one_at.as_str())];
     assert_eq!(chain("", &environment), 1002);
@@ -108,20 +110,20 @@ fn node_of_a_home_folder_is_found_by_its_recorded_addresses() {
     assert_eq!(chain(&format!(" --home {one_at}"), &environment), 1001);
     assert_eq!(chain(&format!(" --home {one_at} --node {url}"), &[]), 1002);
 
-    let error = refused("q evm config --home no-such-folder");
+    let error = fail("q evm config --home no-such-folder");
     assert_eq!(error, "error: the home folder no-such-folder does not exist\n");
     // After a kill the file stays, and another node may have its addresses.
     one.kill();
     assert!(homes[0].join("endpoints.json").exists());
     let error = format!(
-        "error: no node runs on the home folder {one_at}: start it with `evmd start --home {one_at}`, or name another \
+        "error: no running node uses the home folder {one_at}: start it with `evmd start --home {one_at}`, or name another \
          node with --node\n"
     );
-    assert_eq!(refused(&format!("status --home {one_at}")), error);
+    assert_eq!(fail(&format!("status --home {one_at}")), error);
     other.stop();
     assert!(!homes[1].join("endpoints.json").exists());
     let _other = NodeProcess::start_at(program(), &homes[1], &[], one.endpoints());
-    assert_eq!(refused(&format!("status --home {one_at}")), error);
+    assert_eq!(fail(&format!("status --home {one_at}")), error);
     assert_eq!(chain(&format!(" --home {other_at}"), &[]), 1002);
 }
 
@@ -132,26 +134,27 @@ fn rpc_sends_arguments_without_json_and_prints_the_result() {
     let node = node(&home, "4321", Endpoints::unused());
     let at = format!("--node http://{}", node.endpoints().json_rpc);
     let zero = format!("0x{}", "00".repeat(20));
-    assert_eq!(good(&format!("rpc eth_getBalance {zero} latest {at}")), "\"0x0\"\n");
+    assert_eq!(succeed(&format!("rpc eth_getBalance {zero} latest {at}")), "\"0x0\"\n");
     let block: Value =
-        serde_json::from_str(&good(&format!("rpc eth_getBlockByNumber 0x0 false {at}"))).unwrap();
+        serde_json::from_str(&succeed(&format!("rpc eth_getBlockByNumber 0x0 false {at}")))
+            .unwrap();
     assert_eq!(block["number"], "0x0");
     let call = format!("rpc eth_call {{\"to\":\"{zero}\"}} latest {at}");
-    assert_eq!(good(&call), "\"0x\"\n");
+    assert_eq!(succeed(&call), "\"0x\"\n");
     assert_eq!(
-        good(&format!("rpc --raw eth_getBalance [\"{zero}\",\"latest\"] {at}")),
+        succeed(&format!("rpc --raw eth_getBalance [\"{zero}\",\"latest\"] {at}")),
         "\"0x0\"\n"
     );
     assert_eq!(
-        good(&format!("rpc eth_getTransactionReceipt 0x{} {at}", "11".repeat(32))),
+        succeed(&format!("rpc eth_getTransactionReceipt 0x{} {at}", "11".repeat(32))),
         "null\n"
     );
-    let error = refused(&format!("rpc eth_nothing {at}"));
+    let error = fail(&format!("rpc eth_nothing {at}"));
     let reason = "error: -32601: the method eth_nothing does not exist/is not available\n";
     assert_eq!(error, reason);
     // PUSH0 PUSH0 REVERT as the code of a contract that is created.
-    let error = refused(&format!("rpc eth_call {{\"data\":\"0x5f5ffd\"}} latest {at}"));
+    let error = fail(&format!("rpc eth_call {{\"data\":\"0x5f5ffd\"}} latest {at}"));
     assert!(error.starts_with("error: 3: execution reverted (data: \"0x\")"), "{error}");
-    let error = refused(&format!("rpc --raw eth_chainId 12 {at}"));
+    let error = fail(&format!("rpc --raw eth_chainId 12 {at}"));
     assert_eq!(error, "error: the parameters must be an array or an object\n");
 }

@@ -62,7 +62,7 @@ pub fn unsigned(nonce: u64, to: TxKind, input: impl Into<Bytes>) -> TxEip1559 {
     }
 }
 
-/// Signs with the key of development account `from`; EIP-2718 bytes.
+/// Signs with the key of development account `from`. Returns the EIP-2718 encoding.
 pub fn sign<T>(from: usize, tx: T) -> Bytes
 where
     T: SignableTransaction<Signature>,
@@ -84,15 +84,15 @@ pub fn signature(from: usize, hash: B256) -> Signature {
 /// A transaction of account `from` that delegates account `authority`, with nonce 0, to the code of `target`
 /// (EIP-7702).
 pub fn delegate(from: usize, nonce: u64, authority: usize, target: Address) -> Bytes {
-    let allowed = Authorization { chain_id: U256::from(CHAIN_ID), address: target, nonce: 0 };
-    let allowed_by = signature(authority, allowed.signature_hash());
+    let authorization = Authorization { chain_id: U256::from(CHAIN_ID), address: target, nonce: 0 };
+    let signature_of_authority = signature(authority, authorization.signature_hash());
     let tx = TxEip7702 {
         chain_id: CHAIN_ID,
         nonce,
         gas_limit: 100_000,
         max_fee_per_gas: FEE_CAP,
         max_priority_fee_per_gas: 1_000_000_000,
-        authorization_list: vec![allowed.into_signed(allowed_by)],
+        authorization_list: vec![authorization.into_signed(signature_of_authority)],
         ..TxEip7702::default()
     };
     let signature = signature(from, tx.signature_hash());
@@ -121,7 +121,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
     }
 }
 
-/// Options that accept transactions and produce a block every `block_time`.
+/// Options that accept transactions and produce a block every `block_time`, or none if it is `None`.
 pub fn producing(block_time: Option<Duration>) -> Options {
     Options {
         transactions: Some("127.0.0.1:0".parse().unwrap()),
@@ -151,18 +151,18 @@ pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
         let raw = transfer(0, nonce, Address::with_last_byte(nonce as u8));
         runtime.block_on(client.submit(raw)).unwrap();
     }
-    wait_until("a few blocks are there", || pipeline.published.load().number() >= length);
+    wait_until("the chain has enough blocks", || pipeline.published.load().number() >= length);
     pipeline.stop();
     pipeline.join().unwrap();
     export(home, file)
 }
 
-/// Writes all blocks of a home to a file in the format of an import; returns the hash of the head.
+/// Writes the blocks of a home, from block 1 on, to a file in the format of an import; returns the hash of the head.
 pub fn export(home: &Home, file: &Path) -> B256 {
     export_view(&home.view().unwrap(), file)
 }
 
-/// Writes all blocks of a view to a file in the format of an import; returns the hash of the head.
+/// Writes the blocks of a view, from block 1 on, to a file in the format of an import; returns the hash of the head.
 pub fn export_view(view: &View, file: &Path) -> B256 {
     let blocks = view.blocks().unwrap();
     let mut bytes = Vec::new();
@@ -174,7 +174,7 @@ pub fn export_view(view: &View, file: &Path) -> B256 {
     view.head.hash
 }
 
-/// Runs a pipeline over files to its end.
+/// Imports files, and waits for the end of the pipeline.
 pub fn import(home: &Home, files: Vec<PathBuf>) -> Result<(), pipeline::Fault> {
     Pipeline::start(home, importing(files)).unwrap().join()
 }
@@ -210,7 +210,7 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> Result<(), String>) {
 /// A folder of third-party data. Tests that call this are ignored by default.
 pub fn fixtures(name: &str) -> PathBuf {
     let root =
-        std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES names a folder: run .ci/fixtures");
+        std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES is not set: run .ci/fixtures");
     let folder = Path::new(&root).join(name);
     assert!(folder.is_dir(), "EVMD_FIXTURES has no folder {name}: run .ci/fixtures");
     folder

@@ -20,7 +20,7 @@ async fn automine() -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn accounts_are_set_in_a_block_of_their_own() {
+async fn each_setter_of_an_account_makes_a_block() {
     let node = automine().await;
     let word = |number: u64| json!(B256::from(U256::from(number)));
     let mut blocks = 0;
@@ -53,7 +53,7 @@ async fn accounts_are_set_in_a_block_of_their_own() {
     let empty = Address::repeat_byte(0xad);
     node.call("anvil_setStorageAt", json!([empty, "0x2", word(7)])).await;
     assert_eq!(node.call("eth_getStorageAt", json!([empty, "0x2", "latest"])).await, word(7));
-    // An account of which everything is removed does not exist.
+    // An account without balance, nonce and code is deleted (EIP-161).
     node.call("anvil_setBalance", json!([ACCOUNT, "0x0"])).await;
     node.call("anvil_setNonce", json!([ACCOUNT, "0x0"])).await;
     node.call("anvil_setCode", json!([ACCOUNT, "0x"])).await;
@@ -68,7 +68,7 @@ async fn accounts_are_set_in_a_block_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn set_accounts_leave_the_next_block_as_it_was_set() {
+async fn setters_of_accounts_keep_the_settings_of_the_next_block() {
     let node = Node::development().await;
     node.call("evm_mine", json!([])).await;
     let time = timestamp(&node).await + 1;
@@ -91,9 +91,9 @@ async fn set_accounts_leave_the_next_block_as_it_was_set() {
     node.stop().await;
 }
 
-/// The block after the free one has a base fee, and the transaction is in the free one: each call returns after it.
+/// Each call returns after its block, so each transaction is in the block with the base fee 0.
 #[tokio::test(flavor = "multi_thread")]
-async fn free_blocks_take_transactions_without_a_price() {
+async fn block_without_a_base_fee_includes_a_gas_price_of_zero() {
     const BLOCKS: usize = 100;
     let node = automine().await;
     node.call("hardhat_impersonateAccount", json!([ACCOUNT])).await;
@@ -126,11 +126,10 @@ async fn unsigned_transactions_have_the_limit_of_signed_ones() {
     let near = pipeline::MAX_TX_BYTES - 1_000;
     let sent = send(near).await["result"].clone();
     let raw = node.call("eth_getRawTransactionByHash", json!([sent])).await;
-    // Besides its data.
-    let others = (raw.as_str().unwrap().len() - "0x".len()) / 2 - near;
-    let most = pipeline::MAX_TX_BYTES - others;
-    assert!(send(most).await["result"].is_string());
-    let refused = send(most + 1).await;
+    let overhead_bytes = (raw.as_str().unwrap().len() - "0x".len()) / 2 - near;
+    let max_data_bytes = pipeline::MAX_TX_BYTES - overhead_bytes;
+    assert!(send(max_data_bytes).await["result"].is_string());
+    let refused = send(max_data_bytes + 1).await;
     let text = refused["error"]["message"].as_str().unwrap();
     assert!(text.contains("131073") && text.contains("131072"), "{text}");
     node.stop().await;
@@ -181,34 +180,34 @@ fn code_from(timestamp: u64) -> String {
 async fn estimates_and_the_pending_block_see_what_is_set_for_the_next_block() {
     let node = automine().await;
     node.call("evm_mine", json!([])).await;
-    let opens = timestamp(&node).await + 5000;
-    node.call("anvil_setCode", json!([ACCOUNT, code_from(opens)])).await;
+    let min_timestamp = timestamp(&node).await + 5000;
+    node.call("anvil_setCode", json!([ACCOUNT, code_from(min_timestamp)])).await;
     let tx = json!({ "from": DEV_ACCOUNTS[0].address, "to": ACCOUNT });
-    let shut = |reply: Value| assert_eq!(reply["error"]["code"], 3, "{reply}");
+    let assert_reverts = |reply: Value| assert_eq!(reply["error"]["code"], 3, "{reply}");
     for params in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
-        shut(node.answer("eth_estimateGas", params).await);
+        assert_reverts(node.answer("eth_estimateGas", params).await);
     }
-    shut(node.answer("eth_fillTransaction", json!([tx])).await);
-    node.call("evm_setNextBlockTimestamp", json!([opens - 1])).await;
-    shut(node.answer("eth_estimateGas", json!([tx])).await);
-    node.call("evm_setNextBlockTimestamp", json!([opens])).await;
+    assert_reverts(node.answer("eth_fillTransaction", json!([tx])).await);
+    node.call("evm_setNextBlockTimestamp", json!([min_timestamp - 1])).await;
+    assert_reverts(node.answer("eth_estimateGas", json!([tx])).await);
+    node.call("evm_setNextBlockTimestamp", json!([min_timestamp])).await;
     node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x174876e800"])).await;
     node.call("anvil_setCoinbase", json!([ACCOUNT])).await;
     for params in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
         node.call("eth_estimateGas", params).await;
     }
     let pending = node.call("eth_getBlockByNumber", json!(["pending", false])).await;
-    assert_eq!(pending["timestamp"], json!(format!("{opens:#x}")));
+    assert_eq!(pending["timestamp"], json!(format!("{min_timestamp:#x}")));
     assert_eq!(pending["baseFeePerGas"], "0x174876e800");
     let price = node.call("eth_gasPrice", json!([])).await;
     let price = u64::from_str_radix(&price.as_str().unwrap()[2..], 16).unwrap();
     assert!(price >= 100_000_000_000, "{price}");
     node.call("eth_call", json!([tx, "pending"])).await;
-    shut(node.answer("eth_call", json!([tx, "latest"])).await);
+    assert_reverts(node.answer("eth_call", json!([tx, "latest"])).await);
     let filled = node.call("eth_fillTransaction", json!([tx])).await;
     let cap = filled["tx"]["maxFeePerGas"].as_str().unwrap();
     assert!(u64::from_str_radix(&cap[2..], 16).unwrap() >= 200_000_000_000, "{filled}");
-    // The block is mined as it was announced, and the settings are used up.
+    // The block is mined as the pending block was. The base fee was set for one block.
     node.call("anvil_impersonateAccount", json!([DEV_ACCOUNTS[0].address])).await;
     let hash = node.call("eth_sendTransaction", json!([tx])).await;
     let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
@@ -248,7 +247,7 @@ async fn an_estimate_is_enough_in_the_next_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn estimates_see_the_transactions_of_the_pool() {
+async fn estimates_see_the_transactions_of_the_mempool() {
     let node = Node::development().await;
     let raw = transfer(0, 0, Address::repeat_byte(0xaf));
     node.call("eth_sendRawTransaction", json!([raw])).await;
