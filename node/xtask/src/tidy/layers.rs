@@ -29,11 +29,12 @@ pub(super) const LAYERS: [&str; 40] = [
     "pipeline",
     "models",
     "server",
+    // Below the crates of JSON-RPC, because it must not use them.
+    "cosmos-api",
     "rpc-types",
     "rpc-eth",
     "rpc-debug",
     "rpc",
-    "cosmos-api",
     "replication",
     "pages",
     "terminal",
@@ -46,7 +47,16 @@ pub(super) const LAYERS: [&str; 40] = [
     "benches",
 ];
 
-/// The tables of a manifest that name dependencies.
+/// Crates that no program links.
+const FOR_TESTS: [&str; 3] = ["crashdisk", "testkit", "models"];
+
+/// Crates that use no other crate of the workspace, except in tests.
+const STANDALONE: [&str; 2] = ["loadtest", "xtask"];
+
+/// The tables of a manifest that name dependencies of a program.
+const LINKED: [&str; 2] = ["dependencies", "build-dependencies"];
+
+/// All tables of a manifest that name dependencies.
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
@@ -72,7 +82,17 @@ fn check_layers(tree: &Tree, layers: &[&str]) -> Vec<Violation> {
             ));
             continue;
         };
-        for dependency in dependencies(&manifest) {
+        for dependency in dependencies(&manifest, &LINKED) {
+            if FOR_TESTS.contains(&dependency.as_str()) {
+                refuse(format!(
+                    "{name} links {dependency}, which is for tests only: make it a dev-dependency"
+                ));
+            }
+            if STANDALONE.contains(&name) && layers.contains(&dependency.as_str()) {
+                refuse(format!("{name} uses {dependency}, but it uses no crate of the workspace"));
+            }
+        }
+        for dependency in dependencies(&manifest, &TABLES) {
             if layers[layer..].contains(&dependency.as_str()) {
                 refuse(format!(
                     "{name} depends on {dependency}, which is not below it: move what both need below both"
@@ -102,14 +122,14 @@ fn members(tree: &Tree) -> Vec<(String, &str)> {
         .collect()
 }
 
-/// The names of all dependencies, of each target too.
-fn dependencies(manifest: &toml::Table) -> Vec<String> {
+/// The names of the dependencies in some tables, of each target too.
+fn dependencies(manifest: &toml::Table, names: &[&str]) -> Vec<String> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let of_targets = targets.into_iter().flat_map(toml::Table::values);
     let of_targets = of_targets.filter_map(toml::Value::as_table);
     let tables = std::iter::once(manifest).chain(of_targets);
     tables
-        .flat_map(|table| TABLES.iter().filter_map(|name| table.get(*name)?.as_table()))
+        .flat_map(|table| names.iter().filter_map(|name| table.get(*name)?.as_table()))
         .flat_map(|table| table.keys().cloned())
         .collect()
 }
@@ -119,12 +139,16 @@ mod tests {
     use super::*;
 
     fn violations(low: &str, high: &str) -> Vec<String> {
+        violations_of(["low", "high"], low, high)
+    }
+
+    fn violations_of(layers: [&str; 2], low: &str, high: &str) -> Vec<String> {
         let tree = Tree::from([
             ("Cargo.toml", "[workspace]\nmembers = [\"low\", \"high\"]\n"),
             ("low/Cargo.toml", low),
             ("high/Cargo.toml", high),
         ]);
-        let found = check_layers(&tree, &["low", "high"]);
+        let found = check_layers(&tree, &layers);
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -138,6 +162,30 @@ mod tests {
             let found = violations(&low, &high);
             assert_eq!(found.len(), 1, "{table}");
             assert!(found[0].contains("low depends on high"), "{}", found[0]);
+        }
+    }
+
+    #[test]
+    fn crates_for_tests_are_not_linked_and_standalone_crates_use_no_other() {
+        for (low, high, table, is_refused) in [
+            ("testkit", "server", "dependencies", true),
+            ("testkit", "server", "dev-dependencies", false),
+            ("chain", "server", "dependencies", false),
+            ("chain", "loadtest", "dependencies", true),
+            ("testkit", "loadtest", "dev-dependencies", false),
+        ] {
+            let package = |name: &str| format!("[package]\nname = \"{name}\"\n");
+            let above = format!("{}[{table}]\n{low}.workspace = true\n", package(high));
+            let found = violations_of([low, high], &package(low), &above);
+            assert_eq!(!found.is_empty(), is_refused, "{low} in {table} of {high}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn cosmos_apis_do_not_use_json_rpc() {
+        let layer = |name| LAYERS.iter().position(|known| *known == name).unwrap();
+        for name in ["rpc-types", "rpc-eth", "rpc-debug", "rpc"] {
+            assert!(layer("cosmos-api") < layer(name), "{name}");
         }
     }
 
