@@ -1,7 +1,7 @@
 //! From raw transactions to senders: the work of the recover stage per batch, on one thread.
 //!
-//! `cargo bench --profile release --workspace --bench recover_stage`. Decoding, both hashes of a transaction, and the
-//! signature. Compares every backend with alloy and libsecp256k1, which recover one transaction at
+//! `cargo bench --profile release --workspace --bench recover_stage`. Each iteration decodes and hashes a batch and
+//! recovers its senders. Every backend is compared with alloy and libsecp256k1, which recover one transaction at
 //! a time.
 
 use alloy_primitives::{Address, Bytes, keccak256};
@@ -13,9 +13,9 @@ use verify::{Backend, Recoverer};
 
 /// Transactions per batch, as under load.
 const BATCH: usize = 256;
-/// Number of distinct transactions.
+/// Number of transactions in the workload. Those of mainnet are repeated.
 const TRANSACTIONS: usize = 2_048;
-/// Transactions of mainnet blocks: any type, with call data.
+/// Transactions of mainnet blocks, of types 0 to 3, with and without call data.
 const MAINNET: &str = include_str!("../../verify/tests/data/mainnet.txt");
 
 fn mainnet() -> Vec<Bytes> {

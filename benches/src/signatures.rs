@@ -38,8 +38,8 @@ pub fn compact(job: &Job) -> [u8; 64] {
     bytes
 }
 
-/// The most expensive batch: every signature recovers the point at infinity. Any signer can
-/// construct that (s = z / k for R = k G), and no cheap check detects it.
+/// Every signature recovers the point at infinity. Any signer can construct that (s = z / k for R = k G), and no cheap check
+/// detects it, so it must not cost more than a valid signature.
 pub fn infinity(count: usize) -> Vec<Job> {
     jobs(count).iter().map(at_infinity).collect()
 }

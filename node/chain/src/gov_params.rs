@@ -18,12 +18,12 @@ pub struct Validator {
     pub consensus_key: Option<PublicKey>,
 }
 
-/// The rules of governance.
+/// The parameters of governance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GovParams {
-    /// Deposit that starts the voting period, in wei.
+    /// Deposit that starts the voting period, in the token's base unit.
     pub min_deposit: U256,
-    /// Deposit that starts the voting period of an expedited proposal, in wei.
+    /// Deposit that starts the voting period of an expedited proposal, in the token's base unit.
     pub expedited_min_deposit: U256,
     /// Maximum time in which the deposit is collected, in seconds.
     pub max_deposit_period: u64,
@@ -37,7 +37,7 @@ pub struct GovParams {
     pub threshold: LegacyDec,
     /// Share of yes votes on an expedited proposal that must be exceeded.
     pub expedited_threshold: LegacyDec,
-    /// Share of veto votes from which a proposal is rejected.
+    /// Share of veto votes above which a proposal is rejected.
     pub veto_threshold: LegacyDec,
     /// Whether deposits are burned if the quorum is not reached.
     pub burn_vote_quorum: bool,
@@ -87,7 +87,7 @@ impl GovParams {
         keys
     }
 
-    /// Returns the deposit that starts the voting period, in wei.
+    /// Returns the deposit that starts the voting period, in the token's base unit.
     pub const fn required_deposit(&self, expedited: bool) -> U256 {
         if expedited { self.expedited_min_deposit } else { self.min_deposit }
     }

@@ -278,7 +278,7 @@ where
                 logs::number(&mut frame, ran.standing.logs_before);
             }
             if is_set(config, ONLY_TOP_CALL) {
-                logs::leave_top(&mut frame);
+                logs::keep_only_top_call(&mut frame);
             }
             frame.into()
         }

@@ -22,7 +22,7 @@ const MINE: (&[&str], &str) = (
     &["count = 1", "interval = null"],
     "Produces blocks, also without transactions. Their timestamps are `interval` seconds apart.",
 );
-const SET_AUTOMINE: &str = "Whether a block is produced as soon as there is a transaction. Without, and without an interval, blocks are produced on request only.";
+const SET_AUTOMINE: &str = "Enables or disables mining as soon as there is a transaction. If it is disabled and no interval is set, blocks are produced on request only.";
 const SET_INTERVAL: &str =
     "Sets the seconds between blocks. With 0, blocks are produced on request only.";
 const INCREASE_TIME: &str =
@@ -106,7 +106,7 @@ pub const ANVIL: &[Method] = &[
     waiting(
         "anvil_getAutomine",
         &[],
-        "Whether a block is produced as soon as there is a transaction.",
+        "Returns whether a block is mined as soon as there is a transaction.",
         Run::Inline(mining::get_automine),
     ),
     waiting("anvil_setIntervalMining", &["seconds"], SET_INTERVAL, INTERVAL_RUN),
@@ -161,7 +161,7 @@ pub const HARDHAT: &[Method] = &[
     waiting(
         "hardhat_getAutomine",
         &[],
-        "Whether a block is produced as soon as there is a transaction.",
+        "Returns whether a block is mined as soon as there is a transaction.",
         Run::Inline(mining::get_automine),
     ),
     waiting("hardhat_setLoggingEnabled", &["enabled"], SET_LOGGING, LOGGING_RUN),

@@ -29,8 +29,8 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
     ("logs", "with a filter of `address` and `topics`: each new log that matches"),
     (
         "newPendingTransactions",
-        "the hash of each transaction that enters the pool, or the transaction with `true`. A client that is 32,768 \
-                 behind misses some, and also transactions above 1 KiB that have left the pool",
+        "the hash of each transaction that enters the pool, or the transaction with `true`. A client that is more \
+                 than 32,768 transactions behind misses some. With `true`, it also misses transactions above 1 KiB that have left the mempool",
     ),
     (
         "transactionReceipts",

@@ -7,9 +7,9 @@ use std::{
     path::PathBuf,
 };
 
-/// Bytes of a record before its path and its data.
+/// Bytes of an entry before its path and its data.
 const HEAD_BYTES: usize = 48;
-/// Bits of a record's flags.
+/// Bits of an entry's flags.
 const TRUNCATED: u32 = 1;
 const SYNCED: u32 = 2;
 
@@ -59,12 +59,12 @@ pub enum Operation {
     Length {
         /// The file.
         inode: u64,
-        /// Its bytes.
+        /// Its new length in bytes.
         bytes: u64,
     },
     /// Synced a file or a folder.
     Sync {
-        /// Its path or inode.
+        /// The file or folder.
         inode: u64,
     },
     /// Renamed a file or a folder.
@@ -76,7 +76,7 @@ pub enum Operation {
     },
     /// Removed a name of a file, or an empty folder.
     Remove {
-        /// Its path or inode.
+        /// Its path.
         path: PathBuf,
     },
     /// Made a folder.
@@ -108,7 +108,9 @@ fn read_one(bytes: &[u8]) -> Result<Option<(Event, &[u8])>> {
     };
     let kind_and_flags = word(0);
     let [thread, inode, at, path_bytes, data_bytes] = [8, 16, 24, 32, 40].map(word);
-    let length = |bytes: u64| usize::try_from(bytes).map_err(|_| damaged("a length"));
+    let length = |bytes: u64| {
+        usize::try_from(bytes).map_err(|_| damaged(format!("a length of {bytes} bytes")))
+    };
     let Some((path, rest)) = rest.split_at_checked(length(path_bytes)?) else { return Ok(None) };
     let Some((data, rest)) = rest.split_at_checked(length(data_bytes)?) else { return Ok(None) };
     let path = || PathBuf::from(OsString::from_vec(path.to_vec()));
@@ -125,11 +127,11 @@ fn read_one(bytes: &[u8]) -> Result<Option<(Event, &[u8])>> {
         6 => Operation::Remove { path: path() },
         7 => Operation::Folder { path: path(), inode },
         8 => Operation::Output(data.to_vec()),
-        _ => return Err(damaged("a kind")),
+        kind => return Err(damaged(format!("the unknown kind {kind}, expected 1 to 8"))),
     };
     Ok(Some((Event { thread, operation }, rest)))
 }
 
-fn damaged(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidData, format!("the record has an unknown {what}"))
+fn damaged(what: String) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("an entry of the record has {what}"))
 }

@@ -3,8 +3,8 @@
 
 use super::{LANES, Lanes, MASK52, Mask, StagePart};
 
-/// Eight words. Methods are never inlined, because stages that use them would take minutes to compile. Any
-/// overflow of a signed 64-bit word panics, and so does the carry of a negative limb.
+/// Eight words. The operations are not inlined: otherwise the stages that use them would take minutes to compile. An
+/// overflow of a signed 64-bit word in an addition or subtraction panics, and so does the carry of a negative limb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Model(pub(super) [u64; LANES]);
@@ -103,7 +103,7 @@ impl Lanes for Model {
     #[inline(never)]
     fn shr<const BITS: u32>(self) -> Self {
         if BITS == 52 || BITS == 48 {
-            // Shifts whose operand is a sum are carries, and the operand must not be negative.
+            // Carries are shifted by 52 or 48 bits, and their operand must not be negative.
             assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
         }
         self.shr_by(BITS)

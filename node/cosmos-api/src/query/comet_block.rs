@@ -4,7 +4,7 @@
 use super::{
     QueryError, Snapshot, envelope,
     events::{self, Outcomes},
-    node::broadcast,
+    node::without_type_byte,
     proto::{
         cosmos::{base::abci::v1beta1::TxResponse, tx::v1beta1::Tx},
         tendermint::{
@@ -29,7 +29,7 @@ pub struct BlockResults {
 
 /// The bytes of a transaction in the SDK's encoding. `shown` is called for an Ethereum transaction.
 pub(super) fn sdk_bytes(raw: &Bytes, shown: impl FnOnce() -> Tx) -> Vec<u8> {
-    if cosmos::is_cosmos(raw) { broadcast(raw) } else { tx_bytes(shown()) }
+    if cosmos::is_cosmos(raw) { without_type_byte(raw) } else { tx_bytes(shown()) }
 }
 
 impl Snapshot {

@@ -151,7 +151,7 @@ impl Snapshot {
     /// # Errors
     /// If there is no such kind, or the chain has no governance.
     pub fn gov_params(&self, kind: &str) -> Result<QueryParamsResponse, QueryError> {
-        let params = self.gov_rules()?;
+        let params = self.all_gov_params()?;
         let mut answer = QueryParamsResponse::default();
         match kind {
             "" => {}
@@ -180,7 +180,7 @@ impl Snapshot {
     }
 
     /// All parameters.
-    pub(super) fn gov_rules(&self) -> Result<Params, QueryError> {
+    pub(super) fn all_gov_params(&self) -> Result<Params, QueryError> {
         Ok(self.native()?.gov.to_proto(&self.denom()))
     }
 }

@@ -107,7 +107,7 @@ impl Snapshot {
     /// # Errors
     /// If there is no such kind, or the chain has no governance.
     pub fn old_gov_params(&self, kind: &str) -> Result<QueryParamsResponse, QueryError> {
-        let all = self.gov_rules()?;
+        let all = self.all_gov_params()?;
         let gov = &self.native()?.gov;
         let bytes = |share: LegacyDec| share.to_scaled().into_bytes();
         let mut answer = none_asked_for();

@@ -19,9 +19,9 @@ use prost_types::Timestamp;
 use transactions::cosmos;
 
 /// The version of CometBFT whose format is served. Clients use it to choose a decoder.
-const COMET_SHAPES_OF: &str = "0.38.18";
+const COMETBFT_FORMAT: &str = "0.38.18";
 /// The version of the SDK whose format is served. Clients use it to choose a decoder.
-const SDK_SHAPES_OF: &str = "v0.53.4";
+const SDK_FORMAT: &str = "v0.53.4";
 /// CometBFT's block protocol in that version.
 const BLOCK_PROTOCOL: u64 = 11;
 /// CometBFT's peer protocol in that version.
@@ -43,7 +43,7 @@ pub(super) fn signed(number: u64) -> i64 {
 }
 
 /// A transaction as clients broadcast it: without the type byte that a Cosmos transaction has in a block.
-pub(super) fn broadcast(raw: &Bytes) -> Vec<u8> {
+pub(super) fn without_type_byte(raw: &Bytes) -> Vec<u8> {
     let type_bytes = usize::from(cosmos::is_cosmos(raw));
     raw[type_bytes..].to_vec()
 }
@@ -56,7 +56,7 @@ impl Snapshot {
             default_node_info: Some(DefaultNodeInfo {
                 protocol_version: Some(ProtocolVersion { p2p, block, app: 0 }),
                 network: self.spec.chain_id.to_string(),
-                version: COMET_SHAPES_OF.to_owned(),
+                version: COMETBFT_FORMAT.to_owned(),
                 moniker: self.facts.moniker.clone(),
                 other: Some(DefaultNodeInfoOther {
                     tx_index: "on".to_owned(),
@@ -72,7 +72,7 @@ impl Snapshot {
                 name: "evmd".to_owned(),
                 app_name: "evmd".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                cosmos_sdk_version: SDK_SHAPES_OF.to_owned(),
+                cosmos_sdk_version: SDK_FORMAT.to_owned(),
                 ..VersionInfo::default()
             }),
         }
@@ -114,7 +114,7 @@ impl Snapshot {
         })
     }
 
-    /// The header of a block up to this snapshot's.
+    /// The header of block `number`, which must not be above the block of this snapshot.
     ///
     /// # Errors
     /// If the header cannot be read.

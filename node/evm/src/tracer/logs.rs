@@ -1,4 +1,4 @@
-//! Logs in the frames of geth's `callTracer`: only those that took effect, with their positions in the block.
+//! Logs in the frames of geth's `callTracer`: only those that took effect, numbered by their index in the block.
 //!
 //! The inspector numbers the logs of a transaction in order of execution, including those of calls that fail
 //! later.
@@ -35,7 +35,7 @@ fn gather<'a>(frame: &'a mut CallFrame, logs: &mut Vec<&'a mut CallLogFrame>) {
 }
 
 /// Replaces the outermost call by one without inner calls, so that none precedes its logs.
-pub(super) fn leave_top(root: &mut CallFrame) {
+pub(super) fn keep_only_top_call(root: &mut CallFrame) {
     root.calls.clear();
     for log in &mut root.logs {
         log.position = Some(0);
@@ -60,11 +60,11 @@ mod tests {
         }
     }
 
-    fn places(frame: &CallFrame) -> Vec<(u64, u64)> {
+    fn indices_and_positions(frame: &CallFrame) -> Vec<(u64, u64)> {
         frame.logs.iter().map(|log| (log.index.unwrap(), log.position.unwrap())).collect()
     }
 
-    /// A log, a call with one, a call that fails after one and after a call with one, and a log.
+    /// The root emits a log, makes a call that logs, makes a failing call that logs (as does its inner call), and emits a log.
     fn root(error: Option<&str>) -> CallFrame {
         let lost = frame(&[(3, 0)], None, Vec::new());
         let failed = frame(&[(2, 0)], Some("execution reverted"), vec![lost]);
@@ -72,16 +72,16 @@ mod tests {
     }
 
     #[test]
-    fn logs_that_took_effect_are_numbered_on() {
+    fn only_logs_that_took_effect_are_numbered() {
         let mut root = root(None);
         number(&mut root, 7);
-        assert_eq!(places(&root), [(7, 0), (9, 2)]);
-        assert_eq!(places(&root.calls[0]), [(8, 0)]);
+        assert_eq!(indices_and_positions(&root), [(7, 0), (9, 2)]);
+        assert_eq!(indices_and_positions(&root.calls[0]), [(8, 0)]);
         let failed = &root.calls[1];
         assert!(failed.logs.is_empty() && failed.calls[0].logs.is_empty());
-        leave_top(&mut root);
+        keep_only_top_call(&mut root);
         assert!(root.calls.is_empty());
-        assert_eq!(places(&root), [(7, 0), (9, 0)]);
+        assert_eq!(indices_and_positions(&root), [(7, 0), (9, 0)]);
     }
 
     #[test]

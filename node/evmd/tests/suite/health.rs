@@ -1,4 +1,4 @@
-//! `/health` and `/ready` of a node whose pipeline stands still and goes on again.
+//! `/health` and `/ready` of a node whose pipeline stalls and resumes.
 
 use crate::{
     client::Node,
@@ -12,7 +12,7 @@ use std::{
 };
 use testkit::MAX_WAIT;
 
-/// When the clock of the node was stopped, and for how long it has been stopped in all.
+/// The time at which the clock of the node was stopped (`None` while it runs), and the total duration of earlier stops.
 static STOPPED: Mutex<(Option<Duration>, Duration)> = Mutex::new((None, Duration::ZERO));
 
 /// The clock of the machine without the time during which it was stopped. The engine produces no block meanwhile.
@@ -53,7 +53,7 @@ async fn wait_for_status(node: &Node, expected: u16) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipeline_that_stands_still_is_unhealthy_until_it_goes_on() {
+async fn stalled_pipeline_is_unhealthy_until_it_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(&folder.path().join("home"));
     let options =

@@ -51,7 +51,8 @@ fn document() -> String {
          execution of code: `execution aborted (timeout = 5s)`. As in geth, the `timeout` in the options of a tracer \
          limits the time of each traced transaction (`execution timeout`). The timeout of the node applies in \
          addition.\n\n\
-         `rate-per-connection` and `rate-per-ip` are the maximum number of calls per second, and the size of a burst. \
+         `rate-per-connection` and `rate-per-ip` are the maximum number of calls per second, and the size of a burst; values \
+         from 1 to 19 count as 20, and 0 means no limit. \
          A call in the short queue counts as 4 calls, and one in the long queue as 20. A call above the limit has \
          -32005 with `data: {limit, retryAfterMs}`, and HTTP 429 unless it is part of a batch. The responses of a \
          batch, including errors, share one limit in bytes. Calls above it have an error and do not run. A batch also \

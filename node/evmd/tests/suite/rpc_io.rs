@@ -30,7 +30,7 @@ async fn recorded_conversations() {
     assert!(wrong.is_empty(), "{right} as recorded, others:\n{}", wrong.join("\n"));
     assert!(right > 0, "no conversation was found in {}", folder.display());
 
-    // The same node a second time: only the submitted transactions are already known.
+    // In a second replay, only the responses to submissions differ, because the transactions are already known.
     let (again, differing) = replay_all(&node, &folder.join("tests")).await;
     for difference in &differing {
         assert!(difference.contains("already known"), "second replay: {difference}");
@@ -206,7 +206,7 @@ fn number(number: &Number) -> Option<f64> {
     number.as_f64()
 }
 
-/// The first difference between the fields of two responses.
+/// Describes the differences between the fields of two responses.
 fn difference(path: &str, recorded: &Value, answer: &Value) -> String {
     match (recorded, answer) {
         (Value::Object(recorded), Value::Object(answer)) if !recorded.contains_key("error") => {

@@ -127,7 +127,7 @@ fn snapshot_and_rollback_keep_the_adoption() {
 }
 
 #[test]
-fn chain_of_version_1_imports_and_another_genesis_is_refused() {
+fn chain_of_the_newest_version_imports_and_another_genesis_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
     let head = exported_chain(&file, 3);
@@ -142,7 +142,7 @@ fn chain_of_version_1_imports_and_another_genesis_is_refused() {
     let other = text.replace(r#""power": "1""#, r#""power": "2""#);
     assert_ne!(text, other);
     for (name, genesis) in
-        [("version-0", version_0()), ("voters", Genesis::from_json(&other).unwrap())]
+        [("version-0", version_0()), ("validators", Genesis::from_json(&other).unwrap())]
     {
         let home = home(name, &genesis);
         let error = import(&home, vec![file.clone()]).unwrap_err().to_string();

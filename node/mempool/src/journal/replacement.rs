@@ -1,7 +1,7 @@
 //! Replaces the journal by a shorter file.
 //!
-//! A process may run out of file descriptors, so the next file is opened in advance and stays open. If it is
-//! removed, or the disk is full, the old file stays complete and the attempt is repeated later. The next file is
+//! A process may run out of file descriptors, so the next file is opened in advance and stays open. If it was
+//! removed, it is created again. If that fails, or the disk is full, the old file stays complete and the attempt is repeated later. The next file is
 //! written under another name and then renamed, so a crash leaves either the old or the new file.
 
 use std::{
@@ -33,7 +33,7 @@ pub(super) struct Replacement {
     path: PathBuf,
     /// The path of the next file.
     next_path: PathBuf,
-    /// The next file, empty and open; `None` if no descriptor was available.
+    /// The next file, empty and open; `None` if it could not be opened, or after a failed attempt.
     next: Option<File>,
     /// The journal's folder, which is synced after a rename.
     folder: File,

@@ -349,7 +349,7 @@ pub const METHODS: &[Method] = &[
     method(
         "eth_newFilter",
         &["filter"],
-        "Creates a log filter. A filter that is not polled for five minutes is removed.",
+        "Creates a log filter. A filter that is not polled for `filter-lifetime-s` is removed.",
         Run::Inline(filters::new_filter),
     ),
     method(

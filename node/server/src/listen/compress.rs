@@ -47,14 +47,15 @@ impl Shared {
     }
 
     async fn compressed(&self, account: &Account, whole: Bytes) -> Option<Bytes> {
-        // The compressed response is smaller.
+        // For the response and its compressed copy, which is normally smaller.
         let memory = account.hold(2 * whole.len()).ok()?;
-        let turn = Arc::clone(&self.compressions).acquire_owned().await.expect("never closed");
+        let compression_permit =
+            Arc::clone(&self.compressions).acquire_owned().await.expect("never closed");
         let compress = move || {
             let mut gzip = Gzip::new();
             gzip.add(&whole);
             // If the client has disconnected, this work still counts until here.
-            drop((turn, memory));
+            drop((compression_permit, memory));
             gzip.finish()
         };
         // A panic of the task has already been reported.

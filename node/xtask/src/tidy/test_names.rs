@@ -1,4 +1,4 @@
-//! Tests that documents and comments name exist: a command with another name runs no test and succeeds.
+//! Tests that documents name exist: a command with another name runs no test and succeeds.
 
 use super::{Violation, tree::Tree};
 use std::collections::BTreeSet;

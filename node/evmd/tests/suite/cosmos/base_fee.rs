@@ -20,22 +20,22 @@ use transactions::cosmos::{CosmosTx, Signatures};
 const GAS: u64 = 100_000;
 const COLLECTOR: &str = "cosmos17xpfvakm2amg962yls6f84z3kell8c5lserqta";
 
-/// A base fee that stays at 1.9 wei, with the newest rules or with version 0.
-fn genesis(versions: bool) -> Genesis {
+/// A genesis whose base fee stays close to 1.9 wei, with the newest rules or with version 0.
+fn genesis(newest_rules: bool) -> Genesis {
     let mut genesis: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
     let native = &mut genesis["config"]["evmd"];
     native["feemarket"]["params"]["base_fee"] = json!("1.9");
     native["feemarket"]["params"]["base_fee_change_denominator"] = json!(u32::MAX);
-    if !versions {
+    if !newest_rules {
         native.as_object_mut().unwrap().remove("rules");
     }
     genesis["baseFeePerGas"] = json!("0x1");
     Genesis::from_json(&genesis.to_string()).unwrap()
 }
 
-/// A payment of account 0 with this fee, and without a tip if `without_tip`.
-fn payment(sequence: u64, fee: u64, without_tip: bool) -> Vec<u8> {
+/// A payment of account 0 with this fee, and without a priority fee if `without_priority_fee`.
+fn payment(sequence: u64, fee: u64, without_priority_fee: bool) -> Vec<u8> {
     let key = PrivateKey::from_bytes(DEV_ACCOUNTS[0].private_key.as_slice()).unwrap();
     let single = mode_info::Single { mode: 1 };
     let signer = SignerInfo {
@@ -43,10 +43,10 @@ fn payment(sequence: u64, fee: u64, without_tip: bool) -> Vec<u8> {
         mode_info: Some(ModeInfo { sum: Some(mode_info::Sum::Single(single)) }),
         sequence,
     };
-    let tip = ExtensionOptionDynamicFeeTx { max_priority_price: "0".to_owned() };
+    let priority_fee = ExtensionOptionDynamicFeeTx { max_priority_price: "0".to_owned() };
     let body = TxBody {
         messages: vec![send(0, &address_of(9), 7)],
-        extension_options: without_tip.then(|| any(&tip)).into_iter().collect(),
+        extension_options: without_priority_fee.then(|| any(&priority_fee)).into_iter().collect(),
         ..TxBody::default()
     };
     let fee = Fee { amount: coins(fee), gas_limit: GAS, ..Fee::default() };
@@ -63,10 +63,10 @@ fn payment(sequence: u64, fee: u64, without_tip: bool) -> Vec<u8> {
     raw(key.sign(&unsigned.digest(CHAIN_ID))[..64].to_vec())
 }
 
-async fn serve(versions: bool) -> Served {
+async fn serve(newest_rules: bool) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
-    let mut home = Home::init(folder.path(), &genesis(versions)).unwrap();
+    let mut home = Home::init(folder.path(), &genesis(newest_rules)).unwrap();
     home.config.engine.empty_blocks = false;
     let served = Served::on(folder, home, producing(Some(Duration::from_millis(5)))).await;
     drop(opening);
@@ -75,9 +75,9 @@ async fn serve(versions: bool) -> Served {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cosmos_transactions_pay_the_fraction_of_the_base_fee() {
-    for (versions, charged) in [(true, 190_000), (false, 100_000)] {
-        let served = serve(versions).await;
-        if versions {
+    for (newest_rules, charged) in [(true, 190_000), (false, 100_000)] {
+        let served = serve(newest_rules).await;
+        if newest_rules {
             let (code, log) = served.broadcast(&payment(0, GAS, false)).await;
             assert_eq!(code, 13);
             let required = "got: 1.000000000000000000atest required: 1.89999";
@@ -88,7 +88,7 @@ async fn cosmos_transactions_pay_the_fraction_of_the_base_fee() {
         assert_eq!(mined["code"], 0, "{mined}");
         let path = format!("/cosmos/bank/v1beta1/balances/{COLLECTOR}/by_denom?denom=atest");
         let balance = served.get(&path).await;
-        assert_eq!(balance["balance"]["amount"], charged.to_string(), "{versions}");
+        assert_eq!(balance["balance"]["amount"], charged.to_string(), "{newest_rules}");
         let events = mined["events"].to_string();
         assert!(events.contains(&format!("\"{charged}atest\"")), "{events}");
         served.stop().await;

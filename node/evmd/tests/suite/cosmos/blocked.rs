@@ -1,4 +1,4 @@
-//! Module accounts and precompiles have no keys, so transfers to them are refused in every kind of transaction.
+//! Module accounts and precompiles have no keys: module accounts receive neither `MsgSend` nor ether, and precompiles no `MsgSend`.
 
 use super::served::Served;
 use crate::common::{

@@ -32,7 +32,7 @@ fn encrypting(home: &Path) -> NodeProcess {
     NodeProcess::start(Path::new(PROGRAM), home, &options)
 }
 
-fn authority(home: &Path) -> Authority {
+fn chain_authority(home: &Path) -> Authority {
     let (chain, _index) = Home::attach(home).unwrap();
     stored_authority(&chain, home).unwrap().unwrap()
 }
@@ -74,14 +74,14 @@ async fn nodes_without_the_expected_certificate_are_not_asked() {
     set(&plain_home, &[("tls-roots", tls_file("authority.pem"))]);
     let plain = follow(&plain_home, &format!("https://{at}"), &[]);
     let plain = plain.endpoints().replication.unwrap();
-    let known = authority(&home);
+    let known = chain_authority(&home);
     for url in [format!("https://{at}"), format!("http://{plain}")] {
         assert!(ask_node(&url, &roots, &known).await.is_ok(), "{url}");
     }
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = silent.local_addr().unwrap();
     for (url, roots) in [
-        // Neither authority nor host are those of the certificate.
+        // A certificate authority that is not trusted, and a host that the certificate does not name.
         (format!("https://{at}"), &Roots::default()),
         (format!("https://localhost:{}", at.port()), &roots),
         // Only one side encrypts.
@@ -95,7 +95,7 @@ async fn nodes_without_the_expected_certificate_are_not_asked() {
 }
 
 #[test]
-fn invalid_certificates_are_refused_with_the_setting() {
+fn invalid_tls_settings_are_named_in_the_error() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
     let [certificate, key, other] = ["node.pem", "node.key", "other.key"].map(tls_file);
