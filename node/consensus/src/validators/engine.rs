@@ -5,7 +5,7 @@ use super::{
     block::ProposedBlock,
     certificate::{FinalBlock, final_block},
     delivery::{Delivery, Marshal},
-    engine_files::{KeptBlocks, StartError, check_progress},
+    engine_files::{KeptBlocks, StartError, check_progress, check_uncertified},
     guarded_scheme::GuardedScheme,
     observer::Observer,
 };
@@ -172,6 +172,9 @@ where
     let first = if is_new { chain.newest_certified() } else { None };
     let first = first.map(|stored| verified(&mut runtime.child("floor"), &stored, &scheme));
     let first = first.transpose()?;
+    if is_new && first.is_none() {
+        check_uncertified(chain.head())?;
+    }
     let start = match &first {
         Some((block, finalization)) => {
             let (number, digest) = (block.number, block.digest());

@@ -35,8 +35,8 @@ impl KeptBlocks {
 }
 
 /// Maximum number of blocks that an engine with files requests again although the node has them. An engine that runs without
-/// interruption needs at most [`MAX_UNACKNOWLEDGED`] of them, and one that was killed soon after it started at a certified block the
-/// blocks after that one.
+/// interruption needs at most [`MAX_UNACKNOWLEDGED`] of them, and one that was killed soon after it started at a certified block
+/// needs the blocks after that one.
 const MAX_REPEATED: u64 = KEPT_VIEWS.get() + MAX_UNACKNOWLEDGED.get() as u64;
 
 /// Checks that an engine with files can continue on a node with the newest block `head`. `processed` is the newest block that it has
@@ -52,6 +52,15 @@ pub(super) fn check_progress(processed: Option<u64>, head: u64) -> Result<(), St
     };
     let processed = processed.unwrap_or_default();
     if can_continue { Ok(()) } else { Err(StartError::OtherBlocks { processed, head }) }
+}
+
+/// Checks that an engine without files can start at the genesis on a node without certificates, with the newest block `head`.
+pub(super) fn check_uncertified(head: u64) -> Result<(), StartError> {
+    // The first blocks may have become final without certificates of their own.
+    match head > MAX_UNACKNOWLEDGED.get() as u64 {
+        true => Err(StartError::NoCertificate { head }),
+        false => Ok(()),
+    }
 }
 
 /// Removes the engine's files. They are renamed first, because partly removed files would prevent every later start.
@@ -86,6 +95,15 @@ pub(super) enum StartError {
     /// Its files are damaged, or the disk failed.
     #[error("{0}")]
     Unreadable(String),
+    /// The blocks of the node were imported from a file, which has no certificates.
+    #[error(
+        "none of the {head} blocks of this node has a certificate: restore a snapshot of another node, or follow one \
+         (`evmd start --no-produce --follow URL`) until it has sent a block"
+    )]
+    NoCertificate {
+        /// The newest block of the node.
+        head: u64,
+    },
     /// The newest certificate of the node is not one of the validators. Its data were changed, or come from an untrusted source.
     #[error(
         "the newest certificate of this node is not signed by a quorum of the validators: \
@@ -115,6 +133,13 @@ mod tests {
         ] {
             assert_eq!(is_refused(Some(processed), head), refused, "{processed} {head}");
         }
+    }
+
+    #[test]
+    fn engine_starts_at_the_genesis_only_on_a_node_with_few_blocks() {
+        let first = MAX_UNACKNOWLEDGED.get() as u64;
+        let is_refused = [0, first, first + 1].map(|head| check_uncertified(head).is_err());
+        assert_eq!(is_refused, [false, false, true]);
     }
 
     #[test]

@@ -145,9 +145,14 @@ impl Simulation {
     }
 
     async fn start(&mut self, at: usize) {
+        self.running[at] = Some(self.try_start(at).await.unwrap());
+    }
+
+    /// Starts a validator that may refuse to start. Returns its tasks.
+    async fn try_start(&mut self, at: usize) -> Result<Vec<Handle<()>>, StartError> {
         let (runtime, channels) = (self.child(), self.channels(at).await);
         let setup = self.setup(at, &at.to_string(), self.chains[at].clone());
-        self.running[at] = Some(engine::start(runtime, setup, channels).await.unwrap());
+        engine::start(runtime, setup, channels).await
     }
 
     /// A runtime for the next validator that starts.
@@ -471,16 +476,14 @@ fn a_node_that_has_followed_the_others_votes_again() {
         simulation.kill(3).await;
         simulation.advance(engine::KEPT_VIEWS.get() + 40).await;
         simulation.chains[3].copy(&simulation.chains[0]);
-        let (runtime, channels) = (simulation.child(), simulation.channels(3).await);
-        let setup = simulation.setup(3, "3", simulation.chains[3].clone());
-        let refused = engine::start(runtime, setup, channels).await;
+        let refused = simulation.try_start(3).await;
         assert!(matches!(refused, Err(StartError::OtherBlocks { .. })));
         simulation.losses[3] += 1;
         simulation.recover().await;
     });
 }
 
-/// A certificate that the validators have not signed is not what an engine starts with.
+/// An engine does not start at a block whose certificate the validators have not signed.
 #[test]
 fn an_engine_does_not_start_with_an_invalid_certificate() {
     simulate(2, async |mut simulation| {
@@ -488,10 +491,20 @@ fn an_engine_does_not_start_with_an_invalid_certificate() {
         simulation.advance(5).await;
         simulation.lose_files(2).await;
         simulation.chains[2].damage_certificate();
-        let (runtime, channels) = (simulation.child(), simulation.channels(2).await);
-        let setup = simulation.setup(2, "2", simulation.chains[2].clone());
-        let refused = engine::start(runtime, setup, channels).await;
-        assert!(matches!(refused, Err(StartError::InvalidCertificate)));
+        assert!(matches!(simulation.try_start(2).await, Err(StartError::InvalidCertificate)));
+    });
+}
+
+/// Blocks that were imported from a file have no certificates, so an engine does not know at which block it can start.
+#[test]
+fn an_engine_does_not_start_on_blocks_without_certificates() {
+    simulate(3, async |mut simulation| {
+        simulation.start_all().await;
+        simulation.advance(30).await;
+        simulation.lose_files(2).await;
+        simulation.chains[2].remove_certificate();
+        let refused = simulation.try_start(2).await;
+        assert!(matches!(refused, Err(StartError::NoCertificate { .. })));
     });
 }
 
@@ -507,9 +520,7 @@ fn old_copies_of_blocks_are_removed() {
         simulation.start(1).await;
         // It may be killed before it has started at its newest block or after, and must not request the first one.
         simulation.kill(1).await;
-        let (runtime, channels) = (simulation.child(), simulation.channels(1).await);
-        let setup = simulation.setup(1, "1", simulation.chains[1].clone());
-        match engine::start(runtime, setup, channels).await {
+        match simulation.try_start(1).await {
             Ok(running) => simulation.running[1] = Some(running),
             Err(StartError::OtherBlocks { .. }) => simulation.losses[1] += 1,
             Err(error) => panic!("{error:?}"),

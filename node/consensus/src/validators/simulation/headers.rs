@@ -139,6 +139,11 @@ impl Headers {
         });
     }
 
+    /// Removes the newest certificate, as if the blocks had been imported from a file.
+    pub(super) fn remove_certificate(&self) {
+        self.with(|state| state.newest_certified = None);
+    }
+
     /// A crash: blocks that are not final are lost.
     pub(super) fn forget(&self) {
         self.with(|state| {
