@@ -47,7 +47,7 @@ impl Shared {
     }
 
     async fn compressed(&self, account: &Account, whole: Bytes) -> Option<Bytes> {
-        // For the response and its compressed copy, which is normally smaller.
+        // The response and its compressed copy, which is normally smaller, are in memory.
         let memory = account.hold(2 * whole.len()).ok()?;
         let compression_permit =
             Arc::clone(&self.compressions).acquire_owned().await.expect("never closed");

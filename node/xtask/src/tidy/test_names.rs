@@ -1,4 +1,4 @@
-//! Tests that documents name exist: a command with another name runs no test and succeeds.
+//! Checks that the tests in the commands of documents exist: a command with another name runs no test and succeeds.
 
 use super::{Violation, tree::Tree};
 use std::collections::BTreeSet;
