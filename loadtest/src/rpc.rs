@@ -94,11 +94,9 @@ impl Rpc {
     }
 
     fn post(&self, request: &Value) -> anyhow::Result<Value> {
-        let mut response = self
-            .agent
-            .post(&self.url)
-            .send_json(request)
-            .with_context(|| format!("the request to {} failed", self.url))?;
+        let mut response = self.agent.post(&self.url).send_json(request).with_context(|| {
+            format!("the request to {} failed (is a node running there?)", self.url)
+        })?;
         let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES).read_to_string();
         let body = body.with_context(|| format!("reading the response of {}", self.url))?;
         serde_json::from_str(&body)
