@@ -2,10 +2,10 @@
 //!
 //! Layout, integers big-endian: length of the payload (u32), a CRC-32 (IEEE) for each chunk of the payload (u32
 //! each; an empty payload has one), the payload. The payload is contiguous, so readers borrow slices of it from
-//! the memory map, and a reader of a part verifies only the chunks with that part.
+//! the memory map. A reader of a part verifies only the chunks that contain it.
 //!
 //! Each checksum also covers the table, the key, the length of the payload and the number of the chunk, so a row
-//! or chunk in the wrong place does not match. The length comes first and must agree with the size that LMDB
+//! or chunk in the wrong position does not match. The length comes first and must agree with the size that LMDB
 //! reports for the value. Otherwise a damaged size could make a reader access memory past the end of the file.
 
 use std::io::Write;
@@ -21,8 +21,8 @@ use trie::primitive::DecodeError;
 pub(crate) const CHUNK_BYTES: usize = 16 * 1024;
 /// Size of the length and of each checksum, in bytes.
 const NUMBER_BYTES: usize = 4;
-/// Payloads of at least this size are written directly to LMDB's page. LMDB stores such values on overflow
-/// pages, so it is no disadvantage that they are not appended to a leaf page.
+/// Payloads of at least this size in bytes are written directly to LMDB's page, without `MDB_APPEND`. With pages
+/// of 4 KiB, LMDB stores such values on overflow pages, so the flag would hardly save space on leaf pages.
 const MIN_RESERVED_BYTES: usize = 2048;
 
 /// The checksum format of the rows of a table.
@@ -51,7 +51,7 @@ impl CheckedTable {
         Self { rows: RowFormat { chunk_bytes, ..self.rows }, ..self }
     }
 
-    /// Writes a row. It replaces the row with the same key.
+    /// Writes a row, which replaces any row with the same key.
     pub(crate) fn put(
         &self,
         txn: &mut RwTxn<'_>,
@@ -109,8 +109,8 @@ impl RowFormat {
         let bytes = head_bytes(payload.len(), self.chunk_bytes);
         let too_long = heed::Error::Mdb(MdbError::BadValSize);
         let length = u32::try_from(payload.len()).map_err(|_| too_long)?;
-        let room = if payload.len() < MIN_RESERVED_BYTES { payload.len() } else { 0 };
-        let mut head = Vec::with_capacity(bytes + room);
+        let capacity = if payload.len() < MIN_RESERVED_BYTES { payload.len() } else { 0 };
+        let mut head = Vec::with_capacity(bytes + capacity);
         head.extend_from_slice(&length.to_be_bytes());
         for number in 0..chunks(payload.len(), self.chunk_bytes) {
             let chunk = &payload[chunk_range(number, payload.len(), self.chunk_bytes)];
@@ -120,11 +120,11 @@ impl RowFormat {
     }
 
     fn checksum(&self, key: &[u8], length: u32, number: usize, chunk: &[u8]) -> u32 {
-        let mut place = [self.id; 1 + 2 * NUMBER_BYTES];
-        place[1..5].copy_from_slice(&length.to_be_bytes());
-        place[5..].copy_from_slice(&(number as u32).to_be_bytes());
+        let mut prefix = [self.id; 1 + 2 * NUMBER_BYTES];
+        prefix[1..5].copy_from_slice(&length.to_be_bytes());
+        prefix[5..].copy_from_slice(&(number as u32).to_be_bytes());
         let mut hasher = Hasher::new();
-        hasher.update(&place);
+        hasher.update(&prefix);
         hasher.update(key);
         hasher.update(chunk);
         hasher.finalize()

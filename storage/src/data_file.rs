@@ -1,9 +1,9 @@
 //! Checks the data file of LMDB before LMDB maps it.
 //!
-//! Access to a page that is in use but missing from the file raises SIGBUS, and LMDB checks neither the size of
-//! the file nor the contents of its two meta pages. Therefore, the meta pages are compared with what LMDB
-//! writes, and the size of the file with the last page in use. (LMDB may leave the last pages unwritten if they
-//! are free. In that case the list of free pages is checked.)
+//! Access to a page that is in use but missing from the file raises SIGBUS. LMDB does not check the size of the
+//! file, and checks only the magic number and version of its two meta pages. Therefore, this module checks that
+//! LMDB could have written the meta pages, and that the file contains the last page in use. LMDB may leave the
+//! last pages unwritten if they are free, so the list of free pages is searched for missing pages.
 //!
 //! LMDB's structures have the byte order of the machine. The checks are skipped on big-endian machines.
 
@@ -23,7 +23,7 @@ const META_PAGES: u64 = 2;
 const PAGE_HEADER_BYTES: usize = 16;
 /// Size of the used part of a meta page in bytes.
 const META_BYTES: usize = PAGE_HEADER_BYTES + 136;
-/// Minimum and maximum size of a page.
+/// Minimum and maximum size of a page in bytes.
 const MIN_PAGE_BYTES: u64 = 512;
 const MAX_PAGE_BYTES: u64 = 65_536;
 /// First word of a meta page's contents, and version of the file.
@@ -35,7 +35,8 @@ const LEAF: u16 = 0x02;
 const OVERFLOW: u16 = 0x04;
 const META: u16 = 0x08;
 const NODE_IN_OVERFLOW: u16 = 0x01;
-/// Flags of the table of free pages (integer keys), which also holds those of the environment.
+/// Flags of the table of free pages: integer keys. LMDB adds the persistent flags of the environment, of which
+/// this program sets none.
 const FREE_FLAGS: u16 = 0x08;
 /// Root page of a table without entries.
 const NO_PAGE: u64 = u64::MAX;
@@ -154,8 +155,8 @@ fn parse_meta(page: &[u8]) -> Result<Meta, &'static str> {
     Ok(meta)
 }
 
-/// Returns the newer of both meta pages, if they are consistent: LMDB writes transaction n to page n mod 2, and
-/// a new file or a copy has zero or one in both.
+/// Returns the newer meta page, if both are consistent. LMDB writes transaction n to page n mod 2. In a new file or
+/// a copy, the first page has transaction 0, and the second 0 or 1.
 fn newer(first: Meta, second: Meta) -> Result<Meta, &'static str> {
     let is_new = first.txn == 0 && second.txn <= 1;
     let alternate = first.txn.is_multiple_of(2) && first.txn.abs_diff(second.txn) == 1;
@@ -169,7 +170,7 @@ fn newer(first: Meta, second: Meta) -> Result<Meta, &'static str> {
     Ok(new)
 }
 
-/// Returns whether every page from `first` to the last one is free. False if the list of free pages is
+/// Returns whether every page from `first` to the last one is free; false if the list of free pages is
 /// malformed.
 fn free_from(file: &File, meta: &Meta, first: u64) -> io::Result<bool> {
     let mut missing: BTreeSet<u64> = BTreeSet::new();
@@ -230,7 +231,7 @@ fn free_ids(file: &File, meta: &Meta, node: &[u8]) -> io::Result<Option<Vec<u8>>
     }
 }
 
-/// Reads bytes of the file; `None` if the file ends before them.
+/// Reads `count` bytes at offset `at`; `None` if the file does not contain all of them.
 fn read(file: &File, at: u64, count: usize) -> io::Result<Option<Vec<u8>>> {
     let end = at.checked_add(count as u64);
     if end.is_none_or(|end| end > file.metadata().map_or(0, |file| file.len())) {
@@ -244,7 +245,7 @@ fn read(file: &File, at: u64, count: usize) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Reads an integer of a structure whose size has been checked.
+/// Reads a little-endian integer of a structure whose size has been checked.
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }

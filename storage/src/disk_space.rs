@@ -1,4 +1,4 @@
-//! The free space of a disk, and the difference between a full and a failing one.
+//! Measures the free space of a disk, and distinguishes a full disk from a failing one.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -10,18 +10,18 @@ use crate::error::is_disk_full;
 pub(crate) const DATA_FILE: &str = "data.mdb";
 /// A file that is extended to check whether disk space is left.
 const PROBE_FILE: &str = "room.probe";
-/// Size of the probe in bytes, which is that of a small commit.
+/// Number of bytes by which the probe exceeds the data file: the size of a small commit.
 const PROBE_BYTES: usize = 1 << 20;
 /// Input/output error. The number is the same on every system that LMDB supports.
 const EIO: i32 = 5;
 
-/// Returns whether LMDB reports a short write.
+/// Returns whether this is the error that LMDB returns after a short write.
 pub(crate) fn is_short_write(error: &heed::Error) -> bool {
     matches!(error, heed::Error::Io(error) if error.raw_os_error() == Some(EIO))
 }
 
-/// Returns whether a file like that of the environment could grow. The probe is a hole of that size followed by
-/// some bytes, so that disk, quota and the file size limit of the process are all checked.
+/// Returns whether a file of the size of the data file could grow. The probe is a hole of that size followed by
+/// zeros, so that disk, quota and the file size limit of the process are all checked.
 pub(crate) fn has_disk_space(folder: &Path) -> bool {
     let probe = folder.join(PROBE_FILE);
     let try_to_grow = || {
@@ -36,7 +36,7 @@ pub(crate) fn has_disk_space(folder: &Path) -> bool {
     has_disk_space
 }
 
-/// Returns the bytes that this user may still write to the file system of `folder`; `None` if the system does not say.
+/// Returns the bytes that are free on the file system of `folder` for users other than root; `None` if unknown.
 pub fn disk_available_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))

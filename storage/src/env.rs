@@ -32,11 +32,11 @@ use crate::snapshot::ReadTxn;
 use crate::table::Table;
 use trie::primitive::DecodeError;
 
-/// Maximum number of tables per environment. At most 11 are used; the rest is reserved for later formats.
+/// Maximum number of tables per environment. At most 12 are used (with `meta`); the rest is reserved for later formats.
 const MAX_TABLES: u32 = 32;
 /// Map sizes are rounded up to a multiple of this, the largest page size of supported systems.
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
-/// Minimum map size: an empty environment with its tables is larger than one rounding step.
+/// Minimum map size in bytes. An empty environment with pages of 4 KiB fits into it.
 pub const MIN_MAP_BYTES: u64 = 2 * MAP_ROUNDING_BYTES;
 /// Table of every environment that describes the environment.
 const META: &str = "meta";
@@ -44,8 +44,8 @@ const META: &str = "meta";
 const KIND_KEY: &[u8] = b"env.kind";
 /// Key in [`META`]: format number, u32 big-endian.
 const FORMAT_KEY: &[u8] = b"env.format";
-/// Key in [`META`]: a copy of kind and format with a checksum, because a damaged format number must not start a
-/// migration.
+/// Key in [`META`]: a copy of kind and format with a checksum. It prevents a damaged format number from starting
+/// a migration.
 const CHECK_KEY: &[u8] = b"env.check";
 
 /// An environment that has been opened.
@@ -64,7 +64,7 @@ pub struct EnvStats {
     pub map_bytes: u64,
     /// Bytes up to the last page in use (free pages below it are counted too).
     pub used_bytes: u64,
-    /// Bytes that this user may still write to the file system of the environment; `None` if the system does not report it.
+    /// Bytes that are free on the file system of the environment for users other than root; `None` if unknown.
     pub disk_available_bytes: Option<u64>,
     /// Number of the last committed transaction.
     pub last_txn_id: u64,
@@ -72,8 +72,8 @@ pub struct EnvStats {
     pub readers: u32,
     /// Maximum number of concurrent read transactions.
     pub readers_max: u32,
-    /// Age of the oldest read transaction in use. That of another process is counted from when these statistics
-    /// first included it.
+    /// Age of the oldest read transaction in use. For a transaction of another process, the age begins when these
+    /// statistics first included it.
     pub oldest_reader_age: Option<Duration>,
 }
 
@@ -84,7 +84,7 @@ pub struct TableSize {
     pub name: &'static str,
     /// Number of rows.
     pub rows: u64,
-    /// Bytes of its pages, with the space in them that is not used.
+    /// Size of its pages in bytes, including unused space in them.
     pub bytes: u64,
 }
 
@@ -139,7 +139,7 @@ impl Environment {
             _ => io(source),
         })?;
         let map_bytes = map_bytes.next_multiple_of(MAP_ROUNDING_BYTES);
-        let refused = |error| OpenError::from_heed(path, map_bytes, &kind, error);
+        let open_error = |error| OpenError::from_heed(path, map_bytes, &kind, error);
         data_file::check(path, &kind)?;
         let map_size = usize::try_from(map_bytes)
             .map_err(|_| io(std::io::Error::other("map size above the address space")))?;
@@ -147,10 +147,10 @@ impl Environment {
         options.map_size(map_size).max_readers(MAX_READERS).max_dbs(MAX_TABLES);
         // SAFETY: the file is changed through LMDB only (see the top of this file); no flag
         // disables syncing, locking or the read-only map.
-        let env = unsafe { options.open(path) }.map_err(refused)?;
+        let env = unsafe { options.open(path) }.map_err(open_error)?;
         let opened = open_tables(&env, path, kind, names, may_migrate);
         let (meta, tables, is_old) = opened.map_err(|why| match why {
-            Refusal::Lmdb(error) => refused(error),
+            Refusal::Lmdb(error) => open_error(error),
             Refusal::Open(error) => error,
         })?;
         // LMDB syncs the contents of a new file but not its name. The name is synced at every
@@ -191,7 +191,7 @@ impl Environment {
     }
 
     /// Begins the write transaction, after waiting for an open one. Readers of killed processes are removed
-    /// first, because pages that were freed after them could never be reused.
+    /// first, because they would prevent pages from being reused.
     pub(crate) fn write(&self) -> Result<RwTxn<'_>, WriteError> {
         self.readers.end_outdated();
         let begun = self.env.clear_stale_readers().and_then(|_| self.env.write_txn());
@@ -205,7 +205,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Keeps read transactions ready from now on, so that readers do not depend on a disk that responds to
+    /// Keeps read transactions ready from now on, so that readers can begin while the disk does not respond to
     /// writes. Only for a process that commits regularly: otherwise these transactions would prevent pages from
     /// being reused.
     pub(crate) fn keep_readers_ready(&self) {
@@ -213,7 +213,7 @@ impl Environment {
     }
 
     /// Copies the last commit into a new environment in the folder `to`, without free pages, and
-    /// syncs it. Writers of any process can continue; pages that they free stay in the file until
+    /// syncs it. Writers of any process can continue, but pages that they free are not reused until
     /// the copy ends.
     pub(crate) fn copy(&self, to: &Path) -> Result<(), WriteError> {
         let io = |error: std::io::Error| self.copy_error(to, error.into());
@@ -245,7 +245,7 @@ impl Environment {
         }
     }
 
-    /// The sizes of all tables in the last commit.
+    /// Returns the sizes of all tables in the last commit.
     pub(crate) fn table_sizes(&self) -> Result<Vec<TableSize>, ReadError> {
         let read = self.read()?;
         let sizes = self.tables.iter().map(|&(name, table)| {
@@ -270,7 +270,7 @@ impl Environment {
     }
 }
 
-/// Opens the tables in one transaction: an environment is created completely or not at all.
+/// Opens the tables in one transaction, so that an environment is created completely or not at all.
 fn open_tables<const N: usize>(
     env: &Env<WithoutTls>,
     path: &Path,
@@ -366,7 +366,7 @@ mod tests {
     const MAP_BYTES: u64 = 1 << 20;
 
     /// Creates an environment as another version of this program would create it.
-    fn make(folder: &Path, name: &'static str, format: u32) {
+    fn create_with_format(folder: &Path, name: &'static str, format: u32) {
         let kind = Kind { name, format, ..Kind::OF_TESTS };
         let Opened { env, meta, .. } =
             Environment::open(folder, kind, MAP_BYTES, ["future"], false).unwrap();
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn unknown_format_is_refused_with_both_numbers_and_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
-        make(folder.path(), "chain", 999);
+        create_with_format(folder.path(), "chain", 999);
         let chain = || ChainDb::open(folder.path(), ChainOptions { map_bytes: MAP_BYTES });
         let error = chain().unwrap_err();
         assert!(
@@ -405,7 +405,7 @@ mod tests {
         assert!(matches!(chain().unwrap_err(), OpenError::Format { found: 999, .. }));
 
         let folder = tempfile::tempdir().unwrap();
-        make(folder.path(), "index", 0);
+        create_with_format(folder.path(), "index", 0);
         let error = IndexDb::open(folder.path(), IndexOptions { map_bytes: MAP_BYTES });
         let error = error.unwrap_err();
         assert!(
@@ -415,7 +415,7 @@ mod tests {
         assert!(error.to_string().contains("evmd reindex"), "{error}");
     }
 
-    /// Opens an LMDB file of another program and returns the number of its tables.
+    /// Opens an LMDB file as another program would. Returns the number of its tables.
     fn open_foreign(folder: &Path) -> usize {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES as usize).max_dbs(1);

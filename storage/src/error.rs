@@ -20,7 +20,7 @@ pub enum OpenError {
         /// The error of the system.
         source: io::Error,
     },
-    /// Another process has locked the home folder.
+    /// Another process, or another [`HomeLock`](crate::HomeLock) of this process, has locked the home folder.
     #[error(
         "{} is in use by process {}; stop it, or choose another home folder",
         path.display(),
@@ -32,7 +32,7 @@ pub enum OpenError {
         /// Process id in the lock file, if it could be read.
         pid: Option<u32>,
     },
-    /// This process belongs to root, and the folder to another user, who could not use the files that root writes.
+    /// This process runs as root, and the folder belongs to another user, who could not use the files of root.
     #[error(
         "{} belongs to user {owner}, who could not use the files that root would write there; run the command as this \
          user, such as with `sudo -u '#{owner}'`",
@@ -94,7 +94,7 @@ pub enum OpenError {
         /// Version of a row.
         found: u8,
     },
-    /// The data file is shorter than the pages in use.
+    /// The data file ends before its last page in use.
     #[error(
         "{} is truncated: it has {found} bytes, but must have at least {expected}; {remedy}",
         path.display()
@@ -102,14 +102,14 @@ pub enum OpenError {
     Truncated {
         /// The data file.
         path: PathBuf,
-        /// Minimum size in bytes: the end of the last page in use.
+        /// Minimum size in bytes: the end of the last page in use, or of the two meta pages.
         expected: u64,
         /// Size of the file in bytes.
         found: u64,
         /// Remedy.
         remedy: &'static str,
     },
-    /// The description of the environment in its file is damaged.
+    /// LMDB's meta pages or the format number of the environment are damaged.
     #[error("{} is damaged: {what}; {remedy}", path.display())]
     Damaged {
         /// Folder or data file of the environment.
@@ -119,7 +119,7 @@ pub enum OpenError {
         /// Remedy.
         remedy: &'static str,
     },
-    /// A row is damaged.
+    /// A row could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A migration could not be written.
@@ -220,7 +220,7 @@ pub enum ReadError {
     /// The index was emptied, because the chain returns to a block that is older than the index.
     #[error("the node has returned to an earlier block or is doing so; repeat the request")]
     Renewed,
-    /// The block was undone after the view of the reader had been published.
+    /// The block was removed from the chain after the reader's view had been published.
     #[error(
         "block {number} ({hash}) was removed from the chain while the request ran; repeat the request"
     )]
@@ -246,11 +246,11 @@ pub enum ReadError {
     },
 }
 
-/// Why a write failed. It had no effect.
+/// Why a write failed. The transaction that failed had no effect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// Block numbers must be consecutive.
+    /// The block of an append, flush or checkpoint is not one that may follow.
     #[error("block {found} cannot be written to {}: block {expected} is next", path.display())]
     NotNext {
         /// Folder of the environment.
@@ -298,7 +298,7 @@ pub enum WriteError {
     },
 }
 
-/// A process in another container has this environment open with the process id of this process.
+/// A process in another process id namespace has this environment open with the process id of this process.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "another process with process id {pid} has an LMDB environment of this home open, which is possible only in another \
@@ -306,19 +306,20 @@ pub enum WriteError {
      that shares its process ids (`--pid container:NAME`), or stop the node"
 )]
 pub struct SameProcessId {
-    /// The id.
+    /// The process id that both processes have.
     pub pid: u32,
 }
 
 impl SameProcessId {
     /// LMDB locks one byte of its lock file per process id, and reports a locked byte as `EAGAIN`.
-    fn of(error: &heed::Error) -> Option<Self> {
-        let is_it = matches!(error, heed::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock);
-        is_it.then(|| Self { pid: std::process::id() })
+    fn from_heed(error: &heed::Error) -> Option<Self> {
+        let is_locked =
+            matches!(error, heed::Error::Io(io) if io.kind() == io::ErrorKind::WouldBlock);
+        is_locked.then(|| Self { pid: std::process::id() })
     }
 }
 
-/// Returns whether the system refused to let a file grow.
+/// Returns whether the error means that a file could not grow.
 pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -334,7 +335,7 @@ impl OpenError {
     }
 
     pub(crate) fn from_heed(path: &Path, map_bytes: u64, kind: &Kind, source: heed::Error) -> Self {
-        if let Some(same) = SameProcessId::of(&source) {
+        if let Some(same) = SameProcessId::from_heed(&source) {
             return Self::SameProcessId(same);
         }
         let path = path.to_owned();
@@ -360,15 +361,15 @@ impl ReadError {
         source: DecodeError,
     ) -> Self {
         let block = key.try_into().ok().filter(|_| kind.has_blocks).map(u64::from_be_bytes);
-        // The first block cannot be removed, and neither can rows without a block.
-        let has_remedy = block.is_some_and(|number| number > 0);
-        let remedy = if has_remedy { kind.block_remedy } else { kind.damage_remedy };
+        // Block 0 cannot be removed, and neither can rows without a block.
+        let is_removable = block.is_some_and(|number| number > 0);
+        let remedy = if is_removable { kind.block_remedy } else { kind.damage_remedy };
         let environment = kind.name;
         let (path, key) = (path.to_owned(), alloy_primitives::hex::encode(key));
         Self::Corrupt { environment, path, table, key, block, remedy, source }
     }
 
-    /// Returns whether the environment is damaged, as opposed to a limit that has been reached.
+    /// Returns whether the error indicates damage, as opposed to a limit, a removed block or a wiped index.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::MissingCode { .. } | Self::Lmdb { .. })
     }
@@ -379,7 +380,7 @@ impl ReadError {
         readers_max: u32,
         source: heed::Error,
     ) -> Self {
-        if let Some(same) = SameProcessId::of(&source) {
+        if let Some(same) = SameProcessId::from_heed(&source) {
             return Self::SameProcessId(same);
         }
         let (path, remedy) = (path.to_owned(), kind.damage_remedy);
@@ -394,7 +395,7 @@ impl ReadError {
 
 impl WriteError {
     pub(crate) fn from_heed(path: &Path, map_bytes: u64, kind: &Kind, source: heed::Error) -> Self {
-        if let Some(same) = SameProcessId::of(&source) {
+        if let Some(same) = SameProcessId::from_heed(&source) {
             return Self::SameProcessId(same);
         }
         let path = path.to_owned();
@@ -412,14 +413,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_of_another_container_with_the_same_id_is_named() {
-        let again = || heed::Error::Io(io::ErrorKind::WouldBlock.into());
+    fn lock_of_a_process_with_the_same_id_is_reported_with_that_id() {
+        let would_block = || heed::Error::Io(io::ErrorKind::WouldBlock.into());
         let (path, kind) = (Path::new("chain"), &Kind::OF_TESTS);
         let pid = format!("process id {}", std::process::id());
         for text in [
-            OpenError::from_heed(path, 1, kind, again()).to_string(),
-            ReadError::from_heed(path, kind, 1, again()).to_string(),
-            WriteError::from_heed(path, 1, kind, again()).to_string(),
+            OpenError::from_heed(path, 1, kind, would_block()).to_string(),
+            ReadError::from_heed(path, kind, 1, would_block()).to_string(),
+            WriteError::from_heed(path, 1, kind, would_block()).to_string(),
         ] {
             assert!(text.contains(&pid) && text.contains("container"), "{text}");
         }

@@ -1,14 +1,14 @@
 //! Flags of a block.
 
-/// What the clients of a development chain set in a block, so that it does not follow from its transactions. A block
-/// without flags is valid by the rules of the chain.
+/// Properties of a block that development methods have set, so that it does not follow from its transactions alone.
+/// A block without flags is valid by the rules of the chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockFlags(u64);
 
 impl BlockFlags {
     /// A block that follows the rules of the chain.
     pub const NONE: Self = Self(0);
-    /// Accounts were set. Executing the block again does not give its state.
+    /// Accounts were set. Executing the block again does not reproduce its state.
     pub const STATE_SET: Self = Self(1);
     /// The base fee or the fee recipient was set.
     pub const HEADER_SET: Self = Self(2);
@@ -17,7 +17,7 @@ impl BlockFlags {
 
     const ALL: u64 = 7;
 
-    /// The flags of these bits; `None` if a bit has no meaning in this version.
+    /// Returns the flags of these bits; `None` if a bit has no meaning in this version.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         if bits & !Self::ALL == 0 { Some(Self(bits)) } else { None }
     }

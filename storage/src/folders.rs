@@ -9,34 +9,34 @@ use std::path::Path;
 /// Mode of a folder without secrets, before the umask of the process is applied.
 pub const OPEN_FOLDER_MODE: u32 = 0o777;
 
-/// Creates a folder and its parents with this mode, and syncs the name of each. An existing folder keeps its
-/// mode. Its name is synced, because the process that created it may have been killed before that.
+/// Creates a folder and its missing parents with this mode, and syncs the name of each. If the folder exists, it
+/// keeps its mode. Its name is synced, because the process that created it may have been killed before that.
 ///
 /// # Errors
 /// Those of the file system, and if the path exists but is not a folder.
 pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
-    let made = DirBuilder::new().mode(mode).create(path);
-    let made = match (made, path.parent()) {
+    let created = DirBuilder::new().mode(mode).create(path);
+    let created = match (created, path.parent()) {
         (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
             make_folder(parent, mode)?;
             DirBuilder::new().mode(mode).create(path)
         }
-        (made, _) => made,
+        (created, _) => created,
     };
-    match made {
+    match created {
         Ok(()) => sync_name(path),
         Err(_) if path.is_dir() => match sync_name(path) {
             // The parent folder may belong to another user.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
         },
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(no_folder(path)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(not_a_folder(path)),
         Err(error) => Err(error),
     }
 }
 
-/// States why the name is not a folder, because the system only reports that it exists.
-fn no_folder(path: &Path) -> io::Error {
+/// Returns an error that says what the path is, because the system only reports that it exists.
+fn not_a_folder(path: &Path) -> io::Error {
     let text = if path.exists() {
         "it is a file, and a folder is needed"
     } else {
@@ -53,7 +53,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Returns the parent folder of a path, without resolving links.
+/// Returns the parent folder of a path, without resolving links; `.` if the path has none.
 pub fn folder_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or_else(|| Path::new("."))

@@ -10,15 +10,15 @@ use crate::folders::{OPEN_FOLDER_MODE, make_folder};
 
 /// The file in the home folder that is locked.
 pub const LOCK_FILE: &str = "LOCK";
-/// Maximum number of attempts to create a folder while another process removes it.
+/// Maximum number of repeated attempts to open the lock file after another process removed the folder.
 const MAX_RETRIES: u32 = 3;
-/// Maximum number of times that an empty lock file is read, which takes some milliseconds.
+/// Maximum number of reads of a lock file without a process id. They take some milliseconds.
 const MAX_PID_READS: u32 = 1_000;
 /// Maximum number of bytes that are read from a lock file. A process id has at most ten digits.
 const MAX_PID_BYTES: u64 = 16;
 
-/// Locks a home folder for this process until it is dropped. The system releases the lock when the process ends,
-/// so a leftover lock file is harmless.
+/// Locks a home folder for this process until this value is dropped. The system releases the lock when the
+/// process ends, so a leftover lock file is harmless.
 #[derive(Debug)]
 pub struct HomeLock {
     file: File,
@@ -45,8 +45,8 @@ impl HomeLock {
             }
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
-        // The previous holder may have removed or renamed the folder since the file was opened. This lock would
-        // not exclude any other process then. The holder has just ended.
+        // The previous holder may have removed or renamed the folder since the file was opened. In that case this
+        // lock would not exclude other processes. The holder has ended, so its id is unknown.
         if !is_file_at(&file, &path).map_err(io)? {
             return Err(OpenError::HomeLocked { path, pid: None });
         }
@@ -55,7 +55,7 @@ impl HomeLock {
     }
 }
 
-/// Refuses that root writes files into the folder of another user. A folder that does not exist has no owner.
+/// Returns an error if root would write files into the folder of another user. A missing folder has no owner.
 ///
 /// # Errors
 /// [`OpenError::OfOtherUser`].
@@ -68,7 +68,7 @@ fn refuse_writer(folder: &Path, is_root: bool) -> Result<(), OpenError> {
         Ok(found) if is_root && found.uid() != 0 => {
             Err(OpenError::OfOtherUser { path: folder.to_owned(), owner: found.uid() })
         }
-        // If the folder does not exist or cannot be read, the next step reports it.
+        // The caller creates a missing folder, and its next access to an unreadable one fails.
         _ => Ok(()),
     }
 }
@@ -138,7 +138,7 @@ fn read_pid(file: &mut File) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// The folder of a test belongs to another user than root, unless root runs the test.
+    /// The temporary folder belongs to a user other than root, unless root runs the test.
     #[test]
     fn root_writes_nothing_into_the_folder_of_another_user() {
         const OTHER: u32 = 12_345;

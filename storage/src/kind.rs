@@ -1,4 +1,4 @@
-//! The two kinds of environments.
+//! Properties of the two kinds of environments.
 
 /// The properties of a kind of environment.
 #[derive(Clone, Copy, Debug)]

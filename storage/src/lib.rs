@@ -1,4 +1,4 @@
-//! LMDB environments, their tables and codecs. This crate does not depend on `node`.
+//! LMDB environments, their tables and codecs. This crate does not depend on the crates in `node/`.
 //!
 //! - [`ChainDb`]: the `chain` environment, to which every block is appended and synced. It is the source of
 //!   truth.

@@ -27,7 +27,7 @@ const SLOTS_AT: usize = 16;
 /// Size of a slot: transaction id, process id, thread id, and padding.
 const SLOT_BYTES: usize = 64;
 const PROCESS_AT: usize = 8;
-/// Transaction id in a slot that is reserved but not reading.
+/// Transaction id in a reserved slot without a read transaction.
 const NOT_READING: u64 = u64::MAX;
 
 /// A read transaction of another process: slot, process id, and transaction id.
@@ -40,7 +40,7 @@ type Reader = (usize, u32, u64);
 /// alive.
 pub(crate) struct ReaderTable {
     /// `None` if another process removed the file while this one opened the environment, as `evmd reindex` does
-    /// before it rebuilds the index. The file has no readers of other processes then.
+    /// before it rebuilds the index. The removed file has no readers of other processes.
     file: Option<File>,
     /// The time at which each reader of another process was first found.
     found: Mutex<BTreeMap<Reader, Instant>>,
@@ -99,14 +99,14 @@ mod tests {
     use super::*;
     use crate::chain::{ChainDb, ChainOptions};
 
-    /// A process id that no process has: Linux uses numbers up to 2^22.
+    /// A process id that no process has: Linux uses ids up to 2^22.
     const OTHER: u32 = u32::MAX;
 
     #[test]
-    fn the_table_shows_what_lmdb_writes() {
+    fn read_transactions_of_lmdb_are_found_in_its_table() {
         let folder = tempfile::tempdir().unwrap();
         let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 }).unwrap();
-        // It is created after the environment, and dropped before it.
+        // It must not be dropped before the environment, and is therefore never dropped.
         let table = std::mem::ManuallyDrop::new(ReaderTable::open(folder.path()).unwrap());
         assert_eq!(table.read(OTHER).unwrap(), []);
         let readers = [chain.reader().unwrap(), chain.reader().unwrap()];
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_is_as_old_as_the_first_look_that_found_it() {
+    fn age_of_a_reader_begins_when_it_is_first_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         let slots = |readers: &[(u32, u64)]| {

@@ -3,8 +3,8 @@
 //!
 //! To begin or end a read transaction, LMDB writes to the mapped file `lock.mdb`. While the file system is
 //! frozen (as during backups of a machine), such a write blocks the thread. Therefore, a node keeps some
-//! transactions of the newest commit ready: a reader uses one of them and returns it, and only the writing
-//! thread begins and ends them. They are replaced after each commit, before the next write begins, so they do
+//! transactions of the newest commit ready: a reader uses one of them and returns it, and usually only the
+//! writing thread begins and ends them. They are replaced after each commit, before the next write begins, so they do
 //! not prevent pages from being reused.
 
 use std::cell::Cell;
@@ -41,7 +41,7 @@ struct State {
     used: BTreeMap<u64, Instant>,
     /// Number of transactions to keep ready; 0 in a process that does not serve readers.
     wanted: usize,
-    /// The commit of the ready transactions.
+    /// Id of the commit that the ready transactions read.
     newest: usize,
     ready: Vec<Txn>,
     outdated: Vec<Txn>,
@@ -53,7 +53,7 @@ impl Readers {
     }
 
     /// Returns the number of transactions in use, in this process and in others, and the age of the oldest one.
-    /// That of another process is counted from when this function first found it.
+    /// The age of a transaction of another process begins when this function first found it.
     pub(crate) fn count_and_oldest(&self) -> (u32, Option<Duration>) {
         // If the table cannot be read, the numbers of this process are still useful.
         let (others, other_since) = self.table.others().unwrap_or_default();
@@ -94,7 +94,7 @@ impl Readers {
         drop(outdated);
     }
 
-    fn give_back(&self, txn: Txn) {
+    fn return_txn(&self, txn: Txn) {
         let mut state = self.lock();
         if txn.id() == state.newest && state.ready.len() < state.wanted {
             state.ready.push(txn);
@@ -142,7 +142,7 @@ impl Drop for Lease {
     }
 }
 
-/// A read transaction in use. It is returned when it is dropped.
+/// A read transaction in use. Dropping it returns it to [`Readers`].
 pub(crate) struct UsedTxn {
     /// `None` only while it is dropped.
     txn: Option<Txn>,
@@ -175,7 +175,7 @@ impl Drop for UsedTxn {
         if let Some(txn) = self.txn.take()
             && !self.has_failed.get()
         {
-            self.lease.readers.give_back(txn);
+            self.lease.readers.return_txn(txn);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Writes rows of one table in bulk.
 //!
-//! If the rows are a large part of the table, a cursor scans the table in parallel and overwrites
-//! replaced rows in place. Advancing a cursor takes a tenth of the time of a search from the root.
+//! If the rows are a large part of the table, a cursor scans the table in step with the rows and
+//! overwrites replaced rows in place. Advancing a cursor takes a tenth of the time of a search from the root.
 #![allow(unsafe_code)]
 
 use std::ops::Bound;
@@ -17,22 +17,22 @@ const MAX_SCANNED_ROWS_PER_WRITE: u64 = 8;
 /// Key and value; the value is `None` if the row is removed.
 type Row<'r> = (&'r [u8], Option<&'r [u8]>);
 
-/// Writes the rows, which must be in ascending order of keys. They are a part of `all`, whose parts are written
-/// one after the other.
+/// Writes the rows, which must be in ascending order of keys. `total` is an upper limit for the number of rows that
+/// this call and related calls write to the table.
 pub(crate) fn write(
     rows: &Rows,
     table: Table,
     txn: &mut RwTxn<'_>,
-    all: usize,
+    total: usize,
 ) -> Result<(), heed::Error> {
-    if table.len(txn)? > MAX_SCANNED_ROWS_PER_WRITE.saturating_mul(all as u64) {
+    if table.len(txn)? > MAX_SCANNED_ROWS_PER_WRITE.saturating_mul(total as u64) {
         return write_each(table, txn, rows.iter());
     }
     let others = write_over(rows, table, txn)?;
     write_each(table, txn, others.into_iter())
 }
 
-/// Overwrites existing rows of the table. Returns the other rows, including removals.
+/// Overwrites existing rows of the table. Returns the remaining rows: new ones and removals.
 fn write_over<'r>(
     rows: &'r Rows,
     table: Table,
@@ -84,7 +84,7 @@ mod tests {
     use crate::env::{Environment, Opened};
     use crate::kind::Kind;
 
-    /// Values have up to 1,500 bytes, so that pages split and merge.
+    /// Some values have more than 1,000 bytes, so that pages split and merge.
     fn rows() -> impl Strategy<Value = BTreeMap<u16, Option<(u8, usize)>>> {
         let value = prop_oneof![
             1 => Just(None),

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 /// An index of an ascending list of keys by a prefix of their first words. It assumes that most keys are
-/// uniformly distributed, like hashes. It takes 12 bytes per key.
+/// uniformly distributed, like hashes. It takes about 10 to 12 bytes per key.
 #[derive(Debug, Default)]
 pub struct SortedIndex {
     words: Vec<u64>,
     /// Number of leading bits that select a bucket.
     bits: u32,
-    /// For each value of these bits, the number of smaller words; followed by the total number.
+    /// For each value of these bits, the number of words with smaller leading bits; followed by the total number.
     starts: Vec<u32>,
 }
 
@@ -41,7 +41,7 @@ impl SortedIndex {
     }
 }
 
-/// Returns the first `bits` bits; `bits` must be below 64.
+/// Returns the first `bits` bits of a word; `bits` must be below 64.
 const fn first_bits(word: u64, bits: u32) -> usize {
     (word >> 1 >> (63 - bits)) as usize
 }

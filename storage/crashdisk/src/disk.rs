@@ -1,4 +1,4 @@
-//! The model of a file system that keeps only synced data.
+//! A model of a file system that is sure to keep only synced data.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,17 +17,17 @@ use crate::{
 /// An unsynced write may be on the disk in part. Aligned blocks of this size are written completely
 /// or not at all.
 const PIECE_BYTES: u64 = 4096;
-/// The followed folder, as a node.
+/// Index of the modelled folder in the list of nodes.
 const ROOT: usize = 0;
 
-/// A change of a file that was not synced yet.
+/// A change of a file that has not been synced yet.
 #[derive(Clone, Debug)]
 enum Change {
     Write {
         at: u64,
         bytes: Vec<u8>,
     },
-    /// A write that was synced alone, to be repeated over the ones before it.
+    /// A write that was synced by itself. It is repeated, because earlier unsynced changes may be applied before it.
     SyncedWrite {
         at: u64,
         bytes: Vec<u8>,
@@ -35,7 +35,7 @@ enum Change {
     Length(u64),
 }
 
-/// Names of a folder that change together.
+/// Names in a folder that change together, with their new nodes; `None` for a removed name.
 type Names = Vec<(OsString, Option<usize>)>;
 
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ enum Node {
     },
 }
 
-/// A rename that a power failure can undo or split.
+/// A rename that a power failure can undo, or keep without the contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The new name may be kept without the contents.
@@ -61,7 +61,7 @@ pub enum Fault {
         /// The unsynced path: the file, or a file in the folder.
         unsynced: PathBuf,
     },
-    /// The program continued or ended, and the new name may be lost.
+    /// The new name may be lost, although the program has written output or ended after the rename.
     NameNotSynced {
         /// The new name.
         path: PathBuf,
@@ -86,7 +86,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A rename whose folder is to be synced.
+/// A rename whose folder has not been synced yet.
 #[derive(Clone, Debug)]
 struct Renamed {
     thread: u64,
@@ -94,7 +94,7 @@ struct Renamed {
     path: PathBuf,
 }
 
-/// Files below one folder: what is written, and what of it is synced.
+/// The files below one folder, with their synced and unsynced changes.
 #[derive(Clone, Debug)]
 pub struct Disk {
     root: PathBuf,
@@ -110,7 +110,7 @@ impl Disk {
     /// modelled.
     ///
     /// # Errors
-    /// From the file system.
+    /// Those of the file system.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let mut disk = Self {
             root: root.to_owned(),
@@ -122,7 +122,7 @@ impl Disk {
         walk(root, &mut |path, inode, bytes| {
             let node = bytes.map_or_else(Node::folder, Node::file);
             let id = disk.add(inode, node);
-            if let Some((folder, name)) = disk.place(path)
+            if let Some((folder, name)) = disk.locate(path)
                 && let Node::Folder { now, synced, .. } = &mut disk.nodes[folder]
             {
                 now.insert(name.clone(), id);
@@ -144,22 +144,22 @@ impl Disk {
             Operation::Rename { from, to } => self.rename(event.thread, from, to),
             Operation::Remove { path } => self.remove(path),
             Operation::Folder { path, inode } => self.make_folder(path, *inode),
-            Operation::Output(_) => self.went_on(Some(event.thread)),
+            Operation::Output(_) => self.rely_on_names(Some(event.thread)),
         }
     }
 
-    /// The program has ended. Returns the renames that were not made durable.
+    /// Returns the renames that were not made durable before the program ended.
     pub(crate) fn end(mut self) -> Vec<Fault> {
-        self.went_on(None);
+        self.rely_on_names(None);
         self.faults
     }
 
-    /// The renames so far that were not made durable.
+    /// Returns the renames so far that were not made durable before an output.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// The files after a power failure at this point. `keep` decides for each unsynced block of a
+    /// Returns the files after a power failure at this point. `keep` decides for each unsynced block of a
     /// write, each length and each change of names, in order, whether it is on the disk.
     pub fn tree(&self, keep: &mut dyn FnMut() -> bool) -> Tree {
         let mut tree = Tree::default();
@@ -196,7 +196,7 @@ impl Disk {
     }
 
     fn open(&mut self, path: &Path, inode: u64, truncated: bool) {
-        let Some((folder, name)) = self.place(path) else { return };
+        let Some((folder, name)) = self.locate(path) else { return };
         if self.child(folder, &name).is_none() {
             let id = self.add(inode, Node::file(Vec::new()));
             self.rename_in(folder, vec![(name, Some(id))]);
@@ -209,8 +209,8 @@ impl Disk {
         let mut rest = bytes;
         let mut at = at;
         while !rest.is_empty() {
-            let room = usize::try_from(PIECE_BYTES - at % PIECE_BYTES).unwrap_or(rest.len());
-            let (piece, after) = rest.split_at(room.min(rest.len()));
+            let space = usize::try_from(PIECE_BYTES - at % PIECE_BYTES).unwrap_or(rest.len());
+            let (piece, after) = rest.split_at(space.min(rest.len()));
             let bytes = piece.to_vec();
             let change = if synced {
                 Change::SyncedWrite { at, bytes }
@@ -249,7 +249,7 @@ impl Disk {
     }
 
     fn rename(&mut self, thread: u64, from: &Path, to: &Path) {
-        let (Some((old_folder, old)), Some((folder, name))) = (self.place(from), self.place(to))
+        let (Some((old_folder, old)), Some((folder, name))) = (self.locate(from), self.locate(to))
         else {
             return;
         };
@@ -268,26 +268,26 @@ impl Disk {
     }
 
     fn remove(&mut self, path: &Path) {
-        let Some((folder, name)) = self.place(path) else { return };
+        let Some((folder, name)) = self.locate(path) else { return };
         self.forget(folder, &name);
         self.rename_in(folder, vec![(name, None)]);
     }
 
     fn make_folder(&mut self, path: &Path, inode: u64) {
-        let Some((folder, name)) = self.place(path) else { return };
+        let Some((folder, name)) = self.locate(path) else { return };
         let id = self.add(inode, Node::folder());
         self.rename_in(folder, vec![(name, Some(id))]);
     }
 
-    /// A thread wrote output, or all have ended: unsynced names were relied on.
-    fn went_on(&mut self, thread: Option<u64>) {
+    /// Called when a thread has written output, or all threads have ended: unsynced names are now faults.
+    fn rely_on_names(&mut self, thread: Option<u64>) {
         let relied_on = |renamed: &Renamed| thread.is_none_or(|thread| renamed.thread == thread);
         for renamed in self.renamed.extract_if(.., |renamed| relied_on(renamed)) {
             self.faults.push(Fault::NameNotSynced { path: renamed.path });
         }
     }
 
-    /// The first unsynced file of a file or folder.
+    /// Returns the first unsynced path at or below a file or folder.
     fn unsynced(&self, id: usize, path: &Path) -> Option<PathBuf> {
         match &self.nodes[id] {
             Node::File { pending, .. } => (!pending.is_empty()).then(|| path.to_owned()),
@@ -308,10 +308,10 @@ impl Disk {
         self.inodes.get(&inode).map(|id| &mut self.nodes[*id])
     }
 
-    /// A name is about to be removed: its inode may be reused for another file.
+    /// Forgets the inode of a name that is about to be removed, because it may be reused for another file.
     fn forget(&mut self, folder: usize, name: &OsStr) {
-        let gone = self.child(folder, name);
-        self.inodes.retain(|_, id| Some(*id) != gone);
+        let removed = self.child(folder, name);
+        self.inodes.retain(|_, id| Some(*id) != removed);
     }
 
     fn child(&self, folder: usize, name: &OsStr) -> Option<usize> {
@@ -328,8 +328,8 @@ impl Disk {
         }
     }
 
-    /// The folder that a path is in, and its name there; `None` outside the root.
-    fn place(&self, path: &Path) -> Option<(usize, OsString)> {
+    /// Returns the folder that a path is in, and its name there; `None` outside the root.
+    fn locate(&self, path: &Path) -> Option<(usize, OsString)> {
         let below = path.strip_prefix(&self.root).ok()?;
         let mut names = below.components().filter_map(|component| match component {
             Component::Normal(name) => Some(name.to_owned()),
@@ -353,7 +353,7 @@ impl Node {
 
 impl Change {
     fn apply(&self, file: &mut Vec<u8>) {
-        let index = |at: u64| usize::try_from(at).expect("a file of a test fits the memory");
+        let index = |at: u64| usize::try_from(at).expect("a file of a test fits into memory");
         match self {
             Self::Write { at, bytes } | Self::SyncedWrite { at, bytes } => {
                 let (start, end) = (index(*at), index(*at) + bytes.len());

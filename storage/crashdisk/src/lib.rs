@@ -1,21 +1,21 @@
-//! Models the files that remain after a power failure, for tests that nothing is announced before
-//! it is synced.
+//! Models the files that remain after a power failure, for tests which check that nothing is
+//! announced before it is synced.
 //!
-//! A process that is killed loses nothing it has written, because the kernel has it. A power
-//! failure loses what was not synced, and the file system may have written any part of that. So a
+//! Killing a process does not lose data that it has written, because the kernel has the data. A power
+//! failure loses data that was not synced, but the file system may have written any part of it. So a
 //! test that kills a process does not notice a missing `fsync`, but this model does:
 //!
 //! 1. [`Recorder`] runs a command with a library preloaded that records its writes, syncs, renames and
 //!    outputs, in order (`recorder.c`; the test compiles it with `cc`).
 //! 2. [`Recording`] replays the record. [`Disk`] is the model of a file system that keeps synced
-//!    contents and the names of synced folders, and nothing else.
+//!    contents and the names in synced folders. Of everything else, it may keep any part.
 //! 3. At any output of the program, [`Disk::tree`] returns the files that remain after a power
 //!    failure at that moment, and [`Tree::write`] writes them to a folder, which the test opens.
 //!
 //! The model is stricter than common file systems: the sync of a file does not keep its name, and a
 //! rename may be kept without the contents of the file. POSIX promises no more.
 //!
-//! It must never be linked into the node: it is a development dependency.
+//! It must never be linked into the node, so it may only be a development dependency.
 
 mod disk;
 mod record;

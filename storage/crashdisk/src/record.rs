@@ -9,11 +9,11 @@ use std::{
 
 /// Bytes of an entry before its path and its data.
 const HEAD_BYTES: usize = 48;
-/// Bits of an entry's flags.
+/// Bits of an entry's flags, see [`Operation`].
 const TRUNCATED: u32 = 1;
 const SYNCED: u32 = 2;
 
-/// An operation of the program; events are in order.
+/// An operation of the program, and the thread that executed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Kernel thread id.
@@ -23,7 +23,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The bytes that were written to a pipe or a socket, if the event is such a write.
+    /// Returns the bytes that were written to a pipe or a socket, if the event is such a write.
     pub fn output(&self) -> Option<&[u8]> {
         match &self.operation {
             Operation::Output(bytes) => Some(bytes),
@@ -35,62 +35,62 @@ impl Event {
 /// An operation on files, or an output. Open files are identified by their inodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Opened a file with creation or truncation.
+    /// A file was opened with creation or truncation.
     Open {
-        /// Its name.
+        /// Its path.
         path: PathBuf,
         /// The file.
         inode: u64,
         /// Whether it was emptied.
         truncated: bool,
     },
-    /// Wrote to a file.
+    /// A file was written.
     Write {
         /// The file.
         inode: u64,
-        /// Offset.
+        /// Offset in bytes.
         at: u64,
         /// The bytes.
         bytes: Vec<u8>,
         /// Whether the write was synced, because the file was opened with `O_DSYNC`.
         synced: bool,
     },
-    /// Cut or lengthened a file.
+    /// The length of a file was changed.
     Length {
         /// The file.
         inode: u64,
         /// Its new length in bytes.
         bytes: u64,
     },
-    /// Synced a file or a folder.
+    /// A file or a folder was synced.
     Sync {
         /// The file or folder.
         inode: u64,
     },
-    /// Renamed a file or a folder.
+    /// A file or a folder was renamed.
     Rename {
-        /// The old name.
+        /// The old path.
         from: PathBuf,
-        /// The new one.
+        /// The new path.
         to: PathBuf,
     },
-    /// Removed a name of a file, or an empty folder.
+    /// A name of a file, or an empty folder, was removed.
     Remove {
         /// Its path.
         path: PathBuf,
     },
-    /// Made a folder.
+    /// A folder was created.
     Folder {
-        /// Its name.
+        /// Its path.
         path: PathBuf,
         /// The folder.
         inode: u64,
     },
-    /// Wrote to a pipe or a socket, which other processes can see.
+    /// Bytes were written to a pipe or a socket, which other processes can see.
     Output(Vec<u8>),
 }
 
-/// The events of a record. An incomplete event at the end, after a kill, is dropped.
+/// Returns the events of a record. An incomplete event at the end, which a kill can leave, is dropped.
 pub(crate) fn read(mut bytes: &[u8]) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     while let Some((event, rest)) = read_one(bytes)? {

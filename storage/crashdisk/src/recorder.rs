@@ -31,7 +31,7 @@ impl Recorder {
     /// Compiles the library into the folder `own`, and reads the files below `root` as synced.
     ///
     /// # Errors
-    /// If there is no C compiler `cc`, and from the file system.
+    /// If there is no C compiler `cc`, and those of the file system.
     pub fn new(own: &Path, root: &Path) -> Result<Self> {
         let (source, library) = (own.join("recorder.c"), own.join("recorder.so"));
         fs::write(&source, SOURCE)?;
@@ -39,15 +39,15 @@ impl Recorder {
         let compiler =
             Command::new("cc").args(flags).arg("-o").arg(&library).arg(&source).output()?;
         if !compiler.status.success() {
-            let said = String::from_utf8_lossy(&compiler.stderr).into_owned();
-            return Err(Error::other(format!("cc could not compile recorder.c: {said}")));
+            let errors = String::from_utf8_lossy(&compiler.stderr).into_owned();
+            return Err(Error::other(format!("cc could not compile recorder.c: {errors}")));
         }
         let root = root.canonicalize()?;
         let before = Disk::read(&root)?;
         Ok(Self { library, record: own.join("record"), root, before })
     }
 
-    /// The recorded folder, without symbolic links in its path. The program must use this path.
+    /// Returns the recorded folder, without symbolic links in its path. The program must use this path.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -77,45 +77,45 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Calls `look` after each event, in order, with the disk as it is then.
-    pub fn replay(&self, mut look: impl FnMut(&Disk, &Event)) {
+    /// Calls `inspect` after each event, in order, with the disk at that moment.
+    pub fn replay(&self, mut inspect: impl FnMut(&Disk, &Event)) {
         let mut disk = self.before.clone();
         for event in &self.events {
             disk.apply(event);
-            look(&disk, event);
+            inspect(&disk, event);
         }
     }
 
-    /// The disk after everything.
+    /// Returns the disk after all events.
     pub fn after(&self) -> Disk {
         let mut disk = self.before.clone();
         self.events.iter().for_each(|event| disk.apply(event));
         disk
     }
 
-    /// Renames that were not made durable before an output of the same thread or, if the program
+    /// Returns the renames that were not made durable before an output of the same thread or, if the program
     /// ended by itself, before its end.
     pub fn faults(&self, has_ended: bool) -> Vec<Fault> {
         let disk = self.after();
         if has_ended { disk.end() } else { disk.faults().to_vec() }
     }
 
-    /// Differences between the model with all writes, synced or not, and the actual folder. Any
-    /// difference means that the recorder has missed an operation, and that its other results are
-    /// invalid.
+    /// Returns the differences between the model with all writes, synced or not, and the actual folder. Files whose
+    /// name is in `ignored` are left out. Any difference means that the recorder has missed an operation, and that
+    /// its other results are invalid.
     ///
     /// # Errors
-    /// From the file system.
+    /// Those of the file system.
     pub fn missed(&self, ignored: &[&str]) -> Result<Vec<String>> {
         let (model, folder) = (self.after().tree(&mut || true), Tree::read(&self.root)?);
         Ok(folder.without(ignored).differences(&model.without(ignored)))
     }
 
-    /// Differences between the actual folder and the files that remain after a power failure at the
-    /// end.
+    /// Returns the differences between the actual folder and the files that remain after a power failure at the end.
+    /// Files whose name is in `ignored` are left out.
     ///
     /// # Errors
-    /// From the file system.
+    /// Those of the file system.
     pub fn lost(&self, ignored: &[&str]) -> Result<Vec<String>> {
         let (disk, folder) = (self.after().tree(&mut || false), Tree::read(&self.root)?);
         Ok(folder.without(ignored).differences(&disk.without(ignored)))

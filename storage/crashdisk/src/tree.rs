@@ -20,7 +20,7 @@ impl Tree {
     /// Reads the files and folders below a folder.
     ///
     /// # Errors
-    /// From the file system.
+    /// Those of the file system.
     pub fn read(folder: &Path) -> Result<Self> {
         let mut tree = Self::default();
         walk(folder, &mut |path, _, bytes| {
@@ -33,10 +33,10 @@ impl Tree {
     /// Writes the files and folders below a folder.
     ///
     /// # Errors
-    /// From the file system.
+    /// Those of the file system.
     pub fn write(&self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder)?;
-        // A folder comes before what is in it.
+        // A folder is sorted before its contents.
         for (path, bytes) in &self.entries {
             match bytes {
                 Some(bytes) => fs::write(folder.join(path), bytes)?,
@@ -46,15 +46,15 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes files with these names from any folder.
+    /// Removes the entries with these names, in any folder.
     pub fn without(mut self, names: &[&str]) -> Self {
-        let is_left_out =
+        let is_removed =
             |path: &Path| names.iter().any(|name| path.file_name() == Some(OsStr::new(name)));
-        self.entries.retain(|path, _| !is_left_out(path));
+        self.entries.retain(|path, _| !is_removed(path));
         self
     }
 
-    /// Describes the paths that only one of both has, and the files with different contents.
+    /// Describes the paths that only one of the two trees has, and the files with different contents.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (name, entry) in &self.entries {

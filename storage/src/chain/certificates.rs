@@ -8,7 +8,7 @@ use super::{ChainReader, Tables};
 use crate::checked::CheckedTable;
 use crate::error::{DecodeError, ReadError};
 
-/// Version of the rows that this program writes, in the first byte of each.
+/// Version of the rows that this program writes, in the first byte of each payload.
 pub(super) const ROW_VERSION: u8 = 1;
 
 /// Writes the certificate of a block. The payload begins with the version number.
@@ -41,7 +41,7 @@ impl Tables {
 }
 
 impl ChainReader {
-    /// Returns whether a block from `number` on has a certificate. The certificate itself is not read.
+    /// Returns whether block `number` or a later one has a certificate. The certificate itself is not read.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -60,8 +60,8 @@ impl ChainReader {
         Ok(next.filter(|(of, _)| *of == number).map(|(_, certificate)| certificate))
     }
 
-    /// Returns the first certificate of a block from `number` on, and the number of its block. It covers the
-    /// blocks between, because each hash commits to the parent.
+    /// Returns the first certificate of block `number` or a later one, and the number of its block. It also covers
+    /// the blocks from `number` up to that block, because each block's hash commits to its parent.
     ///
     /// # Errors
     /// If the file cannot be read, or if the row is damaged.
@@ -69,7 +69,7 @@ impl ChainReader {
         let table = self.tables.certificates.table;
         let row = table.get_greater_than_or_equal_to(self.txn.txn(), &number.to_be_bytes());
         let row = row.map_err(|error| self.txn.error(error))?;
-        row.map(|(key, row)| self.numbered(key, row)).transpose()
+        row.map(|(key, row)| self.decode_row(key, row)).transpose()
     }
 
     /// Returns the newest certificate, and the number of its block.
@@ -79,10 +79,10 @@ impl ChainReader {
     pub fn newest_certificate(&self) -> Result<Option<(u64, Bytes)>, ReadError> {
         let row = self.tables.certificates.table.last(self.txn.txn());
         let row = row.map_err(|error| self.txn.error(error))?;
-        row.map(|(key, row)| self.numbered(key, row)).transpose()
+        row.map(|(key, row)| self.decode_row(key, row)).transpose()
     }
 
-    fn numbered(&self, key: &[u8], row: &[u8]) -> Result<(u64, Bytes), ReadError> {
+    fn decode_row(&self, key: &[u8], row: &[u8]) -> Result<(u64, Bytes), ReadError> {
         let decoded = self.tables.certificate(key, row);
         decoded.map_err(|why| self.txn.corrupt(self.tables.certificates.name, key, why))
     }

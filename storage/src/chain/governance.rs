@@ -1,9 +1,9 @@
-//! Rows of governance: the history of each proposal, deposit and vote.
+//! Governance rows: the history of the list of proposals, and of each proposal, deposit and vote.
 //!
-//! A row is written by the block that changed the item, and its key consists of the key of the item and the
-//! number of the block. The state of an item after a block is therefore its last row at or below that block, and
-//! a block writes only what it changes. `truncate_after` removes the rows of removed blocks; nothing else is
-//! ever removed. An item that no longer exists has a row without content from that block on.
+//! A block writes one row for each item that it changes. The key of the row consists of the key of the item and
+//! the number of the block, so the state of an item after a block is its last row at or below that block. A block
+//! that removes an item writes a row without content. `truncate_after` removes the rows of removed blocks; no
+//! other row is ever removed.
 
 use std::ops::Bound;
 
@@ -15,14 +15,14 @@ use crate::checked::CheckedTable;
 use crate::error::{DecodeError, ReadError};
 use crate::table::KeyRange;
 
-/// Version of the rows that this program writes, in the first byte of each.
+/// Version of the rows that this program writes, in the first byte of each payload.
 pub(super) const ROW_VERSION: u8 = 1;
 /// Size of the kind and the proposal in a key, in bytes.
 const PREFIX_BYTES: usize = 9;
 /// Size of an address in a key, in bytes.
 const ADDRESS_BYTES: usize = 20;
 
-/// The item of a row.
+/// A governance item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GovernanceKey {
     /// The list of existing proposals.
@@ -37,7 +37,7 @@ pub enum GovernanceKey {
     Content(u64),
 }
 
-/// Items of which a proposal has one per account.
+/// Kinds of items that belong to a proposal and an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GovernanceItems {
     /// Its deposits.
@@ -46,7 +46,7 @@ pub enum GovernanceItems {
     Votes,
 }
 
-/// An item of governance after a block.
+/// A governance item after a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GovernanceRow {
     /// The item.
@@ -128,7 +128,7 @@ pub(super) fn truncate_after(
     let mut removed = Vec::new();
     for row in table.table.iter(txn)? {
         let (key, _) = row?;
-        if height_of(key).is_some_and(|height| height > number) {
+        if block_of(key).is_some_and(|block| block > number) {
             removed.push(key.to_vec());
         }
     }
@@ -139,8 +139,8 @@ pub(super) fn truncate_after(
 }
 
 /// Returns the block number in a key.
-fn height_of(key: &[u8]) -> Option<u64> {
-    key.last_chunk().map(|height| u64::from_be_bytes(*height))
+fn block_of(key: &[u8]) -> Option<u64> {
+    key.last_chunk().map(|block| u64::from_be_bytes(*block))
 }
 
 impl Tables {
@@ -155,8 +155,8 @@ impl Tables {
 
 /// The methods for governance return the same errors as the other methods.
 impl ChainReader {
-    /// Returns an item of governance after block `number`, and the last block that changed it; `None` if it does
-    /// not exist.
+    /// Returns the last block up to `number` that changed a governance item, and the item after it; `None` if the
+    /// item does not exist.
     pub fn governance(
         &self,
         key: GovernanceKey,
@@ -165,7 +165,7 @@ impl ChainReader {
         self.governance_item(&key.to_bytes(), number)
     }
 
-    /// Returns the deposits or votes of a proposal after block `number`, in the order of their addresses. Takes
+    /// Returns the deposits or votes of a proposal after block `number`, in the order of their addresses. Costs
     /// two searches for each address that ever had such an item.
     pub fn governance_items(
         &self,
@@ -187,7 +187,7 @@ impl ChainReader {
             if let Some((_, value)) = self.governance_item(item, number)? {
                 found.push((Address::from_slice(&item[PREFIX_BYTES..]), value));
             }
-            // This key is above all rows of this item, for any block number.
+            // This key is above all rows of this item, whatever their block number.
             start = [item, &u64::MAX.to_be_bytes(), &[0]].concat();
         }
     }
@@ -199,7 +199,7 @@ impl ChainReader {
         let mut found = Vec::new();
         for row in table.iter(self.txn.txn()).map_err(|error| self.txn.error(error))? {
             let (key, row) = row.map_err(|error| self.txn.error(error))?;
-            if height_of(key) != Some(number) {
+            if block_of(key) != Some(number) {
                 continue;
             }
             let item = key.get(..key.len() - size_of::<u64>());
@@ -235,10 +235,10 @@ impl ChainReader {
         let row = row.map_err(|error| self.txn.error(error))?;
         let of_item = |key: &[u8]| key.len() == last.len() && key.starts_with(item);
         let Some((key, row)) = row.filter(|(key, _)| of_item(key)) else { return Ok(None) };
-        let height = height_of(key).ok_or_else(|| self.bad_key(key))?;
+        let block = block_of(key).ok_or_else(|| self.bad_key(key))?;
         let value = self.tables.governance_value(key, row);
         let value = value.map_err(|why| self.txn.corrupt(table.name, key, why))?;
-        Ok((!value.is_empty()).then_some((height, value)))
+        Ok((!value.is_empty()).then_some((block, value)))
     }
 
     fn bad_key(&self, key: &[u8]) -> ReadError {

@@ -31,7 +31,7 @@ fn address(last: u8) -> Address {
     Address::with_last_byte(last)
 }
 
-/// Creates blocks 0 to 9: proposal 1 changes in 2, 5 and 8, its deposits are added and removed, and its keys are
+/// Creates blocks 0 to 9. Proposal 1 changes in 2, 5 and 8, its deposits are added and removed, and its keys are
 /// next to those of another proposal.
 fn chain(folder: &std::path::Path) -> ChainDb {
     use GovernanceKey::{Content, Deposit, List, Proposal, Vote};
@@ -85,7 +85,7 @@ fn items_are_read_as_they_were_after_any_block() {
 }
 
 #[test]
-fn removed_blocks_take_their_rows_with_them() {
+fn truncation_removes_the_rows_of_removed_blocks() {
     let folder = tempfile::tempdir().unwrap();
     let chain = chain(folder.path());
     assert_eq!(chain.truncate_after(5).unwrap(), 4);
@@ -94,7 +94,7 @@ fn removed_blocks_take_their_rows_with_them() {
     assert_eq!((proposal.0, &proposal.1[..]), (5, &b"b"[..]));
     assert_eq!(reader.governance(GovernanceKey::Proposal(3), u64::MAX).unwrap(), None);
     let deposits = reader.governance_items(GovernanceItems::Deposits, 1, u64::MAX).unwrap();
-    assert_eq!(deposits.len(), 2, "that of block 6 was its removal");
+    assert_eq!(deposits.len(), 2, "block 6, which removed a deposit, was removed");
     assert_eq!(reader.verify_governance().unwrap(), 10);
 }
 
@@ -122,7 +122,7 @@ fn damaged_and_newer_rows_are_errors() {
 }
 
 #[test]
-fn rows_of_this_version_are_opened_again() {
+fn chain_with_rows_of_this_version_can_be_reopened() {
     let folder = tempfile::tempdir().unwrap();
     drop(chain(folder.path()));
     let opened: Result<_, OpenError> = ChainDb::open(folder.path(), OPTIONS);

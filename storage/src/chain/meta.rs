@@ -1,7 +1,7 @@
 //! Values that belong to the chain but not to a block, such as its genesis.
 //!
 //! A lost row would look like one that was never written, and the node would then follow other rules. Therefore,
-//! `meta` also has a list of its keys, which is compared with the rows when the environment is opened.
+//! `meta` also has a list of these keys, which is compared with the rows when the environment is opened.
 
 use alloy_primitives::Bytes;
 use heed::RwTxn;
@@ -17,10 +17,10 @@ const KEYS_KEY: &[u8] = b"meta.keys";
 
 impl ChainDb {
     /// Stores `value` durably under `key`. This is for values that belong to the chain but not to a block, such
-    /// as the genesis file. `key` must have 1 to 500 bytes.
+    /// as the genesis file.
     ///
     /// # Errors
-    /// If the map or disk is full, or if the key has another length.
+    /// If the map or disk is full, or if `key` is longer than 506 bytes.
     pub fn put_meta(&self, key: &str, value: &[u8]) -> Result<(), WriteError> {
         let mut txn = self.env.write()?;
         self.write_meta(&mut txn, key, value)?;
@@ -52,7 +52,7 @@ impl ChainDb {
         Ok(Some(Bytes::copy_from_slice(payload)))
     }
 
-    /// Writes the list of the existing keys.
+    /// Writes the list of the callers' keys.
     pub(super) fn put_meta_keys(&self, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
         let meta = self.tables.meta;
         let mut list = Vec::new();
@@ -62,7 +62,7 @@ impl ChainDb {
         meta.put(txn, KEYS_KEY, &list)
     }
 
-    /// Compares the list of keys with the rows.
+    /// Compares the list of the callers' keys with the rows.
     pub(super) fn check_meta_keys(&self) -> Result<(), ReadError> {
         let txn = self.env.read()?;
         let meta = self.tables.meta;
@@ -97,9 +97,9 @@ mod tests {
     const OPTIONS: ChainOptions = ChainOptions { map_bytes: 1 << 20 };
 
     #[test]
-    fn a_row_that_is_lost_or_renamed_is_damage() {
-        let lost: [&[u8]; 3] = [b"user.genesis", b"user.rules", KEYS_KEY];
-        for (key, renamed) in lost.iter().flat_map(|key| [(key, false), (key, true)]) {
+    fn lost_or_renamed_row_is_reported_as_damage() {
+        let keys: [&[u8]; 3] = [b"user.genesis", b"user.rules", KEYS_KEY];
+        for (key, renamed) in keys.iter().flat_map(|key| [(key, false), (key, true)]) {
             let folder = tempfile::tempdir().unwrap();
             let chain = ChainDb::open(folder.path(), OPTIONS).unwrap();
             chain.put_meta("genesis", b"{}").unwrap();

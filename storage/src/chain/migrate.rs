@@ -1,12 +1,12 @@
 //! In-place migration from format 3, whose rows have no checksums.
 //!
 //! Blocks are rewritten in batches, each in one transaction that also records the next block in `meta`. If the
-//! process dies, rows below that block have checksums and the others do not, and the next process continues from
-//! there. The last transaction writes the rows of `meta` and the format number. Later batches reuse the pages
+//! process dies, the rows of earlier blocks have checksums and those from the next block on do not. The next process
+//! continues there. The last transaction writes the rows of `meta` and the format number. Later batches reuse the pages
 //! that a batch frees, so the file grows by about two batches.
 //!
-//! Rows are copied unchanged. Rows that were damaged before the migration are found by `evmd doctor --verify`,
-//! which compares bodies, receipts and state with the headers.
+//! Payloads are copied without being checked; those in `headers` receive empty block flags. `evmd doctor --verify`
+//! finds rows that were damaged before: it compares bodies, receipts and state with the headers.
 
 use heed::RwTxn;
 
@@ -81,7 +81,7 @@ fn next_block(chain: &ChainDb, txn: &RwTxn<'_>) -> Result<Option<u64>, WriteErro
     number.map(Some).map_err(|why| chain.env.corrupt(meta.name, NEXT_KEY, why).into())
 }
 
-/// Rewrites the rows of a block. Returns their size in bytes.
+/// Rewrites the rows of a block. Returns the size of their payloads in bytes.
 fn rewrite(chain: &ChainDb, txn: &mut RwTxn<'_>, number: u64) -> Result<usize, WriteError> {
     let key = number.to_be_bytes();
     let error = |error| chain.env.write_error(error);

@@ -12,7 +12,7 @@ use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use crate::{Account, AccountChange, StateChanges};
 
 const OPTIONS: ChainOptions = ChainOptions { map_bytes: 64 << 20 };
-/// First block and number of blocks, which are several batches of the size used in tests.
+/// First block and number of blocks. They are several batches of the size that tests use.
 const FIRST: u64 = 5;
 const BLOCKS: u64 = 23;
 const GENESIS: &[u8] = b"{\"config\": {}}";
@@ -46,7 +46,7 @@ fn block(number: u64) -> BlockRecord {
     }
 }
 
-/// Writes the environment as the previous version of the program did: without checksums and without block flags.
+/// Writes the environment as a program with format 3 did: without checksums and without block flags.
 fn write_format_3(folder: &Path) {
     let kind = Kind { format: MIGRATED_FORMAT, ..KIND };
     let names = BLOCK_TABLES.map(|(name, _)| name);
@@ -112,7 +112,7 @@ fn one_step(folder: &Path, commit: bool) -> Step {
 }
 
 #[test]
-fn a_migration_goes_on_after_an_interruption_at_every_transaction() {
+fn migration_continues_after_an_interruption_at_every_transaction() {
     let folder = tempfile::tempdir().unwrap();
     write_format_3(folder.path());
     let mut steps = 0;
@@ -132,7 +132,7 @@ fn a_migration_goes_on_after_an_interruption_at_every_transaction() {
                 assert!(error.to_string().contains("evmd start"), "{error}");
             }
             (Step::Finished, Step::Finished) => break,
-            _ => panic!("the same step twice"),
+            _ => panic!("the aborted and the committed step differ"),
         }
         assert!(steps < 100);
     }
@@ -171,14 +171,14 @@ fn an_environment_without_blocks_is_migrated() {
 }
 
 #[test]
-fn a_damaged_format_number_starts_no_migration() {
+fn damaged_format_number_does_not_start_a_migration() {
     for bit in 0..32 {
         let folder = tempfile::tempdir().unwrap();
         let chain = ChainDb::open(folder.path(), OPTIONS).unwrap();
         chain.append(&[block(FIRST)]).unwrap();
         let mut txn = chain.env.write().unwrap();
         let found = CHAIN_FORMAT ^ 1 << bit;
-        // Tests every format number that differs by one bit, and the one that is migrated.
+        // Tests the format numbers that differ in one of the bits 0 to 30, and the one that is migrated.
         let found = if bit == 31 { MIGRATED_FORMAT } else { found };
         chain.tables.meta.table.put(&mut txn, b"env.format", &found.to_be_bytes()).unwrap();
         chain.env.commit(txn).unwrap();
@@ -191,7 +191,7 @@ fn a_damaged_format_number_starts_no_migration() {
     }
 }
 
-/// Set for a child process: the folder to migrate.
+/// Environment variable of the child process: the folder to migrate.
 const CHILD_FOLDER: &str = "STORAGE_TEST_MIGRATES";
 
 /// Runs in a child process: migrates until it is killed. Does nothing in an ordinary test run.
@@ -206,7 +206,7 @@ fn child_migrates() {
 }
 
 #[test]
-fn a_migration_survives_being_killed_again_and_again() {
+fn migration_survives_repeated_kills() {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
     let folder = tempfile::tempdir().unwrap();
@@ -222,7 +222,7 @@ fn a_migration_survives_being_killed_again_and_again() {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let mut lines = lines.filter(|line| line.starts_with("next ") || line == "migrated");
-        let line = lines.next().expect("the child says where it is");
+        let line = lines.next().expect("the child reports its progress");
         // The child is killed while it writes the next batch.
         child.kill().unwrap();
         child.wait().unwrap();
@@ -231,7 +231,7 @@ fn a_migration_survives_being_killed_again_and_again() {
             break;
         };
         let next: u64 = next.parse().unwrap();
-        assert!(next > reached, "what was committed is not done again");
+        assert!(next > reached, "committed batches are not repeated");
         reached = next;
     }
     drop(ChainDb::open_or_migrate(folder.path(), OPTIONS, |_| {}).unwrap());

@@ -1,9 +1,9 @@
 //! The `chain` environment: all blocks, in an append-only form. It is the source of truth.
 //!
-//! Tables are keyed by block number (u64 big-endian), with one value per kind and block. All values of a call
-//! are written with `MDB_APPEND` in one transaction, which is synced before the call returns. A block is stored
-//! completely or not at all, and block numbers are consecutive. Every row has checksums (`checked`). Data
-//! derived from the `index` environment must never be written here.
+//! Most tables are keyed by block number (u64 big-endian). All rows of a call are written in one transaction,
+//! which is synced before the call returns. A block is stored completely or not at all, and block numbers are
+//! consecutive. Every row has checksums (`checked`), except the kind and format in `meta`. Data derived from the
+//! `index` environment must never be written here.
 
 mod certificates;
 mod governance;
@@ -38,7 +38,7 @@ pub use reader::ChainReader;
 pub const CHAIN_FORMAT: u32 = 4;
 /// Format number of `chain` environments that are migrated in place.
 const MIGRATED_FORMAT: u32 = 3;
-/// Default map size in bytes. It costs address space only, and exceeds the size of suitable disks.
+/// Default map size in bytes. It costs address space only.
 pub const CHAIN_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 const KIND: Kind = Kind {
     name: "chain",
@@ -62,7 +62,7 @@ pub struct BlockRecord {
     pub number: u64,
     /// Keccak-256 of the header.
     pub hash: B256,
-    /// What the clients of a development chain set in it.
+    /// Properties of the block that development methods have set.
     pub flags: BlockFlags,
     /// RLP of the header.
     pub header: Bytes,
@@ -79,9 +79,9 @@ pub struct BlockRecord {
     pub fees: Bytes,
     /// Row of the native module state, which is opaque here and may be empty.
     pub module: Bytes,
-    /// Items of governance that the block changed, each at most once.
+    /// Governance items that the block changed, each at most once.
     pub governance: Vec<GovernanceRow>,
-    /// The certificate of the block, which is opaque here, if it has its own.
+    /// The block's own certificate, if it has one. It is opaque here.
     pub certificate: Option<Bytes>,
 }
 
@@ -113,7 +113,7 @@ struct Tables {
     certificates: CheckedTable,
 }
 
-/// Tables keyed by block number, each with its number in checksums.
+/// Tables with one row per block, keyed by block number: name, and number in checksums.
 const BLOCK_TABLES: [(&str, u8); 7] = [
     ("headers", 1),
     ("bodies", 2),
@@ -172,7 +172,7 @@ impl Tables {
         }
     }
 
-    /// Returns all tables keyed by block number, in the order of [`BLOCK_TABLES`].
+    /// Returns the tables with one row per block, in the order of [`BLOCK_TABLES`].
     fn by_number(&self) -> [CheckedTable; 7] {
         [
             self.headers,
@@ -191,7 +191,7 @@ impl Tables {
 pub struct ChainDb {
     env: Environment,
     tables: Tables,
-    /// The number of removals of blocks so far, see [`Self::removals`].
+    /// How often blocks have been removed, see [`Self::removals`].
     removals: Arc<AtomicU64>,
 }
 
@@ -243,8 +243,8 @@ impl ChainDb {
         Ok((chain, is_old))
     }
 
-    /// Appends blocks in one transaction. When this returns, they are on disk. The first block may have any
-    /// number; each later one must follow its predecessor.
+    /// Appends blocks in one transaction. When this returns, they are on disk. The first block of the chain may
+    /// have any number; each later one must follow its predecessor.
     ///
     /// # Errors
     /// If a block is not the next one, or if the map or disk is full. In that case none of the blocks is stored.
@@ -345,14 +345,14 @@ impl ChainDb {
         if let Some((key, value)) = meta {
             self.write_meta(&mut txn, key, value)?;
         }
-        // Before the commit: a reader that sees the shorter chain also sees the new number.
+        // The count changes before the commit, so that a reader of the shorter chain also sees the new count.
         self.removals.fetch_add(1, Ordering::SeqCst);
         self.env.commit(txn)?;
         Ok(removed as u64)
     }
 
-    /// Returns how often this process has removed blocks so far. While the number stays the same, every block
-    /// that was stored is still stored.
+    /// Returns how often this process has removed blocks. While the number stays the same, every block that was
+    /// stored is still stored.
     pub fn removals(&self) -> u64 {
         self.removals.load(Ordering::SeqCst)
     }
@@ -434,7 +434,7 @@ mod tests {
         ChainDb::open(folder.path(), ChainOptions { map_bytes: 1 << 20 })
     }
 
-    /// Returns the errors of all reads of block 7, with the name of the table.
+    /// Returns the errors of reads of block 7, each with the name of its table.
     fn errors(chain: &ChainDb) -> Vec<(&'static str, ReadError)> {
         let reader = chain.reader().unwrap();
         vec![
@@ -494,7 +494,7 @@ mod tests {
 
     /// `evmd rollback` keeps the first block, and does not change rows without a block.
     #[test]
-    fn only_blocks_above_the_first_one_can_be_removed() {
+    fn rollback_is_a_remedy_only_for_blocks_above_block_0() {
         let folder = tempfile::tempdir().unwrap();
         let chain = open(&folder).unwrap();
         let why = DecodeError { what: "checksum does not match", at: 0 };

@@ -15,7 +15,7 @@ use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use crate::snapshot::ReadTxn;
 use crate::table::KeyRange;
 
-/// The error of a missing row. Every block between the first and the head has one row in each table.
+/// The error of a missing row. Every block from the first to the head has one row in each of the block tables.
 const MISSING: DecodeError = DecodeError { what: "the row is missing", at: 0 };
 
 /// A snapshot of the `chain` environment. It may be sent to another thread. It pins the pages that it can see,
@@ -63,7 +63,7 @@ impl ChainReader {
         Ok(decoded.map(|(hash, _, header)| (hash, header)))
     }
 
-    /// Returns what the clients of a development chain set in a block.
+    /// Returns which properties of a block development methods have set.
     pub fn flags(&self, number: u64) -> Result<Option<BlockFlags>, ReadError> {
         let decoded = self.decoded(self.tables.headers, number, codec::decode_header)?;
         Ok(decoded.map(|(_, flags, _)| flags))
@@ -81,7 +81,8 @@ impl ChainReader {
 
     /// Returns a part of the value of [`Self::body`]. `find` receives the whole value, which is not verified
     /// yet, and returns the range of the part, or `None` for no part. The bytes before the part are verified as
-    /// well, because `find` relied on them. The bytes after it are neither verified nor copied.
+    /// well, because `find` relied on them. Later checksummed chunks are neither verified nor copied. Without a
+    /// part, the whole value is verified.
     pub fn body_part(
         &self,
         number: u64,
@@ -192,7 +193,7 @@ impl ChainReader {
         Ok(())
     }
 
-    /// Reads and verifies every row of a block. Returns the number of rows.
+    /// Verifies the row of a block in each table that has one row per block. Returns the number of rows.
     pub fn verify_block(&self, number: u64) -> Result<usize, ReadError> {
         let tables = self.tables.by_number();
         for table in tables {
@@ -202,7 +203,7 @@ impl ChainReader {
         Ok(tables.len())
     }
 
-    /// Returns the numbers of the first and the last block. Nothing else of them is verified.
+    /// Returns the numbers of the first and the last block. Nothing else of these blocks is verified.
     pub fn numbers(&self) -> Result<Option<RangeInclusive<u64>>, ReadError> {
         let ends = ends(&self.tables, self.txn.txn()).map_err(|error| self.txn.error(error))?;
         ends.map_err(|(table, key, why)| self.txn.corrupt(table, &key, why))
@@ -259,7 +260,7 @@ impl ChainReader {
     ) -> Result<Option<T>, ReadError> {
         let key = number.to_be_bytes();
         let Some(row) = self.txn.get(table.table, &key)? else {
-            // Every block has a row in each table, so a missing row is damage.
+            // Every block has a row in each of these tables, so a missing row is damage.
             let is_stored = self.numbers()?.is_some_and(|numbers| numbers.contains(&number));
             return if is_stored { Err(self.corrupt(table, number, MISSING)) } else { Ok(None) };
         };

@@ -10,7 +10,7 @@ use trie::primitive::{DecodeError, Input, put_count, put_counted_bytes, put_vari
 const FAILED: u8 = 0;
 /// Outcome tag: the transaction succeeded.
 const SUCCEEDED: u8 = 1;
-/// Outcome tag: a state root follows (before Byzantium).
+/// Outcome tag: a state root follows (blocks before Byzantium).
 const POST_STATE: u8 = 2;
 
 /// Minimum size of a receipt in bytes: type, outcome tag, gas, number of logs.
@@ -22,6 +22,7 @@ const TOPIC_BYTES: usize = 32;
 
 /// Size of the block hash at the start of a header row, in bytes.
 const HASH_BYTES: usize = 32;
+
 pub(crate) fn encode_header(out: &mut Vec<u8>, hash: &B256, flags: BlockFlags, header: &[u8]) {
     out.extend_from_slice(hash.as_slice());
     put_varint(out, flags.bits());
@@ -134,15 +135,15 @@ fn take_receipt(input: &mut Input<'_>) -> Result<StoredReceipt, DecodeError> {
 /// Decodes the stored form of the receipts of a block. Logs are slices of `bytes`.
 ///
 /// # Errors
-/// If the bytes are not such a form.
+/// If the bytes are not a valid encoding.
 pub fn decode_receipts(bytes: Bytes) -> Result<Vec<StoredReceipt>, DecodeError> {
     decode_receipts_of(bytes, None)
 }
 
-/// Does the same for a block with a known number of transactions.
+/// Does the same as [`decode_receipts`], and compares the number of receipts with that of the transactions, if given.
 ///
 /// # Errors
-/// If there is another number of receipts, or if the bytes are not such a form.
+/// If these numbers differ, or if the bytes are not a valid encoding.
 pub fn decode_receipts_of(
     bytes: Bytes,
     transactions: Option<usize>,

@@ -1,9 +1,9 @@
-//! Byte layouts of the values in the environments, except the records of the trie (`trie::decode_node`).
+//! Byte layouts of headers, senders, receipts, accounts, storage words and state changes.
 //!
 //! The layouts are compact, explicit and canonical: each value has exactly one encoding, and any other byte
-//! string is an error. Decoding never panics and never allocates more than the input can fill. Values have no
-//! version tags; the format number of the environment is the version of all of them. `docs/storage-format.md`
-//! describes the layouts and must be updated together with them.
+//! string is an error. Decoding never panics, and allocates memory only for as many items as the input can
+//! contain. These values have no version tags; the format number of the environment is their version.
+//! `docs/storage-format.md` describes the layouts and must be updated together with them.
 
 mod block;
 mod state;

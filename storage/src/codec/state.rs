@@ -18,7 +18,7 @@ const WIPED: u8 = 2;
 
 /// Minimum size of an account change in bytes: address, flags, number of slots.
 const MIN_CHANGE_BYTES: usize = 22;
-/// Minimum size of a slot: two length bytes.
+/// Minimum size of a slot in bytes: the lengths of key and value.
 const MIN_SLOT_BYTES: usize = 2;
 /// Minimum size of a code in bytes: hash and length.
 const MIN_CODE_BYTES: usize = 33;
@@ -100,13 +100,13 @@ fn encode_change(out: &mut Vec<u8>, change: &AccountChange) {
     }
 }
 
-/// Counts items, before memory is allocated for them.
-fn take_room(room: &mut usize, items: usize, input: &Input<'_>) -> Result<(), DecodeError> {
-    *room = room.checked_sub(items).ok_or_else(|| input.error("more items than allowed"))?;
+/// Subtracts items from the number of allowed ones, before memory is allocated for them.
+fn take_items(allowed: &mut usize, items: usize, input: &Input<'_>) -> Result<(), DecodeError> {
+    *allowed = allowed.checked_sub(items).ok_or_else(|| input.error("more items than allowed"))?;
     Ok(())
 }
 
-fn take_change(input: &mut Input<'_>, room: &mut usize) -> Result<AccountChange, DecodeError> {
+fn take_change(input: &mut Input<'_>, allowed: &mut usize) -> Result<AccountChange, DecodeError> {
     let address = input.address()?;
     let flags = input.byte()?;
     if flags & !(EXISTS | WIPED) != 0 {
@@ -114,7 +114,7 @@ fn take_change(input: &mut Input<'_>, room: &mut usize) -> Result<AccountChange,
     }
     let account = if flags & EXISTS != 0 { Some(take_account(input)?) } else { None };
     let count = input.count(MIN_SLOT_BYTES)?;
-    take_room(room, count, input)?;
+    take_items(allowed, count, input)?;
     let mut slots = Vec::with_capacity(count);
     for _ in 0..count {
         slots.push((input.counted_word()?, input.counted_word()?));
@@ -122,31 +122,31 @@ fn take_change(input: &mut Input<'_>, room: &mut usize) -> Result<AccountChange,
     Ok(AccountChange { address, account, wiped: flags & WIPED != 0, slots })
 }
 
-/// Decodes the stored form of state changes. Codes are slices of `bytes`. Order, and what the changes mean, are not
-/// checked.
+/// Decodes the stored form of state changes. Codes are slices of `bytes`. The order and the meaning of the
+/// changes are not checked.
 ///
 /// # Errors
-/// If the bytes are not such a form.
+/// If the bytes are not a valid encoding.
 pub fn decode_changes(bytes: Bytes) -> Result<StateChanges, DecodeError> {
     decode_changes_within(bytes, usize::MAX)
 }
 
-/// Does the same for changes with at most `max_items` accounts, slots and codes: an encoded slot may have 2 bytes and takes 64
-/// bytes of memory.
+/// Does the same as [`decode_changes`], with a limit on the sum of accounts, slots and codes, which bounds the memory:
+/// an encoded slot can be as small as 2 bytes but takes 64 bytes of memory.
 ///
 /// # Errors
-/// If there are more, or if the bytes are not such a form.
+/// If there are more than `max_items`, or if the bytes are not a valid encoding.
 pub fn decode_changes_within(bytes: Bytes, max_items: usize) -> Result<StateChanges, DecodeError> {
-    let mut room = max_items;
+    let mut allowed = max_items;
     let mut input = Input::shared(&bytes);
     let count = input.count(MIN_CHANGE_BYTES)?;
-    take_room(&mut room, count, &input)?;
+    take_items(&mut allowed, count, &input)?;
     let mut accounts = Vec::with_capacity(count);
     for _ in 0..count {
-        accounts.push(take_change(&mut input, &mut room)?);
+        accounts.push(take_change(&mut input, &mut allowed)?);
     }
     let count = input.count(MIN_CODE_BYTES)?;
-    take_room(&mut room, count, &input)?;
+    take_items(&mut allowed, count, &input)?;
     let mut codes = Vec::with_capacity(count);
     for _ in 0..count {
         codes.push((input.b256()?, input.counted_bytes()?));

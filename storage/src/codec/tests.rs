@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_or_are_refused(bytes in vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_refused_or_canonical(bytes in vec(any::<u8>(), 0..200)) {
         let shared = Bytes::copy_from_slice(&bytes);
         let _ = decode_header(shared.clone());
         let _ = decode_account_entry(&bytes);
@@ -113,9 +113,9 @@ proptest! {
 
 }
 
-/// A count that exceeds the size of the value must not reserve memory.
+/// Such a count must not reserve memory.
 #[test]
-fn a_huge_count_is_refused() {
+fn count_above_the_size_of_the_value_is_refused() {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, u64::MAX);
     assert!(decode_changes(bytes.clone().into()).is_err());

@@ -20,7 +20,7 @@ use crate::rows;
 use crate::table::delete_prefix;
 use trie::rows::Rows;
 
-/// Position of a change: the first bytes of its address, its block, and its index in the block.
+/// Position of a change: the first bytes of its address, the index of its block, and its index in the block.
 #[derive(Clone, Copy)]
 struct ChangePosition {
     prefix: u64,
@@ -28,11 +28,11 @@ struct ChangePosition {
     at: u32,
 }
 
-/// History runs have no filters, because the number of entries is not known in advance.
+/// Number of entries passed for history runs. It determines only the size of filters, which these runs lack.
 const UNFILTERED: u64 = 0;
 
-/// Maximum size of the accounts or slots that are collected before they are written to their flat table, in
-/// bytes. They fit into the L2 cache. Tests use a small value.
+/// Size in bytes at which the collected accounts or slots are written to their flat table. They fit into the L2
+/// cache. Tests use a small value.
 const LATEST_BYTES: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 
 /// A change and its block.
@@ -57,15 +57,15 @@ pub(super) fn put(
         tables,
         latest: Rows::default(),
         latest_slots: Rows::default(),
-        most: positions.len(),
-        most_slots: changes().map(|change| change.slots.len()).sum(),
+        max_accounts: positions.len(),
+        max_slots: changes().map(|change| change.slots.len()).sum(),
         accounts,
         slots,
         value: Vec::new(),
     };
-    let change = |place: &ChangePosition| {
-        let block = &blocks[place.block as usize];
-        (block.number, &block.changes.accounts[place.at as usize])
+    let change = |position: &ChangePosition| {
+        let block = &blocks[position.block as usize];
+        (block.number, &block.changes.accounts[position.at as usize])
     };
     let mut dated: Vec<Dated<'_>> = Vec::new();
     for alike in positions.chunk_by(|a, b| a.prefix == b.prefix) {
@@ -73,8 +73,8 @@ pub(super) fn put(
         dated.extend(alike.iter().map(change));
         // A stable sort keeps the blocks of an account in order. There is almost always only one account.
         dated.sort_by_key(|(_, change)| change.address);
-        for of_one in dated.chunk_by(|(_, a), (_, b)| a.address == b.address) {
-            writer.put_account(txn, of_one)?;
+        for group in dated.chunk_by(|(_, a), (_, b)| a.address == b.address) {
+            writer.put_account(txn, group)?;
         }
     }
     writer.write_latest(txn)?;
@@ -99,7 +99,7 @@ fn sorted_positions(blocks: &[FlushBlock<'_>]) -> Vec<ChangePosition> {
     }
     // A stable sort keeps the blocks of an account in order. The changes of a block are already
     // sorted.
-    positions.sort_by_key(|place| place.prefix);
+    positions.sort_by_key(|position| position.prefix);
     positions
 }
 
@@ -110,9 +110,9 @@ struct Writer<'a> {
     latest: Rows,
     /// Final values of slots, not written yet.
     latest_slots: Rows,
-    /// Maximum number of accounts and slots to write.
-    most: usize,
-    most_slots: usize,
+    /// Maximum number of accounts and of slots to write in total.
+    max_accounts: usize,
+    max_slots: usize,
     accounts: NewRun,
     slots: NewRun,
     value: Vec<u8>,
@@ -150,7 +150,7 @@ impl Writer<'_> {
     }
 
     fn write_latest(&mut self, txn: &mut RwTxn<'_>) -> Result<(), WriteError> {
-        let written = rows::write(&self.latest, self.tables.accounts, txn, self.most);
+        let written = rows::write(&self.latest, self.tables.accounts, txn, self.max_accounts);
         self.latest.clear();
         written.map_err(|error| self.env.write_error(error))
     }
@@ -170,15 +170,15 @@ impl Writer<'_> {
         // sorted.
         rows.sort_by_key(|(slot, ..)| *slot);
         self.push_history(txn, address, &rows)?;
-        for of_one in rows.chunk_by(|a, b| a.0 == b.0) {
-            let (slot, _, word) = of_one[of_one.len() - 1];
+        for group in rows.chunk_by(|a, b| a.0 == b.0) {
+            let (slot, _, word) = group[group.len() - 1];
             self.put_slot(txn, address, slot, word)?;
         }
         Ok(())
     }
 
-    /// Writes slots of storage that was cleared at least once: every slot set before that reads as
-    /// zero afterwards.
+    /// Writes slots of storage that was cleared at least once. Slots that were set before the clearing
+    /// read as zero afterwards.
     fn put_cleared(
         &mut self,
         txn: &mut RwTxn<'_>,
@@ -186,7 +186,7 @@ impl Writer<'_> {
         dated: &[Dated<'_>],
     ) -> Result<(), WriteError> {
         let mut rows: Vec<SlotRow> = Vec::new();
-        // The current slots, as far as the blocks determine them.
+        // The current slots, as far as the changes processed so far determine them.
         let mut current: BTreeMap<U256, U256> = BTreeMap::new();
         let mut wiped = false;
         for (number, change) in dated {
@@ -260,7 +260,7 @@ impl Writer<'_> {
     }
 
     fn write_latest_slots(&mut self, txn: &mut RwTxn<'_>) -> Result<(), WriteError> {
-        let written = rows::write(&self.latest_slots, self.tables.storage, txn, self.most_slots);
+        let written = rows::write(&self.latest_slots, self.tables.storage, txn, self.max_slots);
         self.latest_slots.clear();
         written.map_err(|error| self.env.write_error(error))
     }

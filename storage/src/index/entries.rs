@@ -1,4 +1,4 @@
-//! Every entry of every table, to compare two indexes.
+//! Reads every entry of every table, to compare two indexes.
 
 use super::IndexReader;
 use super::postings::{SUBJECT_BYTES, decode_posting};
@@ -7,10 +7,10 @@ use crate::error::ReadError;
 use crate::table::Table;
 
 impl IndexReader {
-    /// Passes every entry, except those that describe the index itself, to `take`: the name of its table, its key, and its value as it is stored. Entries that
-    /// depend on when blocks were flushed are passed in a form that does not: the entries of all runs of a table are
-    /// in one ascending order, and a posting is one entry for each of its blocks. So two indexes of the same blocks
-    /// have equal entries. Costs memory for the entries of one table.
+    /// Passes table name, key and stored value of every entry to `take`, except those that describe the index
+    /// itself. Entries that depend on when blocks were flushed are passed in a form that does not: the entries of
+    /// all runs of a table are in one ascending order, and a posting is one entry for each of its blocks. Indexes of
+    /// the same blocks and checkpoint thus have equal entries. Costs memory for the entries of one table.
     ///
     /// # Errors
     /// If the file cannot be read or a page is damaged.

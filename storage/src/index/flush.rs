@@ -1,5 +1,5 @@
-//! Writes blocks into the tables, each table in key order, in one transaction. Runs are merged in
-//! further transactions.
+//! Writes blocks into the tables in one transaction. Accounts, slots and the entries of runs are written in key
+//! order. Runs are merged in further transactions.
 
 use heed::RwTxn;
 
@@ -11,7 +11,7 @@ use crate::env::Environment;
 use crate::error::WriteError;
 use crate::prefetch;
 
-/// Number of hashes between the prefetch of an entry and its use.
+/// Number of hashes between the prefetch of a hash and its use.
 const HASHES_AHEAD: usize = 16;
 
 pub(super) fn flush(
@@ -55,7 +55,7 @@ fn check_order(
     Ok(())
 }
 
-/// Writes the lookups of blocks and transactions.
+/// Writes the lookups of block hashes, transactions and postings.
 fn put_lookups(
     env: &Environment,
     tables: &Tables,
@@ -82,25 +82,25 @@ fn put_transactions(
     blocks: &[FlushBlock<'_>],
 ) -> Result<AddedRun, RunError> {
     let count = blocks.iter().map(|block| block.tx_hashes.len()).sum();
-    let mut places: Vec<(u64, u32, u32)> = Vec::with_capacity(count);
+    let mut txs: Vec<(u64, u32, u32)> = Vec::with_capacity(count);
     for (block, flushed) in (0..).zip(blocks) {
-        places.extend((0..).zip(flushed.tx_hashes).map(|(index, hash)| {
+        txs.extend((0..).zip(flushed.tx_hashes).map(|(index, hash)| {
             let (prefix, _) = hash.split_first_chunk().expect("32 bytes begin with 8");
             (u64::from_be_bytes(*prefix), block, index)
         }));
     }
-    let hash = |place: &(u64, u32, u32)| &blocks[place.1 as usize].tx_hashes[place.2 as usize];
-    places.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| hash(a).cmp(hash(b))));
+    let hash = |tx: &(u64, u32, u32)| &blocks[tx.1 as usize].tx_hashes[tx.2 as usize];
+    txs.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| hash(a).cmp(hash(b))));
     let mut run = runs.begin(txn, count as u64)?;
-    for (at, place) in places.iter().enumerate() {
-        places.get(at + HASHES_AHEAD).into_iter().for_each(|ahead| prefetch(hash(ahead)));
-        let location = encode_location(blocks[place.1 as usize].number, place.2);
-        run.push(txn, hash(place).as_slice(), &location)?;
+    for (at, tx) in txs.iter().enumerate() {
+        txs.get(at + HASHES_AHEAD).into_iter().for_each(|ahead| prefetch(hash(ahead)));
+        let location = encode_location(blocks[tx.1 as usize].number, tx.2);
+        run.push(txn, hash(tx).as_slice(), &location)?;
     }
     run.finish(txn)
 }
 
-/// Writes one entry per posting key: all blocks that have it.
+/// Writes for each posting key the blocks that have it: one entry for up to [`MAX_POSTING_BLOCKS`] blocks.
 fn put_postings(
     runs: Runs,
     txn: &mut RwTxn<'_>,
@@ -110,12 +110,12 @@ fn put_postings(
     for block in blocks {
         dated.extend(block.posting_keys.iter().map(|key| (*key, block.number)));
     }
-    // A stable sort, because the keys of a block are already sorted.
+    // A stable sort is fast here, because the keys of each block are already sorted.
     dated.sort();
     let mut run = runs.begin(txn, dated.len() as u64)?;
     let (mut numbers, mut value) = (Vec::new(), Vec::new());
-    for of_one in dated.chunk_by(|(a, _), (b, _)| a == b) {
-        for posting in of_one.chunks(MAX_POSTING_BLOCKS) {
+    for group in dated.chunk_by(|(a, _), (b, _)| a == b) {
+        for posting in group.chunks(MAX_POSTING_BLOCKS) {
             let (key, first) = posting[0];
             numbers.clear();
             numbers.extend(posting.iter().map(|(_, block)| *block));

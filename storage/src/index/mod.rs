@@ -1,10 +1,9 @@
 //! The `index` environment: data that can be computed from the `chain` environment, and is stored
 //! because computing it for each query would take too long.
 //!
-//! Only the flush stage writes it, many sorted blocks in one transaction. The number of the last
-//! flushed block is part of that transaction, so after a crash the later blocks are replayed from
-//! the chain. If this environment is lost, it can be rebuilt. The table layout is private to this
-//! module.
+//! A flush writes many blocks in one transaction. The number of the last flushed block is part of
+//! that transaction, so after a crash the later blocks are replayed from the chain. If this
+//! environment is lost, it can be rebuilt. The table layout is private to this module.
 
 mod accounts;
 mod entries;
@@ -42,7 +41,7 @@ pub use runs::fuzzing;
 
 /// Format number of the `index` environment.
 pub const INDEX_FORMAT: u32 = 6;
-/// Default map size in bytes. It costs address space only, and exceeds the expected disk size.
+/// Default map size in bytes. It costs address space only.
 pub const INDEX_MAP_BYTES_DEFAULT: u64 = 1 << 40;
 /// Key in `meta`: number of the last block flushed (u64 big-endian), then its hash.
 const FLUSHED_KEY: &[u8] = b"flushed";
@@ -134,7 +133,7 @@ const NAMES: [&str; 10] = [
 pub struct IndexDb {
     env: Environment,
     tables: Tables,
-    /// How often the index was emptied before this value was made, and until now.
+    /// Number of renewals before this value was created, and until now.
     renewal: u64,
     renewals: Arc<AtomicU64>,
 }
@@ -143,7 +142,7 @@ impl IndexDb {
     /// Opens or creates the environment in the folder `path`.
     ///
     /// # Errors
-    /// If the folder cannot be used, does not contain an index, or has another format.
+    /// If the folder cannot be used, contains other data, has another format, or is damaged.
     pub fn open(path: impl AsRef<Path>, options: IndexOptions) -> Result<Self, OpenError> {
         let opened = Environment::open(path.as_ref(), KIND, options.map_bytes, NAMES, false)?;
         let Opened { env, meta, tables, .. } = opened;
@@ -197,8 +196,8 @@ impl IndexDb {
         Ok(Self { env, tables, renewal: 0, renewals: Arc::default() })
     }
 
-    /// Writes blocks in one transaction. When this returns, they are on disk. The first flushed block may have
-    /// any number; later blocks must be consecutive.
+    /// Writes blocks in one transaction. When this returns, they are on disk. The first block of an empty index may
+    /// have any number; later blocks must be consecutive.
     ///
     /// # Errors
     /// If blocks are not consecutive, or if the map or disk is full. In that case none of the blocks is stored,
@@ -236,13 +235,12 @@ impl IndexDb {
     }
 
     /// Empties every table durably while readers may use it. Later readers of this value and its clones fail;
-    /// readers that exist already keep their snapshot. The returned value is for those that read what is written
-    /// from now on.
+    /// existing readers keep their snapshot. Readers of the returned value see what is written from now on.
     ///
     /// # Errors
-    /// If the map or disk is full. The index can still be written then, but not be read through this value.
+    /// If the map or disk is full. The index can then still be written, but not read through this value.
     pub fn renew(&self) -> Result<Self, WriteError> {
-        // Counted before the tables are empty, so that a reader that finds them empty also finds the new count.
+        // The count changes before the tables are empty, so that a reader of empty tables sees the new count.
         let renewal = self.renewals.fetch_add(1, Ordering::SeqCst) + 1;
         self.wipe()?;
         Ok(Self { renewal, ..self.clone() })
@@ -251,7 +249,7 @@ impl IndexDb {
     /// Returns a snapshot of the last commit.
     ///
     /// # Errors
-    /// If all reader slots are in use, or the index has been emptied since this value was made.
+    /// If all reader slots are in use, or if [`Self::renew`] has been called on this value or one of its clones.
     pub fn reader(&self) -> Result<IndexReader, ReadError> {
         let snapshot = self.env.read()?;
         if self.renewals.load(Ordering::SeqCst) != self.renewal {

@@ -1,7 +1,7 @@
 //! Compares the incremental trie with one built from scratch, over random histories.
 //!
-//! As in the program `evmd`, nodes of unflushed blocks come from their updates, and older ones from the
-//! `index` environment, so every record passes the codec.
+//! Nodes of unflushed blocks come from their updates, and older ones from the `index` environment, so
+//! every record passes the codec.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use trie::{
     state_root_from_scratch, update_state_root,
 };
 
-/// This is large enough for all histories of these tests.
+/// Large enough for all histories of these tests.
 const MAP_BYTES: u64 = 64 << 20;
 
 fn scratch_root(model: &Model) -> B256 {
@@ -37,8 +37,8 @@ impl NodeRead for Layers<'_> {
 
     fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, ReadError> {
         for updates in self.above.iter().rev() {
-            if let Some(answer) = updates.get(owner, path) {
-                return Ok(answer.cloned());
+            if let Some(node) = updates.get(owner, path) {
+                return Ok(node.cloned());
             }
         }
         self.index.node(owner, path)

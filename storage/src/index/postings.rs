@@ -1,15 +1,15 @@
-//! Postings: which blocks have logs of an address, logs with a topic at a position, or calls of an address.
+//! Postings: which blocks have logs of an address, logs with a topic at a position, or transactions to an address.
 //!
 //! The key of a posting contains a short hash of the address or topic, so two of them may share a key. The
-//! blocks found are candidates, which must be checked against their receipts. Blocks that are flushed together
-//! are in one posting.
+//! blocks found are candidates, which must be checked against their contents. Up to [`MAX_POSTING_BLOCKS`] blocks
+//! that are flushed together are in one posting.
 
 use alloy_primitives::{Address, B256};
 
 use crate::receipt::StoredReceipt;
 use trie::primitive::{DecodeError, Input, put_varint};
 
-/// Maximum number of blocks in one posting: far less than a page, and more than one flush.
+/// Maximum number of blocks in one posting, so that a posting is smaller than a page.
 pub(super) const MAX_POSTING_BLOCKS: usize = 256;
 /// Bytes of a posting's key: subject, first block.
 pub(super) const POSTING_KEY_BYTES: usize = SUBJECT_BYTES + 8;
@@ -17,9 +17,9 @@ pub(super) const POSTING_KEY_BYTES: usize = SUBJECT_BYTES + 8;
 pub(super) const SUBJECT_BYTES: usize = 9;
 /// Kind of a logging address; a topic's kind is its position plus one.
 const ADDRESS_KIND: u8 = 0;
-/// Maximum topics of a log.
+/// Maximum number of topics of a log.
 const MAX_TOPICS: usize = 4;
-/// Kind of a called address.
+/// Kind of the recipient of a transaction.
 const CALLED_KIND: u8 = 5;
 
 /// A key for looking up blocks: a logging address, a topic at a position, or a called address.
@@ -46,10 +46,11 @@ impl PostingKey {
         Self::new(CALLED_KIND, &address.into_word())
     }
 
-    fn new(place: u8, word: &B256) -> Self {
+    fn new(kind: u8, word: &B256) -> Self {
         let mut key = [0; SUBJECT_BYTES];
-        key[0] = place;
-        // Addresses and small numbers are in the last bytes of a word, short texts in the first bytes.
+        key[0] = kind;
+        // All parts of a word are folded, because addresses and small numbers are in its last bytes, and short texts
+        // in its first bytes.
         let (words, _) = word.as_chunks::<8>();
         let folded = words
             .iter()
@@ -58,7 +59,7 @@ impl PostingKey {
         Self(key)
     }
 
-    /// Returns the distinct keys of a block with these receipts and called addresses, in ascending order.
+    /// Returns the distinct keys of a block with these receipts and called addresses (see [`Self::called`]), ascending.
     pub fn of_block(
         receipts: &[StoredReceipt],
         called: impl IntoIterator<Item = Address>,
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_have_different_keys() {
+    fn different_subjects_have_different_keys() {
         let topic = Address::repeat_byte(7).into_word();
         let keys = [
             PostingKey::address(Address::repeat_byte(7)),

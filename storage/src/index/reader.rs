@@ -28,7 +28,7 @@ pub struct IndexReader {
     pub(super) tables: Tables,
 }
 
-/// Methods fail only if the file cannot be read or a value cannot be decoded.
+/// Methods fail only if the file cannot be read or a value is damaged.
 impl IndexReader {
     pub(super) fn new(txn: ReadTxn, tables: Tables) -> Self {
         Self { txn, tables }
@@ -39,7 +39,7 @@ impl IndexReader {
         self.txn.id()
     }
 
-    /// Returns the number of the last flushed block. The tables without history have the state of this block.
+    /// Returns the number of the last flushed block. The flat tables have the state of this block.
     pub fn flushed(&self) -> Result<Option<u64>, ReadError> {
         Ok(self.flushed_block()?.map(|(number, _)| number))
     }
@@ -62,9 +62,6 @@ impl IndexReader {
     }
 
     /// Returns the number of accounts as of the last flushed block.
-    ///
-    /// # Errors
-    /// If LMDB fails.
     pub fn accounts(&self) -> Result<u64, ReadError> {
         self.count(self.tables.accounts)
     }
@@ -73,7 +70,7 @@ impl IndexReader {
         table.len(self.txn.txn()).map_err(|error| self.txn.error(error))
     }
 
-    /// Returns the first `max` addresses from `first` on that have an account as of the last flushed block, in
+    /// Returns up to `max` addresses from `first` on that have an account as of the last flushed block, in
     /// ascending order.
     pub fn addresses_from(&self, first: Address, max: usize) -> Result<Vec<Address>, ReadError> {
         let range = (Bound::Included(first.as_slice()), Bound::Unbounded);
@@ -92,7 +89,7 @@ impl IndexReader {
         Ok(addresses)
     }
 
-    /// Returns the first `max` slots of an account from `first` on that are set as of the last flushed block, in
+    /// Returns up to `max` slots of an account from `first` on that are set as of the last flushed block, in
     /// ascending order.
     pub fn slots_from(
         &self,
@@ -129,7 +126,7 @@ impl IndexReader {
 
     /// Returns whether any storage slot of an account is set as of the last flushed block.
     pub fn has_storage(&self, address: Address) -> Result<bool, ReadError> {
-        // Slots that are zero have no entry, so only the first key at or after that of the account must be
+        // Slots that are zero have no entry, so only the first key from the account's slot 0 on must be
         // checked.
         let first = slot_key(address, U256::ZERO);
         let entry = self
@@ -356,7 +353,7 @@ impl IndexReader {
     }
 }
 
-/// Returns the key of a posting; all keys have the same length.
+/// Converts the key of a posting; all keys have the same length.
 fn posting_bytes(key: &[u8]) -> [u8; POSTING_KEY_BYTES] {
     key.try_into().expect("keys of a table have one length")
 }

@@ -8,7 +8,7 @@ use crate::history::{ACCOUNTS, Model, SLOTS, address, apply, changes_of, step};
 use crate::{Account, AccountChange};
 use trie::{EMPTY_ROOT_HASH, LiveTrie, MIN_TRIE_CACHE_BYTES};
 
-/// This is large enough for all histories of these tests.
+/// Large enough for all histories of these tests.
 const MAP_BYTES: u64 = 64 << 20;
 
 fn block_hash(number: usize) -> B256 {
@@ -41,10 +41,10 @@ fn check_state(reader: &IndexReader, models: &[Model]) {
         let has_storage = expected.is_some_and(|entry| !entry.1.is_empty());
         assert_eq!(reader.has_storage(address).unwrap(), has_storage);
         let slots = expected.into_iter().flat_map(|entry| entry.1.keys().copied());
-        for (first, most) in [(0, 1000), (SLOTS / 2, 3), (SLOTS, 1), (0, 0)] {
+        for (first, max) in [(0, 1000), (SLOTS / 2, 3), (SLOTS, 1), (0, 0)] {
             let first = U256::from(first);
-            let expected: Vec<_> = slots.clone().filter(|slot| *slot >= first).take(most).collect();
-            assert_eq!(reader.slots_from(address, first, most).unwrap(), expected);
+            let expected: Vec<_> = slots.clone().filter(|slot| *slot >= first).take(max).collect();
+            assert_eq!(reader.slots_from(address, first, max).unwrap(), expected);
         }
         for slot in (0..SLOTS).map(U256::from) {
             let word = |model: &Model| {
@@ -86,7 +86,7 @@ fn open(folder: &tempfile::TempDir) -> IndexDb {
 }
 
 /// Flushes the same blocks into two environments: one by one, and `flush_blocks` at a time.
-fn flush_both(changes: &[StateChanges], flush_blocks: usize) -> [(tempfile::TempDir, IndexDb); 2] {
+fn flush_twice(changes: &[StateChanges], flush_blocks: usize) -> [(tempfile::TempDir, IndexDb); 2] {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let [single, batched] = folders.map(|folder| {
         let index = open(&folder);
@@ -124,7 +124,7 @@ proptest! {
             Some(model.clone())
         });
         let models: Vec<Model> = models.collect();
-        let [(_single_folder, single), (_folder, index)] = flush_both(&changes, flush_blocks);
+        let [(_single_folder, single), (_folder, index)] = flush_twice(&changes, flush_blocks);
         prop_assert_eq!(dump(&single), dump(&index));
         let reader = index.reader().unwrap();
         check_state(&reader, &models);
@@ -138,7 +138,7 @@ proptest! {
 
 /// The wipe finds a slot in the table that an earlier block of the same flush has cleared.
 #[test]
-fn a_slot_cleared_before_a_wipe_gets_one_entry() {
+fn slot_cleared_before_a_wipe_has_one_entry_for_zero() {
     let change = |wiped, slots: &[(u64, u64)]| StateChanges {
         accounts: vec![AccountChange {
             address: address(1),
@@ -154,7 +154,7 @@ fn a_slot_cleared_before_a_wipe_gets_one_entry() {
         change(false, &[(1, 0)]),
         change(true, &[(3, 7)]),
     ];
-    let [(_single_folder, single), (_folder, batched)] = flush_both(&changes, 2);
+    let [(_single_folder, single), (_folder, batched)] = flush_twice(&changes, 2);
     assert_eq!(dump(&single), dump(&batched));
     let history = dump(&batched).into_iter().filter(|entry| entry.0 == "storage_history");
     assert_eq!(history.count(), 5);
@@ -221,8 +221,7 @@ fn error_of_a_damaged_value_names_its_table() {
     let tables = &index.tables;
     let slot_key = keys::slot_key(address, slot);
     let mut txn = index.env.write().unwrap();
-    // An unknown account flag, a word with a leading zero, an unknown node kind, and a number with a wrong
-    // length.
+    // The value is not valid in any of these tables.
     for (table, key) in [
         (tables.meta.table, FLUSHED_KEY),
         (tables.accounts, address.as_slice()),

@@ -1,6 +1,5 @@
-//! Trie records, which checkpoints write. Checkpoints are less frequent than flushes.
-//! The records have the state of the last flushed block or of an earlier one. The changes of later blocks are in
-//! the `chain` environment.
+//! Trie records, which checkpoints write. Checkpoints are less frequent than flushes, so the records have the state
+//! of the last flushed block or of an earlier one. The changes of later blocks are in the `chain` environment.
 
 use alloy_primitives::B256;
 

@@ -1,6 +1,6 @@
-//! Blocks derived from their number alone, so that any process can compute any block.
+//! Computes blocks from their number alone, so that any process can compute any block.
 
-// Each test file that includes this uses a part of it.
+// Each test file that includes this module uses only a part of it.
 #![allow(dead_code)]
 
 use alloy_primitives::{Address, B256, Bytes, Log, U256, keccak256};
@@ -8,7 +8,7 @@ use storage::{Account, AccountChange, BlockRecord, ReceiptOutcome, StateChanges,
 
 /// Bytes of a body: more than a page, so that overflow pages are used too.
 const BODY_BYTES: usize = 9000;
-/// Accounts that a block changes.
+/// Number of accounts that a block changes.
 const CHANGED: u64 = 8;
 
 pub(crate) fn block(number: u64) -> BlockRecord {
@@ -45,12 +45,13 @@ pub(crate) fn block(number: u64) -> BlockRecord {
     }
 }
 
-/// Address of one of 64 accounts that blocks change in turn.
+/// Returns the address of one of the 64 accounts that blocks change in turn.
 pub(crate) fn account(index: u64) -> Address {
     Address::from_word(keccak256((index % 64).to_le_bytes()))
 }
 
-/// Each block changes a few accounts, sets a slot of each, and wipes one of them now and then.
+/// Returns the changes of a block. It changes a few accounts, sets a slot of each, and in every seventh block
+/// wipes one of them.
 pub(crate) fn changes(number: u64) -> StateChanges {
     let mut accounts: Vec<AccountChange> = (0..CHANGED)
         .map(|index| AccountChange {

@@ -1,4 +1,4 @@
-//! The public interface of the `chain` environment.
+//! Tests the public interface of the `chain` environment.
 
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! After a crash at any moment, the store has complete blocks including all announced ones. A full
-//! disk is an error and does not damage data.
+//! Tests that after a crash at any moment the environments have complete blocks, including all
+//! announced ones, and that a full disk is an error and does not damage data.
 
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
@@ -22,19 +22,19 @@ use storage::{
     StateChanges, WriteError, update_state_root,
 };
 
-/// Set for a child process: the folder to write to.
+/// Environment variable of a child process: the folder to write to.
 const CHILD_FOLDER: &str = "STORAGE_TEST_FOLDER";
-/// Set for a child process that ends by itself: the number of announcements.
+/// Environment variable of a child process that ends by itself: the number of announcements.
 const CHILD_ANNOUNCES: &str = "STORAGE_TEST_ANNOUNCES";
 /// Large enough for everything that a child writes before it is killed.
 const MAP_BYTES: u64 = 4 << 30;
 /// Number of kills of each child.
 const KILLS: u64 = 20;
-/// Blocks in one flush.
+/// Number of blocks in one flush.
 const FLUSH_BLOCKS: u64 = 3;
 /// Approximate number of blocks between checkpoints of the trie.
 const CHECKPOINT_BLOCKS: u64 = 7;
-/// Largest file of the child whose disk is full, in the shell's blocks of 512 bytes: 4 MiB.
+/// Maximum size of a file of the child whose disk is full, in the shell's blocks of 512 bytes: 4 MiB.
 const MAX_FILE_BLOCKS: u32 = 8192;
 
 fn open_chain(folder: &Path) -> ChainDb {
@@ -45,16 +45,16 @@ fn open_index(folder: &Path) -> IndexDb {
     IndexDb::open(folder, IndexOptions { map_bytes: MAP_BYTES }).unwrap()
 }
 
-/// Announcements of a child, at most [`CHILD_ANNOUNCES`].
+/// Number of announcements that a child may still make; unlimited without [`CHILD_ANNOUNCES`].
 struct Announcements(u64);
 
 impl Announcements {
     fn new() -> Self {
-        let most = std::env::var(CHILD_ANNOUNCES).ok();
-        Self(most.map_or(u64::MAX, |most| most.parse().unwrap()))
+        let max = std::env::var(CHILD_ANNOUNCES).ok();
+        Self(max.map_or(u64::MAX, |max| max.parse().unwrap()))
     }
 
-    /// Announces a block; returns whether another may follow.
+    /// Announces a block. Returns whether another announcement may follow.
     fn announce(&mut self, number: u64) -> bool {
         let mut out = std::io::stdout().lock();
         writeln!(out, "\nwritten {number}").unwrap();
@@ -68,18 +68,18 @@ fn next_block(chain: &ChainDb) -> u64 {
     chain.reader().unwrap().head().unwrap().map_or(0, |(number, _)| number + 1)
 }
 
-/// Not a test by itself: appends blocks until killed or refused.
+/// Not a test by itself: appends blocks until it is killed, the disk is full, or no announcement may follow.
 #[test]
 fn child_appends() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
     let chain = open_chain(folder.as_ref());
     let mut next = next_block(&chain);
     let mut announcements = Announcements::new();
-    let mut goes_on = true;
-    while goes_on {
+    let mut continues = true;
+    while continues {
         let slice: Vec<_> = (next..next + 1 + next % 3).map(block).collect();
         match chain.append(&slice) {
-            Ok(()) => goes_on = announcements.announce(slice[slice.len() - 1].number),
+            Ok(()) => continues = announcements.announce(slice[slice.len() - 1].number),
             Err(error @ WriteError::DiskFull { .. }) => return println!("\nrefused: {error}"),
             Err(error) => panic!("{error}"),
         }
@@ -87,7 +87,7 @@ fn child_appends() {
     }
 }
 
-/// Not a test by itself: flushes blocks until killed.
+/// Not a test by itself: flushes blocks until it is killed, or no announcement may follow.
 #[test]
 fn child_flushes() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -97,13 +97,13 @@ fn child_flushes() {
     let at = reader.trie_block().unwrap();
     drop(reader);
     let mut trie = LiveTrie::new(at.map_or(EMPTY_ROOT_HASH, |at| at.1), MIN_TRIE_CACHE_BYTES);
-    // Flushed blocks that are not in the trie yet.
+    // Applies flushed blocks that are not in the trie records yet.
     for number in at.map_or(0, |at| at.0 + 1)..next {
         trie.update(&index.reader().unwrap(), &changes(number)).unwrap();
     }
     let mut announcements = Announcements::new();
-    let mut goes_on = true;
-    while goes_on {
+    let mut continues = true;
+    while continues {
         let batch: Vec<_> =
             (next..next + FLUSH_BLOCKS).map(|number| (number, changes(number))).collect();
         for (_, changes) in &batch {
@@ -116,7 +116,7 @@ fn child_flushes() {
             index.write_trie(&trie.checkpoint(next - 1)).unwrap();
             trie.written(next - 1);
         }
-        goes_on = announcements.announce(next - 1);
+        continues = announcements.announce(next - 1);
     }
 }
 
@@ -136,7 +136,7 @@ fn child(test: &str, folder: &Path) -> Command {
     child
 }
 
-/// Kills a child some blocks after its start; returns the last block it announced. The child
+/// Kills a child after it has announced `lines` blocks. Returns the last block it announced. The child
 /// continues while its lines are read, so the kill can happen at any point.
 fn kill_after(test: &str, folder: &Path, lines: u64) -> u64 {
     let mut child = child(test, folder).spawn().unwrap();
@@ -176,7 +176,7 @@ fn check_chain(folder: &Path, announced: u64) {
 }
 
 #[test]
-fn killed_while_appending() {
+fn kill_while_appending_loses_no_announced_block() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..KILLS {
         let announced = kill_after("child_appends", folder.path(), 1 + round * 7 % 11);
@@ -216,8 +216,8 @@ fn check_index(folder: &Path, announced: u64) {
     check_trie(&reader, flushed);
 }
 
-/// The trie records are complete, belong to the stated block, and lead to the root of the last
-/// flushed block.
+/// Checks that the trie records are complete, belong to the stated block, and lead to the root of the
+/// last flushed block.
 fn check_trie(reader: &IndexReader, flushed: u64) {
     let Some((at, root)) = reader.trie_block().unwrap() else { return };
     assert!(at <= flushed);
@@ -256,7 +256,7 @@ fn check_trie(reader: &IndexReader, flushed: u64) {
 }
 
 #[test]
-fn killed_while_flushing() {
+fn kill_while_flushing_loses_no_announced_block() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..KILLS {
         let announced = kill_after("child_flushes", folder.path(), 1 + round * 5 % 13);
@@ -264,7 +264,7 @@ fn killed_while_flushing() {
     }
 }
 
-/// A limit on the size of files simulates a full disk: the system refuses to let the file grow.
+/// A limit on the size of files simulates a full disk: the system does not let the file grow.
 #[test]
 fn full_disk_is_an_error_and_keeps_existing_data() {
     let folder = tempfile::tempdir().unwrap();

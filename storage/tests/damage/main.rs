@@ -1,4 +1,4 @@
-//! Damaged and truncated files: every read returns the original value or an error.
+//! Tests that every read of a damaged or truncated file returns the original value or an error.
 
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used, clippy::type_complexity)]
@@ -17,12 +17,12 @@ use blocks::{block, changes};
 use storage::{ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions, OpenError};
 
 const MAP_BYTES: u64 = 64 << 20;
-/// Blocks in a file.
+/// Number of blocks in a test environment.
 const BLOCKS: u64 = 3;
 const PAGE_BYTES: u64 = 4096;
-/// Minimum bytes of the rows of one block without its body.
+/// Minimum number of bytes per block that [`row_offsets`] must find.
 const MIN_ROW_BYTES: usize = 1000;
-/// Set for a child process: the folder whose structure it damages, and the offset to begin at.
+/// Environment variables of a child process: the folder whose structure it damages, and the offset to begin at.
 const CHILD_FOLDER: &str = "STORAGE_TEST_DAMAGE_FOLDER";
 const CHILD_START: &str = "STORAGE_TEST_DAMAGE_START";
 /// Distance between two bytes that the child damages. It has no common factor with the page size.
@@ -66,22 +66,22 @@ fn make_index(folder: &Path) {
     }
 }
 
-/// Results of all readers as text; `None` for errors.
-fn chain_answers(chain: &ChainDb) -> Vec<Option<String>> {
+/// Returns the results of the reads of a chain as text; `None` for errors.
+fn read_chain(chain: &ChainDb) -> Vec<Option<String>> {
     let Ok(reader) = chain.reader() else { return Vec::new() };
-    fn text<T: std::fmt::Debug, E>(answer: Result<T, E>) -> Option<String> {
-        answer.ok().map(|answer| format!("{answer:?}"))
+    fn text<T: std::fmt::Debug, E>(result: Result<T, E>) -> Option<String> {
+        result.ok().map(|result| format!("{result:?}"))
     }
     // A missing key of `meta` is an error, too: a chain with blocks has a genesis.
     let genesis = chain.meta("genesis").ok().flatten().map(|text| format!("{text:?}"));
-    let mut answers = vec![text(reader.head()), text(reader.first()), genesis];
+    let mut results = vec![text(reader.head()), text(reader.first()), genesis];
     let rows = reader.fees_range(0..=BLOCKS).map(|rows| rows.collect::<Vec<_>>());
     match rows {
-        Ok(rows) => answers.push(text(rows.into_iter().collect::<Result<Vec<_>, _>>())),
-        Err(_) => answers.push(None),
+        Ok(rows) => results.push(text(rows.into_iter().collect::<Result<Vec<_>, _>>())),
+        Err(_) => results.push(None),
     }
     for number in 0..=BLOCKS {
-        answers.extend([
+        results.extend([
             text(reader.header(number)),
             text(reader.hash(number)),
             text(reader.body(number)),
@@ -98,18 +98,19 @@ fn chain_answers(chain: &ChainDb) -> Vec<Option<String>> {
             text(reader.module(number)),
         ]);
     }
-    answers
+    results
 }
 
 /// Asserts that every result is the original value or an error. Returns the number of errors.
-fn compare(what: &str, answers: &[Option<String>], truth: &[Option<String>]) -> usize {
-    for (answer, truth) in answers.iter().zip(truth) {
-        assert!(answer.is_none() || answer == truth, "{what}: {answer:?}, not {truth:?}");
+fn compare(what: &str, results: &[Option<String>], expected: &[Option<String>]) -> usize {
+    for (result, expected) in results.iter().zip(expected) {
+        assert!(result.is_none() || result == expected, "{what}: {result:?}, not {expected:?}");
     }
-    answers.iter().filter(|answer| answer.is_none()).count()
+    results.iter().filter(|result| result.is_none()).count()
 }
 
-/// Offsets in the file that belong to rows. They are found by their contents, which are unique.
+/// Returns for each byte of the file whether it belongs to a row with a header, a body, senders or the genesis.
+/// Rows are found by their contents, which are unique.
 fn row_offsets(file: &[u8]) -> Vec<bool> {
     let mut covered = vec![false; file.len()];
     let mut cover = |content: &[u8], before: usize| {
@@ -119,7 +120,7 @@ fn row_offsets(file: &[u8]) -> Vec<bool> {
     };
     for number in 0..BLOCKS {
         let block = block(number);
-        // Length and checksums are before the payload; the hash and flags before a header.
+        // Length and checksums precede the payload; hash and flags precede a header.
         cover(&block.header, 8 + 33);
         cover(&block.body, 8);
         let senders: Vec<u8> = block.senders.iter().flat_map(|sender| sender.to_vec()).collect();
@@ -134,7 +135,7 @@ fn memmem(file: &[u8], content: &[u8]) -> Vec<usize> {
     starts.filter(|start| file[*start..].starts_with(content)).collect()
 }
 
-/// Flips one bit of an open file; what is mapped changes, too.
+/// Flips one bit of an open file. Memory maps of the file change as well.
 fn flip(file: &File, offset: usize, bit: usize) {
     let mut byte = [0];
     file.read_exact_at(&mut byte, offset as u64).unwrap();
@@ -151,30 +152,31 @@ fn flipped_bit_of_a_row_never_changes_a_result() {
     let count = covered.iter().filter(|covered| **covered).count();
     assert!(count > BLOCKS as usize * MIN_ROW_BYTES, "{count} bytes of rows found");
     let chain = open_chain(folder.path()).unwrap();
-    let truth = chain_answers(&chain);
-    assert!(truth.iter().all(Option::is_some));
+    let expected = read_chain(&chain);
+    assert!(expected.iter().all(Option::is_some));
     let file = File::options().read(true).write(true).open(data(folder.path())).unwrap();
     let mut silent = 0;
     let offsets = (0..contents.len()).filter(|offset| covered[*offset]);
-    for (turn, offset) in offsets.enumerate() {
-        // Each byte in one bit, a different one from byte to byte; bodies are long and uniform.
+    for (index, offset) in offsets.enumerate() {
+        // Flips one bit of each byte. Of bodies, which are long and uniform, it tests only a sixteenth.
         let is_body = contents[offset..].first() == contents[offset..].get(64);
-        if is_body && turn % 16 != 0 {
+        if is_body && index % 16 != 0 {
             continue;
         }
         let bit = offset % 8;
         flip(&file, offset, bit);
         let errors =
-            compare(&format!("bit {bit} of byte {offset}"), &chain_answers(&chain), &truth);
+            compare(&format!("bit {bit} of byte {offset}"), &read_chain(&chain), &expected);
         silent += usize::from(errors == 0);
         flip(&file, offset, bit);
     }
     // Pages of earlier transactions also contain rows, which are not read any more.
-    assert!(silent < count / 2, "{silent} flips of {count} without an effect");
-    assert_eq!(chain_answers(&chain), truth);
+    assert!(silent < count / 2, "{silent} flips of {count} had no effect");
+    assert_eq!(read_chain(&chain), expected);
 }
 
-/// Not a test by itself: damages everything except rows, and prints each offset before damaging it.
+/// Not a test by itself: damages bytes after the first two pages that do not belong to these rows, and prints each
+/// offset before damaging it.
 #[test]
 fn child_damages_the_structure() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -183,7 +185,7 @@ fn child_damages_the_structure() {
     let contents = fs::read(data(folder)).unwrap();
     let covered = row_offsets(&contents);
     let chain = open_chain(folder).unwrap();
-    let truth = chain_answers(&chain);
+    let expected = read_chain(&chain);
     let file = File::options().read(true).write(true).open(data(folder)).unwrap();
     for offset in (start..contents.len()).step_by(CHILD_STRIDE) {
         if covered[offset] || offset < 2 * PAGE_BYTES as usize {
@@ -192,7 +194,7 @@ fn child_damages_the_structure() {
         for bit in 0..8 {
             println!("\nat {offset} {bit}");
             flip(&file, offset, bit);
-            compare(&format!("bit {bit} of byte {offset}"), &chain_answers(&chain), &truth);
+            compare(&format!("bit {bit} of byte {offset}"), &read_chain(&chain), &expected);
             flip(&file, offset, bit);
         }
     }
@@ -229,7 +231,7 @@ fn flipped_bit_of_the_structure_never_changes_a_result() {
         let offset: usize = at.split(' ').next().unwrap().parse().unwrap();
         crashes.push(format!("{at}: {status}"));
         assert!(crashes.len() < MAX_CRASHES, "{crashes:?}");
-        // The child could not undo its damage.
+        // The child has ended before it could undo its damage.
         fs::write(data(folder.path()), &contents).unwrap();
         start = offset + CHILD_STRIDE;
     }
@@ -241,7 +243,7 @@ fn flipped_bit_of_the_first_two_pages_never_changes_a_result() {
     let folder = tempfile::tempdir().unwrap();
     make_chain(folder.path());
     let chain = open_chain(folder.path()).unwrap();
-    let truth = chain_answers(&chain);
+    let expected = read_chain(&chain);
     drop(chain);
     let contents = fs::read(data(folder.path())).unwrap();
     let mut refused = 0;
@@ -253,7 +255,7 @@ fn flipped_bit_of_the_first_two_pages_never_changes_a_result() {
                 fs::write(data(folder.path()), &damaged).unwrap();
                 match open_chain(folder.path()) {
                     Ok(chain) => {
-                        compare(&format!("bit {bit} of {offset}"), &chain_answers(&chain), &truth);
+                        compare(&format!("bit {bit} of {offset}"), &read_chain(&chain), &expected);
                     }
                     Err(_) => refused += 1,
                 }
@@ -263,7 +265,7 @@ fn flipped_bit_of_the_first_two_pages_never_changes_a_result() {
     assert!(refused > 500, "{refused} flips refused");
 }
 
-/// Truncated sizes: none of them keeps all pages in use.
+/// Returns truncated sizes, none of which keeps all pages in use.
 fn cuts(length: u64) -> Vec<u64> {
     let pages = length / PAGE_BYTES;
     let mut cuts =
@@ -321,7 +323,7 @@ fn a_file_without_its_last_free_pages_is_accepted() {
         fs::write(data(folder.path()), &contents[..(pages * PAGE_BYTES) as usize]).unwrap();
         match open_chain(folder.path()) {
             Ok(chain) => {
-                // All pages in use exist.
+                // All pages in use must exist.
                 let reader = chain.reader().unwrap();
                 assert_eq!(reader.head().unwrap(), Some((1, block(1).hash)));
                 for number in 0..=1 {

@@ -1,4 +1,4 @@
-//! Refusals on opening: other files, and a home in use. Formats are tested in `env::tests`.
+//! Tests that other files and a home in use are not opened. Formats are tested in `env::tests`.
 
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 
 use storage::{ChainDb, ChainOptions, HomeLock, IndexDb, IndexOptions, OpenError};
 
-/// Set for a child process: the home folder to lock.
+/// Environment variable of a child process: the home folder to lock.
 const CHILD_HOME: &str = "STORAGE_TEST_HOME";
-/// Set for a child process that reads the environment there instead.
+/// Environment variable of a child process that instead reads the chain in that folder.
 const CHILD_READS: &str = "STORAGE_TEST_READS";
 /// Small enough to map in any test.
 const MAP_BYTES: usize = 1 << 20;
@@ -26,7 +26,7 @@ fn open_index(folder: &Path) -> Result<IndexDb, OpenError> {
 }
 
 #[test]
-fn the_other_environment_is_refused() {
+fn environment_of_the_other_kind_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     drop(open_chain(folder.path()).unwrap());
     let error = open_index(folder.path()).unwrap_err();
@@ -53,7 +53,7 @@ fn a_path_that_is_a_file_is_refused() {
 }
 
 #[test]
-fn anything_in_place_of_an_index_can_be_rebuilt() {
+fn error_of_a_path_that_is_not_an_environment_names_its_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let [file, link, inside] = ["file", "link", "inside"].map(|name| folder.path().join(name));
     fs::write(&file, b"").unwrap();
@@ -68,7 +68,7 @@ fn anything_in_place_of_an_index_can_be_rebuilt() {
     }
 }
 
-/// `evmd rollback` opens the chain, so it is no remedy for a chain that cannot be opened.
+/// `evmd rollback` opens the chain, so it cannot repair a chain that cannot be opened.
 #[test]
 fn error_of_a_chain_that_cannot_be_opened_does_not_suggest_rollback() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,18 +1,18 @@
-//! After a power failure at any moment everything announced exists, whichever unsynced writes are
-//! on the disk.
+//! Tests that after a power failure at any moment every announced block exists, whichever unsynced
+//! writes are on the disk.
 
 use crashdisk::{Disk, Operation, Recorder, Recording};
 
 use super::*;
 
-/// Announcements of each child.
+/// Number of announcements of each child.
 const ANNOUNCES: u64 = 8;
-/// Random choices of unsynced writes that reach the disk, at each moment.
+/// Number of random selections of unsynced writes that are tested at each moment, besides the empty one.
 const DRAWS: u32 = 2;
-/// LMDB's reader table: not durable, and written through a map.
+/// LMDB's reader table, which need not be durable and is written through a map.
 const READERS_FILE: &str = "lock.mdb";
 
-/// Records a child in a folder inside a folder that it makes.
+/// Records a child, which must create the folder of its environment and the parent of that folder.
 fn record(test: &str) -> Recording {
     let (own, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let recorder = Recorder::new(own.path(), root.path()).unwrap();
@@ -30,14 +30,14 @@ fn record(test: &str) -> Recording {
 /// Path of the child's environment below the recorded folder.
 const FOLDER: &str = "home/environment";
 
-/// Checks the files that a power failure leaves at each announcement, and at each sync after the first one.
+/// Checks the files that a power failure leaves at each announcement, and at each sync after the first announcement.
 fn check_each_moment(test: &str, check: fn(&Path, u64)) {
     let mut announced = None;
     let mut announcements = 0;
     let mut coin_flip = coin_flips();
     record(test).replay(|disk, event| {
-        let said = String::from_utf8_lossy(event.output().unwrap_or_default());
-        let mut numbers = said.lines().filter_map(|line| line.strip_prefix("written "));
+        let output = String::from_utf8_lossy(event.output().unwrap_or_default());
+        let mut numbers = output.lines().filter_map(|line| line.strip_prefix("written "));
         let number = numbers.next_back().map(|number| number.parse::<u64>().unwrap());
         announcements += u64::from(number.is_some());
         announced = number.or(announced);
@@ -66,12 +66,12 @@ fn check_moment(
     }
 }
 
-/// Pseudo-random booleans, the same in each run.
+/// Returns pseudo-random booleans, which are the same in each run.
 fn coin_flips() -> impl FnMut() -> bool {
-    let mut throw = 0_u64;
+    let mut count = 0_u64;
     move || {
-        throw += 1;
-        keccak256(throw.to_be_bytes())[0] & 1 == 0
+        count += 1;
+        keccak256(count.to_be_bytes())[0] & 1 == 0
     }
 }
 

@@ -1,6 +1,6 @@
-//! Read transactions that are kept ready, and those of other processes.
+//! Tests read transactions that are kept ready, and those of other processes.
 
-// Functions outside the tests are part of them.
+// Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../blocks/mod.rs"]
@@ -14,7 +14,7 @@ use std::time::Duration;
 use blocks::{account, block, changes};
 use storage::{ChainDb, ChainOptions, FlushBlock, IndexDb, IndexOptions};
 
-/// Set for a child process: the folder whose chain it reads.
+/// Environment variable of a child process: the folder whose chain it reads.
 const CHILD_FOLDER: &str = "STORAGE_TEST_READ_FOLDER";
 const MAP_BYTES: u64 = 256 << 20;
 
@@ -22,7 +22,7 @@ fn open(folder: &Path) -> ChainDb {
     ChainDb::open(folder, ChainOptions { map_bytes: MAP_BYTES }).unwrap()
 }
 
-/// The file that LMDB writes to when a read transaction begins or ends.
+/// Returns the contents of the file that LMDB writes to when a read transaction begins or ends.
 fn reader_table(folder: &Path) -> Vec<u8> {
     std::fs::read(folder.join("lock.mdb")).unwrap()
 }
@@ -41,7 +41,7 @@ fn readers_of_a_serving_process_write_nothing_to_the_disk() {
         };
         std::thread::scope(|scope| scope.spawn(read).join().unwrap())
     };
-    // Without ready transactions each reader is written down.
+    // Without ready transactions, LMDB writes each reader to the table.
     let before = reader_table(folder.path());
     assert_ne!(read_on_a_thread(1), before);
     chain.keep_readers_ready();
@@ -67,7 +67,7 @@ fn ready_readers_see_the_newest_commit_and_keep_it() {
     let mut held = Vec::new();
     for number in 0..20 {
         chain.append(&[block(number)]).unwrap();
-        // More at once than are kept ready.
+        // More readers are open at once than are kept ready.
         for _ in 0..100 {
             held.push((number, chain.reader().unwrap()));
         }
@@ -134,12 +134,12 @@ fn readers_of_another_process_are_counted() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Kept, because the child fails if it cannot write.
+    // `lines` is kept, because the child fails if it cannot write.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.starts_with("reads ")), "it reads");
+    assert!(lines.any(|line| line.starts_with("reads ")), "the child reads");
     let first = chain.stats();
     assert_eq!((first.readers, first.oldest_reader_age.is_some()), (1, true));
-    // One of this process is younger.
+    // A reader of this process is younger.
     let own = chain.reader().unwrap();
     let second = chain.stats();
     assert_eq!(second.readers, 2);

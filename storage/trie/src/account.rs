@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 /// An account in flat state. Its storage root is only in the trie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Transactions sent, or contracts created.
+    /// Nonce, which counts the transactions that were sent or the contracts that were created.
     pub nonce: u64,
     /// Balance in wei.
     pub balance: U256,
@@ -19,8 +19,8 @@ impl Default for Account {
     }
 }
 
-/// Returns an address in two parts with the same order. The first part is one number, which is almost always
-/// sufficient for a comparison.
+/// Splits an address into two parts. Comparing the pairs orders addresses like comparing their bytes, and the
+/// first part, a number, is almost always sufficient.
 #[inline]
 pub fn address_order(address: &Address) -> (u64, [u8; 12]) {
     let (mut first, mut rest) = ([0; 8], [0; 12]);
@@ -47,7 +47,7 @@ pub struct AccountChange {
 pub struct StateChanges {
     /// Changed accounts, ascending by address.
     pub accounts: Vec<AccountChange>,
-    /// Code first stored by this block, with its Keccak-256.
+    /// Codes that this block deployed, each after its Keccak-256 hash.
     pub codes: Vec<(B256, Bytes)>,
 }
 
@@ -71,6 +71,6 @@ pub trait StateRead {
     /// Returns the code with this hash; empty for [`KECCAK256_EMPTY`].
     fn code(&self, code_hash: B256) -> Result<Bytes, Self::Error>;
     /// Returns whether any storage slot of `address` is not zero. It is only called for accounts without code
-    /// and nonce at which a contract is created (EIP-7610), so it may be slow.
+    /// and with nonce 0 at which a contract is created (EIP-7610), so it may be slow.
     fn has_storage(&self, address: Address) -> Result<bool, Self::Error>;
 }

@@ -7,7 +7,7 @@ use super::node::{child_nibbles, encode_extension, encode_leaf, reference_of};
 use super::walk::{decode_account, load};
 use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node, NodeRead, TrieError};
 
-/// Numbers of records and leaves that [`verify_state_trie`] has visited.
+/// Numbers of records and leaves that [`verify_state_trie`] has verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifiedTrie {
     /// Records of all tries.
@@ -50,17 +50,17 @@ pub fn verify_state_trie<N: NodeRead>(
         let damaged = |what| TrieError::Damaged { what, owner, path };
         let node = load(nodes, owner, &path)?;
         verified.records += 1;
-        let is_right = match &visit.expected {
+        let is_expected = match &visit.expected {
             Expected::Root(root) => node.root_hash() == *root,
             Expected::Reference(reference) => {
                 matches!(&*node, Node::Branch(branch) if reference_to(branch) == *reference)
             }
         };
-        if !is_right {
+        if !is_expected {
             return Err(damaged("the hash of the record differs from the reference to it"));
         }
         let mut leaf_at = |leaf: &Leaf, at: Nibbles| {
-            if !has_own_reference(leaf) {
+            if !has_correct_reference(leaf) {
                 return Err(damaged("the hash of the leaf differs from the hash it states"));
             }
             if owner.is_some() {
@@ -96,7 +96,7 @@ pub fn verify_state_trie<N: NodeRead>(
     Ok(verified)
 }
 
-/// An empty trie has no record.
+/// Adds the root record of a trie; an empty trie has none.
 fn push_root(visits: &mut Vec<Visit>, owner: Option<B256>, root: B256) {
     if root != EMPTY_ROOT_HASH {
         visits.push(Visit { owner, path: Nibbles::new(), expected: Expected::Root(root) });
@@ -116,7 +116,7 @@ fn reference_to(branch: &Branch) -> RlpNode {
     reference_of(&rlp)
 }
 
-fn has_own_reference(leaf: &Leaf) -> bool {
+fn has_correct_reference(leaf: &Leaf) -> bool {
     let mut rlp = Vec::new();
     encode_leaf(&mut rlp, &leaf.suffix, &leaf.value);
     reference_of(&rlp) == leaf.reference

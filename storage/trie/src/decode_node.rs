@@ -1,4 +1,4 @@
-//! Records of the state trie and their keys.
+//! Decodes records of the state trie, and encodes their keys.
 
 use alloy_primitives::{Bytes, hex};
 use alloy_trie::Nibbles;
@@ -46,7 +46,7 @@ pub(crate) const PLAIN_ACCOUNT_END: [u8; 66] = hex!(
 const MAX_PATH_NIBBLES: u8 = 64;
 
 /// Appends the key of the node at `path`: the nibbles, two per byte, padded with a zero nibble if their number
-/// is odd, followed by their number. A node is sorted before its descendants.
+/// is odd, followed by their number.
 pub fn encode_path_key(out: &mut Vec<u8>, path: &Nibbles) {
     out.extend_from_slice(&path.pack());
     out.push(path.len() as u8);

@@ -107,13 +107,13 @@ pub(super) type Arena = Vec<DirtyBranch>;
 pub(super) struct DirtyTrie<'a, N> {
     nodes: &'a N,
     owner: Option<B256>,
-    /// Paths of the loaded records.
-    pub(super) taken: HashSet<Nibbles>,
+    /// Paths of loaded records that have changed or may still change.
+    pub(super) loaded: HashSet<Nibbles>,
 }
 
 impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     pub(super) fn new(nodes: &'a N, owner: Option<B256>) -> Self {
-        Self { nodes, owner, taken: HashSet::default() }
+        Self { nodes, owner, loaded: HashSet::default() }
     }
 
     /// Returns the trie with this root hash.
@@ -138,7 +138,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
                 Ok(apply_to_leaf(arena, &path, (suffix, value, reference), changes))
             }
             Some(Work::Clean(reference)) => {
-                let work = self.take_in(arena, &path, reference)?;
+                let work = self.load_into(arena, &path, reference)?;
                 self.apply(arena, Some(work), path, changes)
             }
             Some(Work::Dirty(index)) => self.apply_to_branch(arena, index, path, changes),
@@ -146,7 +146,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     }
 
     /// Loads the records on the paths to `keys`, which must be ascending and below `path`, so that later changes
-    /// of these keys load nothing. Returns the existing values.
+    /// of these keys load at most siblings of removed nodes. Passes existing keys and values to `found`.
     pub(super) fn touch(
         &mut self,
         arena: &mut Arena,
@@ -157,7 +157,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     ) -> Result<Slot, TrieError<N::Error>> {
         let index = match slot {
             Some(Work::Clean(reference)) => {
-                let work = self.take_in(arena, &path, reference)?;
+                let work = self.load_into(arena, &path, reference)?;
                 return self.touch(arena, Some(work), path, keys, found);
             }
             Some(Work::Leaf { suffix, value, reference }) => {
@@ -183,14 +183,14 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     }
 
     /// Loads the record at `path` into the arena.
-    fn take_in(
+    fn load_into(
         &mut self,
         arena: &mut Arena,
         path: &Nibbles,
         reference: RlpNode,
     ) -> Result<Work, TrieError<N::Error>> {
         let node = load(self.nodes, self.owner, path)?;
-        self.taken.insert(*path);
+        self.loaded.insert(*path);
         Ok(match &*node {
             Node::Leaf(leaf) => leaf.into(),
             Node::Branch(branch) => {
@@ -217,7 +217,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         let Some(fork) = fork else {
             return self.apply_to_children(arena, index, path, changes);
         };
-        // The key diverges within the prefix: a new branch at this position gets the old one as a child.
+        // The key diverges within the prefix: a new branch at this position has the old one as a child.
         arena[index].prefix = base.slice(fork + 1..);
         arena[index].clean = None;
         let mut branch = DirtyBranch::new(base.slice(path.len()..fork));
@@ -249,7 +249,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         if changed {
             arena[index].clean = None;
         } else if let Some(reference) = arena[index].clean.take() {
-            self.taken.remove(&path);
+            self.loaded.remove(&path);
             return Ok(Some(Work::Clean(reference)));
         }
         match arena[index].mask.count_ones() {
@@ -272,7 +272,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         let mut joined = branch.prefix;
         joined.push(nibble);
         let child = match child {
-            Work::Clean(reference) => self.take_in(arena, &path.join(&joined), reference)?,
+            Work::Clean(reference) => self.load_into(arena, &path.join(&joined), reference)?,
             child => child,
         };
         match child {
@@ -284,13 +284,13 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
                 arena[child].clean = None;
                 Ok(Work::Dirty(child))
             }
-            Work::Clean(_) => unreachable!("a record that was read in is not clean"),
+            Work::Clean(_) => unreachable!("a loaded record is not clean"),
         }
     }
 }
 
-/// The kind of a slot without its content. Below a clean branch all nodes are clean, so equal kinds mean that
-/// the slot was not touched.
+/// The kind of a slot without its content. Below a clean branch no node has changed, so a change of
+/// a slot there also changes its kind.
 #[derive(PartialEq, Eq)]
 enum Kind {
     Empty,

@@ -64,14 +64,14 @@ struct Plan {
     /// New or moved leaves: branch and index of the child.
     leaves: Vec<(usize, usize)>,
     /// Touched branches: trie, path, and index in the arena.
-    placed: Vec<(usize, Nibbles, usize)>,
+    branches: Vec<(usize, Nibbles, usize)>,
 }
 
 impl Plan {
     fn walk(&mut self, arena: &Arena, trie: usize, path: Nibbles, index: usize) {
         let branch = &arena[index];
         let base = path.join(&branch.prefix);
-        self.placed.push((trie, path, index));
+        self.branches.push((trie, path, index));
         self.levels[base.len()].push(Task::Branch(index));
         if !branch.prefix.is_empty() {
             self.levels[path.len()].push(Task::Extension(index));
@@ -95,7 +95,7 @@ impl Plan {
 pub(super) struct Hashed {
     /// Root hash.
     pub(super) root: B256,
-    /// Records written, by path.
+    /// Records to write, with their paths.
     pub(super) written: Vec<(Nibbles, Node)>,
     /// Whether the root was not touched and its record therefore does not change.
     pub(super) root_untouched: bool,
@@ -104,7 +104,7 @@ pub(super) struct Hashed {
 /// Hashes the touched nodes of these tries, and creates the records to write.
 pub(super) fn hash_tries(arena: &mut Arena, roots: Vec<Slot>) -> Vec<Hashed> {
     let mut plan =
-        Plan { levels: vec![Vec::new(); LEVELS], leaves: Vec::new(), placed: Vec::new() };
+        Plan { levels: vec![Vec::new(); LEVELS], leaves: Vec::new(), branches: Vec::new() };
     for (trie, root) in roots.iter().enumerate() {
         if let Some(Work::Dirty(index)) = root {
             plan.walk(arena, trie, Nibbles::new(), *index);
@@ -113,7 +113,7 @@ pub(super) fn hash_tries(arena: &mut Arena, roots: Vec<Slot>) -> Vec<Hashed> {
     hash_leaves(arena, &plan.leaves);
     hash_levels(arena, &plan.levels);
     let mut hashed: Vec<Hashed> = roots.into_iter().map(|root| hash_root(arena, root)).collect();
-    for (trie, path, index) in plan.placed {
+    for (trie, path, index) in plan.branches {
         let node = Node::Branch(record(arena, index));
         hashed[trie].written.push((path, node));
     }

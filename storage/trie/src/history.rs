@@ -1,4 +1,4 @@
-//! Random histories of a small state, and a simple model for comparison with them.
+//! Generates random histories of a small state, and has a simple model to compare them with.
 
 use std::collections::BTreeMap;
 

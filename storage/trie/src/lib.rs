@@ -1,8 +1,8 @@
 //! The state trie of Ethereum (yellow paper, appendix D), updated block by block.
 //!
-//! An update is a pure function of the nodes of the parent state and the changes of a block. It returns the new
-//! root and the changed records, so layers of unflushed blocks can be placed between it and the `index`
-//! environment of the crate `storage` ([`TrieUpdates::get`]).
+//! [`LiveTrie`] keeps the tries of the newest state in memory. [`update_state_root`] is a pure function of the
+//! nodes of a parent state and the changes of a block, which returns the new root and the changed records. Its
+//! nodes can come from unflushed blocks ([`TrieUpdates::get`]) and from the `index` environment of `storage`.
 //!
 //! A record is a branch with its prefix (the extension, if there is one, is part of the record) and its leaves.
 //! A child that is a branch is another record, whose path is one nibble longer. Only the root record of a trie
@@ -79,7 +79,7 @@ pub trait NodeRead {
     fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, Self::Error>;
 }
 
-/// Why a root could not be computed.
+/// Why a trie could not be read or updated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrieError<E> {

@@ -46,7 +46,7 @@ pub enum Child {
 }
 
 impl Leaf {
-    /// Creates a leaf whose RLP is shorter than 32 bytes; `None` if it is longer.
+    /// Creates a leaf whose RLP is shorter than 32 bytes; `None` if the RLP is not.
     pub(crate) fn embedded(suffix: Nibbles, value: Bytes) -> Option<Self> {
         let mut rlp = Vec::new();
         encode_leaf(&mut rlp, &suffix, &value);
@@ -103,7 +103,7 @@ impl Node {
     }
 }
 
-/// Returns the index of `nibble` among the children of a branch.
+/// Returns the index of `nibble` among the children of a branch; `None` if there is no such child.
 pub(super) fn child_index(mask: u16, nibble: u8) -> Option<usize> {
     let bit = 1u16 << nibble;
     (mask & bit != 0).then(|| (mask & (bit - 1)).count_ones() as usize)

@@ -1,4 +1,4 @@
-//! The root of the trie of a block's list, with eight messages hashed at a time.
+//! Computes the root of the trie of a block's list, hashing eight messages at a time.
 //!
 //! The keys are the RLP of 0, 1, 2, ...: their order and the shape of the trie depend only on the number of
 //! items. Therefore, leaves are hashed in batches directly after they are encoded, followed by the branches,
@@ -18,7 +18,7 @@ const CHUNK: usize = 128;
 const LEAF_HEAD: usize = 25;
 /// Number of items between the prefetch of an item and its encoding.
 const ITEMS_AHEAD: usize = 8;
-/// Number of nibbles of the longest key.
+/// Number of nibbles in [`Entry::key`]. The depth of every branch is lower.
 const LEVELS: usize = 16;
 /// Marks a node without a parent branch: a leaf or a branch that is the root.
 const ROOT: u32 = u32::MAX;
@@ -67,7 +67,7 @@ struct Entry {
 
 impl Entry {
     fn new(item: usize) -> Self {
-        let index = u32::try_from(item).expect("a list has below 2^32 items");
+        let index = u32::try_from(item).expect("a list has fewer than 2^32 items");
         let bytes = u64::from(index.checked_ilog2().map_or(0, |bits| bits / 8 + 1));
         let (key, length) = match index {
             0 => (0x80, 1),
@@ -94,16 +94,17 @@ struct Parent {
 struct Leaf {
     entry: Entry,
     depth: u32,
-    place: Parent,
+    parent: Parent,
 }
 
 #[derive(Debug)]
 struct Branch {
-    place: Parent,
+    parent: Parent,
     /// Depth in nibbles, including the extension.
     base: u32,
-    /// Number of nibbles of the extension before it, and a key below it, which contains these nibbles.
+    /// Number of nibbles of the extension before it.
     extension: u32,
+    /// A key below the branch, which contains the nibbles of the extension.
     key: u64,
     mask: u16,
     embedded: u16,
@@ -119,14 +120,14 @@ struct Shape {
 }
 
 impl Shape {
-    /// Adds the subtrie of these entries at depth `depth` in nibbles. The entries must be in ascending order of
-    /// keys.
-    fn build(&mut self, entries: &[Entry], depth: u32, parent: u32) {
+    /// Adds the subtrie of these entries at depth `depth` in nibbles, below the branch `above`. The entries must be
+    /// in ascending order of keys.
+    fn build(&mut self, entries: &[Entry], depth: u32, above: u32) {
         let (first, last) = (entries[0], entries[entries.len() - 1]);
         let nibble = if depth == 0 { 0 } else { first.nibble(depth - 1) };
-        let place = Parent { branch: parent, nibble };
+        let parent = Parent { branch: above, nibble };
         if entries.len() == 1 {
-            self.leaves.push(Leaf { entry: first, depth, place });
+            self.leaves.push(Leaf { entry: first, depth, parent });
             return;
         }
         let base = (first.key ^ last.key).leading_zeros() / 4;
@@ -134,7 +135,7 @@ impl Shape {
         let mask = groups().fold(0, |mask, group| mask | 1u16 << group[0].nibble(base));
         let index = self.branches.len() as u32;
         self.branches.push(Branch {
-            place,
+            parent,
             base,
             extension: base - depth,
             key: first.key,
@@ -163,7 +164,7 @@ impl Shape {
             }
             verify::keccak256_spans(&bytes, &spans, &mut hashes[..chunk.len()]);
             for ((leaf, span), hash) in chunk.iter().zip(&spans).zip(&hashes) {
-                self.give(leaf.place, &bytes[span.clone()], hash, root);
+                self.set_reference(leaf.parent, &bytes[span.clone()], hash, root);
             }
         }
     }
@@ -187,32 +188,32 @@ impl Shape {
             verify::keccak256_spans(&bytes, &spans, &mut hashes);
             for ((&index, span), hash) in level.iter().zip(&spans).zip(&hashes) {
                 let branch = &self.branches[index];
-                let place = branch.place;
+                let parent = branch.parent;
                 if branch.extension == 0 {
-                    self.give(place, &bytes[span.clone()], hash, root);
+                    self.set_reference(parent, &bytes[span.clone()], hash, root);
                     continue;
                 }
-                // A list has only two or three extensions, which is too few for a batch.
+                // A list has only a few extensions, which are too few for a batch.
                 let rlp = extension(branch, &bytes[span.clone()], hash);
                 let hash = verify::keccak256(&rlp);
-                self.give(place, &rlp, &hash, root);
+                self.set_reference(parent, &rlp, &hash, root);
             }
         }
     }
 
     /// Stores a node in its parent: its hash, or the RLP of the node if it is shorter.
-    fn give(&mut self, place: Parent, rlp: &[u8], hash: &[u8; 32], root: &mut B256) {
-        let Some(parent) = self.branches.get_mut(place.branch as usize) else {
+    fn set_reference(&mut self, parent: Parent, rlp: &[u8], hash: &[u8; 32], root: &mut B256) {
+        let Some(branch) = self.branches.get_mut(parent.branch as usize) else {
             *root = B256::new(*hash);
             return;
         };
-        let bit = 1u16 << place.nibble;
-        let at = (parent.mask & (bit - 1)).count_ones() as usize;
+        let bit = 1u16 << parent.nibble;
+        let at = (branch.mask & (bit - 1)).count_ones() as usize;
         if rlp.len() < 32 {
-            parent.embedded |= bit;
-            parent.references[at][..rlp.len()].copy_from_slice(rlp);
+            branch.embedded |= bit;
+            branch.references[at][..rlp.len()].copy_from_slice(rlp);
         } else {
-            parent.references[at] = *hash;
+            branch.references[at] = *hash;
         }
     }
 }
@@ -226,13 +227,13 @@ fn leaf_head(leaf: &Leaf, item: &[u8]) -> ([u8; LEAF_HEAD], usize) {
     let string_length = string.as_ref().map_or(0, Header::length);
     let payload_length = path_length(from, to) + string_length + item.len();
     let mut head = [0; LEAF_HEAD];
-    let mut room = head.as_mut_slice();
-    Header { list: true, payload_length }.encode(&mut room);
-    put_path(&mut room, 0x20, leaf.entry.key, from, to);
+    let mut rest = head.as_mut_slice();
+    Header { list: true, payload_length }.encode(&mut rest);
+    put_path(&mut rest, 0x20, leaf.entry.key, from, to);
     if let Some(string) = string {
-        string.encode(&mut room);
+        string.encode(&mut rest);
     }
-    let length = LEAF_HEAD - room.len();
+    let length = LEAF_HEAD - rest.len();
     (head, length)
 }
 
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_of_items() {
+    fn roots_equal_those_of_alloy_for_every_number_of_items() {
         let items: Vec<Vec<u8>> =
             (0..700usize).map(|i| (0..100 + i % 60).map(|j| (i * 7 + j) as u8).collect()).collect();
         for count in 0..items.len() {
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists() {
+    fn roots_equal_those_of_alloy_for_long_lists() {
         let items: Vec<Vec<u8>> =
             (0..70_000u32).map(|i| i.to_be_bytes().repeat(1 + i as usize % 12)).collect();
         for count in [4_095, 4_096, 4_097, 65_535, 65_536, 65_537, 70_000] {
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_every_length() {
+    fn roots_equal_those_of_alloy_for_short_and_long_items() {
         // The lengths include leaves and branches that are shorter than their hash, and long strings.
         for length in (0..70).chain([255, 256, 65_535, 65_536]) {
             for count in [1, 2, 3, 20, 140, 300] {

@@ -6,7 +6,7 @@
 const LINE: usize = 64;
 
 /// Starts loading the cache lines of a value without waiting for them. Takes one or two nanoseconds
-/// per line; has no effect on processors without a prefetch instruction.
+/// per line; has no effect on architectures other than x86-64.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     let before = std::ptr::from_ref(value).addr() % LINE;
@@ -16,13 +16,13 @@ pub fn prefetch<T: ?Sized>(value: &T) {
 }
 
 #[inline]
-fn prefetch_line(place: *const i8) {
+fn prefetch_line(address: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch has no architectural effect and never faults, for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    let _ = address;
 }

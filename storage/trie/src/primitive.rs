@@ -15,8 +15,7 @@ pub struct DecodeError {
     pub at: usize,
 }
 
-/// The remaining bytes of a value that is being decoded. Methods fail if the value ends early or is not
-/// canonical.
+/// The remaining bytes of a value that is being decoded. Methods fail if the value is truncated or not canonical.
 #[derive(Debug)]
 pub struct Input<'a> {
     whole: &'a [u8],
@@ -109,10 +108,10 @@ impl<'a> Input<'a> {
     /// Reads a number of items that have at least `min_item_bytes` bytes each.
     pub fn count(&mut self, min_item_bytes: usize) -> Result<usize, DecodeError> {
         let count = self.varint()?;
-        let room = self.remaining() / min_item_bytes.max(1);
+        let max_count = self.remaining() / min_item_bytes.max(1);
         usize::try_from(count)
             .ok()
-            .filter(|&count| count <= room)
+            .filter(|&count| count <= max_count)
             .ok_or_else(|| self.error("count exceeds the size of the value"))
     }
 

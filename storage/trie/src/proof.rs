@@ -12,7 +12,7 @@ use super::{Child, EMPTY_ROOT_HASH, Nibbles, Node, NodeRead, TrieError};
 pub struct AccountProof {
     /// Address of the account.
     pub address: Address,
-    /// The account with its storage root; `None` if there is none.
+    /// The account with its storage root; `None` if the account does not exist.
     pub account: Option<TrieAccount>,
     /// RLP of the nodes from the state root down.
     pub nodes: Vec<Bytes>,
@@ -20,7 +20,7 @@ pub struct AccountProof {
     pub storage: Vec<StorageProof>,
 }
 
-/// A storage slot with the nodes that prove it.
+/// A storage slot with the nodes that prove its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageProof {
     /// The slot.

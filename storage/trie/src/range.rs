@@ -25,7 +25,7 @@ pub fn leaves_from<N: NodeRead>(
     max: usize,
 ) -> Result<Vec<(B256, Bytes)>, TrieError<N::Error>> {
     let start = Nibbles::unpack(start);
-    // All keys below the path are lower than `start`.
+    // Returns whether all keys below the path are lower than `start`.
     let is_before = |path: &Nibbles| *path < start.slice(..path.len());
     let mut found = Vec::new();
     let mut visits = Vec::new();

@@ -1,5 +1,5 @@
-//! Values of records for property tests, and the check that every codec of records must pass. The tests of
-//! `storage` include this file as well.
+//! Generates values for property tests, and checks codecs with them. The tests of `storage` include this file as
+//! well.
 
 use super::{Account, DecodeError};
 use alloy_primitives::{B256, Bytes, KECCAK256_EMPTY, U256};

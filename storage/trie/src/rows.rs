@@ -1,21 +1,22 @@
-//! Rows of one table, in ascending order of keys, which are written in bulk.
+//! Collects rows of one table, which are sorted by key and written in bulk.
 
-/// Reserved capacity, as a multiple of the number of rows. Unused capacity takes address space, but no memory.
+/// Divisor for spare capacity: one spare row is reserved for this number of rows. Unused capacity takes address
+/// space, but no memory.
 const SPARE: usize = 8;
 
-/// Position of a row in the bytes: key, then value.
+/// Position of a row in the bytes, and the lengths of its key and value.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     /// The first word of the key, padded with zeros: most keys differ in it.
     first: u64,
     start: usize,
     key: u32,
-    /// [`GONE`] for a removed row.
+    /// [`REMOVED`] for a removed row.
     value: u32,
 }
 
 /// Length of the value of a removed row.
-const GONE: u32 = u32::MAX;
+const REMOVED: u32 = u32::MAX;
 
 /// Rows to be written and removed.
 #[derive(Debug, Default)]
@@ -46,9 +47,9 @@ impl Rows {
         self.rows.clear();
     }
 
-    /// Removes all rows and reserves memory for `rows` rows and `bytes` bytes, and for some more rows the next
-    /// time, so that hundreds of megabytes are not allocated again. Memory that is too small is freed first,
-    /// because growing it would copy its content.
+    /// Removes all rows and reserves memory for `rows` rows of `bytes` bytes each. New memory is larger than that,
+    /// so that hundreds of megabytes are not allocated again the next time. Memory that is too small is replaced
+    /// instead of grown, because growing it would copy its content.
     pub fn make_room(&mut self, rows: usize, bytes: usize) {
         self.clear();
         let spare = rows + rows / SPARE;
@@ -74,7 +75,7 @@ impl Rows {
     pub fn remove(&mut self, key: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         key(&mut self.bytes);
-        self.push(start, self.bytes.len() - start, GONE);
+        self.push(start, self.bytes.len() - start, REMOVED);
     }
 
     #[inline]
@@ -86,7 +87,7 @@ impl Rows {
     /// Sorts by key. A written row takes precedence over the removal of the same key.
     pub fn sort(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
-        let rest = |row: &Row| (self.key(row), row.value == GONE);
+        let rest = |row: &Row| (self.key(row), row.value == REMOVED);
         rows.sort_unstable_by(|a, b| a.first.cmp(&b.first).then_with(|| rest(a).cmp(&rest(b))));
         let same = |a: &Row, b: &Row| a.first == b.first && self.key(a) == self.key(b);
         rows.dedup_by(|later, first| same(later, first));
@@ -104,7 +105,7 @@ impl Rows {
 
     fn value(&self, row: &Row) -> Option<&[u8]> {
         let start = row.start + row.key as usize;
-        (row.value != GONE).then(|| &self.bytes[start..start + row.value as usize])
+        (row.value != REMOVED).then(|| &self.bytes[start..start + row.value as usize])
     }
 }
 

@@ -177,7 +177,7 @@ fn slot_changes(change: &AccountChange, keys: &[B256]) -> Vec<Change> {
 
 /// Returns the records that were written, and those that were loaded but not written again.
 pub(super) fn node_changes<N>(trie: DirtyTrie<'_, N>, hashed: Hashed) -> NodeChanges {
-    let mut nodes: NodeChanges = trie.taken.into_iter().map(|path| (path, None)).collect();
+    let mut nodes: NodeChanges = trie.loaded.into_iter().map(|path| (path, None)).collect();
     if hashed.root_untouched {
         nodes.remove(&Nibbles::new());
     }

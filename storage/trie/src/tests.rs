@@ -17,7 +17,7 @@ use super::state::node_changes;
 use super::*;
 use crate::{Account, AccountChange, StateChanges};
 
-/// The records of one state, as bytes. Records which of them were read.
+/// The records of one state, as bytes, and the paths of those that were read.
 #[derive(Debug, Default)]
 struct Store {
     records: BTreeMap<(Option<B256>, Vec<u8>), Vec<u8>>,
@@ -105,8 +105,8 @@ fn key(nibbles: &[(usize, u8)]) -> Nibbles {
 }
 
 fn any_key() -> impl Strategy<Value = Nibbles> {
-    let places = prop::sample::select(vec![0usize, 1, 2, 20, 57, 61, 62, 63]);
-    prop::collection::vec((places, 0..4u8), 0..5).prop_map(|nibbles| key(&nibbles))
+    let positions = prop::sample::select(vec![0usize, 1, 2, 20, 57, 61, 62, 63]);
+    prop::collection::vec((positions, 0..4u8), 0..5).prop_map(|nibbles| key(&nibbles))
 }
 
 fn any_value() -> impl Strategy<Value = Option<Bytes>> {
@@ -161,9 +161,9 @@ fn collapse_reads_the_remaining_sibling() {
     let (root, mut entries) = three_leaves(&mut store);
     let sibling = Nibbles::from_nibbles([2]);
     assert!(store.records.contains_key(&(None, sibling.to_vec())));
-    let gone = key(&[(0, 1)]);
-    entries.remove(&gone);
-    let root = update(&mut store, root, &[(gone, None)]);
+    let removed = key(&[(0, 1)]);
+    entries.remove(&removed);
+    let root = update(&mut store, root, &[(removed, None)]);
     assert_eq!(root, scratch(&entries));
     assert!(store.read.borrow().contains(&sibling));
     // The former branch, whose extension was below the root, is now the root record.
@@ -177,14 +177,14 @@ fn collapse_reads_the_remaining_sibling() {
 fn a_branch_that_collapses_to_a_leaf_moves_into_its_parent() {
     let mut store = Store::default();
     let (root, mut entries) = three_leaves(&mut store);
-    let gone = key(&[(0, 2), (5, 1)]);
-    entries.remove(&gone);
-    let root = update(&mut store, root, &[(gone, None)]);
+    let removed = key(&[(0, 2), (5, 1)]);
+    entries.remove(&removed);
+    let root = update(&mut store, root, &[(removed, None)]);
     assert_eq!(root, scratch(&entries));
     assert_eq!(store.records.len(), 1);
-    let gone = key(&[(0, 1)]);
-    entries.remove(&gone);
-    let root = update(&mut store, root, &[(gone, None)]);
+    let removed = key(&[(0, 1)]);
+    entries.remove(&removed);
+    let root = update(&mut store, root, &[(removed, None)]);
     assert_eq!(root, scratch(&entries));
     let node = store.node(None, &Nibbles::new()).unwrap().unwrap();
     assert!(matches!(&*node, Node::Leaf(_)));
@@ -218,7 +218,7 @@ fn account_change(index: u8, slots: &[(u64, u64)]) -> AccountChange {
     }
 }
 
-/// Creates a state of `accounts` accounts, of which the first has storage.
+/// Creates a state of `accounts` accounts. Only the first one has storage.
 fn state(accounts: u8) -> (Store, B256) {
     let slots: Vec<_> = (0..50).map(|slot| (slot, slot + 1)).collect();
     let changes =

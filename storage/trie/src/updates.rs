@@ -70,12 +70,12 @@ impl TrieUpdates {
     pub fn extend(&mut self, later: &Self) {
         self.accounts.extend(later.accounts.iter().map(|(path, node)| (*path, node.clone())));
         for (owner, storage) in &later.storages {
-            let mine = self.storages.entry(*owner).or_default();
+            let earlier = self.storages.entry(*owner).or_default();
             if storage.wiped {
-                mine.wiped = true;
-                mine.nodes.clear();
+                earlier.wiped = true;
+                earlier.nodes.clear();
             }
-            mine.nodes.extend(storage.nodes.iter().map(|(path, node)| (*path, node.clone())));
+            earlier.nodes.extend(storage.nodes.iter().map(|(path, node)| (*path, node.clone())));
         }
     }
 }

@@ -41,17 +41,17 @@ fn fits(path: &Nibbles, node: &Node) -> bool {
     }
 }
 
-/// Returns the value of `key` in a non-empty trie. Passes each visited record and its path to `show`.
+/// Returns the value of `key` in a non-empty trie. Passes each record on the path to `visit`, with its own path.
 pub(super) fn value<N: NodeRead>(
     nodes: &N,
     owner: Option<B256>,
     key: &Nibbles,
-    mut passed: impl FnMut(&Nibbles, &Node),
+    mut visit: impl FnMut(&Nibbles, &Node),
 ) -> Result<Option<Bytes>, TrieError<N::Error>> {
     let mut path = Nibbles::new();
     loop {
         let node = load(nodes, owner, &path)?;
-        passed(&path, &node);
+        visit(&path, &node);
         let (at, leaf) = match &*node {
             Node::Leaf(leaf) => (path, leaf),
             Node::Branch(branch) => {

@@ -28,7 +28,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         Self { nodes, root, found: BTreeSet::new(), bytes: 0 }
     }
 
-    /// Adds the nodes that prove an account and slots of it, or that they do not exist.
+    /// Adds the nodes that prove an account and slots of it, or prove that they do not exist.
     ///
     /// # Errors
     /// If nodes cannot be read or are damaged.
@@ -93,7 +93,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         if stays {
             return;
         }
-        // One of its leaves may have been merged, which no record access shows.
+        // One of its leaves may have been merged. Leaves are part of the record, so no access to them is recorded.
         for child in &branch.children {
             if let Child::Leaf(leaf) = child {
                 self.add_encoded(false, |out| leaf.encode_rlp(out));
@@ -121,7 +121,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
 /// Owner of a trie, and path in that trie.
 type RecordPosition = (Option<B256>, Nibbles);
 
-/// Records the paths of the records that are read.
+/// Collects the records that are read.
 struct Recorder<'a, N> {
     nodes: &'a N,
     loaded: RefCell<BTreeMap<RecordPosition, Arc<Node>>>,

@@ -45,7 +45,7 @@ impl Stateless {
         Some(TrieNode::decode(&mut rlp.as_slice()).expect("RLP of a node"))
     }
 
-    /// Returns the record at a path of the trie below a node.
+    /// Returns the record at a path of the trie with this root.
     fn record(&self, root: B256, path: &Nibbles) -> Option<Node> {
         let (mut reference, mut at) = (RlpNode::word_rlp(&root), Nibbles::new());
         loop {
@@ -160,7 +160,7 @@ proptest! {
     fn leaves_are_ascending_from_any_key_on(
         steps in prop::collection::vec(step(), 0..60),
         start in any::<[u8; 32]>(),
-        most in 0..50usize,
+        max in 0..50usize,
     ) {
         let (records, changes) = (Records::default(), changes_of(&steps));
         let (root, updates) = update_state_root(&records, &changes, EMPTY_ROOT_HASH).unwrap();
@@ -170,17 +170,17 @@ proptest! {
         keys.sort_unstable();
         let starts = [B256::ZERO, B256::new(start), keys.last().copied().unwrap_or_default()];
         for start in starts.into_iter().chain(keys.iter().copied().take(3)) {
-            let found = leaves_from(&records, None, root, start, most).unwrap();
+            let found = leaves_from(&records, None, root, start, max).unwrap();
             let found: Vec<B256> = found.into_iter().map(|(key, _)| key).collect();
             let expected: Vec<B256> =
-                keys.iter().copied().filter(|key| *key >= start).take(most).collect();
+                keys.iter().copied().filter(|key| *key >= start).take(max).collect();
             prop_assert_eq!(found, expected);
         }
     }
 }
 
 #[test]
-fn no_leaves_in_an_empty_trie_and_after_the_last_key() {
+fn empty_trie_has_no_leaves_and_missing_root_record_is_an_error() {
     let records = Records::default();
     assert_eq!(leaves_from(&records, None, EMPTY_ROOT_HASH, B256::ZERO, 9).unwrap(), []);
     let owner = Some(B256::repeat_byte(1));

@@ -1,4 +1,4 @@
-//! Programs that sync too little, and the files that the model keeps.
+//! Tests which files the model keeps for programs that sync too little.
 
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
@@ -16,7 +16,7 @@ use crashdisk::{Fault, Recorder, Recording, Tree};
 /// Environment variables of a child process: its operation and its folder.
 const OPERATION: &str = "CRASHDISK_TEST_OPERATION";
 const FOLDER: &str = "CRASHDISK_TEST_FOLDER";
-/// Linux: each write returns when it is on the disk.
+/// Flag of Linux: each write returns when it is on the disk.
 const O_DSYNC: i32 = 0o10000;
 
 fn sync(path: &Path) {
@@ -26,12 +26,12 @@ fn sync(path: &Path) {
 /// Not a test by itself: the program that is recorded.
 #[test]
 fn child_runs_its_operation() {
-    let (Ok(deed), Some(folder)) = (std::env::var(OPERATION), std::env::var_os(FOLDER)) else {
+    let (Ok(operation), Some(folder)) = (std::env::var(OPERATION), std::env::var_os(FOLDER)) else {
         return;
     };
     let folder = PathBuf::from(folder);
     let path = |name: &str| folder.join(name);
-    match deed.as_str() {
+    match operation.as_str() {
         "writes" => {
             fs::write(path("unsynced"), "content").unwrap();
             fs::write(path("nameless"), "content").unwrap();
@@ -84,14 +84,14 @@ fn child_runs_its_operation() {
     }
 }
 
-/// Runs the child in a folder with a file `before`.
-fn watch(deed: &str, check: impl FnOnce(Recording, &Path)) {
+/// Records the child in a folder with a file `before`.
+fn watch(operation: &str, check: impl FnOnce(Recording, &Path)) {
     let (own, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(folder.path().join("before"), "content").unwrap();
     let recorder = Recorder::new(own.path(), folder.path()).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "child_runs_its_operation", "--nocapture"]).stdout(Stdio::piped());
-    child.env(OPERATION, deed).env(FOLDER, recorder.root());
+    child.env(OPERATION, operation).env(FOLDER, recorder.root());
     let output = recorder.watch(&mut child).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let recording = recorder.finish().unwrap();
@@ -99,7 +99,7 @@ fn watch(deed: &str, check: impl FnOnce(Recording, &Path)) {
     check(recording, folder.path());
 }
 
-/// The bytes of a file after a power failure at the output of a line.
+/// Returns the contents of a file after a power failure at the output of a line.
 fn at_line(recording: &Recording, line: &str, name: &str, keep: bool) -> Option<String> {
     let mut found = None;
     recording.replay(|disk, event| {
@@ -146,7 +146,7 @@ fn rename_requires_synced_contents_and_folder() {
         let faults = recording.faults(true);
         let content = Fault::ContentNotSynced { path: path("a"), unsynced: path("a") };
         assert_eq!(faults, [content, Fault::NameNotSynced { path: path("b") }]);
-        // The name without the contents, which never happens after a kill.
+        // The name remains without the contents, which never happens after a kill.
         assert_eq!(at_line(&recording, "renamed a", "a", false).as_deref(), Some(""));
         assert_eq!(at_line(&recording, "renamed b", "b", false), None);
         assert_eq!(at_line(&recording, "renamed c", "c", false).as_deref(), Some("c"));
@@ -154,7 +154,7 @@ fn rename_requires_synced_contents_and_folder() {
 }
 
 #[test]
-fn folders_are_modelled() {
+fn unsynced_removal_of_a_synced_folder_is_undone() {
     watch("folders", |recording, folder| {
         assert_eq!(recording.faults(true), []);
         let lost = recording.lost(&[]).unwrap();

@@ -1,4 +1,4 @@
-//! Reads every page of every run.
+//! Verifies every page of every run.
 
 use heed::{AnyTls, RoTxn};
 
@@ -6,7 +6,7 @@ use super::directory::{Level, Run, Source};
 use super::{DIRECTORY, RunError, Runs};
 use crate::error::DecodeError;
 
-/// The numbers of pages and entries that were read.
+/// The numbers of pages that were read, and of entries in them that readers can see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::index) struct Audit {
     pub(in crate::index) pages: u64,

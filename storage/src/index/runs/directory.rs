@@ -9,7 +9,7 @@ use trie::primitive::{DecodeError, Input, put_count, put_varint};
 pub(super) struct Run {
     pub(super) id: u32,
     pub(super) entries: u64,
-    /// Number of lines of its filter; 0 without a filter.
+    /// Number of lines in its filter; 0 without a filter.
     pub(super) lines: u64,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Level {
 /// All runs of a table. The first level has the newest runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Directory {
-    /// Id of the newest run.
+    /// The id that was assigned last.
     pub(super) last_id: u32,
     pub(super) levels: Vec<Level>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Source<'a> {
 
 impl Directory {
     pub(super) fn next_id(&mut self) -> u32 {
-        self.last_id = self.last_id.checked_add(1).expect("four billion flushes");
+        self.last_id = self.last_id.checked_add(1).expect("fewer than 2^32 runs");
         self.last_id
     }
 
@@ -175,7 +175,7 @@ mod tests {
         };
         assert_eq!(Directory::decode(&directory.encode()), Ok(directory.clone()));
         let order: Vec<_> = directory.sources().map(|source| source.id).collect();
-        assert_eq!(order, [5, 4, 3, 9, 1], "newest first, the output behind its inputs");
+        assert_eq!(order, [5, 4, 3, 9, 1], "newest first, the output after its inputs");
         let after: Vec<_> = directory.sources().map(|source| source.after.len()).collect();
         assert_eq!(after, [0, 3, 3, 0, 0]);
         let mut bytes = directory.encode();

@@ -19,8 +19,8 @@ const PROBES: u32 = 6;
 /// Bytes of a line, which is a cache line.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
-/// Lines per chunk. Including LMDB's header, the length of the row and its checksums, they fill sixteen pages of
-/// 4 KiB.
+/// Lines per chunk. A row with them, including its length, its checksums and LMDB's header, almost fills sixteen
+/// pages of 4 KiB.
 const CHUNK_LINES: u64 = 1008;
 /// Bytes of a filter per checksum: a lookup needs one line of each filter.
 const CHECKED_BYTES: usize = 512;
@@ -58,7 +58,7 @@ impl FilterPosition {
             seed /= LINE_BITS;
             bit
         });
-        let chunk = u32::try_from(line / CHUNK_LINES).expect("runs have below 2^47 keys");
+        let chunk = u32::try_from(line / CHUNK_LINES).expect("runs have fewer than 2^47 keys");
         Self { chunk, start: (line % CHUNK_LINES) as usize * LINE_BYTES, bits }
     }
 
@@ -98,26 +98,26 @@ impl Filter {
         if self.lines == 0 {
             return Ok(());
         }
-        let place = FilterPosition::of(key, self.lines);
-        if self.chunk.as_ref().is_none_or(|(number, _)| *number != place.chunk) {
+        let position = FilterPosition::of(key, self.lines);
+        if self.chunk.as_ref().is_none_or(|(number, _)| *number != position.chunk) {
             self.write(runs, txn)?;
-            let at = chunk_key(self.id, place.chunk);
+            let at = chunk_key(self.id, position.chunk);
             let rows = runs.filters();
             let bytes = match rows.table.get(txn, &at)? {
                 Some(row) => {
                     let begun = rows.rows.payload(&at, row);
                     begun.map_err(|why| RunError::Corrupt(at.to_vec(), why))?.to_vec()
                 }
-                None => vec![0; chunk_bytes(self.lines, place.chunk)],
+                None => vec![0; chunk_bytes(self.lines, position.chunk)],
             };
-            self.chunk = Some((place.chunk, bytes));
+            self.chunk = Some((position.chunk, bytes));
         }
         let (_, chunk) = self.chunk.as_mut().expect("set above");
-        place.set(chunk);
+        position.set(chunk);
         Ok(())
     }
 
-    /// Writes the rest of the filter, or of this part of it.
+    /// Writes the current chunk. Another `Filter` with the same id can continue the filter.
     pub(super) fn finish(mut self, runs: Runs, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
         self.write(runs, txn)
     }
@@ -153,15 +153,15 @@ impl Runs {
         if lines == 0 {
             return Ok(true);
         }
-        let place = FilterPosition::of(key, lines);
-        let at = chunk_key(id, place.chunk);
+        let position = FilterPosition::of(key, lines);
+        let at = chunk_key(id, position.chunk);
         // A chunk without keys has no row.
         let rows = self.filters();
         let Some(row) = rows.table.get(txn, &at)? else { return Ok(false) };
         let is_set = rows.rows.row(&at, row).and_then(|row| {
-            let line = row.part(place.start..place.start + LINE_BYTES)?;
+            let line = row.part(position.start..position.start + LINE_BYTES)?;
             let short = DecodeError { what: "filter of a run is truncated", at: row.len() };
-            Ok(place.is_set(line.ok_or(short)?))
+            Ok(position.is_set(line.ok_or(short)?))
         });
         is_set.map_err(|why| RunError::Corrupt(at.to_vec(), why))
     }
@@ -174,7 +174,7 @@ impl Runs {
         lines: u64,
     ) -> Result<(), RunError> {
         for chunk in 0..lines.div_ceil(CHUNK_LINES) {
-            let chunk = u32::try_from(chunk).expect("runs have below 2^47 keys");
+            let chunk = u32::try_from(chunk).expect("runs have fewer than 2^47 keys");
             self.pages.table.delete(txn, &chunk_key(id, chunk))?;
         }
         Ok(())
@@ -196,12 +196,12 @@ mod tests {
         (0..keys)
             .for_each(|number| FilterPosition::of(key(number).as_slice(), lines).set(&mut chunk));
         let holds = |number| {
-            let place = FilterPosition::of(key(number).as_slice(), lines);
-            place.is_set(&chunk[place.start..place.start + LINE_BYTES])
+            let position = FilterPosition::of(key(number).as_slice(), lines);
+            position.is_set(&chunk[position.start..position.start + LINE_BYTES])
         };
         assert!((0..keys).all(holds));
-        let wrong = (keys..2 * keys).filter(|number| holds(*number)).count();
-        assert!(wrong < keys as usize / 50, "{wrong} of {keys}");
+        let false_positives = (keys..2 * keys).filter(|number| holds(*number)).count();
+        assert!(false_positives < keys as usize / 50, "{false_positives} of {keys}");
     }
 
     #[test]
@@ -209,9 +209,9 @@ mod tests {
         let lines = 3 * CHUNK_LINES + 7;
         let mut last = (0, 0);
         for number in 0..=255u8 {
-            let place = FilterPosition::of(&[number; 16], lines);
-            assert!((place.chunk, place.start) >= last);
-            last = (place.chunk, place.start);
+            let position = FilterPosition::of(&[number; 16], lines);
+            assert!((position.chunk, position.start) >= last);
+            last = (position.chunk, position.start);
         }
         assert_eq!(last, (3, 6 * LINE_BYTES), "the last key is in the last line");
     }

@@ -6,10 +6,10 @@ use super::page::{Page, Pages};
 /// Length of the keys in generated pages, in bytes.
 const KEY_BYTES: usize = 4;
 
-/// Decodes bytes as a page of a run. The first byte is the length of the keys.
+/// Decodes bytes as a page of a run. The first byte, modulo 64, is the length of the keys.
 ///
 /// # Panics
-/// If a position that the page returns is not inside the page.
+/// If an entry or a position that the page returns is not inside the page.
 pub fn page(data: &[u8]) {
     let Some((&key_bytes, bytes)) = data.split_first() else { return };
     let key_bytes = usize::from(key_bytes % 64);
@@ -45,15 +45,15 @@ pub fn pages_of_entries(mut data: &[u8]) {
         pages.push(key, value);
     }
     pages.end_page();
-    let made: Vec<_> = pages.made().map(|page| Page::parse(page, KEY_BYTES)).collect();
-    let made = made.into_iter().collect::<Result<Vec<_>, _>>().expect("a page that was made");
-    let found: Vec<_> = made
+    let complete: Vec<_> = pages.complete().map(|page| Page::parse(page, KEY_BYTES)).collect();
+    let complete = complete.into_iter().collect::<Result<Vec<_>, _>>().expect("a complete page");
+    let found: Vec<_> = complete
         .iter()
         .flat_map(|page| (0..page.len()).map(|at| page.entry(at).expect("an entry")))
         .collect();
     let expected: Vec<_> = entries.iter().map(|(key, value)| (key.as_slice(), *value)).collect();
     assert_eq!(found, expected);
-    for page in made {
+    for page in complete {
         for at in 0..page.len() {
             let (key, _) = page.entry(at).expect("an entry");
             assert_eq!(page.below(key), Ok(at));
@@ -65,7 +65,7 @@ pub fn pages_of_entries(mut data: &[u8]) {
 /// Decodes bytes as the directory of a table's runs.
 ///
 /// # Panics
-/// If the directory has another encoding, or if a source is not one of its runs.
+/// If the directory has another encoding, or if there is not one source for each run and each merge.
 pub fn run_directory(bytes: &[u8]) {
     let Ok(directory) = Directory::decode(bytes) else { return };
     let runs: usize = directory.levels.iter().map(|level| level.runs.len()).sum();

@@ -1,4 +1,4 @@
-//! Pages of packed entries. Each fills one page of the file.
+//! Pages of packed entries. A page of several entries fits into one page of the file.
 //!
 //! Layout, integers big-endian: count (u16), the end of each entry (u16 each, relative to the first
 //! entry), the entries: key, value.
@@ -68,7 +68,7 @@ impl Pages {
     }
 
     /// Returns the complete pages.
-    pub(super) fn made(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn complete(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(&0).chain(&self.page_ends);
         starts.zip(&self.page_ends).map(|(start, end)| &self.bytes[*start..*end])
     }
@@ -79,7 +79,7 @@ impl Pages {
     }
 
     /// Removes the complete pages, but keeps their memory.
-    pub(super) fn clear_made(&mut self) {
+    pub(super) fn clear_complete(&mut self) {
         self.bytes.clear();
         self.page_ends.clear();
     }
@@ -102,7 +102,7 @@ impl<'a> Page<'a> {
         let (ends, _) = ends.as_chunks();
         let entries = &rest[count * NUMBER_BYTES..];
         let page = Self { key_bytes, ends, entries };
-        // Each end is checked when it is used. The last one shows that the page is complete.
+        // Each end is checked when it is used. If the last one is correct, the page is complete.
         if count == 0 || page.end(count - 1) != entries.len() {
             return Err(error("page is truncated"));
         }
@@ -139,12 +139,12 @@ impl<'a> Page<'a> {
         self.count_first(|entry| entry < key)
     }
 
-    /// Returns the number of entries before the first one whose key does not match `these`.
-    fn count_first(&self, these: impl Fn(&[u8]) -> bool) -> Result<usize, DecodeError> {
+    /// Returns the number of entries before the first one whose key does not satisfy `is_before`.
+    fn count_first(&self, is_before: impl Fn(&[u8]) -> bool) -> Result<usize, DecodeError> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
-            if these(self.entry(middle)?.0) { low = middle + 1 } else { high = middle }
+            if is_before(self.entry(middle)?.0) { low = middle + 1 } else { high = middle }
         }
         Ok(low)
     }

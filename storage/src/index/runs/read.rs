@@ -108,8 +108,8 @@ impl Runs {
         Ok(None)
     }
 
-    /// Returns the key of the page of a run that begins at or before `from`, and may therefore contain the next
-    /// entries.
+    /// Returns the key of the last page of a run that begins at or before `from`, and may therefore contain the
+    /// next entries.
     fn page_with<'t>(
         self,
         txn: &'t RoTxn<'_, AnyTls>,

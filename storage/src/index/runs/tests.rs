@@ -8,7 +8,7 @@ use super::*;
 use crate::env::Opened;
 use crate::kind::Kind;
 
-/// Length of a key in bytes: four of the owner, and four of the time.
+/// Length of a key in bytes: four for the owner, and four for the time.
 const KEY_BYTES: usize = 8;
 
 fn open(folder: &tempfile::TempDir) -> (Environment, Runs) {
@@ -122,8 +122,8 @@ fn many_flushes_leave_few_runs_and_no_pages_of_merged_runs() {
     }
 }
 
-/// Returns all results of a reader for some keys.
-fn answers(
+/// Returns the results of all lookups of some keys.
+fn lookups(
     runs: Runs,
     txn: &heed::RoTxn<'_, heed::AnyTls>,
     keys: &[Vec<u8>],
@@ -137,22 +137,22 @@ fn answers(
     fn entry(entry: Option<read::Entry<'_>>) -> Vec<u8> {
         entry.map_or_else(Vec::new, |(key, value)| [key, b"=", value].concat())
     }
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     for key in keys {
-        answers.push(runs.latest(txn, &key[..4], key).map(entry).map_err(kind));
+        results.push(runs.latest(txn, &key[..4], key).map(entry).map_err(kind));
         let last = vec![0xff; key.len()];
-        answers.push(runs.earliest(txn, key, &last).map(entry).map_err(kind));
+        results.push(runs.earliest(txn, key, &last).map(entry).map_err(kind));
         let exact = runs.exact(txn, key).map(|value| value.unwrap_or(b"none").to_vec());
-        answers.push(exact.map_err(kind));
+        results.push(exact.map_err(kind));
         let mut all = Vec::new();
         let each = runs.each(txn, &vec![0; key.len()], key, |key, value| {
             all.extend_from_slice(key);
             all.extend_from_slice(value);
             Ok(())
         });
-        answers.push(each.map(|()| all).map_err(kind));
+        results.push(each.map(|()| all).map_err(kind));
     }
-    answers
+    results
 }
 
 #[test]
@@ -174,15 +174,15 @@ fn damaged_rows_are_never_read_as_other_values() {
         let _ = run.finish(&mut txn).unwrap();
     }
     let keys: Vec<_> = [&hashes[0], &hashes[45], &unknown[0], &unknown[9]].map(Clone::clone).into();
-    let truth = answers(runs, &txn, &keys);
-    assert!(truth.iter().all(Result::is_ok));
+    let expected = lookups(runs, &txn, &keys);
+    assert!(expected.iter().all(Result::is_ok));
     let rows = runs.pages.table.iter(&txn).unwrap();
     let rows: Vec<_> =
         rows.map(|row| row.map(|(key, row)| (key.to_vec(), row.to_vec())).unwrap()).collect();
     assert!(rows.len() >= 5, "the directory, and a filter and a page of each run");
     let mut damages: Vec<(usize, Vec<u8>)> = Vec::new();
     for (at, (_, row)) in rows.iter().enumerate() {
-        // Changes every bit of small rows. In large rows, one bit of every byte, at a position that varies.
+        // Changes every bit of small rows, and one bit of each byte of large rows.
         let all_bits = row.len() < 256;
         for byte in 0..row.len() {
             let bits = if all_bits { 0..8 } else { byte % 8..byte % 8 + 1 };
@@ -202,12 +202,12 @@ fn damaged_rows_are_never_read_as_other_values() {
     for (at, damaged) in damages {
         let (key, row) = &rows[at];
         runs.pages.table.put(&mut txn, key, &damaged).unwrap();
-        for (answer, truth) in answers(runs, &txn, &keys).iter().zip(&truth) {
+        for (result, expected) in lookups(runs, &txn, &keys).iter().zip(&expected) {
             assert!(
-                answer == truth || *answer == Err("corrupt"),
-                "{key:?}: {answer:?}, not {truth:?}"
+                result == expected || *result == Err("corrupt"),
+                "{key:?}: {result:?}, not {expected:?}"
             );
-            found += usize::from(answer.is_err());
+            found += usize::from(result.is_err());
         }
         runs.pages.table.put(&mut txn, key, row).unwrap();
     }
@@ -244,17 +244,17 @@ fn filters_accept_every_key_and_are_removed_with_their_runs() {
     let directory = runs.directory(txn.txn()).unwrap();
     assert!(directory.levels.len() > 1, "runs have been merged");
     let sources: Vec<_> = directory.sources().collect();
-    let (mut looked, mut others) = (0, 0);
+    let (mut false_positives, mut others) = (0, 0);
     for number in (0..FLUSHES).map(|flush| flush * 1000 + 999) {
         assert_eq!(runs.exact(txn.txn(), hash(number).as_slice()).unwrap(), None);
         for source in &sources {
             let key = hash(number);
             others += 1;
             let may = runs.may_hold(txn.txn(), source.id, source.lines, key.as_slice()).unwrap();
-            looked += u32::from(may);
+            false_positives += u32::from(may);
         }
     }
-    assert!(looked < others / 20, "{looked} of {others} lookups were false positives");
+    assert!(false_positives < others / 20, "{false_positives} of {others}");
     let ids: Vec<u32> = sources.iter().map(|source| source.id).collect();
     let filters = runs.pages.table.prefix_iter(txn.txn(), &DIRECTORY).unwrap();
     let filters: Vec<_> = filters.map(|row| row.unwrap().0).filter(|at| at.len() > 4).collect();

@@ -1,4 +1,4 @@
-//! Adds runs, and merges them step by step, each step in a separate transaction.
+//! Adds runs, and merges them. After each flush, the merge of each level advances in its own transaction.
 
 use heed::RwTxn;
 
@@ -35,7 +35,7 @@ struct Step {
     is_over: bool,
 }
 
-/// A new run. Its pages are written while it is built, so that only a part of it is in memory.
+/// A new run. Its pages are written while entries are added, so that only a part of the run is in memory.
 pub(in crate::index) struct NewRun {
     runs: Runs,
     directory: Directory,
@@ -65,7 +65,7 @@ impl NewRun {
 
     fn write(&mut self, txn: &mut RwTxn<'_>) -> Result<(), RunError> {
         self.runs.put_pages(txn, self.run.id, &self.pages, &mut self.filter)?;
-        self.pages.clear_made();
+        self.pages.clear_complete();
         Ok(())
     }
 
@@ -96,7 +96,7 @@ pub(in crate::index) struct AddedRun {
 }
 
 impl AddedRun {
-    /// Advances each merge by about the number of added entries. It must be called after the commit of the run.
+    /// Advances each merge by about twice the number of added entries. Must be called after the commit of the run.
     /// Each merge has its own transaction: LMDB holds the changes of a transaction in memory and keeps that
     /// memory, so a single transaction would need more of it with each new level.
     pub(in crate::index) fn merge(self, env: &Environment) -> Result<(), WriteError> {
@@ -119,14 +119,14 @@ impl AddedRun {
 }
 
 impl Runs {
-    /// Begins a run of at most `entries` entries. A run without entries is not stored.
+    /// Begins a run of at most `max_entries` entries. A run without entries is not stored.
     pub(in crate::index) fn begin(
         self,
         txn: &RwTxn<'_>,
-        entries_most: u64,
+        max_entries: u64,
     ) -> Result<NewRun, RunError> {
         let mut directory = self.directory(txn)?;
-        let run = Run { id: directory.next_id(), entries: 0, lines: self.lines(entries_most) };
+        let run = Run { id: directory.next_id(), entries: 0, lines: self.lines(max_entries) };
         let filter = Filter::new(run.id, run.lines);
         Ok(NewRun { runs: self, directory, run, pages: Pages::new(self.key_bytes), filter })
     }
@@ -145,7 +145,7 @@ impl Runs {
         filter: &mut Filter,
     ) -> Result<(), RunError> {
         let corrupt = |why| RunError::Corrupt(page_key(id, &[]), why);
-        for bytes in pages.made() {
+        for bytes in pages.complete() {
             let page = Page::parse(bytes, self.key_bytes).map_err(corrupt)?;
             let (first, _) = page.entry(0).map_err(corrupt)?;
             self.pages.put(txn, &page_key(id, first), bytes)?;
@@ -198,7 +198,7 @@ impl Runs {
         Merge { inputs: FAN_IN, output, done: Vec::new() }
     }
 
-    /// Merges up to about `budget` entries. Returns the output if the merge is complete.
+    /// Merges up to about `budget` entries. Returns the output if the merge is complete, and else the merge.
     fn advance(
         self,
         txn: &mut RwTxn<'_>,
@@ -238,11 +238,11 @@ impl Runs {
         for run in inputs {
             pieces.push(self.piece(txn, run.id, done, budget / inputs.len() + 1)?);
         }
-        // Entries after the end of the first exhausted piece may sort between entries of the
-        // others.
+        // Entries after the end of a piece could sort before entries of other pieces, so the step
+        // ends at the lowest last key of those pieces whose inputs have further entries.
         let mut bound: Option<&[u8]> = None;
         for piece in pieces.iter().filter(|piece| !piece.is_last) {
-            let (_, page) = piece.pages.last().expect("a run that is not exhausted has a page");
+            let (_, page) = piece.pages.last().expect("a piece that is not the last has a page");
             let (last, _) = page.entry(page.len() - 1).map_err(corrupt)?;
             bound = Some(bound.map_or(last, |bound| bound.min(last)));
         }
@@ -254,11 +254,11 @@ impl Runs {
             heads.push(piece.take().map_err(corrupt)?.map(with_word));
         }
         loop {
-            let least = heads.iter().zip(0..).filter_map(|(head, at)| {
+            let lowest = heads.iter().zip(0..).filter_map(|(head, at)| {
                 let (word, (key, _)) = (*head)?;
                 Some((word, key, at))
             });
-            let Some((_, key, at)) = least.min() else { break };
+            let Some((_, key, at)) = lowest.min() else { break };
             if bound.is_some_and(|bound| key > bound) {
                 break;
             }
@@ -311,7 +311,7 @@ impl Runs {
     }
 }
 
-/// Returns an entry with the first word of its key, which differs for most keys.
+/// Returns an entry with the first word of its key, which is enough to compare most keys.
 fn with_word(entry: Entry<'_>) -> (u64, Entry<'_>) {
     (first_word(entry.0), entry)
 }

@@ -1,7 +1,7 @@
 //! Sets and removes single entries in the arena. At most the sibling of a collapsing branch has to be loaded.
 //!
-//! Every change marks the reference of the child as stale in all branches above it ([`Branch::stale`]). Hashing
-//! follows these marks.
+//! Every change marks references as stale in all branches above it ([`Branch::stale`]). Hashing follows these
+//! marks.
 //!
 //! [`Branch::stale`]: super::arena::Branch
 
@@ -72,7 +72,7 @@ impl<S: RecordRead> Change<'_, S> {
         let length = self.arena.prefix_len(self.arena.branch(index));
         let shared = self.shared_prefix(index, depth, key);
         if shared < length {
-            // The key diverges within the prefix: a new branch at this position gets the old one as a child.
+            // The key diverges within the prefix: a new branch at this position has the old one as a child.
             let prefix = *self.arena.prefix(self.arena.branch(index));
             let leaf = self.arena.new_leaf(key, value(None).value());
             self.arena.set_prefix(index, prefix.slice(shared + 1, length));
@@ -160,10 +160,10 @@ impl<S: RecordRead> Change<'_, S> {
     }
 
     /// Replaces a branch with one remaining child by that child, with a longer path.
-    fn collapse(&mut self, index: u32, place: Path) -> Result<Slot, TrieError<S::Error>> {
+    fn collapse(&mut self, index: u32, path: Path) -> Result<Slot, TrieError<S::Error>> {
         let nibble = self.arena.branch(index).mask.trailing_zeros() as u8;
         let joined = self.arena.prefix(self.arena.branch(index)).with(nibble);
-        let below = place.join(&joined);
+        let below = path.join(&joined);
         let child = match self.arena.child(index, nibble) {
             Slot::Cold => load(self.arena, self.source, self.owner, &below, self.used)?,
             child => child,
@@ -174,7 +174,7 @@ impl<S: RecordRead> Change<'_, S> {
                 self.arena.set_prefix(child, prefix);
                 self.removed.push((self.owner, below));
             }
-            _ => self.removed.push((self.owner, place)),
+            _ => self.removed.push((self.owner, path)),
         }
         self.arena.free_branch(index);
         Ok(child)

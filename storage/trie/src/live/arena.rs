@@ -42,22 +42,22 @@ pub(super) struct Branch {
     chunk: u32,
     /// Index of the path between the slot of the branch and the branch; 0 for the empty path.
     prefix: u32,
-    /// The last update that used it.
+    /// Number of the last update that used it.
     pub(super) used: u32,
-    /// The checkpoint that must write it; 0 if it equals its record.
+    /// The checkpoint that must write it, or wrote it; 0 if it has not changed since it was loaded.
     pub(super) epoch: u32,
 }
 
-/// Leaf tag: length of the inline value.
+/// Leaf tag, mask: length of the inline value.
 const INLINE: u8 = 0x3f;
-/// Leaf tag: the value is stored separately, its index in the first bytes.
+/// Leaf tag: the value is stored separately. Its index is in the first four bytes.
 const ELSEWHERE: u8 = 0x40;
 /// Leaf tag: the value has the suffix of plain accounts.
 const PLAIN: u8 = 0x80;
 /// Maximum size of a value that is stored inline after its key, in bytes.
 const INLINE_BYTES: usize = 31;
 
-/// One cache line.
+/// A leaf, in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Leaf {
@@ -117,7 +117,7 @@ pub(super) struct Arena {
 
 /// Returns the class of the smallest chunk for this number of children.
 fn class_of(children: usize) -> u8 {
-    CLASSES.iter().position(|room| *room >= children).expect("a branch has 16 children at most")
+    CLASSES.iter().position(|size| *size >= children).expect("a branch has at most 16 children")
         as u8
 }
 
@@ -183,11 +183,11 @@ impl Arena {
         }
     }
 
-    /// Prefetches those of the given children that are branches, and their links.
-    pub(super) fn prefetch_branches(&self, branch: &Branch, some: u16) {
+    /// Prefetches those of these children that are branches, and their links.
+    pub(super) fn prefetch_branches(&self, branch: &Branch, children: u16) {
         let below = || {
             let links = self.links(branch);
-            nibbles(some & !branch.leaves).map(|nibble| links[position(branch.mask, nibble)])
+            nibbles(children & !branch.leaves).map(|nibble| links[position(branch.mask, nibble)])
         };
         below().for_each(|link| self.prefetch_branch(link));
         below().for_each(|link| self.prefetch_links(link));
@@ -219,9 +219,9 @@ impl Arena {
         self.branch_mut(index).prefix = new;
     }
 
-    /// Creates a branch without children, with capacity for `room` of them.
-    pub(super) fn new_branch(&mut self, prefix: Path, room: usize, used: u32) -> u32 {
-        let class = class_of(room.max(2));
+    /// Creates a branch without children, with capacity for `children` of them.
+    pub(super) fn new_branch(&mut self, prefix: Path, children: usize, used: u32) -> u32 {
+        let class = class_of(children.max(2));
         let chunk = self.new_chunk(class);
         let index = self.branches.add(Branch { class, chunk, used, ..Branch::default() });
         self.set_prefix(index, prefix);
@@ -238,12 +238,12 @@ impl Arena {
 
     fn new_chunk(&mut self, class: u8) -> u32 {
         self.chunk_bytes += chunk_bytes(class);
-        let room = CLASSES[class as usize];
+        let size = CLASSES[class as usize];
         let chunks = &mut self.chunks[class as usize];
         chunks.free.pop().unwrap_or_else(|| {
-            let chunk = chunks.links.len() / room;
-            chunks.links.resize(chunks.links.len() + room, COLD);
-            chunks.references.resize(chunks.references.len() + room, [0; 32]);
+            let chunk = chunks.links.len() / size;
+            chunks.links.resize(chunks.links.len() + size, COLD);
+            chunks.references.resize(chunks.references.len() + size, [0; 32]);
             u32::try_from(chunk).expect("the cache is bounded far below 2^32 chunks")
         })
     }
@@ -253,7 +253,7 @@ impl Arena {
         self.chunks[class as usize].free.push(chunk);
     }
 
-    /// Returns the position of a branch's children.
+    /// Returns the class of a branch's chunk, and the position of its first child among the children of that class.
     fn at(&self, branch: &Branch) -> (usize, usize) {
         let class = branch.class as usize;
         (class, branch.chunk as usize * CLASSES[class])
@@ -297,7 +297,7 @@ impl Arena {
             Slot::Branch(link) => (link, false),
         };
         if self.branch(index).mask & bit == 0 {
-            self.make_room(index, nibble);
+            self.insert_gap(index, nibble);
         }
         let branch = self.branch_mut(index);
         branch.leaves = if leaf { branch.leaves | bit } else { branch.leaves & !bit };
@@ -314,10 +314,10 @@ impl Arena {
         branch.embedded = if embedded { branch.embedded | bit } else { branch.embedded & !bit };
         let branch = *branch;
         let (class, start) = self.at(&branch);
-        let place = &mut self.chunks[class].references[start + position(branch.mask, nibble)];
+        let stored = &mut self.chunks[class].references[start + position(branch.mask, nibble)];
         match reference.try_into() {
-            Ok(hash) => *place = hash,
-            Err(_) => place[..reference.len()].copy_from_slice(reference),
+            Ok(hash) => *stored = hash,
+            Err(_) => stored[..reference.len()].copy_from_slice(reference),
         }
     }
 
@@ -345,8 +345,8 @@ impl Arena {
         }
     }
 
-    /// Opens a gap for a new child. Moves the children to a larger chunk if this one is full.
-    fn make_room(&mut self, index: u32, nibble: u8) {
+    /// Inserts a gap for a new child. Moves the children to a larger chunk if this one is full.
+    fn insert_gap(&mut self, index: u32, nibble: u8) {
         let branch = *self.branch(index);
         let count = branch.mask.count_ones() as usize;
         let (class, start) = self.at(&branch);

@@ -49,8 +49,8 @@ impl TrieCheckpoint {
     }
 }
 
-/// Average size of a record with its key in large tries, in bytes. Memory is reserved accordingly, because
-/// growing a buffer copies it, and no block can be sealed meanwhile.
+/// Average size of a record with its key in large tries, in bytes. Memory is reserved for this size, because
+/// growing a buffer copies it, and no block can be sealed during the copy.
 const RECORD_BYTES: usize = 300;
 
 /// Records of one table.

@@ -7,9 +7,9 @@
 use super::LiveTrie;
 use super::arena::{Arena, COLD, Slot, nibbles, position};
 
-/// Number of steps per turn of the hand: the subtries, and one step for the storage tries.
+/// Number of steps per revolution of the hand: the subtries, and one step for the storage tries.
 const STEPS: u32 = 257;
-/// Initial minimum age of evicted nodes, in updates. It is halved after each turn that does not free enough.
+/// Initial minimum age of evicted nodes, in updates. It is halved after each revolution that does not free enough.
 const MAX_AGE: u32 = 1 << 12;
 
 /// Position of the hand.
@@ -18,8 +18,8 @@ pub(super) struct Hand {
     step: u32,
     /// Minimum age of evicted branches, in updates.
     age: u32,
-    /// The checkpoint that was the last durable one when a complete turn with the minimum age did not free
-    /// enough.
+    /// The last durable checkpoint when a complete revolution with age 0 did not free enough. Eviction is not
+    /// tried again until a later checkpoint is durable.
     stuck: Option<u32>,
 }
 
@@ -32,9 +32,9 @@ impl Hand {
 /// Condition for eviction.
 #[derive(Clone, Copy)]
 struct Old {
-    /// The last use was before this update.
+    /// Only nodes that were last used before this update are evicted.
     before: u32,
-    /// The last change was no later than this checkpoint.
+    /// Only nodes that have not changed after this checkpoint are evicted.
     durable: u32,
 }
 
@@ -76,7 +76,7 @@ impl LiveTrie {
             return self.evict_storages(old);
         }
         let Slot::Branch(root) = self.accounts.slot else { return };
-        // Only tiny tries have long prefixes near the root, and evicting them is not worthwhile.
+        // If the root has a prefix, the trie is small, and one step is enough for all of it.
         let nibbles = [(step >> 4) as u8, (step & 0x0f) as u8];
         if self.arena.prefix_len(self.arena.branch(root)) > 0 {
             return evict_below(&mut self.arena, root, old);

@@ -12,8 +12,9 @@ use super::value::{Value, ValueBuffer};
 use super::{Change, LiveTrie, RecordRead};
 use crate::TrieError;
 
-/// Minimum number of keys per group: enough that a level almost always has eight messages to hash, and few
-/// enough that the nodes above them, about 700 bytes per key, stay in the L2 cache. Tests use a small value.
+/// Usual number of keys per group, which keys with the same first byte can raise: enough that a level almost always has
+/// eight messages to hash, and few enough that the nodes above them, about 700 bytes per key, stay in the L2 cache.
+/// Tests use a small value.
 const GROUP: usize = if cfg!(test) { 4 } else { 512 };
 
 /// New values of entries, by rank of the key.
@@ -21,14 +22,15 @@ pub(super) trait NewValues {
     /// Prefetches the data of an entry some ranks later.
     fn prefetch_after(&self, _rank: usize) {}
     /// Returns whether the entry is removed.
-    fn is_gone(&self, rank: usize) -> bool;
-    /// Returns the new value of an entry that is not removed, for its old value.
+    fn is_removed(&self, rank: usize) -> bool;
+    /// Returns the new value of an entry that is not removed, given its old value.
     fn value(&mut self, rank: usize, old: Option<Value<'_>>) -> ValueBuffer;
 }
 
 impl LiveTrie {
     /// Sets or removes the entries of these keys, which must be ascending, below the root at `slot`. Returns the
-    /// new slot, and whether anything changed. Most changed nodes are then hashed; the others are marked.
+    /// new slot, and whether anything changed. With several groups, most changed nodes are then hashed; the others
+    /// are marked.
     ///
     /// # Errors
     /// If a record is missing, damaged or cannot be read.
@@ -48,7 +50,7 @@ impl LiveTrie {
             let mut trie = Change { arena, source, owner, used: self.now, removed };
             for (rank, key) in group.zip(some) {
                 values.prefetch_after(rank);
-                let (after, changed) = if values.is_gone(rank) {
+                let (after, changed) = if values.is_removed(rank) {
                     trie.remove(slot, 0, key)?
                 } else {
                     (trie.put(slot, 0, key, &mut |old| values.value(rank, old)), true)

@@ -11,7 +11,7 @@ use crate::EMPTY_ROOT_HASH;
 
 /// Number of levels of branches: a branch is 0 to 63 nibbles below the root.
 const LEVELS: usize = 64;
-/// Number of messages that are encoded before they are hashed. They fit into the L1 cache.
+/// Number of messages that are encoded before they are hashed. That many leaves fit into the L1 cache.
 const CHUNK: usize = 256;
 
 /// Number of tasks between the prefetch for a task and its execution.
@@ -95,7 +95,7 @@ impl Hash {
         }
     }
 
-    /// Hashes the marked nodes and returns the root hashes of these tries. Their branches then belong to
+    /// Hashes the marked nodes and returns the root hashes of these tries. The hashed branches then belong to
     /// checkpoint `epoch`.
     pub(super) fn run(&mut self, arena: &mut Arena, roots: &[Slot], epoch: u32) -> &[B256] {
         self.roots.clear();
@@ -116,8 +116,8 @@ impl Hash {
     /// Hashes the marked nodes on the paths to these keys, from two branches below the root downwards. These
     /// nodes must not change again in this update.
     pub(super) fn ahead(&mut self, arena: &mut Arena, root: Slot, keys: &[Key], epoch: u32) {
-        for of_one in keys.chunk_by(|a, b| a[0] == b[0]) {
-            let [first, second] = [0, 1].map(|at| nibble(&of_one[0], at));
+        for group in keys.chunk_by(|a, b| a[0] == b[0]) {
+            let [first, second] = [0, 1].map(|at| nibble(&group[0], at));
             // If there are prefixes near the root, the trie has few nodes.
             if let Some(root) = plain_branch(arena, root)
                 && let Some(above) = plain_branch(arena, arena.child(root, first))
@@ -185,7 +185,7 @@ impl Hash {
             }
             self.messages.hash();
             for (at, task) in chunk.iter().enumerate() {
-                give(arena, &mut self.roots, task.parent, self.messages.reference(at));
+                set_reference(arena, &mut self.roots, task.parent, self.messages.reference(at));
             }
         }
         self.leaves = tasks;
@@ -215,7 +215,7 @@ impl Hash {
                     Some((extension, _)) => self.extensions.reference(extension),
                     None => self.messages.reference(at),
                 };
-                give(arena, &mut self.roots, task.parent, reference);
+                set_reference(arena, &mut self.roots, task.parent, reference);
             }
         }
         self.levels[level] = tasks;
@@ -245,7 +245,7 @@ fn plain_branch(arena: &Arena, slot: Slot) -> Option<u32> {
 }
 
 /// Stores a reference in the parent. The reference of a root is always its hash.
-fn give(arena: &mut Arena, roots: &mut [B256], parent: Parent, reference: &[u8]) {
+fn set_reference(arena: &mut Arena, roots: &mut [B256], parent: Parent, reference: &[u8]) {
     match parent {
         Parent::Branch { index, nibble } => arena.set_reference(index, nibble, reference),
         Parent::Root(root) => {

@@ -1,4 +1,4 @@
-//! Loads the nodes on the paths to the keys of a block before anything is changed.
+//! Loads the nodes on the paths to a list of keys before their entries are changed.
 //!
 //! All keys descend together, one level per pass. The steps of a pass are independent, so the processor loads
 //! many cache lines concurrently. Descending key by key would load them one after the other.

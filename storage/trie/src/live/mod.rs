@@ -75,9 +75,9 @@ pub trait RecordRead {
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     slot: Slot,
-    /// The last update that used it.
+    /// Number of the last update that used it.
     used: u32,
-    /// The checkpoint that must write it; 0 if it equals its records.
+    /// The checkpoint that must write it, or wrote it; 0 if it has not changed since it was loaded.
     epoch: u32,
     /// Whether its earlier records must be removed.
     wiped: bool,
@@ -96,7 +96,7 @@ pub struct LiveTrie {
     epoch: u32,
     /// The last checkpoint that is in the index.
     durable: u32,
-    /// Checkpoints that may not be in the index yet: their block and number.
+    /// Checkpoints that may not be in the index yet, oldest first.
     handed_over: VecDeque<HandedOver>,
     /// Paths whose records were removed since the last checkpoint.
     removed: Vec<(Option<B256>, Path)>,
@@ -112,8 +112,8 @@ pub struct LiveTrie {
 }
 
 impl LiveTrie {
-    /// Creates the tries of the state with this root. Nothing is loaded yet. At most `limit` bytes stay in
-    /// memory, not including nodes that the index does not have.
+    /// Creates the tries of the state with this root. Nothing is loaded yet. While more than `limit` bytes (at least
+    /// [`MIN_TRIE_CACHE_BYTES`]) are in memory, each update evicts nodes that it did not use and the index has.
     pub fn new(state_root: B256, limit: u64) -> Self {
         let slot = if state_root == EMPTY_ROOT_HASH { Slot::Empty } else { Slot::Cold };
         Self {
@@ -191,7 +191,7 @@ impl LiveTrie {
         Ok(())
     }
 
-    /// Returns the storage roots after the block, by rank of the account, of accounts whose storage was written.
+    /// Returns the storage roots after the block, by rank of the account, of accounts whose storage changed.
     fn update_storages<S: RecordRead>(
         &mut self,
         source: &S,
@@ -204,16 +204,16 @@ impl LiveTrie {
         self.locate_owners(source, changes, keys)?;
         let mut changed: Vec<usize> = Vec::new();
         let mut slots: Vec<Slot> = Vec::new();
-        let mut words = keys.slots.as_slice();
+        let mut slot_keys = keys.slots.as_slice();
         for (at, change) in changes.accounts.iter().enumerate() {
             let kept = kept_slots(change);
-            let (mine, rest) = words.split_at(kept.len());
-            words = rest;
+            let (account_keys, rest) = slot_keys.split_at(kept.len());
+            slot_keys = rest;
             if kept.is_empty() && !is_cleared(change) {
                 continue;
             }
-            let tree = self.update_storage(source, change, &keys.addresses[at], kept, mine)?;
-            if let Some(slot) = tree {
+            let owner = &keys.addresses[at];
+            if let Some(slot) = self.update_storage(source, change, owner, kept, account_keys)? {
                 changed.push(at);
                 slots.push(slot);
             }
@@ -368,8 +368,8 @@ impl LiveTrie {
         }
     }
 
-    /// Skips a checkpoint that another trie of the same blocks writes. Its records count as written
-    /// here.
+    /// Skips a checkpoint that another trie of the same blocks writes. The changes so far count as part
+    /// of it.
     pub fn skip_checkpoint(&mut self, number: u64) {
         for tree in self.storages.values_mut() {
             tree.wiped = false;
@@ -420,7 +420,7 @@ impl NewValues for NewAccounts<'_> {
         }
     }
 
-    fn is_gone(&self, rank: usize) -> bool {
+    fn is_removed(&self, rank: usize) -> bool {
         self.changes.accounts[self.order[rank] as usize].account.is_none()
     }
 
@@ -454,7 +454,7 @@ impl NewValues for NewWords<'_> {
         }
     }
 
-    fn is_gone(&self, rank: usize) -> bool {
+    fn is_removed(&self, rank: usize) -> bool {
         self.word(rank).is_zero()
     }
 
@@ -485,7 +485,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Hashes all keys in one batch.
+    /// Hashes all keys in two batches: addresses and slots.
     fn hash(changes: &StateChanges) -> Self {
         let accounts = &changes.accounts;
         let words: Vec<[u8; 32]> =

@@ -1,4 +1,4 @@
-//! Access to the tries in memory for the functions that read nodes.
+//! Lets the functions that read nodes access the tries in memory.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ impl<S: RecordRead> NodeRead for LiveNodes<'_, S> {
     fn node(&self, owner: Option<B256>, path: &Nibbles) -> Result<Option<Arc<Node>>, Self::Error> {
         let damaged = |what| TrieError::Damaged { what, owner, path: *path };
         let stored;
-        let mut made = Vec::new();
-        let record: &[u8] = match self.place(owner, path) {
+        let mut encoded = Vec::new();
+        let record: &[u8] = match self.slot_at(owner, path) {
             Slot::Empty => return Ok(None),
             Slot::Cold => {
                 let mut key = owner.map_or_else(Vec::new, |owner| owner.to_vec());
@@ -41,15 +41,15 @@ impl<S: RecordRead> NodeRead for LiveNodes<'_, S> {
             }
             Slot::Leaf(leaf) => {
                 let arena = &self.live.arena;
-                put_root_leaf_record(&mut made, arena.key(leaf), arena.value(leaf));
-                &made
+                put_root_leaf_record(&mut encoded, arena.key(leaf), arena.value(leaf));
+                &encoded
             }
             Slot::Branch(index) => {
                 let arena = &self.live.arena;
                 let branch = arena.branch(index);
                 let base = path.len() + arena.prefix_len(branch);
-                put_branch_record(&mut made, arena, branch, base);
-                &made
+                put_branch_record(&mut encoded, arena, branch, base);
+                &encoded
             }
         };
         let node = decode_node(&Bytes::copy_from_slice(record));
@@ -59,7 +59,7 @@ impl<S: RecordRead> NodeRead for LiveNodes<'_, S> {
 
 impl<S> LiveNodes<'_, S> {
     /// Returns the slot at the path of a record.
-    fn place(&self, owner: Option<B256>, path: &Nibbles) -> Slot {
+    fn slot_at(&self, owner: Option<B256>, path: &Nibbles) -> Slot {
         let mut slot = match owner {
             None => self.live.accounts.slot,
             Some(owner) => match self.live.storages.get(&owner) {

@@ -111,7 +111,7 @@ impl Path {
     }
 }
 
-/// Returns the nibbles of `key` from `depth` on, packed from the start of the bytes.
+/// Returns the nibbles of `key` from `depth` on, packed from the start of the bytes, and the number of bytes used.
 pub(super) fn packed_suffix(key: &Key, depth: usize) -> ([u8; 32], usize) {
     let mut packed = [0; 32];
     let rest = &key[depth / 2..];

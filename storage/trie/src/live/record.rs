@@ -78,15 +78,15 @@ fn take_child(
             arena.set_reference(index, nibble, rlp);
         }
         tag @ (form::CHILD_LEAF | form::CHILD_PLAIN_LEAF) => {
-            let place = base.with(nibble);
-            let leaf = TakenLeaf::read(input, tag, &place)?;
+            let path = base.with(nibble);
+            let leaf = TakenLeaf::read(input, tag, &path)?;
             let link = arena.new_leaf(&leaf.key, leaf.value);
             arena.set_child(index, nibble, Slot::Leaf(link));
             match leaf.hash {
                 Some(hash) => arena.set_reference(index, nibble, &hash),
                 None => {
                     let mut rlp = Vec::new();
-                    put_leaf(&mut rlp, &leaf.key, place.len(), leaf.value);
+                    put_leaf(&mut rlp, &leaf.key, path.len(), leaf.value);
                     if rlp.len() >= 32 {
                         return Err(input.error("leaf without a hash is not short"));
                     }
@@ -106,9 +106,9 @@ struct TakenLeaf<'a> {
 }
 
 impl<'a> TakenLeaf<'a> {
-    fn read(input: &mut Input<'a>, tag: u8, place: &Path) -> Result<Self, DecodeError> {
+    fn read(input: &mut Input<'a>, tag: u8, path: &Path) -> Result<Self, DecodeError> {
         let suffix = take_path(input)?;
-        if place.len() + suffix.len() != KEY_NIBBLES {
+        if path.len() + suffix.len() != KEY_NIBBLES {
             return Err(input.error("leaf does not end at the length of a key"));
         }
         let count = input.count(1)?;
@@ -124,7 +124,7 @@ impl<'a> TakenLeaf<'a> {
             form::HASH_REFERENCE => Some(input.array()?),
             _ => return Err(input.error("unknown leaf reference")),
         };
-        Ok(Self { key: *place.join(&suffix).key(), value, hash })
+        Ok(Self { key: *path.join(&suffix).key(), value, hash })
     }
 }
 

@@ -1,4 +1,4 @@
-//! RLP of nodes directly from the arena (yellow paper, appendices B and D).
+//! Encodes nodes as RLP directly from the arena (yellow paper, appendices B and D).
 
 use super::arena::nibbles;
 use super::path::{KEY_NIBBLES, Key, Path, packed_suffix};
@@ -24,7 +24,7 @@ fn put_list_header(out: &mut Vec<u8>, payload: usize) {
     }
 }
 
-/// Returns the length of the RLP of a string.
+/// Returns the length of the RLP of a string with this length and first byte.
 fn string_len(length: usize, first: u8) -> usize {
     match length {
         1 if first < 0x80 => 1,

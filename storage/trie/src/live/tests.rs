@@ -40,8 +40,8 @@ impl Store {
     }
 
     fn wipe(&mut self, owners: &[B256]) {
-        let gone = |key: &[u8]| owners.iter().any(|owner| key.starts_with(owner.as_slice()));
-        self.0.retain(|(storage, key), _| !(*storage && gone(key)));
+        let is_wiped = |key: &[u8]| owners.iter().any(|owner| key.starts_with(owner.as_slice()));
+        self.0.retain(|(storage, key), _| !(*storage && is_wiped(key)));
     }
 
     pub(super) fn update(&mut self, updates: &TrieUpdates) {
@@ -90,7 +90,7 @@ impl NodeRead for Store {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Nothing,
-    /// A checkpoint is created. The next event that writes stores it.
+    /// A checkpoint is created. The next `Write` or `Reopen` stores it.
     Checkpoint,
     /// All created checkpoints are written.
     Write,
@@ -138,7 +138,7 @@ impl Harness {
         self.live.written(self.number);
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Nothing => {}
             Event::Checkpoint => self.checkpoint(),
@@ -146,7 +146,7 @@ impl Harness {
             Event::Evict => {
                 self.live.limit = 0;
                 self.live.evict();
-                // Nodes of the last update and nodes that are not written are kept.
+                // Nodes of the last update are kept, so eviction is repeated as if another one had followed.
                 self.live.now += 1;
                 self.live.evict();
                 self.live.limit = usize::MAX;
@@ -163,8 +163,8 @@ impl Harness {
 /// Generates keys of zeros with a few other nibbles, so that nodes below 32 bytes, deep forks and every kind of
 /// collapse occur.
 fn any_key() -> impl Strategy<Value = Key> {
-    let places = prop::sample::select(vec![0usize, 1, 2, 20, 57, 61, 62, 63]);
-    prop::collection::vec((places, 0..4u8), 0..5).prop_map(|nibbles| {
+    let positions = prop::sample::select(vec![0usize, 1, 2, 20, 57, 61, 62, 63]);
+    prop::collection::vec((positions, 0..4u8), 0..5).prop_map(|nibbles| {
         let mut key = [0; 32];
         for (at, nibble) in nibbles {
             let shift = if at % 2 == 0 { 4 } else { 0 };
@@ -187,7 +187,7 @@ fn any_value() -> impl Strategy<Value = Option<Vec<u8>>> {
 struct Raw<'a>(Vec<&'a Option<Vec<u8>>>);
 
 impl NewValues for Raw<'_> {
-    fn is_gone(&self, rank: usize) -> bool {
+    fn is_removed(&self, rank: usize) -> bool {
         self.0[rank].is_none()
     }
 
@@ -237,15 +237,15 @@ fn scratch(entries: &BTreeMap<Key, Vec<u8>>) -> B256 {
 }
 
 pub(super) fn cases(count: u32) -> ProptestConfig {
-    let many = std::env::var_os("EVMD_LONG_TESTS").map_or(1, |_| 20);
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count * many) }
+    let factor = std::env::var_os("EVMD_LONG_TESTS").map_or(1, |_| 20);
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count * factor) }
 }
 
 proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn one_trie_with_hostile_keys(
+    fn roots_and_records_of_one_trie_with_hostile_keys_agree(
         blocks in prop::collection::vec(
             (prop::collection::btree_map(any_key(), any_value(), 0..10), event()), 1..30),
     ) {
@@ -264,9 +264,9 @@ proptest! {
             root = update_pure(&mut pure, root, changes);
             prop_assert_eq!(harness.live.state_root(), scratch(&entries));
             prop_assert_eq!(root, scratch(&entries));
-            harness.happen(*event);
+            harness.handle(*event);
         }
-        harness.happen(Event::Reopen);
+        harness.handle(Event::Reopen);
         prop_assert_eq!(&harness.store, &pure);
     }
 }
@@ -275,7 +275,7 @@ proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn states_with_storage(
+    fn roots_and_records_of_states_with_storage_agree(
         blocks in prop::collection::vec(
             (prop::collection::vec(step(), 0..12), event()), 1..40),
     ) {
@@ -294,9 +294,9 @@ proptest! {
             pure.update(&updates);
             root = next;
             prop_assert_eq!(root, expected);
-            harness.happen(*event);
+            harness.handle(*event);
         }
-        harness.happen(Event::Reopen);
+        harness.handle(Event::Reopen);
         prop_assert_eq!(&harness.store, &pure);
     }
 }
@@ -325,13 +325,13 @@ fn evicted_nodes_are_loaded_again() {
     let all = accounts(20_000);
     harness.live.update(&harness.store, &all).unwrap();
     let full = harness.live.bytes();
-    harness.happen(Event::Evict);
+    harness.handle(Event::Evict);
     assert_eq!(harness.live.bytes(), full, "nothing is written yet");
     harness.checkpoint();
-    harness.happen(Event::Evict);
-    assert_eq!(harness.live.bytes(), full, "a checkpoint that is taken is not written yet");
+    harness.handle(Event::Evict);
+    assert_eq!(harness.live.bytes(), full, "the checkpoint is not written yet");
     harness.write();
-    harness.happen(Event::Evict);
+    harness.handle(Event::Evict);
     assert!(harness.live.bytes() < full / 50, "{} of {full}", harness.live.bytes());
     assert_eq!(harness.live.dirty(), 0);
     let accounts = all.accounts.iter().step_by(100).cloned().collect();
@@ -344,7 +344,7 @@ fn evicted_nodes_are_loaded_again() {
     let (expected, updates) = update_state_root(&pure, &some, root).unwrap();
     pure.update(&updates);
     assert_eq!(harness.live.update(&harness.store, &some).unwrap(), expected);
-    harness.happen(Event::Reopen);
+    harness.handle(Event::Reopen);
     assert_eq!(harness.store, pure);
 }
 
@@ -352,7 +352,7 @@ fn evicted_nodes_are_loaded_again() {
 fn cache_stays_within_its_limit() {
     let mut harness = Harness::new();
     harness.live.update(&harness.store, &accounts(50_000)).unwrap();
-    harness.happen(Event::Reopen);
+    harness.handle(Event::Reopen);
     let all = accounts(50_000);
     harness.live.limit = 1 << 20;
     for (at, block) in all.accounts.chunks(500).enumerate() {
@@ -363,7 +363,7 @@ fn cache_stays_within_its_limit() {
         harness.live.update(&harness.store, &changes).unwrap();
         harness.checkpoint();
         harness.write();
-        // The branches of a block are kept until the next one.
+        // The branches that a block used are kept until the next block.
         assert!(harness.live.bytes() < (3 << 20), "{}", harness.live.bytes());
     }
     let slots = std::iter::empty::<(U256, U256)>;
@@ -385,7 +385,7 @@ fn removing_missing_entries_changes_nothing() {
     all.accounts.retain(|change| change.address[19] % 3 != 0);
     others.accounts.iter_mut().for_each(|change| change.account = None);
     let root = harness.live.update(&harness.store, &all).unwrap();
-    harness.happen(Event::Reopen);
+    harness.handle(Event::Reopen);
     assert_eq!(harness.live.update(&harness.store, &others).unwrap(), root);
     assert_eq!(harness.live.dirty(), 0);
     assert!(harness.live.checkpoint(9).is_empty());
@@ -396,7 +396,7 @@ fn missing_or_damaged_record_is_an_error() {
     let mut harness = Harness::new();
     let all = accounts(5_000);
     let root = harness.live.update(&harness.store, &all).unwrap();
-    harness.happen(Event::Reopen);
+    harness.handle(Event::Reopen);
     let (key, record) = harness.store.0.iter().nth(50).unwrap();
     let (key, record) = (key.clone(), record.clone());
     let mut changed = all.clone();

@@ -1,5 +1,5 @@
-//! Undoes blocks, with checkpoints that were handed over and not written. What is in the store at the end must
-//! equal what the current blocks alone result in.
+//! Undoes blocks, with checkpoints that were handed over and not written. At the end, the store must have the same
+//! records as if only the remaining blocks had ever been applied.
 
 use super::tests::{Store, cases};
 use super::*;
@@ -16,7 +16,7 @@ enum Event {
     Checkpoint,
     /// The oldest checkpoint is written.
     Write,
-    /// This many blocks are undone, or all that are not older than the last written checkpoint.
+    /// This many blocks are undone, but none up to the last written checkpoint.
     Undo(usize),
 }
 
@@ -76,7 +76,7 @@ proptest! {
         let first = Past {
             model: Model::new(), pure: Store::default(), root: EMPTY_ROOT_HASH, changes: none,
         };
-        // The index of a block is its number.
+        // The index of a block in `chain` is its number.
         let (mut chain, mut written) = (vec![first], 0);
         for (steps, event) in &blocks {
             let changes = changes_of(steps);

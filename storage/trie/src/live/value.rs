@@ -110,10 +110,10 @@ mod tests {
                 let buffer = ValueBuffer::account(&account, storage_root);
                 let value = buffer.value();
                 let end: &[u8] = if value.plain { &PLAIN_ACCOUNT_END } else { &[] };
-                let made = [value.head, end].concat();
-                let theirs = TrieAccount::new(nonce, balance, storage_root, code_hash);
-                assert_eq!(made, alloy_rlp::encode(theirs));
-                assert_eq!(made.len(), value.len());
+                let encoded = [value.head, end].concat();
+                let expected = TrieAccount::new(nonce, balance, storage_root, code_hash);
+                assert_eq!(encoded, alloy_rlp::encode(expected));
+                assert_eq!(encoded.len(), value.len());
                 assert_eq!(value.storage_root(), Some(storage_root));
             }
             assert_eq!(ValueBuffer::word(balance).value().head, alloy_rlp::encode(balance));

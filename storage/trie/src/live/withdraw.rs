@@ -1,6 +1,6 @@
 //! Withdraws checkpoints that will not be written, because their blocks were undone.
 //!
-//! The index still has the records of the checkpoint before. Every record of a withdrawn checkpoint may
+//! The index still has the records of the previous checkpoint. Every record of a withdrawn checkpoint may
 //! therefore differ from the record in the index, and belongs to the next checkpoint again: it is written if
 //! its node still exists, and removed otherwise.
 
@@ -17,14 +17,14 @@ use super::{LiveTrie, Tree};
 /// A checkpoint that may not be in the index yet.
 #[derive(Debug)]
 pub(super) struct HandedOver {
-    /// The block whose state it has.
+    /// The block whose state the checkpoint has.
     pub(super) block: u64,
     /// The number of the checkpoint.
     pub(super) epoch: u32,
     pub(super) wiped: Vec<B256>,
     pub(super) accounts: Arc<Records>,
     pub(super) storages: Arc<Records>,
-    /// Set when it is withdrawn.
+    /// Set when the checkpoint is withdrawn.
     pub(super) withdrawn: Arc<AtomicBool>,
 }
 
@@ -62,7 +62,7 @@ impl LiveTrie {
             Some(owner) => self.storages.get_mut(&owner),
         };
         let Some(tree) = tree else {
-            // The storage is empty, and was not loaded since.
+            // The storage trie is empty, and has not been loaded since.
             self.removed.push((owner, *path));
             return;
         };
@@ -94,7 +94,7 @@ impl LiveTrie {
                 }
                 self.mark(found);
             }
-            // The record at the root of a trie is always part of a checkpoint.
+            // A checkpoint always writes or removes the root record of a changed trie.
             None if path.len() > 0 => self.removed.push((owner, *path)),
             None => {}
         }
