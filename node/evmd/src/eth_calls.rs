@@ -1,4 +1,4 @@
-//! Runs the contract calls of the Cosmos interfaces in the same way as those of JSON-RPC.
+//! Runs the contract calls of the Cosmos interfaces with the limits and caches of JSON-RPC.
 
 use config::JsonRpc;
 use cosmos_api::{EthCall, EthCallError, EthCalls};

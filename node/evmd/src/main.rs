@@ -1,4 +1,4 @@
-//! The binary `evmd`: parse, dispatch.
+//! The binary `evmd` sets the global allocator and runs the command line.
 
 use platform::heap::Heap;
 use std::process::ExitCode;

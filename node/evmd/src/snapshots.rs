@@ -1,8 +1,8 @@
-//! Snapshots at intervals of blocks (`[snapshot]`).
+//! Makes snapshots at intervals of blocks (the settings `[snapshot]`).
 //!
-//! A child process copies and verifies the chain with a low priority, because verification needs memory for each
-//! account and time for each row, and ends with the node. One runs at a time. A node that is too slow for the interval
-//! makes fewer snapshots; one that failed is not repeated before the next interval.
+//! Verification needs memory for each account and time for each row, so a child process with a low priority copies and
+//! verifies the chain. Only one child runs at a time, and an orderly shutdown kills it. If a snapshot takes longer
+//! than the interval, fewer snapshots are made. A failed snapshot is not retried before the next interval.
 
 use config::{Config, Snapshot};
 use home::{HomeError, snapshot::kept};
@@ -22,15 +22,15 @@ use std::{
     time::Duration,
 };
 
-/// Time between two looks at the head and at the child process.
+/// Interval at which the head and the child process are checked.
 const POLL: Duration = Duration::from_secs(1);
-/// Niceness of the child process, as in `nice(1)`. A higher one would make the copy slow on a busy node, which cannot reuse
-/// pages of its files meanwhile.
+/// Niceness of the child process, as in `nice(1)`. A higher value would make the copy slow on a busy node, and while
+/// the copy runs, the node cannot reuse free pages of its database.
 const NICENESS: i32 = 10;
-/// Maximum number of bytes of a child's error that are logged. A report of damage has a few kilobytes.
+/// Maximum number of bytes of the child's standard error that are logged. A report of damage has a few kilobytes.
 const MAX_ERROR_BYTES: u64 = 16 << 10;
 
-/// The thread that makes snapshots. Dropping this ends it, and a snapshot that is being made.
+/// The thread that makes snapshots. Dropping this ends the thread and cancels a snapshot that is being made.
 #[derive(Debug)]
 pub struct Snapshots {
     counters: Arc<SnapshotCounters>,
@@ -42,21 +42,21 @@ impl Snapshots {
     /// Starts the thread, unless the interval is 0.
     ///
     /// # Errors
-    /// If the folder cannot be made or read, or the thread cannot be started.
+    /// If the folder cannot be created, read or cleaned up, or the thread cannot be started.
     pub fn start(home: &Path, config: &Config, published: Published) -> Result<Self, HomeError> {
         let mut this = Self { counters: Arc::default(), stop: None, thread: None };
         if config.snapshot.every_blocks == 0 {
             return Ok(this);
         }
         let folder = config.snapshot.folder_in(home);
-        let at = |source| HomeError::Io { path: folder.clone(), source };
+        let io_error = |source| HomeError::Io { path: folder.clone(), source };
         fs::create_dir_all(&folder)
             .map_err(|source| HomeError::SnapshotFolder { path: folder.clone(), source })?;
         kept::remove_leftovers(&folder)?;
         let (settings, home) = (config.snapshot.clone(), home.to_owned());
         let counters = Arc::clone(&this.counters);
         let mut maker = Maker { settings, home, folder: folder.clone(), counters, attempted: 0 };
-        maker.attempted = maker.count()?;
+        maker.attempted = maker.update_newest()?;
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             let mut running = None;
@@ -64,15 +64,16 @@ impl Snapshots {
                 running = maker.step(running, &published);
             }
             if let Some(child) = running {
-                maker.give_up(child);
+                maker.cancel(child);
             }
         };
-        let thread = thread::Builder::new().name("snapshots".to_owned()).spawn(run).map_err(at)?;
+        let thread =
+            thread::Builder::new().name("snapshots".to_owned()).spawn(run).map_err(io_error)?;
         (this.stop, this.thread) = (Some(stop), Some(thread));
         Ok(this)
     }
 
-    /// The counters.
+    /// The counters of failed snapshots and of the newest one.
     pub fn counters(&self) -> Arc<SnapshotCounters> {
         Arc::clone(&self.counters)
     }
@@ -92,16 +93,16 @@ struct Maker {
     home: PathBuf,
     folder: PathBuf,
     counters: Arc<SnapshotCounters>,
-    /// The block of the newest attempt.
+    /// Block number of the newest attempt, or of the newest snapshot in the folder after a start.
     attempted: u64,
 }
 
 impl Maker {
-    /// Starts a snapshot if one is due, or examines the one that is being made. Returns what is being made afterwards.
+    /// Starts a snapshot if one is due, or checks the child that is making one. Returns the child that still runs.
     fn step(&mut self, running: Option<Child>, published: &Published) -> Option<Child> {
         let done = match running {
-            None => self.begin(published),
-            Some(child) => self.proceed(child),
+            None => self.start_if_due(published),
+            Some(child) => self.check_child(child),
         };
         done.unwrap_or_else(|error| {
             self.counters.failed.fetch_add(1, Ordering::Relaxed);
@@ -111,11 +112,11 @@ impl Maker {
         })
     }
 
-    fn begin(&mut self, published: &Published) -> Result<Option<Child>, HomeError> {
+    fn start_if_due(&mut self, published: &Published) -> Result<Option<Child>, HomeError> {
         let view = published.load();
         let (number, hash) = (view.number(), view.head.hash);
         drop(view);
-        // After an undo, the interval begins at the new head.
+        // After blocks are undone, the interval begins at the new head.
         self.attempted = self.attempted.min(number);
         if !is_due(number, self.settings.every_blocks, self.attempted) {
             return Ok(None);
@@ -137,38 +138,38 @@ impl Maker {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        // With the usual priority the snapshot takes more time from the node, but is as good.
+        // If this fails, the child only takes more processor time from the node.
         let _ = rustix::process::setpriority_process(pid, NICENESS);
         Ok(child)
     }
 
-    fn proceed(&self, mut child: Child) -> Result<Option<Child>, HomeError> {
-        let failed = |source| HomeError::Io { path: self.folder.clone(), source };
-        let Some(status) = child.try_wait().map_err(failed)? else { return Ok(Some(child)) };
+    fn check_child(&self, mut child: Child) -> Result<Option<Child>, HomeError> {
+        let io_error = |source| HomeError::Io { path: self.folder.clone(), source };
+        let Some(status) = child.try_wait().map_err(io_error)? else { return Ok(Some(child)) };
         if !status.success() {
             let error = error_of(child);
             let reason = format!("`evmd snapshot create` ended with {status}: {error}");
             self.remove_leftovers();
-            return Err(failed(io::Error::other(reason)));
+            return Err(io_error(io::Error::other(reason)));
         }
         for removed in kept::remove_oldest(&self.folder, self.settings.keep as usize)? {
             tracing::info!(path = %removed.path.display(), "removed an old snapshot");
         }
-        let newest = self.count()?;
+        let newest = self.update_newest()?;
         tracing::info!(block = newest, "made and verified a snapshot");
         Ok(None)
     }
 
-    /// Reads the newest snapshot, and publishes its block.
-    fn count(&self) -> Result<u64, HomeError> {
+    /// Publishes the block number of the newest snapshot in the counters and returns it; 0 if there is none.
+    fn update_newest(&self) -> Result<u64, HomeError> {
         let newest = kept::list(&self.folder)?.last().map_or(0, |kept| kept.number);
         self.counters.newest.store(newest, Ordering::Relaxed);
         Ok(newest)
     }
 
-    /// Ends a snapshot that is being made.
-    fn give_up(&self, mut child: Child) {
-        // Both fail only if the process has ended.
+    /// Kills the child and removes its unfinished snapshot.
+    fn cancel(&self, mut child: Child) {
+        // An error means that the process has already ended.
         let _ = child.kill();
         let _ = child.wait();
         self.remove_leftovers();
@@ -181,17 +182,17 @@ impl Maker {
     }
 }
 
-/// Whether a multiple of the interval lies above the newest attempt, up to the head.
+/// Whether the head has reached a multiple of the interval since the newest attempt.
 const fn is_due(head: u64, every: u64, attempted: u64) -> bool {
     head / every > attempted / every
 }
 
-/// The file of this program, also after an update has replaced it.
+/// The executable file of this program. On Linux the path stays valid after an update has replaced the file.
 fn program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 
-/// What a child process has written to standard error.
+/// Reads what an ended child process has written to standard error.
 fn error_of(child: Child) -> String {
     let mut text = Vec::new();
     if let Some(stderr) = child.stderr {
@@ -206,7 +207,7 @@ mod tests {
     use super::is_due;
 
     #[test]
-    fn a_snapshot_is_due_once_for_each_interval() {
+    fn snapshot_is_due_once_per_interval() {
         for (head, attempted, due) in [
             (0, 0, false),
             (99, 0, false),
@@ -214,7 +215,7 @@ mod tests {
             (101, 100, false),
             (199, 101, false),
             (200, 101, true),
-            // Intervals that were missed are not made up for.
+            // One snapshot is made after several missed intervals.
             (1_050, 101, true),
             (1_099, 1_050, false),
             (u64::MAX, u64::MAX, false),

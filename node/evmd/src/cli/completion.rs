@@ -1,4 +1,4 @@
-//! `evmd completion`
+//! `evmd completion` prints a shell script that completes commands and flags.
 
 use super::Cli;
 use clap::CommandFactory;

@@ -1,6 +1,6 @@
-//! `evmd config`: the settings of a home folder.
+//! `evmd config` shows and changes the settings of a home folder.
 
-use super::{HomeArg, Output, start::known_namespaces};
+use super::{HomeArg, Output, start::check_namespaces};
 use anyhow::{Context, anyhow, ensure};
 use config::{CONFIG_FILE, Config, NOT_TOML, with_setting, with_value};
 use platform::whole_file;
@@ -115,11 +115,11 @@ fn find<'a>(settings: &'a Table, key: &str) -> anyhow::Result<&'a Value> {
     parts.try_fold(first, |value, part| value.as_table()?.get(part)).ok_or_else(unknown)
 }
 
-/// Minimum similarity of the settings that an error suggests, and their maximum number.
+/// Minimum Jaro-Winkler similarity of a setting that an error suggests.
 const MIN_SIMILARITY: f64 = 0.8;
 const MAX_SUGGESTIONS: usize = 3;
 
-/// A question that names the settings with similar names, the most similar first.
+/// Returns " (did you mean NAME or NAME?)" with the most similar name first, or an empty string.
 fn similar(settings: &Table, key: &str) -> String {
     let sections =
         settings.iter().filter_map(|(section, value)| Some((section, value.as_table()?)));
@@ -131,8 +131,8 @@ fn similar(settings: &Table, key: &str) -> String {
     };
     let mut names: Vec<_> = names.map(|name| (similarity(&name), name)).collect();
     names.retain(|(similarity, _)| *similarity >= MIN_SIMILARITY);
-    names.sort_by(|one, other| other.0.total_cmp(&one.0));
-    // A name that is much less similar than the first would only distract.
+    names.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // A name that is much less similar than the best one would only distract.
     let best = names.first().map_or(0.0, |(similarity, _)| *similarity);
     let names = names.into_iter().filter(|(similarity, _)| best - similarity < 0.05);
     let names: Vec<_> = names.take(MAX_SUGGESTIONS).map(|(_, name)| name).collect();
@@ -143,8 +143,8 @@ fn similar(settings: &Table, key: &str) -> String {
     }
 }
 
-/// Writes the file with one setting changed, if the file is still valid. Settings that are not in the file keep
-/// their defaults.
+/// Changes one setting in the settings file, if the changed file is valid. Settings that are not in the file keep their
+/// defaults.
 pub(super) fn set(folder: &Path, key: &str, value: &str) -> anyhow::Result<()> {
     ensure!(
         folder.is_dir(),
@@ -161,7 +161,7 @@ pub(super) fn set(folder: &Path, key: &str, value: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The text of the file after the change.
+/// Returns the text of the settings file after the change.
 fn changed(folder: &Path, key: &str, value: &str) -> anyhow::Result<String> {
     let config = Config::load(folder)?;
     let old = find(&Table::try_from(&config)?, key)?.clone();
@@ -185,7 +185,7 @@ fn changed(folder: &Path, key: &str, value: &str) -> anyhow::Result<String> {
     let config = toml::from_str::<Config>(&text)
         .map_err(|error| anyhow!(with_setting(key, value, error.message())))?;
     if ["json-rpc.api", "json-rpc.ws-api"].contains(&key) {
-        known_namespaces(&config.json_rpc).context(key.to_owned())?;
+        check_namespaces(&config.json_rpc).context(key.to_owned())?;
     }
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! `evmd db`: the database of a home folder.
+//! `evmd db` shows the sizes of the tables in the database of a home folder.
 
 use super::{HomeArg, Output};
 use home::Home;
@@ -17,7 +17,7 @@ pub(super) enum Command {
     },
 }
 
-/// An environment with its tables.
+/// An LMDB environment with its tables.
 struct Environment {
     name: &'static str,
     stats: EnvStats,
@@ -25,7 +25,7 @@ struct Environment {
 }
 
 impl Environment {
-    /// Bytes of pages that belong to no table: free ones, and those of the list of tables.
+    /// Bytes of pages that belong to no table: free pages, and those of the list of tables.
     fn other_bytes(&self) -> u64 {
         let tables: u64 = self.tables.iter().map(|table| table.bytes).sum();
         self.stats.used_bytes.saturating_sub(tables)
@@ -76,7 +76,7 @@ fn print(out: &mut impl Write, environments: &[Environment]) -> std::io::Result<
     Ok(())
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes with a binary unit.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = (bytes.checked_ilog2().unwrap_or(0) / 10).min(4);
@@ -95,7 +95,7 @@ mod tests {
     use super::size;
 
     #[test]
-    fn sizes_have_a_unit() {
+    fn sizes_are_shown_with_a_binary_unit() {
         let sizes = [0, 1023, 1024, 5 << 20, (3 << 30) + (1 << 29), 7 << 40].map(size);
         assert_eq!(sizes, ["0 B", "1023 B", "1.00 KiB", "5.00 MiB", "3.50 GiB", "7.00 TiB"]);
     }

@@ -1,4 +1,4 @@
-//! `evmd debug`
+//! `evmd debug` examines signatures, addresses, base fees, state roots and proofs without querying a node.
 
 mod addr;
 mod basefee;
@@ -58,7 +58,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     }
 }
 
-/// Lines recovered together: large enough for the backends, and small enough to respond early.
+/// Number of lines recovered together: enough for the batches of the backends, and few enough to print results soon.
 const BATCH_LINES: usize = 256;
 
 fn recover() -> anyhow::Result<()> {
@@ -94,7 +94,7 @@ fn recover_lines(
         let sender = tx.and_then(|tx| {
             let outcome = outcomes.next().expect("there is one outcome per decoded transaction");
             let tx = tx.finish(outcome).map_err(|reason| reason.to_string())?;
-            // All forks in use refuse it (EIP-2).
+            // Every fork from Homestead on refuses a high s (EIP-2).
             if tx.high_s { Err(format!("invalid signature: {}", TxError::HighS)) } else { Ok(tx) }
         });
         match sender {

@@ -1,4 +1,4 @@
-//! `evmd doctor`
+//! `evmd doctor` checks the machine, the settings and the stored data.
 
 mod clock;
 mod disk;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 const NO_LOCK: &str =
     "run the command as the owner of the home folder, who must own all files in it";
 
-/// Reads the settings, as `evmd start` does.
+/// Reads the settings and shifts the ports, as `evmd start` does.
 fn settings(home: &Path) -> Result<(Config, String), Failure> {
     let remedy = "correct config.toml, or set the value with `evmd config set`";
     let mut config = Config::load(home).map_err(|error| Failure::new(error, remedy))?;
@@ -63,7 +63,7 @@ fn report(home: &Path, verify: bool) -> anyhow::Result<Report> {
         Err(HomeError::Open(OpenError::HomeLocked { .. })) if !verify => {
             Err("the node to be stopped")
         }
-        // The check of the settings has reported it.
+        // The check `home.settings` has already failed.
         Err(HomeError::Config(_)) => Err("valid settings"),
         Err(HomeError::Open(error @ (OpenError::Io { .. } | OpenError::OfOtherUser { .. }))) => {
             report.check("home.lock", Err(Failure::new(error, NO_LOCK)));
@@ -94,7 +94,7 @@ fn report(home: &Path, verify: bool) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Tests the program on this processor, because a damaged executable file or processor must not write blocks.
+/// Runs the self-test, because a node with a damaged executable file or processor must not write blocks.
 fn version() -> Result<String, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let remedy = "install the program again, or use another machine";
@@ -133,7 +133,7 @@ mod tests {
     use home::Home;
 
     #[test]
-    fn invalid_settings_are_a_failed_check_and_the_others_follow() {
+    fn invalid_settings_fail_their_check_and_skip_the_data_checks() {
         let folder = tempfile::tempdir().unwrap();
         drop(Home::init(folder.path(), &Genesis::native_dev(0)).unwrap());
         let outcome = |name| {

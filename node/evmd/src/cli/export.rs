@@ -1,4 +1,4 @@
-//! `evmd export`
+//! `evmd export` writes blocks to an RLP file.
 
 use super::{HomeArg, Output, is_stdout_closed};
 use anyhow::{Context, bail};
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Another node would refuse a block that a client of a development chain has changed.
+/// Fails for a block that a client of a development chain has changed, because other nodes would refuse it.
 fn check_flags(blocks: &ChainReader, number: u64) -> anyhow::Result<()> {
     let flags = blocks.flags(number)?.context("a header is missing")?;
     if let Some(reason) = flags.reason() {
@@ -82,7 +82,7 @@ fn check_flags(blocks: &ChainReader, number: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes consecutive blocks, and returns the writer.
+/// Writes consecutive blocks until standard output is closed, and returns the writer.
 fn write<W: Write>(blocks: &ChainReader, numbers: RangeInclusive<u64>, to: W) -> anyhow::Result<W> {
     let mut out = BufWriter::new(to);
     for number in numbers {

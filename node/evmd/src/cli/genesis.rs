@@ -1,4 +1,4 @@
-//! `evmd genesis`: work on genesis files before a chain is created.
+//! `evmd genesis` changes and checks genesis files before a chain is created.
 
 mod add_account;
 mod validate;

@@ -1,4 +1,4 @@
-//! `evmd import`
+//! `evmd import` appends blocks from RLP files to the chain of a stopped node.
 
 use super::{HomeArg, Output, start_logs, tested_backend};
 use anyhow::Context;
@@ -29,7 +29,7 @@ pub(super) struct Args {
 }
 
 /// Interval of progress updates.
-const LOOK: Duration = Duration::from_millis(10);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     start_logs("warn")?;
@@ -53,7 +53,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let bar = progress_bar();
     while !pipeline.is_over() {
         show(&bar, &pipeline, before, begun);
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(PROGRESS_INTERVAL);
     }
     bar.finish_and_clear();
     let monitor = pipeline.monitor();
@@ -64,7 +64,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let seconds = begun.elapsed().as_secs_f64();
     let view = published.load();
     let (imported, known) = (view.number() - before, source.known.load(Ordering::Relaxed));
-    // If nothing was done, the reason says more than a summary with zeros.
+    // If no block was imported or known, the error says more than a summary with zeros.
     if ended.is_ok() || imported > 0 || known > 0 {
         let report = Report { imported, known, committed: &committed, seconds, view: &view };
         report.print(args.output, &monitor.readings())?;
@@ -72,7 +72,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     Ok(ended?)
 }
 
-/// Checks that a file can be opened, before anything is imported. Standard input and pipes can only be opened once.
+/// Checks that a file can be opened. Standard input and pipes are not checked, because they can only be opened once.
 fn check(file: &Path) -> anyhow::Result<()> {
     if file.as_os_str() == "-" {
         return Ok(());
@@ -85,7 +85,7 @@ fn check(file: &Path) -> anyhow::Result<()> {
     open().with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// A progress bar on a terminal, otherwise nothing.
+/// Returns a progress bar, which is hidden unless standard error is a terminal.
 fn progress_bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

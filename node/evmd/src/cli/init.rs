@@ -1,4 +1,4 @@
-//! `evmd init`
+//! `evmd init` creates a home folder with a new chain.
 
 use super::{HomeArg, Output, config};
 use anyhow::Context;
@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The genesis that the options select, and the secret key of its producer if a new chain gets one.
+/// The genesis that the options select, and the secret key of its producer if this command sets the producer.
 fn genesis_of(args: &Args, path: &Path) -> anyhow::Result<(Genesis, Option<SecretKey>)> {
     if let Some(file) = &args.genesis {
         let text = std::fs::read_to_string(file)
@@ -124,7 +124,7 @@ fn producer(genesis: &Genesis) -> Option<Producer> {
     genesis.spec.native()?.producer
 }
 
-/// What a person must know about the producer key of a new chain.
+/// Text for the operator about the producer key of the new chain, if it has a producer.
 fn signing(genesis: &Genesis, home: &Path) -> Option<String> {
     let producer = producer(genesis)?;
     let path = home.join(PRODUCER_KEY_FILE);
@@ -141,20 +141,19 @@ fn signing(genesis: &Genesis, home: &Path) -> Option<String> {
     })
 }
 
-/// Warns of what is valid in a genesis and rarely intended: contracts that blocks call but the genesis does not have,
-/// and balances of accounts whose keys are public. Such contracts may be deployed before the fork that calls them, and
-/// blocks that are invalid without them can be imported as invalid.
+/// Warns of what is valid in a genesis but rarely intended: missing system contracts, and balances of accounts whose
+/// keys are public. A missing contract is not an error, because it may be deployed before the fork that calls it.
 pub(super) fn warn_of(genesis: &Genesis) {
     let missing = genesis.missing_system_contracts().into_iter().map(|missing| missing.to_string());
-    let warnings = missing.chain(public_keys(genesis));
+    let warnings = missing.chain(public_key_warning(genesis));
     for warning in warnings {
         // The result of the command does not depend on whether standard error is read.
         drop(writeln!(std::io::stderr(), "warning: {warning}"));
     }
 }
 
-/// The warning of balances that everyone can spend. On a development chain they are intended.
-fn public_keys(genesis: &Genesis) -> Option<String> {
+/// The warning about balances of accounts with public keys. On a development chain they are intended.
+fn public_key_warning(genesis: &Genesis) -> Option<String> {
     let mut funded = genesis.funded_dev_accounts().filter(|_| !genesis.spec.is_development());
     let first = funded.next()?;
     Some(format!(
@@ -164,25 +163,25 @@ fn public_keys(genesis: &Genesis) -> Option<String> {
     ))
 }
 
-/// The same genesis with this chain id.
+/// Returns the same genesis with this chain id.
 pub(super) fn with_chain_id(genesis: &Genesis, id: u64) -> Result<Genesis, GenesisError> {
     let mut file: serde_json::Value =
-        serde_json::from_str(&genesis.to_json()).expect("written just now");
+        serde_json::from_str(&genesis.to_json()).expect("to_json returns valid JSON");
     file["config"]["chainId"] = id.into();
     Genesis::from_json(&file.to_string())
 }
 
-/// The genesis of a native chain with default parameters that begins now.
+/// A genesis of a native chain with default parameters and the current time.
 pub(super) fn new_genesis() -> Genesis {
     Genesis::native_dev(now())
 }
 
-/// The genesis of a development chain that begins now.
+/// A genesis of a development chain with the current time.
 pub(super) fn development_genesis() -> Genesis {
     Genesis::development(now())
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since the Unix epoch.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

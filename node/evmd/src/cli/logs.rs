@@ -1,5 +1,5 @@
-//! Log lines go to standard error, and to a file if an option names one, each through a queue and a separate thread:
-//! a blocked reader or a slow disk does not delay other threads.
+//! Writes log lines to standard error, and to a file if an option names one. Each output has its own queue and thread,
+//! so a blocked reader or a slow disk does not delay other threads.
 
 mod file;
 mod options;
@@ -20,10 +20,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// Maximum wait for the queued lines of each output when the program ends.
+/// Maximum time to wait for the queued lines of each output when the program ends.
 const MAX_FLUSH_WAIT: Duration = Duration::from_secs(1);
 
-/// The queues of this process, after logging has been started.
+/// The queues of this process, which are set when logging is started.
 static QUEUES: OnceLock<Vec<Queue>> = OnceLock::new();
 
 /// Writes logs to standard error. `RUST_LOG` selects levels by target (`warn,rpc=debug`). If it is not set, `default`
@@ -64,7 +64,7 @@ pub(super) fn flush() {
     }
 }
 
-/// The levels by target in `RUST_LOG`, or else in `default`.
+/// Parses the levels by target from `RUST_LOG`, or else from `default`.
 fn levels(default: &str) -> anyhow::Result<Targets> {
     let Some(text) = std::env::var_os("RUST_LOG") else {
         return Ok(default.parse().expect("the built-in defaults are valid"));
@@ -101,7 +101,7 @@ fn is_colourless() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Formats lines for a queue.
+/// Returns a layer that formats lines and writes them to a queue.
 fn lines<S>(queue: Queue, format: LogFormat, is_terminal: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,

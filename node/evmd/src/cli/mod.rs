@@ -1,5 +1,5 @@
-//! The command line, one file per command. A command parses its flags, calls the libraries and prints the
-//! results as text or JSON. It contains no other logic.
+//! The command line, with one module per command. A command parses its flags, calls the other crates and prints the
+//! result, usually as text or JSON.
 
 mod completion;
 mod config;
@@ -142,7 +142,7 @@ enum Output {
     Json,
 }
 
-/// The commands and their flags, for documents.
+/// The commands and their flags, for generated documentation.
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -207,7 +207,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// An error and its causes. A cause is left out if the message before it ends with it.
+/// Joins an error and its causes with colons. A cause is skipped if the text before it already ends with it.
 fn in_one_line(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -219,7 +219,7 @@ fn in_one_line(error: &anyhow::Error) -> String {
     line.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The backend for signature recovery of this process, after its self-test.
+/// Detects the signature recovery backend for this processor and runs its self-test.
 fn tested_backend() -> anyhow::Result<Backend> {
     let backend = Backend::detect()?;
     let begun = Instant::now();
@@ -229,7 +229,7 @@ fn tested_backend() -> anyhow::Result<Backend> {
     Ok(backend)
 }
 
-/// A table of the stages, one line each.
+/// Writes a table with one line per pipeline stage.
 fn stage_table(out: &mut impl Write, stages: &[Reading]) -> std::io::Result<()> {
     writeln!(
         out,

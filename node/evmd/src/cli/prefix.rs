@@ -1,10 +1,10 @@
-//! The genesis of a home folder, and the Bech32 prefix in it.
+//! Reads the genesis of a home folder and its Bech32 prefix.
 
 use super::HomeArg;
 use anyhow::Context;
 use chain::ChainSpec;
 
-/// The prefix of a genesis that names none.
+/// The prefix if there is no genesis or it names none.
 const DEFAULT: &str = "cosmos";
 
 /// The prefix in the genesis of the home folder, or the default if there is no chain yet.
@@ -12,7 +12,7 @@ pub(super) fn of_home(home: &HomeArg) -> anyhow::Result<String> {
     Ok(spec_of_home(home)?.map_or_else(|| DEFAULT.to_owned(), |spec| spec.bech32_prefix))
 }
 
-/// The chain of the genesis file in the home folder, if there is one.
+/// The chain of the genesis file in the home folder; `None` if there is no home folder or no such file.
 pub(super) fn spec_of_home(home: &HomeArg) -> anyhow::Result<Option<ChainSpec>> {
     let Ok(folder) = home.path() else { return Ok(None) };
     let path = folder.join("genesis.json");
@@ -32,7 +32,7 @@ mod tests {
     use chain::Genesis;
 
     #[test]
-    fn default_prefix_equals_that_of_genesis() {
+    fn default_prefix_equals_that_of_a_new_genesis() {
         assert_eq!(Genesis::native_dev(0).spec.bech32_prefix, DEFAULT);
     }
 }

@@ -1,4 +1,4 @@
-//! `evmd promote`
+//! `evmd promote` makes a stopped replica the producer of its chain.
 
 use super::{HomeArg, Output, start::tls_roots, start_logs};
 use anyhow::{Context, bail};
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let signing = read_key(&args.signed_by)?;
     let config = Config::load(&path)?;
     let urls: Vec<_> = config.replication.follow.iter().chain(&args.ask).cloned().collect();
-    let (authority, head) = state(&path)?;
+    let (authority, head) = authority_and_head(&path)?;
     let roots = tls_roots(&config, &path)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for url in &urls {
@@ -43,9 +43,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let term = Home::start_term(&path, &signing)?;
-    let (authority, _) = state(&path)?;
+    let (authority, _) = authority_and_head(&path)?;
     for url in &urls {
-        // The old producer stops.
+        // The request contains the new term, so the old producer stops when it receives it.
         match runtime.block_on(ask_node(url, &roots, &authority)) {
             Ok(sent) if !sent.terms.contains(&term) => {
                 tracing::warn!("{url} does not accept the new term: its log has the reason");
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The keys that sign the blocks of a home folder, and its newest block.
-fn state(path: &std::path::Path) -> anyhow::Result<(Authority, BlockId)> {
+fn authority_and_head(path: &std::path::Path) -> anyhow::Result<(Authority, BlockId)> {
     let (chain, _index) = Home::attach(path)?;
     let authority = stored_authority(&chain, path)?;
     let authority =
@@ -87,7 +87,7 @@ fn state(path: &std::path::Path) -> anyhow::Result<(Authority, BlockId)> {
     Ok((authority, BlockId { number, hash }))
 }
 
-/// Fails if another node has later blocks or newer terms.
+/// Fails if another node has newer terms, or later blocks whose loss is not accepted.
 fn check(
     url: &str,
     sent: &NodeTerms,

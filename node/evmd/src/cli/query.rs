@@ -1,4 +1,4 @@
-//! `evmd query`: queries to a running node.
+//! `evmd query` sends queries to a running node.
 
 mod auth;
 mod bank;

@@ -1,4 +1,4 @@
-//! `evmd reindex`
+//! `evmd reindex` rebuilds the index of a stopped node from its chain.
 
 use super::HomeArg;
 use home::Home;

@@ -1,4 +1,4 @@
-//! `evmd rollback`
+//! `evmd rollback` removes the newest blocks of a stopped node.
 
 use super::{HomeArg, Output, start_logs};
 use home::{Home, HomeError};

@@ -1,4 +1,4 @@
-//! `evmd rpc`: a call of JSON-RPC, without writing JSON.
+//! `evmd rpc` calls a JSON-RPC method with parameters from the command line.
 
 use super::query::{NodeArg, client::CallError, server::Server};
 use anyhow::{Context, ensure};
@@ -29,10 +29,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn separate(args: &[String]) -> Value {
-    let one = |arg: &String| -> Value {
+    let param = |arg: &String| -> Value {
         serde_json::from_str(arg).unwrap_or_else(|_| arg.as_str().into())
     };
-    args.iter().map(one).collect()
+    args.iter().map(param).collect()
 }
 
 fn raw(args: &[String]) -> anyhow::Result<Value> {
@@ -53,7 +53,7 @@ fn raw(args: &[String]) -> anyhow::Result<Value> {
     Ok(params)
 }
 
-/// An error of the method with its code, its message and its data.
+/// Adds the code and the data to the message of an error that the method returned.
 fn described(error: anyhow::Error) -> anyhow::Error {
     let Some(CallError { code, message, data }) = error.downcast_ref() else { return error };
     let data = data.as_ref().map(|data| format!(" (data: {data})")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `evmd rules`
+//! `evmd rules` shows, adopts and cancels versions of the consensus rules.
 
 use super::{HomeArg, Output, start_logs};
 use chain::{RulesSchedule, RulesVersion};
@@ -113,7 +113,7 @@ fn to_json(report: &RulesReport) -> Value {
     })
 }
 
-/// The version, height and origin of each activation.
+/// The version, height and origin of each activation: first those of the genesis, then the adopted ones.
 fn activations(
     schedule: &RulesSchedule,
 ) -> impl Iterator<Item = (RulesVersion, u64, &'static str)> {

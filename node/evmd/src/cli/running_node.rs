@@ -1,8 +1,9 @@
-//! The file of a home folder with the addresses of the node that runs on it. Commands with `--home` find the node
-//! through it, although another node may answer at the default addresses.
+//! Writes and reads the file in a home folder that contains the addresses of the node that runs on it. Through this
+//! file, commands with `--home` find the right node even if another node listens on the default addresses.
 //!
-//! The file is removed when the node stops. After a kill it stays, and other nodes may listen on its addresses. So the
-//! node locks the file, and a command trusts only a locked file: the kernel releases the lock when the process ends.
+//! The file is removed when the node stops. After a SIGKILL it remains, and another node may listen on its addresses.
+//! So the node locks the file, and a command trusts only a locked file: the kernel releases the lock when the process
+//! ends.
 
 use config::Endpoints;
 use platform::whole_file;
@@ -22,7 +23,7 @@ struct RunningNode {
     endpoints: Endpoints,
 }
 
-/// The recorded addresses. The file is removed when this is dropped.
+/// The locked file. It is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Record {
     path: PathBuf,
@@ -51,7 +52,7 @@ impl Drop for Record {
     }
 }
 
-/// The addresses of the node that runs on a home folder.
+/// The addresses of the node that runs on a home folder, or `None` if none runs.
 ///
 /// # Errors
 /// If this user does not have the permission to read the file.
@@ -68,7 +69,7 @@ pub(super) fn find(home: &Path) -> io::Result<Option<Endpoints>> {
     Ok(recorded.map(|recorded| recorded.endpoints))
 }
 
-/// An address to connect to for one to listen on: a server that listens on every address of this machine is reached
+/// Converts a listening address to one to connect to: a server that listens on every address of this machine is reached
 /// at the loopback address.
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {

@@ -1,4 +1,4 @@
-//! `evmd snapshot`
+//! `evmd snapshot` copies the chain of a home folder, and restores such a copy.
 
 use super::{HomeArg, Output, start_logs};
 use home::snapshot::{self, Checked};

@@ -1,11 +1,11 @@
-//! Standard output that may be closed by its reader, as in `evmd ... | head`.
+//! Writes to standard output, whose reader may close it, as in `evmd ... | head`.
 
 use std::{
     io::{self, ErrorKind, Write},
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Set by the first write after the reader has closed the pipe.
+/// Set when a write or flush fails because the reader has closed the pipe.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Standard output. If its reader has closed the pipe, the rest is discarded and writes do not fail, so the
@@ -18,7 +18,7 @@ pub(super) fn stdout() -> StandardOutput {
     StandardOutput(io::stdout())
 }
 
-/// Whether the reader has closed the pipe. A command that responds to its input line by line then ends.
+/// Whether the reader has closed the pipe. Commands that print results line by line then end.
 pub(super) fn is_stdout_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }

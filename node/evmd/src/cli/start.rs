@@ -1,4 +1,4 @@
-//! `evmd start`
+//! `evmd start` runs the node until a signal, a fault or a newer producer term stops it.
 
 mod addresses;
 mod banner;
@@ -48,8 +48,8 @@ use std::{
 };
 use terminal::{BlockPrinter, CallPrinter, Printed, Terminal};
 
-/// Niceness of the threads of the web pages, as in `nice(1)`. A higher one makes pages slow on a busy node, and does not
-/// protect JSON-RPC from a flood of page requests better (docs/pages.md).
+/// Niceness of the threads of the web pages, as in `nice(1)`. A higher value makes pages slow on a busy node without
+/// protecting JSON-RPC better from a flood of page requests (docs/pages.md).
 const PAGES_NICENESS: i32 = 2;
 
 #[derive(Debug, clap::Args)]
@@ -170,29 +170,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     apply(args, &mut home.config);
     home.config.shift_ports()?;
-    // Clients of a development chain set its time.
+    // Clients of a development chain may have moved its time into the future.
     if !args.accept_future_head && !is_development {
         home.check_head_time(SystemTime::now(), home.config.engine.max_clock_step())?;
     }
     lower_connections(&mut home.config, open_files);
-    known_namespaces(&home.config.json_rpc)?;
+    check_namespaces(&home.config.json_rpc)?;
     if !is_development {
-        development::no_namespaces(&home.config.json_rpc)?;
+        development::refuse_namespaces(&home.config.json_rpc)?;
     }
     minimum_gas_prices::warn(&home)?;
     if is_development {
-        development::is_local(&home.config.json_rpc)?;
+        development::require_loopback(&home.config.json_rpc)?;
     }
-    no_remote_signing(&home.config.json_rpc)?;
+    refuse_remote_signing(&home.config.json_rpc)?;
     let signers = signers(&home)?;
     let mining = mining(args, &home)?;
     let validator = validating::prepare(&home)?;
     let is_validator = validator.is_some();
     if is_validator {
         home.config.mempool.accept_without_production = true;
-        // Only this node may have a transaction that it has accepted.
+        // An accepted transaction may exist on this node only, so a crash must not lose it.
         home.config.mempool.journal_sync = true;
-        // A leader without transactions proposes an empty block.
+        // A leader without transactions proposes an empty block, whatever the setting is.
         home.config.engine.empty_blocks = true;
     } else {
         home.config.p2p.address = Listen::Off;
@@ -209,20 +209,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .on_thread_start(|| slice::request(slice::SOCKETS))
         .build()?;
     // A separate runtime serves health checks, so that no query of another server delays them.
-    let observing = tokio::runtime::Builder::new_multi_thread()
+    let metrics_runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .thread_name("observe")
         .on_thread_start(|| slice::request(slice::SOCKETS))
         .build()?;
-    let reading = pages_runtime(&home.config.pages)?;
-    // This comes before the sockets are opened: a client may stop the node as soon as it can connect, and the node must
-    // then shut down cleanly.
+    let page_runtime = pages_runtime(&home.config.pages)?;
+    // The signal handlers are installed before the sockets are opened: a client that can connect may also send SIGTERM,
+    // and the node must then shut down cleanly.
     let mut interrupts = runtime.block_on(async { Interrupts::listen() })?;
     let listeners = runtime.block_on(Listeners::open(
         &mut home.config,
-        observing.handle(),
-        reading.handle(),
+        metrics_runtime.handle(),
+        page_runtime.handle(),
     ))?;
     let in_use = listeners.in_use.clone();
     let roots = following::tls_roots(&home.config, &home.path)?;
@@ -255,15 +255,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(address) = pipeline.ingest_address {
         home.config.ingest.address = Listen::At(address);
     }
-    // This comes before the servers: it remembers the head, and clients send transactions as soon as they can connect.
+    // The printer starts at the current head, so it is created before the servers accept transactions.
     let (published, caches) = (pipeline.published.clone(), home.caches.clone());
     let development = development::control(&home, &pipeline, CallPrinter::observer(printed));
     let shown = development.as_ref().map(|development| Arc::clone(&development.shown));
     let printer = BlockPrinter::new(home.spec.clone(), published, caches, printed, shown);
-    let (observing, reading) = (observing.handle(), reading.handle());
+    let (metrics_runtime, page_runtime) = (metrics_runtime.handle(), page_runtime.handle());
     let validator = validator.map(|validator| validator.start(&home, &pipeline)).transpose()?;
-    let making = Snapshots::start(&home.path, &home.config, pipeline.published.clone())?;
-    let snapshots = making.counters();
+    let snapshot_maker = Snapshots::start(&home.path, &home.config, pipeline.published.clone())?;
+    let snapshots = snapshot_maker.counters();
     let calls = forwarder.clone().filter(|_| queries);
     let calls = calls.map(|forwarder| forwarder as Arc<dyn CallForwarder>);
     let following = match terms.clone().zip(forwarder) {
@@ -284,7 +284,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         terms: terms.clone(),
         tls,
     };
-    let servers = serve(&home, &pipeline, listeners, served, (observing, reading));
+    let servers = serve(&home, &pipeline, listeners, served, (metrics_runtime, page_runtime));
     let servers = runtime.block_on(servers)?;
     let record = Record::write(&home.path, home.config.endpoints());
     if let Err(error) = &record {
@@ -296,8 +296,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         // A full disk or a closed pipe behind standard output must not stop a node.
         tracing::warn!(%error, "cannot write the summary to standard output");
     }
-    // Standard error is not standard output, so the lines could otherwise appear in the middle of the summary.
-    let terminal = start_terminal(printer, observing.clone());
+    // Block lines go to standard error, so they could otherwise appear in the middle of the summary.
+    let terminal = start_terminal(printer, metrics_runtime.clone());
     let superseded = following::until_superseded(terms.as_deref(), mining.is_some());
     let has_failed = || validator.as_ref().is_some_and(|validator| !validator.is_running());
     let is_over = || pipeline.is_over() || has_failed();
@@ -305,17 +305,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         drop(record);
         drop(terminal);
         let head = pipeline.published.load().number();
-        // An orderly stop would produce blocks of the transactions in the pool.
+        // An orderly shutdown would produce blocks from the transactions in the pool.
         tracing::error!("{}", following::superseded(&newer, head));
         std::process::exit(1);
     }
     let has_failed = has_failed();
     if let Some(validator) = validator {
-        // It waits for answers of the pipeline.
+        // The engine waits for responses of the pipeline, so it stops first.
         validator.stop();
     }
     drop(following);
-    drop(making);
+    drop(snapshot_maker);
     tracing::info!("stopping: processing the accepted transactions");
     pipeline.stop();
     let view = pipeline.published.clone();
@@ -331,8 +331,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The runtime of the web pages. Its threads have a low priority, so that a flood of requests for pages takes no time from
-/// JSON-RPC or the pipeline.
+/// Builds the runtime of the web pages. Its threads have a low priority, so that a flood of page requests does not slow
+/// down JSON-RPC or the pipeline.
 fn pages_runtime(config: &Pages) -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -340,20 +340,21 @@ fn pages_runtime(config: &Pages) -> std::io::Result<tokio::runtime::Runtime> {
         .enable_all()
         .thread_name("pages")
         .on_thread_start(|| {
-            // On Linux this sets the priority of the calling thread. If it fails, the thread competes with the others.
+            // On Linux this sets the priority of the calling thread. If it fails, the thread keeps the usual priority.
             let _ = rustix::process::setpriority_process(None, PAGES_NICENESS);
             slice::request(slice::SOCKETS);
         })
         .build()
 }
 
-/// Starts to print blocks. A node that cannot do this still serves its clients.
+/// Starts the thread that prints blocks. A node without this thread still serves its clients.
 fn start_terminal(printer: BlockPrinter, runtime: tokio::runtime::Handle) -> Option<Terminal> {
     let started = printer.start(runtime);
     started.inspect_err(|error| tracing::warn!(%error, "blocks are not printed")).ok()
 }
 
-/// Opens the chain of a home folder. A new folder gets the chain of its genesis.json, or a development chain (ADR 0033).
+/// Opens the chain of a home folder. In a folder without a chain, creates the chain of its genesis.json, or else a
+/// development chain (ADR 0033).
 fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
     if Home::exists(path) {
         return Ok(Home::open(path)?);
@@ -365,7 +366,7 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
             genesis
         }
         None => {
-            // Before it is created, so that another chain can be.
+            // Refuse before the chain is created, so that another one can still be created here.
             let mut config = match path.is_dir() {
                 true => Config::load(path)?,
                 false => Config::default(),
@@ -373,7 +374,7 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
             apply(args, &mut config);
             following::require_chain_to_follow(&config)?;
             config.shift_ports()?;
-            development::is_local(&config.json_rpc)?;
+            development::require_loopback(&config.json_rpc)?;
             development_genesis()
         }
     };
@@ -418,8 +419,8 @@ fn lower_connections(config: &mut Config, open_files: u64) {
     }
 }
 
-/// When this node produces blocks, if it does. A chain that follows Ethereum's rules gets its blocks from elsewhere,
-/// unless the option is set.
+/// Returns when this node produces blocks, or `None` if it does not. On a chain that follows Ethereum's rules it
+/// produces blocks only with `--block-time`.
 fn mining(args: &Args, home: &Home) -> anyhow::Result<Option<Mining>> {
     let engine = &home.config.engine;
     if !home.config.replication.follow.is_empty() || has_validators(&home.spec) {
@@ -441,7 +442,7 @@ fn mining(args: &Args, home: &Home) -> anyhow::Result<Option<Mining>> {
     Ok(Some(Mining::Every(engine.block_time())))
 }
 
-/// Whether validators make the blocks of the chain.
+/// Whether validators produce the blocks of the chain.
 fn has_validators(spec: &ChainSpec) -> bool {
     spec.native().is_some_and(|native| native.gov.consensus_validators().next().is_some())
 }
@@ -452,7 +453,7 @@ fn is_merged(home: &Home) -> anyhow::Result<bool> {
     Ok(home.spec.merged_after(U256::ZERO) || head.number > 0 && head.difficulty.is_zero())
 }
 
-/// Overrides the settings file by flags.
+/// Overrides settings with the flags of `evmd start`.
 fn apply(args: &Args, config: &mut Config) {
     config.engine.produce &= !args.no_produce;
     config.mempool.accept_without_production |= args.accept_without_production;
@@ -501,8 +502,8 @@ fn apply(args: &Args, config: &mut Config) {
     }
 }
 
-/// An unknown namespace is an error, because a misspelt one would have no effect.
-pub(super) fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
+/// Refuses unknown namespaces, because a misspelt one would have no effect.
+pub(super) fn check_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     let known = rpc::namespaces();
     let mut named = config.api.iter().chain(&config.ws_api);
     match named.find(|name| !known.contains(name.as_str())) {
@@ -514,16 +515,16 @@ pub(super) fn known_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     }
 }
 
-/// The address of JSON-RPC that other machines can reach, if there is one: the name of its setting, and its value.
+/// The name and the value of the first JSON-RPC address setting that other machines can reach, if there is one.
 fn reachable_from_elsewhere(config: &JsonRpc) -> Option<(&'static str, SocketAddr)> {
     let addresses = [("address", config.address), ("ws-address", config.ws_address)];
     let mut served = addresses.into_iter().filter_map(|(name, at)| Some((name, at.address()?)));
     served.find(|(_, address)| !address.ip().to_canonical().is_loopback())
 }
 
-/// Refuses to let other machines sign with the node's keys, unless the setting allows it. All methods that
-/// sign, such as `eth_sendTransaction`, `eth_sign*` and `personal_*`, need the keyring.
-fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
+/// Refuses to let other machines sign with the keys of the keyring, unless a setting allows it. Without a keyring, only
+/// the accounts of a development chain sign; [`development::require_loopback`] protects them.
+fn refuse_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
     if config.keyring == KeyringChoice::Off || config.allow_remote_signing {
         return Ok(());
     }
@@ -537,7 +538,7 @@ fn no_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
     }
 }
 
-/// The keys that sign for clients, if the settings enable them.
+/// The keys that sign for clients: those of the keyring setting, and those of the development accounts on their chain.
 fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
     let is_development = home.spec.is_development();
     let Some(backend) = home.config.json_rpc.keyring.backend() else {
@@ -570,18 +571,18 @@ mod tests {
         };
         let local = "127.0.0.1:8545";
         for other in ["127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-            assert!(no_remote_signing(&config(other, local, KeyringChoice::Test)).is_ok());
+            assert!(refuse_remote_signing(&config(other, local, KeyringChoice::Test)).is_ok());
         }
         for other in ["0.0.0.0:1", "10.0.0.1:1", "[::]:1", "[::ffff:10.0.0.1]:1"] {
-            assert!(no_remote_signing(&config(other, local, KeyringChoice::Off)).is_ok());
+            assert!(refuse_remote_signing(&config(other, local, KeyringChoice::Off)).is_ok());
             for keyring in [KeyringChoice::Test, KeyringChoice::File, KeyringChoice::Os] {
                 let refused = [config(other, local, keyring), config(local, other, keyring)];
                 let names = ["json-rpc.address", "json-rpc.ws-address"];
                 for (config, name) in refused.into_iter().zip(names) {
-                    let error = no_remote_signing(&config).unwrap_err().to_string();
+                    let error = refuse_remote_signing(&config).unwrap_err().to_string();
                     assert!(error.contains(name), "{error}");
                     let allowed = JsonRpc { allow_remote_signing: true, ..config };
-                    assert!(no_remote_signing(&allowed).is_ok());
+                    assert!(refuse_remote_signing(&allowed).is_ok());
                 }
             }
         }

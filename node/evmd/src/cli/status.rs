@@ -1,4 +1,4 @@
-//! `evmd status`
+//! `evmd status` shows the status of a running node, once or every second.
 
 mod text;
 mod watch;
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Args {
-    /// The status of the node in the output format.
+    /// Queries the status of the node and formats it.
     fn status(&self) -> anyhow::Result<Vec<u8>> {
         let body = self.node.status()?;
         let status: Map<String, Value> =

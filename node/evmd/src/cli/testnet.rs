@@ -1,4 +1,4 @@
-//! `evmd testnet`
+//! `evmd testnet` creates the home folders of the validators of a new chain.
 
 use super::{
     Output,
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_validators_that_tolerate_nothing_more_than_one_are_refused() {
+    fn only_one_or_four_to_ten_validators_are_accepted() {
         for number in ["1", "4", "10"] {
             assert!(validators(number).is_ok(), "{number}");
         }

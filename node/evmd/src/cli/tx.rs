@@ -1,4 +1,4 @@
-//! `evmd tx`: creates, signs and sends transactions over the node's REST interface.
+//! `evmd tx` creates, signs and sends transactions over the node's REST server.
 
 mod bank;
 mod evm;

@@ -1,4 +1,4 @@
-//! `evmd validator`
+//! `evmd validator` manages the consensus key of a validator and the record of its votes.
 
 use super::{HomeArg, Output, stdout};
 use anyhow::{Context, bail};

@@ -1,4 +1,4 @@
-//! `evmd version`
+//! `evmd version` shows the version of the program and its signature recovery backend.
 
 use super::Output;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! `evmd debug addr`
+//! `evmd debug addr` shows an address in hex and Bech32.
 
 use crate::cli::{HomeArg, Output, prefix};
 use alloy_primitives::hex;

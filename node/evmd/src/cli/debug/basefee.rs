@@ -1,4 +1,4 @@
-//! `evmd debug basefee`: the base fee formula, for one line of input at a time.
+//! `evmd debug basefee` computes the next base fee for each line of input.
 
 use crate::cli::is_stdout_closed;
 use feemarket::{
@@ -7,15 +7,14 @@ use feemarket::{
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufWriter, Read, Write};
 
-/// Maximum length of an input line in bytes. Seven numbers with their names take a few hundred.
+/// Maximum length of an input line in bytes, including the line break. Seven numbers with names need a few hundred.
 const MAX_LINE_BYTES: u64 = 4096;
 
-/// An input line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Question {
     used: u64,
-    /// -1, or missing, for no limit.
+    /// -1 or absent means no limit.
     max_gas: Option<i64>,
     elasticity: u32,
     denominator: u32,
@@ -24,7 +23,6 @@ struct Question {
     floor: LegacyDec,
 }
 
-/// An output line.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
@@ -50,8 +48,8 @@ fn answer_lines(input: &mut impl BufRead, out: &mut impl Write) -> std::io::Resu
         if input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let complete = line.ends_with(b"\n") || line.len() as u64 != MAX_LINE_BYTES;
-        let answer = if complete {
+        let is_complete = line.ends_with(b"\n") || line.len() as u64 != MAX_LINE_BYTES;
+        let answer = if is_complete {
             answer(&line)
         } else {
             input.skip_until(b'\n')?;
@@ -97,22 +95,22 @@ impl Question {
 mod tests {
     use super::*;
 
-    fn ask(input: &[u8]) -> String {
+    fn output_for(input: &[u8]) -> String {
         let mut out = Vec::new();
         answer_lines(&mut &*input, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
-    const GOOD: &str = r#"{"used":6666667,"max_gas":10000000,"elasticity":3,"denominator":7,"base":"123456789.123456789123456789","decimals":18,"floor":"0"}"#;
+    const VALID: &str = r#"{"used":6666667,"max_gas":10000000,"elasticity":3,"denominator":7,"base":"123456789.123456789123456789","decimals":18,"floor":"0"}"#;
     const NEXT: &str = "{\"next\":\"141093478.574956393389819303\"}\n";
 
     #[test]
-    fn every_line_is_answered() {
-        let unlimited = GOOD.replace("10000000", "-1");
-        let absent = GOOD.replace(r#""max_gas":10000000,"#, "");
-        let input = format!("{GOOD}\n{unlimited}\r\n{absent}\n{GOOD}");
-        let answers = ask(input.as_bytes());
-        let lines: Vec<_> = answers.lines().collect();
+    fn every_input_line_has_an_output_line() {
+        let unlimited = VALID.replace("10000000", "-1");
+        let absent = VALID.replace(r#""max_gas":10000000,"#, "");
+        let input = format!("{VALID}\n{unlimited}\r\n{absent}\n{VALID}");
+        let output = output_for(input.as_bytes());
+        let lines: Vec<_> = output.lines().collect();
         assert_eq!(lines.len(), 4);
         assert_eq!(format!("{}\n", lines[0]), NEXT);
         assert_eq!(lines[1], lines[2]);
@@ -120,29 +118,29 @@ mod tests {
     }
 
     #[test]
-    fn invalid_line_is_an_error_and_the_next_is_answered() {
+    fn invalid_line_yields_an_error_and_the_next_line_is_computed() {
         let rows = [
-            (GOOD.replace("\"denominator\":7", "\"denominator\":0"), "denominator cannot be 0"),
-            (GOOD.replace("\"elasticity\":3", "\"elasticity\":0"), "elasticity multiplier cannot"),
-            (GOOD.replace("\"decimals\":18", "\"decimals\":19"), "token decimals 19"),
-            (GOOD.replace("10000000", "-2"), "max_gas -2"),
-            (GOOD.replace("\"123", "\"-123"), "initial base fee cannot be negative"),
-            (GOOD.replace("\"floor\":\"0\"", "\"floor\":\"-1\""), "value cannot be negative: -1."),
-            (GOOD.replace("456789\"", "4567891\""), "19 digits after the point"),
-            (GOOD.replace("\"123456789.123456789123456789\"", "\"1e9\""), "no decimal number"),
-            (GOOD.replace("6666667", "-1"), "invalid value"),
-            (GOOD.replace("used", "gas"), "unknown field"),
+            (VALID.replace("\"denominator\":7", "\"denominator\":0"), "denominator cannot be 0"),
+            (VALID.replace("\"elasticity\":3", "\"elasticity\":0"), "elasticity multiplier cannot"),
+            (VALID.replace("\"decimals\":18", "\"decimals\":19"), "token decimals 19"),
+            (VALID.replace("10000000", "-2"), "max_gas -2"),
+            (VALID.replace("\"123", "\"-123"), "initial base fee cannot be negative"),
+            (VALID.replace("\"floor\":\"0\"", "\"floor\":\"-1\""), "value cannot be negative: -1."),
+            (VALID.replace("456789\"", "4567891\""), "19 digits after the point"),
+            (VALID.replace("\"123456789.123456789123456789\"", "\"1e9\""), "no decimal number"),
+            (VALID.replace("6666667", "-1"), "invalid value"),
+            (VALID.replace("used", "gas"), "unknown field"),
             ("nonsense".to_owned(), "expected"),
             (String::new(), "EOF"),
             (" ".repeat(10_000), "line longer than 4096 bytes"),
         ];
         for (line, reason) in rows {
-            let answers = ask(format!("{line}\n{GOOD}\n").as_bytes());
-            let (error, next) = answers.split_once('\n').unwrap();
+            let output = output_for(format!("{line}\n{VALID}\n").as_bytes());
+            let (error, next) = output.split_once('\n').unwrap();
             assert!(error.starts_with("{\"error\":\"") && error.contains(reason), "{error}");
             assert_eq!(next, NEXT);
         }
-        assert!(ask(b"\xff\xfe\n").starts_with("{\"error\":"));
-        assert_eq!(ask(b""), "");
+        assert!(output_for(b"\xff\xfe\n").starts_with("{\"error\":"));
+        assert_eq!(output_for(b""), "");
     }
 }

@@ -1,5 +1,5 @@
-//! `evmd debug certificate` and `evmd debug verify-certificate`: the proof that the producer or the validators of a chain made a
-//! block.
+//! `evmd debug certificate` prints, and `evmd debug verify-certificate` checks, the proof that the producer or the
+//! validators of a chain produced a block.
 
 use super::trust::Trust;
 use crate::cli::{HomeArg, Output};
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Maximum size of a proof in bytes: the headers in hex.
+/// Maximum size of a file with a proof in bytes. A proof of a block contains headers in hex.
 const MAX_PROOF_BYTES: u64 = 32 << 20;
 
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Args {
     home: HomeArg,
 }
 
-/// Prints the proof of a block of a home folder. Its node may be running.
+/// Prints the proof of a block of a home folder, whose node may be running.
 pub(super) fn print(args: &Args) -> anyhow::Result<()> {
     let proof = BlockProof::of(&args.home.path()?, args.number)?;
     writeln!(crate::cli::stdout(), "{}", serde_json::to_string(&proof)?)?;

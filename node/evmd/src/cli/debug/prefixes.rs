@@ -1,4 +1,4 @@
-//! `evmd debug prefixes`
+//! `evmd debug prefixes` shows the chain's Bech32 prefixes.
 
 use crate::cli::{HomeArg, Output, prefix};
 use keys::BECH32_KINDS;

@@ -1,4 +1,4 @@
-//! `evmd debug pubkey`
+//! `evmd debug pubkey` shows the address and the hex form of a public key.
 
 use crate::cli::{HomeArg, Output, prefix};
 use alloy_primitives::hex;

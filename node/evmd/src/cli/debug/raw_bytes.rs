@@ -1,4 +1,4 @@
-//! `evmd debug raw-bytes`
+//! `evmd debug raw-bytes` converts bytes from decimal numbers to hex.
 
 use crate::cli::Output;
 use alloy_primitives::hex;

@@ -1,4 +1,4 @@
-//! `evmd debug verify-proof`: an answer of `eth_getProof`, checked without a node.
+//! `evmd debug verify-proof` checks a response of `eth_getProof` without a node.
 
 use super::{certificate::read, trust::Trust};
 use crate::cli::Output;
@@ -45,18 +45,18 @@ struct SlotProof {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let named = |path: &PathBuf, what: &str| format!("{} is not {what}", path.display());
+    let is_not = |path: &PathBuf, what: &str| format!("{} is not {what}", path.display());
     let certified: BlockProof = serde_json::from_str(&read(&args.certificate)?)
-        .with_context(|| named(&args.certificate, "the output of `evmd debug certificate`"))?;
+        .with_context(|| is_not(&args.certificate, "the output of `evmd debug certificate`"))?;
     let block = certified.check(args.trust.authority()?)?;
     let header = certified.header()?;
-    let mut answer: Value =
-        serde_json::from_str(&read(&args.proof)?).with_context(|| named(&args.proof, "JSON"))?;
-    if answer.get("result").is_some() {
-        answer = answer["result"].take();
+    let mut response: Value =
+        serde_json::from_str(&read(&args.proof)?).with_context(|| is_not(&args.proof, "JSON"))?;
+    if response.get("result").is_some() {
+        response = response["result"].take();
     }
-    let proof: AccountProof = serde_json::from_value(answer)
-        .with_context(|| named(&args.proof, "an answer of eth_getProof"))?;
+    let proof: AccountProof = serde_json::from_value(response)
+        .with_context(|| is_not(&args.proof, "an answer of eth_getProof"))?;
     proof.check(header.state_root)?;
     let AccountProof { address, balance, nonce, code_hash, .. } = proof;
     let mut out = crate::cli::stdout();
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 impl AccountProof {
-    /// Checks that the state with this root has the account with these values.
+    /// Checks that the state with this root contains the account and the slots with these values.
     fn check(&self, state_root: B256) -> anyhow::Result<()> {
         let Self { address, balance, nonce, storage_hash, code_hash, .. } = self;
         let account = TrieAccount {
@@ -91,7 +91,7 @@ impl AccountProof {
             storage_root: *storage_hash,
             code_hash: *code_hash,
         };
-        // A missing account is shown as an empty one.
+        // `eth_getProof` returns a missing account as an empty one.
         let is_missing = balance.is_zero()
             && nonce.is_zero()
             && [KECCAK_EMPTY, B256::ZERO].contains(code_hash)

@@ -1,4 +1,4 @@
-//! What somebody who checks a proof knows about a chain.
+//! The flags that state which keys certify the blocks of a chain, for the commands that check proofs.
 
 use alloy_primitives::B256;
 use anyhow::{Context, bail};
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Trust {
 }
 
 impl Trust {
-    /// The keys that certify the blocks of the chain, without producer terms.
+    /// The keys that certify the blocks of the chain before any new producer term.
     pub(super) fn authority(&self) -> anyhow::Result<Authority> {
         if let (Some(genesis), Some(producer)) = (self.genesis_hash, self.producer_key) {
             return Ok(Authority::new(genesis, producer, self.recovery_key));

@@ -1,9 +1,9 @@
-//! Checks of the system clock.
+//! Checks that the system clock is synchronized.
 
 use home::doctor::Failure;
 use platform::clock::{self, Clock};
 
-/// A producer's clock decides the timestamps of blocks; other nodes refuse blocks from the future.
+/// A producer takes block timestamps from its clock, and other nodes refuse blocks from the future.
 pub(super) fn synchronized() -> Result<String, Failure> {
     match clock::state() {
         Clock::Synchronized => Ok("the system clock is synchronized".to_owned()),

@@ -1,12 +1,12 @@
-//! Checks of the file system of the home folder.
+//! Checks the free space and the type of the file system that contains the home folder.
 
 use home::doctor::{Failure, Report};
 use rustix::fs::statvfs;
 use std::path::Path;
 
-/// Below this number of free bytes the check fails: a busy node writes a gigabyte in a few minutes.
+/// Minimum free bytes. With fewer the check fails, because a busy node writes a gigabyte in a few minutes.
 const MIN_FREE_BYTES: u64 = 1 << 30;
-/// Below this share of the file system, in percent, the check warns.
+/// Below this percentage of free space on the file system, the check warns.
 const LOW_PERCENT: u64 = 10;
 
 pub(super) fn check(report: &mut Report, home: &Path) {
@@ -15,7 +15,7 @@ pub(super) fn check(report: &mut Report, home: &Path) {
             let unit = system.f_frsize;
             let (free, all) = (system.f_bavail * unit, system.f_blocks * unit);
             match free < MIN_FREE_BYTES {
-                true => report.check("disk.space", Err(fault(free, all))),
+                true => report.check("disk.space", Err(low_space(free, all))),
                 false => report.warn("disk.space", space(free, all)),
             }
         }
@@ -26,12 +26,12 @@ pub(super) fn check(report: &mut Report, home: &Path) {
 
 fn space(free: u64, all: u64) -> Result<String, Failure> {
     if free.saturating_mul(100) < all.saturating_mul(LOW_PERCENT) {
-        return Err(fault(free, all));
+        return Err(low_space(free, all));
     }
     Ok(describe(free, all))
 }
 
-fn fault(free: u64, all: u64) -> Failure {
+fn low_space(free: u64, all: u64) -> Failure {
     let minimum =
         format!("a node should have {LOW_PERCENT} % and needs {}", gigabytes(MIN_FREE_BYTES));
     Failure::new(
@@ -48,10 +48,10 @@ fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// LMDB needs memory maps and locks that all processes see, which network file systems do not have.
+/// Refuses network file systems: LMDB needs memory maps and locks that all processes share, which they do not provide.
 #[cfg(target_os = "linux")]
 fn file_system(home: &Path) -> Result<String, Failure> {
-    /// Numbers of `statfs(2)`.
+    /// File system types of `statfs(2)`.
     const NETWORK: [(u32, &str); 5] = [
         (0x6969, "NFS"),
         (0x517b, "SMB"),
@@ -61,7 +61,7 @@ fn file_system(home: &Path) -> Result<String, Failure> {
     ];
     let remedy = "move the home folder to a local disk";
     let found = rustix::fs::statfs(home).map_err(|error| Failure::new(error, remedy))?;
-    // The numbers have 32 bits; some systems extend their sign.
+    // The types have 32 bits; some systems sign-extend them.
     let number = found.f_type as u32;
     match NETWORK.iter().find(|(known, _)| *known == number) {
         Some((_, name)) => Err(Failure::new(
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_space_is_a_warning() {
+    fn less_than_ten_percent_of_free_space_causes_a_warning() {
         assert!(space(99, 1000).is_err());
         assert_eq!(space(100, 1000).unwrap(), "0.0 GiB of 0.0 GiB are free");
         assert!(space(u64::MAX / 2, u64::MAX).is_ok());

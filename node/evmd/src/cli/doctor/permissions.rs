@@ -1,4 +1,4 @@
-//! Checks of the owners and modes of the files in the home folder.
+//! Checks the owners and modes of the files in the home folder.
 
 use home::{PRODUCER_KEY_FILE, VALIDATOR_KEY_FILE, doctor::Failure};
 use rustix::process::geteuid;
@@ -9,27 +9,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Levels of folders that are examined: those of the node's own files.
+/// Number of levels below the home folder that are examined: those of the node's own files.
 const MAX_DEPTH: usize = 3;
-/// Maximum number of files that are examined. A home folder has about twenty, and two for each key.
+/// Maximum number of files and folders that are examined. A home has about twenty, and two for each key.
 const MAX_FILES: usize = 10_000;
-/// Permission bits of a mode for other users than the owner.
+/// Permission bits of users other than the owner.
 const OTHERS: u32 = 0o077;
-/// Permission bits of the owner of a file that the node writes.
+/// Permission bits that the owner needs on every file.
 const OWNER_READS_AND_WRITES: u32 = 0o600;
-/// A folder of the file system, which belongs to root, if the home folder is the root of a file system.
+/// A folder that belongs to root and that ext4 creates in the root of a file system, which may be the home folder.
 const LOST_AND_FOUND: &str = "lost+found";
-/// Beginning of the names of folders with keys.
+/// Prefix of the names of keyring folders.
 const KEYRING: &str = "keyring-";
 
-/// A node that was once started as root leaves files that its own user cannot write.
+/// Checks that all files belong to this user, which would not be the case after a start of the node as root, and that
+/// other users have no access to keys.
 pub(super) fn check(home: &Path) -> Result<String, Failure> {
     let files = files(home).map_err(|error| {
         Failure::new(format!("cannot read the home folder: {error}"), "correct its permissions")
     })?;
     let user = geteuid().as_raw();
     for (path, metadata) in &files {
-        file(home, path, metadata, user)?;
+        check_file(home, path, metadata, user)?;
     }
     Ok(format!("{} files and folders belong to user {user}, and keys only to it", files.len()))
 }
@@ -39,7 +40,7 @@ fn owner(home: &Path, user: u32) -> u32 {
     home.metadata().map_or(user, |folder| folder.uid())
 }
 
-fn file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Result<(), Failure> {
+fn check_file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Result<(), Failure> {
     let shown = path.display();
     let mode = metadata.mode() & 0o777;
     if metadata.uid() != user {
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_others_can_read_and_files_that_cannot_be_written_are_faults() {
+    fn keys_readable_by_others_and_read_only_files_fail_the_check() {
         let home = tempfile::tempdir().unwrap();
         let keyring = home.path().join("keyring-file");
         fs::create_dir(&keyring).unwrap();
@@ -113,22 +114,22 @@ mod tests {
         fs::write(&key, "").unwrap();
         fs::write(&config, "").unwrap();
         set_mode(&config, 0o644);
-        for (mode, is_good) in [(0o600, true), (0o700, true), (0o640, false), (0o604, false)] {
+        for (mode, is_accepted) in [(0o600, true), (0o700, true), (0o640, false), (0o604, false)] {
             set_mode(&key, mode);
-            assert_eq!(check(home.path()).is_ok(), is_good, "{mode:o}");
+            assert_eq!(check(home.path()).is_ok(), is_accepted, "{mode:o}");
         }
         set_mode(&key, 0o600);
         set_mode(&config, 0o444);
-        let fault = format!("{:?}", check(home.path()).unwrap_err());
-        assert!(fault.contains("config.toml has mode 444"), "{fault}");
+        let error = format!("{:?}", check(home.path()).unwrap_err());
+        assert!(error.contains("config.toml has mode 444"), "{error}");
     }
 
     #[test]
-    fn files_of_another_user_are_faults() {
+    fn files_of_another_user_fail_the_check() {
         let home = tempfile::tempdir().unwrap();
         let metadata = fs::metadata(home.path()).unwrap();
         let (owner, other) = (metadata.uid(), metadata.uid() + 1);
-        file(home.path(), home.path(), &metadata, owner).unwrap();
-        file(home.path(), home.path(), &metadata, other).unwrap_err();
+        check_file(home.path(), home.path(), &metadata, owner).unwrap();
+        check_file(home.path(), home.path(), &metadata, other).unwrap_err();
     }
 }

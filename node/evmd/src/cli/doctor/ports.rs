@@ -1,10 +1,10 @@
-//! Checks of the addresses of the servers.
+//! Checks that the addresses of the servers are free.
 
 use config::Config;
 use home::doctor::Failure;
 use std::net::TcpListener;
 
-/// Opens and closes a socket on each address.
+/// Opens and closes a socket on each address of the settings.
 pub(super) fn check(config: &Config) -> Result<String, Failure> {
     let all = config.listening();
     let in_use = all.iter().filter_map(|(setting, address)| {
@@ -27,7 +27,7 @@ mod tests {
     use config::Listen;
 
     #[test]
-    fn an_address_in_use_is_named_with_its_setting() {
+    fn error_names_the_address_in_use_and_its_setting() {
         let mut config = Config::default();
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
@@ -41,8 +41,8 @@ mod tests {
             *listen = Listen::Off;
         }
         config.pages.address = Listen::At(address);
-        let fault = format!("{:?}", check(&config).unwrap_err());
-        assert!(fault.contains(&format!("pages.address {address}")), "{fault}");
+        let error = format!("{:?}", check(&config).unwrap_err());
+        assert!(error.contains(&format!("pages.address {address}")), "{error}");
         drop(taken);
         assert_eq!(check(&config).unwrap(), "the addresses of all servers are free");
     }

@@ -1,4 +1,4 @@
-//! `evmd genesis add-account`
+//! `evmd genesis add-account` adds a funded account to a genesis file.
 
 use super::read;
 use crate::cli::{Output, init::new_genesis};
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Parses a number, which may be followed by the name of a unit of the chain's token. Returns wei.
+/// Parses a number with an optional unit of the chain's token, and returns wei. Without a unit the number is in wei.
 fn amount(text: &str, genesis: &Genesis) -> anyhow::Result<U256> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, denom) = text.split_at(end);
@@ -65,7 +65,7 @@ fn amount(text: &str, genesis: &Genesis) -> anyhow::Result<U256> {
     unit.to_wei(amount).with_context(|| format!("{text} exceeds 2^256 - 1 wei"))
 }
 
-/// The unit with this name in genesis: the base unit, or the wei with its extended name.
+/// The unit of the chain's token with this name: the base unit, or wei by its extended name.
 fn unit_named(denom: &str, spec: &ChainSpec) -> anyhow::Result<TokenUnit> {
     if spec.native().is_none() {
         bail!("an Ethereum chain has no token named {denom:?}");

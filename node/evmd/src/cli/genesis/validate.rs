@@ -1,4 +1,4 @@
-//! `evmd genesis validate`
+//! `evmd genesis validate` checks a genesis file and shows its chain.
 
 use super::read;
 use crate::cli::{HomeArg, Output, init::warn_of};

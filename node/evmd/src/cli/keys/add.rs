@@ -1,4 +1,4 @@
-//! `evmd keys add`
+//! `evmd keys add` creates or recovers a key, or stores a public key.
 
 use super::{
     Common,
@@ -90,7 +90,7 @@ pub(super) fn run(common: &Common, args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The new record, and its mnemonic if that is new.
+/// Creates the record to store. Also returns the mnemonic if this command generated it.
 fn make(args: &Args, prompt: &Prompt) -> anyhow::Result<(Record, Option<Zeroizing<String>>)> {
     let public_key = match (&args.pubkey, &args.pubkey_base64) {
         (Some(json), _) => Some(PublicKey::from_json(json)?),

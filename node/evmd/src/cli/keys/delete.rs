@@ -1,4 +1,4 @@
-//! `evmd keys delete`
+//! `evmd keys delete` removes keys from the keyring.
 
 use super::{Common, prompt::Prompt, show::find};
 use anyhow::bail;

@@ -1,4 +1,4 @@
-//! `evmd keys export`
+//! `evmd keys export` writes a private key, encrypted or as plain hex.
 
 use super::{Common, prompt::Prompt, show::find, usage};
 use alloy_primitives::hex;

@@ -1,4 +1,4 @@
-//! `evmd keys import`
+//! `evmd keys import` stores a private key from a file.
 
 use super::{Common, add::store, prompt::Prompt};
 use anyhow::{Context, bail};

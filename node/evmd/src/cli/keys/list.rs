@@ -1,4 +1,4 @@
-//! `evmd keys list`
+//! `evmd keys list` shows all keys of the keyring.
 
 use super::{
     Common,

@@ -1,4 +1,4 @@
-//! `evmd keys list-key-types`
+//! `evmd keys list-key-types` shows the key algorithms.
 
 use super::Common;
 use keys::ALGORITHM;

@@ -1,4 +1,4 @@
-//! `evmd keys migrate`
+//! `evmd keys migrate` rewrites the keyring in the current format.
 
 use super::{Common, prompt::Prompt};
 use keys::keyring::Access;

@@ -1,4 +1,4 @@
-//! `evmd keys mnemonic`
+//! `evmd keys mnemonic` creates a mnemonic and does not store it.
 
 use super::{Common, prompt::Prompt};
 use anyhow::bail;
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use zeroize::Zeroizing;
 
-/// Number of characters that carry 256 bits if each is one of 64.
+/// Minimum length of the text: 43 base64 characters can carry 256 bits of entropy.
 const MIN_ENTROPY_CHARS: usize = 43;
 
 #[derive(Debug, clap::Args)]

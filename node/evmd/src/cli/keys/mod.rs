@@ -1,4 +1,4 @@
-//! `evmd keys`: named keys, mnemonics and key files. Each subcommand has its own file.
+//! `evmd keys` manages named keys, mnemonics and key files. Each subcommand has its own module.
 
 mod add;
 mod delete;
@@ -34,7 +34,7 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// Number of attempts to type a passphrase.
+/// Maximum number of attempts to type a passphrase at a terminal. Programs have one attempt.
 const ATTEMPTS: u32 = 3;
 
 #[derive(Debug, clap::Args)]
@@ -70,7 +70,7 @@ struct Common {
     output: Output,
 }
 
-/// The names of the keyring backends. The help does not show those of the SDK that are refused.
+/// The names of the keyring backends. The SDK's backends that are refused later are parsed but not shown in the help.
 pub(super) fn backend_names() -> PossibleValuesParser {
     let served = ["file", "test", "memory", "os"].map(PossibleValue::new);
     let refused = ["kwallet", "pass"].map(|name| PossibleValue::new(name).hide(true));
@@ -133,7 +133,6 @@ impl Common {
         HomeArg { home: self.home.clone() }
     }
 
-    /// The chain's Bech32 prefix.
     fn prefix(&self) -> anyhow::Result<String> {
         prefix::of_home(&self.home_arg())
     }
@@ -149,7 +148,7 @@ impl Common {
         }
     }
 
-    /// Opens the keyring. Asks for its passphrase if it has one.
+    /// Opens the keyring, and asks for its passphrase if it has one.
     fn open(&self, access: Access, prompt: &Prompt) -> anyhow::Result<Keyring> {
         self.open_with_passphrase(access, prompt).map(|(keyring, _)| keyring)
     }
@@ -167,12 +166,12 @@ impl Common {
     }
 }
 
-/// Opens a keyring for reading. Asks for its passphrase if it has one.
+/// Opens a keyring for reading, and asks for its passphrase if it has one.
 pub(super) fn unlock(backend: Backend, folder: &Path) -> anyhow::Result<Keyring> {
     open(backend, folder, Access::Read, &Prompt::new()).map(|(keyring, _)| keyring)
 }
 
-/// Opens a keyring. Asks for its passphrase if it has one, and returns that, too.
+/// Opens a keyring. Asks for its passphrase, or for that of a new keyring, if it needs one, and returns it as well.
 fn open(
     backend: Backend,
     folder: &Path,
@@ -204,13 +203,13 @@ fn open(
     }
 }
 
-/// Ends the command with a usage error, exit code 2.
+/// Ends the process with a usage error and exit code 2.
 fn usage(message: &str) -> ! {
     let error: clap::Error = clap::Error::raw(ErrorKind::ArgumentConflict, format!("{message}\n"));
     error.exit()
 }
 
-/// The signing key with this name or address.
+/// Opens the keyring and returns the private key with this name or address.
 pub(super) fn signing_key(
     home: Option<PathBuf>,
     keyring_dir: Option<PathBuf>,

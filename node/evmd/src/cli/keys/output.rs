@@ -1,4 +1,4 @@
-//! Prints keys, as a YAML list for people or JSON for programs.
+//! Prints keys as a YAML list or as JSON.
 
 use super::Common;
 use keys::{Bech32Kind, keyring::Record};
@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::io::Write;
 use zeroize::Zeroizing;
 
-/// Maximum size of a key in JSON: a name, an address, a public key and a mnemonic.
+/// Buffer size for a key in JSON, in bytes. If the buffer grew, a copy of the mnemonic would remain in memory.
 const MAX_KEY_BYTES: usize = 8192;
 
 /// A key in the form in which it is printed.
@@ -48,7 +48,7 @@ impl KeyOutput {
     }
 }
 
-/// Prints one key, as an object in JSON.
+/// Prints one key. In JSON, it is an object.
 pub(super) fn print_one(common: &Common, key: &KeyOutput) -> anyhow::Result<()> {
     let mut out = crate::cli::stdout();
     if common.json() {
@@ -62,7 +62,7 @@ pub(super) fn print_one(common: &Common, key: &KeyOutput) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Prints keys, as an array in JSON.
+/// Prints keys. In JSON, they are an array.
 pub(super) fn print_list(common: &Common, keys: &[KeyOutput]) -> anyhow::Result<()> {
     let mut out = crate::cli::stdout();
     if common.json() {
@@ -77,7 +77,7 @@ pub(super) fn print_list(common: &Common, keys: &[KeyOutput]) -> anyhow::Result<
     Ok(())
 }
 
-/// A YAML scalar: plain if it is unambiguous, otherwise in single quotes.
+/// Formats text as a YAML scalar: plain if that is unambiguous, otherwise in single quotes.
 pub(super) fn yaml(text: &str) -> String {
     const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"];
     let plain = text.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -95,7 +95,7 @@ mod tests {
     use super::yaml;
 
     #[test]
-    fn names_stay_strings() {
+    fn names_that_yaml_would_not_read_as_strings_are_quoted() {
         assert_eq!(yaml("alice-1.x_y"), "alice-1.x_y");
         assert_eq!(yaml("1e5"), "'1e5'");
         assert_eq!(yaml("No"), "'No'");

@@ -1,4 +1,4 @@
-//! `evmd keys parse`
+//! `evmd keys parse` converts bytes between hex and Bech32.
 
 use super::Common;
 use alloy_primitives::{Address, hex};
@@ -41,7 +41,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The three Bech32 forms of an address or of a public key.
+/// Returns the Bech32 form of an address or a public key for each of the three kinds of keys.
 fn formats(bytes: &[u8], prefix: &str) -> anyhow::Result<Vec<String>> {
     if let Ok(address) = Address::try_from(bytes) {
         return Ok(BECH32_KINDS.iter().map(|kind| kind.address(prefix, address)).collect());

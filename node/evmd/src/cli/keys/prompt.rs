@@ -1,14 +1,13 @@
-//! Prompts for the person at the terminal, or for the program that writes standard input. They go to standard
-//! error, and secrets are not echoed.
+//! Asks for answers and secrets. Prompts go to standard error, and answers are lines of standard input. If that is a
+//! terminal, prompts for secrets go to it directly, and secrets are not echoed.
 
 use anyhow::{Context, bail};
 use std::io::{BufRead, IsTerminal, Read, Write};
 use zeroize::Zeroizing;
 
-/// Maximum length of an answer in bytes. A mnemonic of 24 words is below 1 KiB.
+/// Maximum length of an input line in bytes, including the line break. A mnemonic of 24 words is shorter than 1 KiB.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-/// Reads answers.
 #[derive(Debug)]
 pub(super) struct Prompt {
     terminal: bool,
@@ -19,12 +18,12 @@ impl Prompt {
         Self { terminal: std::io::stdin().is_terminal() }
     }
 
-    /// Whether a person answers.
+    /// Whether standard input is a terminal.
     pub(super) const fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// An answer that is not echoed.
+    /// Asks for an answer, which a terminal does not echo.
     pub(super) fn secret(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
         if !self.terminal {
             return self.line(question);
@@ -33,7 +32,7 @@ impl Prompt {
         Ok(Zeroizing::new(answer.context("cannot read from the terminal")?))
     }
 
-    /// A new secret, which a person types twice.
+    /// Asks for a new secret, which must be typed twice at a terminal.
     pub(super) fn new_secret(&self, what: &str) -> anyhow::Result<Zeroizing<String>> {
         let secret = self.secret(&format!("Enter {what}:"))?;
         if self.terminal && self.secret(&format!("Re-enter {what}:"))? != secret {
@@ -42,14 +41,14 @@ impl Prompt {
         Ok(secret)
     }
 
-    /// An answer that is echoed.
+    /// Asks for an answer, which a terminal echoes.
     pub(super) fn line(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
         let mut err = std::io::stderr();
         write!(err, "{question} ")?;
         err.flush()?;
         let mut answer = Zeroizing::new(String::with_capacity(MAX_ANSWER_BYTES + 1));
-        let most = MAX_ANSWER_BYTES as u64 + 1;
-        let read = std::io::stdin().lock().take(most).read_line(&mut answer);
+        let max_bytes = MAX_ANSWER_BYTES as u64 + 1;
+        let read = std::io::stdin().lock().take(max_bytes).read_line(&mut answer);
         if !self.terminal {
             writeln!(err)?;
         }
@@ -65,7 +64,7 @@ impl Prompt {
         Ok(answer)
     }
 
-    /// A confirmation. Every answer except yes is a no.
+    /// Asks for a confirmation. Every answer except `y`, `Y`, `yes` and `Yes` means no.
     pub(super) fn confirm(&self, question: &str) -> anyhow::Result<bool> {
         let answer = self.line(&format!("{question} [y/N]:"))?;
         Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))

@@ -1,4 +1,4 @@
-//! `evmd keys rename`
+//! `evmd keys rename` changes the name of a key.
 
 use super::{Common, prompt::Prompt};
 use anyhow::bail;

@@ -1,4 +1,4 @@
-//! `evmd keys show`
+//! `evmd keys show` shows keys by name or address.
 
 use super::{
     Common,
@@ -65,7 +65,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Finds a record by name or by address.
+/// Finds a record by name, or else by address.
 pub(super) fn find<'k>(
     keyring: &'k Keyring,
     text: &str,

@@ -1,4 +1,4 @@
-//! `evmd keys unsafe-export-eth-key`
+//! `evmd keys unsafe-export-eth-key` prints a private key as plain hex.
 
 use super::{Common, prompt::Prompt, show::find};
 use alloy_primitives::hex;

@@ -1,4 +1,4 @@
-//! `evmd keys unsafe-import-eth-key`
+//! `evmd keys unsafe-import-eth-key` stores a private key from plain hex.
 
 use super::{Common, add::store, prompt::Prompt};
 use keys::{PrivateKey, check_algorithm, keyring::Record};

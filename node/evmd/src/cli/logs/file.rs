@@ -1,6 +1,6 @@
-//! A log file with a maximum size. When it is reached, the file is renamed and a new one is begun. The file of this name
-//! is always the newest, and the size of all files is bounded whatever is logged; appenders that begin a file for each
-//! day have neither property.
+//! Writes a log file with a maximum size. At that size the file is renamed and a new one is started, so the file with
+//! the given name is always the newest, and the total size is bounded. Appenders that start a file for each day have
+//! neither property.
 
 use std::{
     fs::{self, File},
@@ -8,13 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Maximum size of a file: some 300,000 lines, which editors still open.
+/// Maximum size of a file in bytes: about 300,000 lines, which editors can open.
 const MAX_LOG_FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// Maximum number of files, the current one included: together 320 MiB, which is weeks of the default levels, and hours
-/// of `-vv` under load.
+/// Maximum number of files, including the current one. Together they have at most 320 MiB: weeks of lines at the
+/// default levels, or hours at `-vv` under load.
 const MAX_LOG_FILES: usize = 5;
 
-/// The current file.
+/// The current file, and the number of bytes in it.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
@@ -35,7 +35,7 @@ impl LogFile {
         Ok(Self { path: path.to_owned(), file, bytes, max_bytes })
     }
 
-    /// Renames each file to the next number, which overwrites the oldest, and begins a new one.
+    /// Renames each file to the next number, which overwrites the oldest, and starts a new file.
     fn rotate(&mut self) -> io::Result<()> {
         for number in (1..MAX_LOG_FILES - 1).rev() {
             match fs::rename(self.numbered(number), self.numbered(number + 1)) {
@@ -62,8 +62,8 @@ fn appending(path: &Path) -> io::Result<File> {
 impl Write for LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.bytes > 0 && self.bytes + line.len() as u64 > self.max_bytes {
-            // If the file cannot be renamed, lines are still written to it, and the next attempt is made after as many
-            // bytes.
+            // If the file cannot be renamed, lines are still written to it, and renaming is tried again after another
+            // `max_bytes`.
             self.bytes = 0;
             let _ = self.rotate();
         }

@@ -1,9 +1,9 @@
-//! The options of `evmd start` that select which lines are logged, in which format and where.
+//! Defines the options of `evmd start` that select which lines are logged, in which format and to which outputs.
 
 use clap::{ArgAction, ValueEnum};
 use std::path::PathBuf;
 
-/// What `RUST_LOG` selects, as part of the help text of `evmd start`.
+/// The part of the help text of `evmd start` that explains `RUST_LOG`.
 pub(in crate::cli) const RUST_LOG_HELP: &str = "\
 Log:
   RUST_LOG selects log lines by target and level, and replaces -v, -vv and -q.
@@ -58,10 +58,10 @@ pub(in crate::cli) struct LogArgs {
     pub(super) file: Option<PathBuf>,
 }
 
-/// Without options: warnings of all parts, the life of the node, and what happens on its chain.
+/// The levels without options: warnings of all parts, start and shutdown of the node, and events of its chain.
 const DEFAULT: &str =
     "warn,evmd=info,home=info,replication=info,block=info,tx=info,console=info,call=info";
-/// With `-vv`. The libraries below the servers log each frame at level debug.
+/// The levels with `-vv`. The libraries that the servers use would log each frame at level debug.
 const DEBUG: &str = "debug,h2=info,hyper=info,hyper_util=info,jsonrpsee=info,tokio_tungstenite=info,\
                      tonic=info,tower=info,tungstenite=info";
 

@@ -1,5 +1,5 @@
-//! A queue of log lines with a thread that writes them, so that a blocked reader does not delay other threads. If the
-//! queue is full, lines are dropped and counted.
+//! Queues log lines for a thread that writes them, so that a blocked reader does not delay other threads. If the queue
+//! is full, new lines are dropped and counted.
 
 use super::options::LogFormat;
 use serde_json::json;
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// Maximum bytes of queued lines.
+/// Maximum size of the queued lines in bytes.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
 /// The line about dropped lines.
@@ -47,9 +47,9 @@ struct Shared {
 struct Lines {
     waiting: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Lines dropped since the last line that was written.
+    /// Number of lines dropped since the thread last took lines.
     dropped: u64,
-    /// The thread has taken lines that it has not written yet.
+    /// Whether the thread has taken lines that it has not written yet.
     writing: bool,
 }
 
@@ -66,12 +66,12 @@ impl Queue {
         let write = move || {
             loop {
                 for line in writer.take() {
-                    // The output may be on a full disk, and a lost line must not stop the program.
+                    // A write may fail, for example on a full disk, and a lost line must not stop the program.
                     let _ = output.write_all(&line);
                 }
             }
         };
-        // Without the thread, lines are dropped.
+        // If the thread cannot be started, lines are dropped once the queue is full.
         let _ = thread::Builder::new().name("logs".to_owned()).spawn(write);
         queue
     }
@@ -91,7 +91,7 @@ impl Queue {
         self.0.changed.notify_all();
     }
 
-    /// Waits for lines and takes all of them, with a notice if lines were dropped after these.
+    /// Waits for lines and takes all of them, followed by a notice if later lines were dropped.
     fn take(&self) -> Vec<Vec<u8>> {
         let mut lines = self.lock();
         lines.writing = false;
@@ -109,10 +109,10 @@ impl Queue {
         taken
     }
 
-    /// Waits until the lines so far have been written.
+    /// Waits until all queued lines have been written, but no longer than `wait`.
     pub(super) fn flush(&self, wait: Duration) {
         let is_busy = |lines: &mut Lines| lines.writing || !lines.waiting.is_empty();
-        // A blocked reader must not keep the process from ending.
+        // The result does not matter: a blocked reader must not prevent the process from ending.
         drop(self.0.changed.wait_timeout_while(self.lock(), wait, is_busy));
     }
 }
@@ -150,8 +150,8 @@ mod tests {
             queue.push(LINE);
         }
         queue.flush(Duration::ZERO);
-        // A notice is written whenever the reader catches up, so there may be several. Written and dropped lines
-        // add up.
+        // A notice is written whenever the reader catches up, so there may be several. Written and dropped lines add up
+        // to `LINES`.
         let mut text = Vec::new();
         let mut part = [0; 4096];
         let (mut written, mut dropped) = (0, 0);

@@ -1,5 +1,5 @@
-//! Log lines for people. Lines about blocks, transactions and calls are sentences, so their fields are not repeated
-//! after them; the fields are for JSON. All other lines have the format of `tracing-subscriber`.
+//! Formats log lines for people. Lines about blocks, transactions, calls and console messages are sentences, so their
+//! fields are not appended; only the JSON format shows them. All other lines have the format of `tracing-subscriber`.
 
 use nu_ansi_term::{Color, Style};
 use std::fmt;
@@ -77,7 +77,7 @@ impl Visit for Sentence {
     }
 }
 
-/// The style of the target and of the text.
+/// The styles of the target and of the text of a line.
 fn styles(target: &str, is_failure: bool) -> (Style, Style) {
     let plain = Style::new();
     match target {

@@ -1,4 +1,4 @@
-//! `evmd query auth`
+//! `evmd query auth` queries accounts.
 
 use super::rest::{RestArgs, escape};
 use serde_json::{Value, json};
@@ -36,7 +36,6 @@ pub(super) enum Command {
     Params(RestArgs),
 }
 
-/// The path of these queries.
 const ROOT: &str = "/cosmos/auth/v1beta1";
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
@@ -53,17 +52,17 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
         Command::ModuleAccounts(rest) => (rest, "module_accounts".to_owned()),
         Command::Params(rest) => (rest, "params".to_owned()),
     };
-    let mut answer = rest.ask(&format!("{ROOT}/{path}"))?;
-    if let Some(account) = answer.get_mut("account") {
+    let mut response = rest.get(&format!("{ROOT}/{path}"))?;
+    if let Some(account) = response.get_mut("account") {
         *account = typed(account.take());
     }
-    if let Some(accounts) = answer.get_mut("accounts").and_then(Value::as_array_mut) {
+    if let Some(accounts) = response.get_mut("accounts").and_then(Value::as_array_mut) {
         accounts.iter_mut().for_each(|account| *account = typed(account.take()));
     }
-    rest.print(&answer)
+    rest.print(&response)
 }
 
-/// Converts an account to the format of cosmos/evm's command line: its type next to its value.
+/// Converts an account to the format of cosmos/evm's command line: an object with `type` and `value`.
 fn typed(mut account: Value) -> Value {
     let kind = account.as_object_mut().and_then(|fields| fields.remove("@type"));
     for name in ["", "base_account"] {

@@ -1,4 +1,4 @@
-//! `evmd query bank`
+//! `evmd query bank` queries balances and the total supply.
 
 use super::rest::{RestArgs, escape};
 

@@ -1,11 +1,11 @@
-//! `evmd query block`
+//! `evmd query block` shows a block.
 
 use super::rest::RestArgs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Number of the block, or latest, safe or finalized for the newest, which is the default
-    #[arg(value_name = "NUMBER", conflicts_with = "height", value_parser = which)]
+    #[arg(value_name = "NUMBER", conflicts_with = "height", value_parser = block_id)]
     number: Option<String>,
     /// Meaning of NUMBER, as in the SDK's commands
     #[arg(long = "type", value_name = "TYPE", hide = true, value_parser = ["height"])]
@@ -16,9 +16,9 @@ pub(super) struct Args {
 
 const NEWEST: &str = "latest";
 
-/// The name of a block in a path of REST.
-fn which(text: &str) -> Result<String, String> {
-    // Blocks are final immediately.
+/// Converts the argument to the name of a block in a REST path.
+fn block_id(text: &str) -> Result<String, String> {
+    // Blocks are final immediately, so all three names mean the head.
     if [NEWEST, "safe", "finalized"].contains(&text) {
         return Ok(NEWEST.to_owned());
     }
@@ -27,6 +27,6 @@ fn which(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let which = args.number.as_deref().unwrap_or(NEWEST);
-    args.rest.show(&format!("/cosmos/base/tendermint/v1beta1/blocks/{which}"))
+    let block = args.number.as_deref().unwrap_or(NEWEST);
+    args.rest.show(&format!("/cosmos/base/tendermint/v1beta1/blocks/{block}"))
 }

@@ -1,4 +1,4 @@
-//! `evmd query block-results`
+//! `evmd query block-results` shows the results and events of a block.
 
 use super::{NodeArg, client::CallError, rest::print_json, server::Server};
 use crate::cli::Output;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     print_json(results.get(), args.output)
 }
 
-/// The reason of a refusal, which CometBFT's RPC puts into the data of the error.
+/// Replaces a CometBFT RPC error by its data, which contains the reason.
 fn described(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(CallError { data: Some(Value::String(reason)), .. }) => anyhow::anyhow!("{reason}"),

@@ -1,4 +1,4 @@
-//! A client that sends one request at a time to JSON-RPC or REST, over plain HTTP.
+//! Sends requests to JSON-RPC, REST and other HTTP servers of a node, each over its own unencrypted connection.
 
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
@@ -10,18 +10,18 @@ use std::{
     time::Duration,
 };
 
-/// Maximum wait for each part of a request or a response. It exceeds the default of
-/// json-rpc.trace-timeout-ms, because the node sends nothing while it computes a trace.
+/// Maximum wait for each read from and write to the connection. It exceeds the default of json-rpc.trace-timeout-ms,
+/// because the node sends nothing while it computes a trace.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum wait for a connection.
+/// Maximum wait for a connection to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a response in bytes, twice the default of json-rpc.max-response-bytes.
 const MAX_RESPONSE_BYTES: u64 = 128 * 1024 * 1024;
 
-/// A response of JSON-RPC.
+/// A JSON-RPC response.
 #[derive(Deserialize)]
 struct Response {
-    // A result of null is a result.
+    // A result of null is `Some`; a missing result is `None`.
     #[serde(default, deserialize_with = "present")]
     result: Option<Box<RawValue>>,
     error: Option<CallError>,
@@ -31,7 +31,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawV
     Deserialize::deserialize(deserializer).map(Some)
 }
 
-/// The error of a call of JSON-RPC.
+/// The error object of a JSON-RPC response.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct CallError {
     pub(in crate::cli) code: i64,
@@ -47,7 +47,6 @@ impl fmt::Display for CallError {
     }
 }
 
-/// A client of one server.
 #[derive(Debug)]
 pub(in crate::cli) struct Client {
     /// `host:port`.
@@ -56,8 +55,8 @@ pub(in crate::cli) struct Client {
 }
 
 impl Client {
-    /// Parses `http://host:port/path`, where everything but the host is optional. `default_port` is used if the
-    /// URL has no port.
+    /// Parses `http://host:port/path`, in which only the host is required. `default_port` is used if the URL has no
+    /// port.
     pub(in crate::cli) fn new(url: &str, default_port: u16) -> anyhow::Result<Self> {
         if url.starts_with("https://") {
             bail!("{url}: encrypted connections are not supported: use http://");
@@ -84,7 +83,7 @@ impl Client {
             .with_context(|| format!("{method} returned an unexpected result"))
     }
 
-    /// Calls a method. Returns the JSON of the result as the node wrote it; a refusal is a [`CallError`].
+    /// Calls a method. Returns the JSON of the result as the node wrote it; an error of the method is a [`CallError`].
     pub(in crate::cli) fn call_raw(
         &self,
         method: &str,
@@ -92,23 +91,23 @@ impl Client {
     ) -> anyhow::Result<Box<RawValue>> {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let (status, body) = self.post("", &call.to_string())?;
-        let answer: Response = serde_json::from_str(&body)
+        let response: Response = serde_json::from_str(&body)
             .with_context(|| format!("the response is not JSON-RPC: it has status {status}"))?;
-        match (answer.result, answer.error) {
+        match (response.result, response.error) {
             (_, Some(error)) => Err(error.into()),
             (Some(result), None) => Ok(result),
             (None, None) => bail!("the response has neither a result nor an error"),
         }
     }
 
-    /// Gets a path; returns status and body.
+    /// Sends a GET request for a path; returns the HTTP status and the body.
     pub(in crate::cli) fn get(&self, path: &str, headers: &str) -> anyhow::Result<(u16, String)> {
         let path = format!("{}{path}", self.path.trim_end_matches('/'));
         self.exchange(&format!("GET {path} HTTP/1.0\r\nHost: {}\r\n{headers}\r\n", self.authority))
             .with_context(|| format!("no node responds at {} (--node)", self.authority))
     }
 
-    /// Posts JSON to a path; returns status and body.
+    /// Sends JSON in a POST request to a path; returns the HTTP status and the body.
     pub(in crate::cli) fn post(&self, path: &str, body: &str) -> anyhow::Result<(u16, String)> {
         let base = if path.is_empty() { &self.path } else { self.path.trim_end_matches('/') };
         let request = format!(
@@ -121,7 +120,7 @@ impl Client {
             .with_context(|| format!("no node responds at {} (--node)", self.authority))
     }
 
-    /// Checks that something accepts connections at the address.
+    /// Checks that a server accepts connections at the address.
     pub(super) fn connect(&self) -> anyhow::Result<()> {
         let connected =
             self.authority.to_socket_addrs().map_err(anyhow::Error::from).and_then(connect);
@@ -130,7 +129,6 @@ impl Client {
             .with_context(|| format!("no node responds at {} (--node)", self.authority))
     }
 
-    /// The host and the port.
     pub(in crate::cli) fn authority(&self) -> &str {
         &self.authority
     }
@@ -146,23 +144,22 @@ impl Client {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.write_all(request.as_bytes())?;
-        let mut answer = String::new();
-        stream.take(MAX_RESPONSE_BYTES).read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("not an HTTP response")?;
+        let mut response = String::new();
+        stream.take(MAX_RESPONSE_BYTES).read_to_string(&mut response)?;
+        let (head, body) = response.split_once("\r\n\r\n").context("not an HTTP response")?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         Ok((status.context("not an HTTP response")?, body.to_owned()))
     }
 }
 
-/// Connects to the first address that accepts. `localhost` may resolve to `::1` first, while the node listens
-/// on 127.0.0.1.
+/// Connects to the first address that accepts a connection. `localhost` may resolve to `::1` first, although the node
+/// listens on 127.0.0.1.
 fn connect(addresses: impl Iterator<Item = SocketAddr>) -> anyhow::Result<TcpStream> {
     let mut failed: Option<anyhow::Error> = None;
     for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
-            // If there are several addresses, the error names the last one. If there is one, the caller names
-            // it.
+            // If several addresses fail, the error names the last one. If there is only one, the caller names it.
             Err(error) if failed.is_some() => {
                 failed = Some(anyhow::Error::new(error).context(address));
             }

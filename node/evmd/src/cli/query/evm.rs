@@ -1,4 +1,4 @@
-//! `evmd query evm`
+//! `evmd query evm` queries accounts, storage, code and parameters of the EVM, and converts addresses.
 
 use super::rest::{RestArgs, escape};
 use crate::cli::{HomeArg, Output, prefix};
@@ -55,7 +55,6 @@ pub(super) struct Convert {
     output: Output,
 }
 
-/// The path of these queries.
 const ROOT: &str = "/cosmos/evm/vm/v1";
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {

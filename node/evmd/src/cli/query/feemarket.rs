@@ -1,4 +1,4 @@
-//! `evmd query feemarket`
+//! `evmd query feemarket` queries the fee market.
 
 use super::rest::RestArgs;
 
@@ -12,7 +12,6 @@ pub(super) enum Command {
     BlockGas(RestArgs),
 }
 
-/// The path of these queries.
 const ROOT: &str = "/cosmos/evm/feemarket/v1";
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! `evmd query gov`
+//! `evmd query gov` queries proposals, votes and deposits.
 
 use super::rest::{RestArgs, escape};
 
@@ -52,31 +52,30 @@ pub(super) struct OfAccount {
     rest: RestArgs,
 }
 
-/// The path of these queries.
-const PATH: &str = "/cosmos/gov/v1";
+const ROOT: &str = "/cosmos/gov/v1";
 
 pub(super) fn run(command: &Command) -> anyhow::Result<()> {
-    let of = |args: &OfProposal, what: &str| {
-        args.rest.show(&format!("{PATH}/proposals/{}{what}", args.id))
+    let show = |args: &OfProposal, what: &str| {
+        args.rest.show(&format!("{ROOT}/proposals/{}{what}", args.id))
     };
-    let of_account = |args: &OfAccount, what: &str| {
-        args.rest.show(&format!("{PATH}/proposals/{}/{what}/{}", args.id, escape(&args.address)))
+    let show_of_account = |args: &OfAccount, what: &str| {
+        args.rest.show(&format!("{ROOT}/proposals/{}/{what}/{}", args.id, escape(&args.address)))
     };
     match command {
-        Command::Proposal(args) => of(args, ""),
-        Command::Tally(args) => of(args, "/tally"),
-        Command::Votes(args) => of(args, "/votes"),
-        Command::Deposits(args) => of(args, "/deposits"),
-        Command::Vote(args) => of_account(args, "votes"),
-        Command::Deposit(args) => of_account(args, "deposits"),
-        Command::Params(rest) => rest.show(&format!("{PATH}/params")),
+        Command::Proposal(args) => show(args, ""),
+        Command::Tally(args) => show(args, "/tally"),
+        Command::Votes(args) => show(args, "/votes"),
+        Command::Deposits(args) => show(args, "/deposits"),
+        Command::Vote(args) => show_of_account(args, "votes"),
+        Command::Deposit(args) => show_of_account(args, "deposits"),
+        Command::Params(rest) => rest.show(&format!("{ROOT}/params")),
         Command::Proposals { status, voter, depositor, rest } => {
             let given = [("proposal_status", status), ("voter", voter), ("depositor", depositor)];
             let pairs: Vec<_> = given
                 .into_iter()
                 .filter_map(|(name, value)| Some(format!("{name}={}", escape(value.as_ref()?))))
                 .collect();
-            rest.show(&format!("{PATH}/proposals?{}", pairs.join("&")))
+            rest.show(&format!("{ROOT}/proposals?{}", pairs.join("&")))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The node that a command uses. `--node` has the same meaning for all commands: the address of any HTTP server of
-//! the node. `--home` names the node that runs on a home folder, whatever its addresses are.
+//! Finds the node that a command uses. `--node` has the same meaning for all commands: the address of any HTTP server
+//! of the node. `--home` selects the node that runs on a home folder, whatever its addresses are.
 
 use super::{
     client::Client,
@@ -10,7 +10,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches, parser::ValueSource};
 use home::Home;
 
-/// The node if neither an address nor a home folder names one.
+/// The address of the node if neither an address nor a home folder selects one.
 const DEFAULT_NODE: &str = "http://127.0.0.1:1317";
 
 /// The address of the node, or its home folder.
@@ -18,7 +18,7 @@ const DEFAULT_NODE: &str = "http://127.0.0.1:1317";
 pub(in crate::cli) struct NodeArg {
     node: Option<String>,
     pub(in crate::cli) home: HomeArg,
-    /// The command line names the home folder, and at most the environment names an address.
+    /// Whether `--home` is on the command line and `--node` is not, so that the home folder overrides `EVMD_NODE`.
     home_is_more_specific: bool,
 }
 
@@ -57,12 +57,12 @@ impl Args for NodeArg {
 }
 
 impl NodeArg {
-    /// Whether an address is given.
+    /// Whether the command line or the environment sets an address.
     pub(in crate::cli) const fn has_address(&self) -> bool {
         self.node.is_some()
     }
 
-    /// A client of one server of the node.
+    /// Returns a client of this server of the node.
     pub(in crate::cli) fn client(&self, server: Server) -> anyhow::Result<Client> {
         if let Some(url) = self.node.as_deref().filter(|_| !self.home_is_more_specific) {
             return server::client_of(server, url);
@@ -74,9 +74,9 @@ impl NodeArg {
         server::client_of(server, self.node.as_deref().unwrap_or(DEFAULT_NODE))
     }
 
-    /// The addresses of the node that runs on the home folder. A folder that the user names and that has a chain
-    /// must have a running node, because another node may answer at the default address. So must one that does not exist
-    /// or that this user must not read. One without a chain may only hold keys.
+    /// The addresses of the node that runs on the home folder. If the user has set the folder, it is an error if the
+    /// folder does not exist, cannot be read, or has a chain but no running node, because another node may use the
+    /// default address. A folder without a chain is accepted, because it may contain only keys.
     fn running(&self) -> anyhow::Result<Option<config::Endpoints>> {
         let Ok(path) = self.home.path() else { return Ok(None) };
         let running = match running_node::find(&path) {
@@ -100,12 +100,12 @@ impl NodeArg {
         Ok(running)
     }
 
-    /// Gets a path of REST; returns status and JSON text.
+    /// Sends a GET request for a REST path; returns the HTTP status and the JSON text.
     pub(in crate::cli) fn rest(&self, path: &str, headers: &str) -> anyhow::Result<(u16, String)> {
         self.client(Server::Rest)?.get(path, headers)
     }
 
-    /// The status of the node.
+    /// Returns the JSON text of `/status`.
     pub(in crate::cli) fn status(&self) -> anyhow::Result<String> {
         let (status, body) = self.client(Server::Metrics)?.get("/status", "")?;
         if status != 200 {

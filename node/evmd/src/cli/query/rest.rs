@@ -1,4 +1,4 @@
-//! Queries over REST. The JSON of the response is printed unchanged, or as YAML for people.
+//! Queries REST, and prints the JSON of the response or converts it to YAML.
 
 use super::{node::NodeArg, yaml};
 use crate::cli::Output;
@@ -21,7 +21,7 @@ pub(super) struct RestArgs {
 }
 
 impl RestArgs {
-    /// Gets a path; returns the JSON text of the response.
+    /// Sends a GET request for a path; returns the JSON text of the response.
     fn text(&self, path: &str) -> anyhow::Result<String> {
         let header = self.height.map(|height| format!("{HEIGHT_HEADER}: {height}\r\n"));
         let (status, body) = self.node.rest(path, header.as_deref().unwrap_or_default())?;
@@ -31,51 +31,50 @@ impl RestArgs {
         Err(refusal(&body))
     }
 
-    /// Gets a path; returns the parsed response.
-    pub(super) fn ask(&self, path: &str) -> anyhow::Result<Value> {
+    /// Sends a GET request for a path; returns the parsed response.
+    pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
         serde_json::from_str(&self.text(path)?).context("the response is not JSON")
     }
 
-    /// Prints a response.
-    pub(super) fn print(&self, answer: &Value) -> anyhow::Result<()> {
+    pub(super) fn print(&self, response: &Value) -> anyhow::Result<()> {
         match self.output {
-            Output::Text => put(&yaml::text(answer)),
-            Output::Json => put(&format!("{answer}\n")),
+            Output::Text => write_stdout(&yaml::text(response)),
+            Output::Json => write_stdout(&format!("{response}\n")),
         }
     }
 
-    /// Gets a path and prints the response.
+    /// Sends a GET request for a path and prints the response.
     pub(super) fn show(&self, path: &str) -> anyhow::Result<()> {
         print_json(&self.text(path)?, self.output)
     }
 }
 
-/// Prints a response, which is JSON.
+/// Prints a response, which must be JSON.
 pub(super) fn print_json(text: &str, output: Output) -> anyhow::Result<()> {
     match output {
         Output::Text => {
-            let answer = serde_json::from_str(text).context("the response is not JSON")?;
-            put(&yaml::text(&answer))
+            let response = serde_json::from_str(text).context("the response is not JSON")?;
+            write_stdout(&yaml::text(&response))
         }
-        // The fields keep the order of the definitions.
-        Output::Json => put(&format!("{text}\n")),
+        // The text is not parsed, so the fields keep their order.
+        Output::Json => write_stdout(&format!("{text}\n")),
     }
 }
 
-/// The reason in the response to a query that failed.
+/// Returns the reason in the response to a failed query as an error.
 pub(super) fn refusal(body: &str) -> anyhow::Error {
-    let answer: Value = serde_json::from_str(body).unwrap_or_default();
-    anyhow!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"))
+    let response: Value = serde_json::from_str(body).unwrap_or_default();
+    anyhow!("{}", response["message"].as_str().unwrap_or("the node returned no reason"))
 }
 
-fn put(text: &str) -> anyhow::Result<()> {
+fn write_stdout(text: &str) -> anyhow::Result<()> {
     let mut out = crate::cli::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
-/// Escapes a value for a path or a query string.
+/// Percent-encodes a value for a path or a query string.
 pub(in crate::cli) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! The HTTP servers of a node: which of them answers at a URL, and how the addresses of the others are found.
+//! Detects which HTTP server of a node listens at a URL, and finds the addresses of its other servers.
 
 use super::client::Client;
 use anyhow::{Context, bail};
@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// A query of REST that every node answers.
+/// A REST query that every node supports.
 const NODE_INFO: &str = "/cosmos/base/tendermint/v1beta1/node_info";
-/// The same query of CometBFT's RPC, which passes it to the gRPC service.
+/// The same query for CometBFT's RPC, which passes it to the gRPC service.
 const NODE_INFO_SERVICE: &str = "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo";
 
-/// A server that answers over HTTP.
+/// A server that responds over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Server {
     Rest,
@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// The flag of `evmd start` with its address.
+    /// The flag of `evmd start` that sets its address.
     const fn flag(self) -> &'static str {
         match self {
             Self::Rest => "--rest.address",
@@ -55,7 +55,7 @@ impl Server {
         }
     }
 
-    /// The address of this server, if the node serves it.
+    /// The address of this server. It is an error if the node does not serve it.
     pub(super) fn address(self, endpoints: &Endpoints) -> anyhow::Result<SocketAddr> {
         let address = match self {
             Self::Rest => endpoints.rest,
@@ -73,11 +73,11 @@ impl Server {
         })
     }
 
-    /// Whether this server answers at the URL. Other servers refuse its request in various ways, so every failure
-    /// means that it is another one.
-    fn answers_at(self, client: &Client) -> bool {
+    /// Whether this server listens at the URL of the client. Other servers refuse its requests in various ways, so
+    /// every failure means that another server listens there.
+    fn listens_at(self, client: &Client) -> bool {
         match self {
-            Self::Rest => client.get(NODE_INFO, "").is_ok_and(|answer| is_rest(&answer)),
+            Self::Rest => client.get(NODE_INFO, "").is_ok_and(|response| is_rest(&response)),
             Self::JsonRpc => match own_endpoints(client) {
                 Ok(_) => true,
                 Err(error) => is_not_served(&error),
@@ -88,16 +88,15 @@ impl Server {
     }
 }
 
-/// A client of the server `wanted` of the node that `url` names, which may be the address of any of its HTTP
-/// servers.
+/// Returns a client of the server `wanted`. `url` may be the address of any HTTP server of the node.
 pub(super) fn client_of(wanted: Server, url: &str) -> anyhow::Result<Client> {
     let named = Client::new(url, Server::Rest.default_port())?;
     named.connect()?;
-    if wanted.answers_at(&named) {
+    if wanted.listens_at(&named) {
         return Ok(named);
     }
     let mut others = Server::ALL.into_iter().filter(|server| *server != wanted);
-    let Some(server) = others.find(|server| server.answers_at(&named)) else {
+    let Some(server) = others.find(|server| server.listens_at(&named)) else {
         let servers =
             Server::ALL.map(|server| format!("{} ({})", server.name(), server.default_port()));
         bail!(
@@ -108,7 +107,7 @@ pub(super) fn client_of(wanted: Server, url: &str) -> anyhow::Result<Client> {
         );
     };
     let client = address_from(server, &named, wanted)?;
-    if !wanted.answers_at(&client) {
+    if !wanted.listens_at(&client) {
         bail!(
             "{} of the node at {url} does not answer at {}: give its address with --node",
             wanted.name(),
@@ -118,7 +117,7 @@ pub(super) fn client_of(wanted: Server, url: &str) -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// A client of the server `wanted`, found through the server at `named`.
+/// Returns a client of `wanted`, whose address `server` at `named` reports.
 fn address_from(server: Server, named: &Client, wanted: Server) -> anyhow::Result<Client> {
     let json_rpc = match server {
         Server::Metrics => {
@@ -157,7 +156,7 @@ fn through_json_rpc(json_rpc: &Client, wanted: Server) -> anyhow::Result<Client>
     }
 }
 
-/// A client of another address of the node. An unspecified or loopback address refers to the machine of the node.
+/// Returns a client of another address of the node, with the host of `named` if the address is unspecified or loopback.
 fn on_machine_of(named: &Client, address: SocketAddr) -> anyhow::Result<Client> {
     let is_local = address.ip().is_unspecified() || address.ip().is_loopback();
     let url = if is_local {
@@ -168,12 +167,12 @@ fn on_machine_of(named: &Client, address: SocketAddr) -> anyhow::Result<Client> 
     Client::new(&url, address.port())
 }
 
-/// The addresses that JSON-RPC names.
+/// Queries the addresses of the node with `evmd_endpoints`.
 fn own_endpoints(client: &Client) -> anyhow::Result<Endpoints> {
     client.call("evmd_endpoints", &json!([]))
 }
 
-/// Whether this is JSON-RPC's error for a method that the address does not serve.
+/// Whether this is JSON-RPC's error if `evmd_endpoints` is not served at the address.
 fn is_not_served(error: &anyhow::Error) -> bool {
     error.to_string().contains("the method evmd_endpoints does not exist/is not available")
 }
@@ -184,10 +183,11 @@ fn comet_status(client: &Client) -> bool {
     status["result"]["node_info"].is_object()
 }
 
-/// The address of JSON-RPC that CometBFT's RPC reports. Its own status has only its own address.
+/// The address of JSON-RPC that CometBFT's RPC reports. The CometBFT status contains only the address of that RPC.
 fn rpc_address_of_comet(client: &Client) -> anyhow::Result<String> {
-    let answer: Value = client.call("abci_query", &json!({ "path": NODE_INFO_SERVICE }))?;
-    let value = answer["response"]["value"].as_str().context("the node returned no information")?;
+    let response: Value = client.call("abci_query", &json!({ "path": NODE_INFO_SERVICE }))?;
+    let value =
+        response["response"]["value"].as_str().context("the node returned no information")?;
     let info = GetNodeInfoResponse::decode(BASE64.decode(value)?.as_slice())?;
     let other = info.default_node_info.unwrap_or_default().other.unwrap_or_default();
     Ok(other.rpc_address)
@@ -205,9 +205,9 @@ fn status_of(client: &Client) -> Option<Endpoints> {
     found.map(|found| found.endpoints)
 }
 
-/// A response of REST is JSON, and an error has a code. Other servers have other errors.
+/// Whether a response is from REST: with status 200 a JSON object without `jsonrpc`, else with `code` and `message`.
 pub(in crate::cli) fn is_rest((status, text): &(u16, String)) -> bool {
-    let Ok(Value::Object(answer)) = serde_json::from_str(text) else { return false };
-    *status == 200 && !answer.contains_key("jsonrpc")
-        || answer.contains_key("code") && answer.contains_key("message")
+    let Ok(Value::Object(response)) = serde_json::from_str(text) else { return false };
+    *status == 200 && !response.contains_key("jsonrpc")
+        || response.contains_key("code") && response.contains_key("message")
 }

@@ -1,4 +1,4 @@
-//! `evmd query tx`
+//! `evmd query tx` shows a mined transaction.
 
 use super::rest::{RestArgs, escape};
 

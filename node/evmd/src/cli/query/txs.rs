@@ -1,4 +1,4 @@
-//! `evmd query txs`
+//! `evmd query txs` finds mined transactions by their events.
 
 use super::rest::{RestArgs, escape};
 
@@ -35,6 +35,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Order::Desc => "ORDER_BY_DESC",
     };
     let query = escape(&args.query);
-    let asked = format!("query={query}&page={page}&limit={limit}&order_by={order}");
-    args.rest.show(&format!("/cosmos/tx/v1beta1/txs?{asked}"))
+    let parameters = format!("query={query}&page={page}&limit={limit}&order_by={order}");
+    args.rest.show(&format!("/cosmos/tx/v1beta1/txs?{parameters}"))
 }

@@ -1,4 +1,4 @@
-//! `evmd query wait-tx`
+//! `evmd query wait-tx` waits until a transaction is mined, and shows it.
 
 use super::{
     NodeArg,
@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Interval at which the node is asked.
+/// Interval at which the node is queried.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// The status of REST for a transaction that is not mined.
+/// The HTTP status of the REST response for a transaction that is not mined.
 const NOT_FOUND: u16 = 404;
 
 #[derive(Debug, clap::Args)]

@@ -1,10 +1,10 @@
-//! YAML in the style of the Cosmos tools: keys in alphabetical order, and texts that look like numbers in
-//! double quotes.
+//! Formats YAML in the style of the Cosmos tools: keys are in alphabetical order, and strings that could be read as
+//! other types are in double quotes.
 
 use serde_json::Value;
 use std::fmt::Write;
 
-/// A value as a document, with a final line break.
+/// Formats a value as a document with a final line break.
 pub(in crate::cli) fn text(value: &Value) -> String {
     let mut out = String::new();
     match value {
@@ -50,7 +50,7 @@ fn block(value: &Value, depth: usize, out: &mut String) {
 fn below(value: &Value, depth: usize, out: &mut String) {
     if nests(value) {
         out.push('\n');
-        // Lists are aligned with their key, maps are indented.
+        // A list is aligned with its key, and a map is indented.
         block(value, depth + usize::from(value.is_object()), out);
     } else {
         let _ = writeln!(out, " {}", inline(value));
@@ -70,7 +70,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// A text, quoted if it would not be parsed as the same text.
+/// Formats a string, in quotes if it could otherwise be read as another type.
 fn scalar(text: &str) -> String {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let number = text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
@@ -87,7 +87,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn nested_values_are_printed_in_lines() {
+    fn nested_values_are_indented_and_keys_are_sorted() {
         let value = json!({
             "b": { "x": "1", "a": null, "t": "true", "s": "it's: so" },
             "a": [{ "k": "v", "l": ["p", "7"] }, "q"],

@@ -1,9 +1,9 @@
-//! The addresses in the flags of `evmd start`.
+//! Parses the addresses in the flags of `evmd start`.
 
 use config::Listen;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// Where a server listens: HOST:PORT or `off`.
+/// Parses where a server listens: HOST:PORT or `off`. A host name is resolved.
 pub(super) fn listen(text: &str) -> Result<Listen, String> {
     const FORM: &str = "expected HOST:PORT, such as 127.0.0.1:8545, or off";
     if let Ok(listen) = text.parse() {
@@ -19,8 +19,8 @@ pub(super) fn listen(text: &str) -> Result<Listen, String> {
     Ok(Listen::At(address))
 }
 
-/// The address for a host name to listen on. If it has several, as `localhost` often has, the first IPv4
-/// address is used, because clients that try only one address and the defaults of this program use that.
+/// Chooses the address to listen on for a host name. If it has several, as `localhost` often has, returns the first
+/// IPv4 address, because the defaults of this program and clients that try only one address use IPv4.
 fn listen_address(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let addresses: Vec<_> = addresses.collect();
     addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()

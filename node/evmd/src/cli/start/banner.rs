@@ -1,4 +1,4 @@
-//! The summary that `evmd start` prints.
+//! Prints the summary of a started node to standard output.
 
 use super::listeners::{COMET_NAME, InUse, PAGES_NAME, reason_not_served};
 use chain::{DEV_ACCOUNTS, DevAccount, Rules};
@@ -11,7 +11,7 @@ use std::io::Write;
 use storage::StateRead;
 use verify::Backend;
 
-/// Prints the development accounts of the chain, with their keys.
+/// Prints the development accounts that have a balance on the chain, with their keys.
 fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyhow::Result<()> {
     let state = view.state.reader()?;
     let mut title =
@@ -29,7 +29,7 @@ fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyh
     Ok(())
 }
 
-/// The memory of the process, and the limits derived from it.
+/// The memory that the process may use, and the settings derived from it.
 fn derived(config: &Config) -> String {
     let values = config.derived();
     let values = values.iter().map(|(name, value)| match *name {
@@ -40,7 +40,7 @@ fn derived(config: &Config) -> String {
     values.collect::<Vec<_>>().join("\n                 ")
 }
 
-/// What the summary is about.
+/// The data of the summary.
 pub(super) struct Banner<'a> {
     pub(super) home: &'a Home,
     pub(super) pipeline: &'a Pipeline,
@@ -51,7 +51,7 @@ pub(super) struct Banner<'a> {
 }
 
 impl Banner<'_> {
-    /// Prints the summary to standard output, with the development accounts unless `quiet` is set.
+    /// Prints the summary. On a native chain the development accounts come first, unless `quiet` is set.
     pub(super) fn print(&self, quiet: bool) -> anyhow::Result<()> {
         let Self { home, pipeline, .. } = self;
         let view = pipeline.published.load();
@@ -131,7 +131,7 @@ memory           {}",
     }
 }
 
-/// The lines about other nodes of the chain.
+/// The lines about validators, followers and sources.
 fn replication(config: &Config) -> String {
     let mut lines = String::new();
     if let Some(at) = config.p2p.address.address() {
@@ -148,7 +148,7 @@ fn replication(config: &Config) -> String {
     lines
 }
 
-/// The addresses of JSON-RPC. The first one also accepts WebSockets, which clients use if there is no second one.
+/// The HTTP and WebSocket addresses of JSON-RPC. The HTTP address serves both, and is shown for both if it is alone.
 fn json_rpc(at: &Endpoints) -> Option<String> {
     let http = at.json_rpc.map(|at| format!("http://{at}"));
     let web_socket = at.json_rpc_ws.or(at.json_rpc).map(|at| format!("ws://{at}"));

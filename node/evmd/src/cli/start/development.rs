@@ -1,6 +1,6 @@
-//! What `evmd start` does on a chain of `evmd init --dev` (ADR 0033): blocks are mined at once, the development accounts sign
-//! for clients, and pages of every origin may use JSON-RPC. The keys are public, so the servers must not be reachable
-//! from other machines unless an option allows it.
+//! Adapts `evmd start` to a development chain (ADR 0033): a transaction is mined at once, the development accounts sign
+//! for clients, and web pages of every origin may use JSON-RPC. The keys are public, so other machines must not reach
+//! JSON-RPC unless a setting allows it.
 
 use super::reachable_from_elsewhere;
 use anyhow::bail;
@@ -13,13 +13,13 @@ use rpc::{DEVELOPMENT_NAMESPACES as NAMESPACES, Development};
 use rpc_eth::development::CallObserver;
 use std::{sync::Arc, time::Duration};
 
-/// The namespace that stays closed: it is for the test suites of clients.
-const CLOSED: &str = "testing";
+/// The namespace that is not served by default, because it exists for the test suites of clients.
+const NOT_SERVED: &str = "testing";
 
-/// Replaces the defaults of settings that the operator did not set.
+/// Replaces the default values of settings with those of development chains. Other values are kept.
 pub(super) fn adjust(config: &mut Config) {
     let (set, default) = (&mut config.json_rpc, JsonRpc::default());
-    let every = || rpc::namespaces().into_iter().filter(|name| *name != CLOSED);
+    let every = || rpc::namespaces().into_iter().filter(|name| *name != NOT_SERVED);
     for (api, default) in [(&mut set.api, default.api), (&mut set.ws_api, default.ws_api)] {
         if *api == default {
             *api = every().map(str::to_owned).collect();
@@ -28,13 +28,13 @@ pub(super) fn adjust(config: &mut Config) {
     if set.cors_origins == default.cors_origins {
         set.cors_origins = vec!["*".to_owned()];
     }
-    // A client may set a base fee of 0 and then send transactions without a price.
+    // A client may set a base fee of 0 and then send transactions with a gas price of 0.
     if config.mempool.price_limit == Mempool::default().price_limit {
         config.mempool.price_limit = 0;
     }
 }
 
-/// What clients control. `observer` receives their calls.
+/// The controls that JSON-RPC clients of a development chain have. `observer` receives their calls.
 pub(super) fn control(
     home: &Home,
     pipeline: &Pipeline,
@@ -46,8 +46,8 @@ pub(super) fn control(
     Some(Arc::new(development))
 }
 
-/// Refuses the namespaces of development chains on another chain.
-pub(super) fn no_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
+/// Refuses the namespaces that only development chains serve.
+pub(super) fn refuse_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     let mut named = config.api.iter().chain(&config.ws_api);
     match named.find(|name| NAMESPACES.contains(&name.as_str())) {
         None => Ok(()),
@@ -58,7 +58,7 @@ pub(super) fn no_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     }
 }
 
-/// When blocks are produced: at once, unless an interval is set.
+/// Returns when blocks are produced: as soon as there is a transaction, unless an interval is set.
 pub(super) fn mining(block_time: Option<Duration>, engine: &Engine) -> Mining {
     match block_time {
         Some(interval) => Mining::Every(interval),
@@ -69,12 +69,12 @@ pub(super) fn mining(block_time: Option<Duration>, engine: &Engine) -> Mining {
 
 /// The keys of the development accounts.
 pub(super) fn keys() -> impl Iterator<Item = PrivateKey> {
-    let key = |bytes: &[u8]| PrivateKey::from_bytes(bytes).expect("they are valid keys");
+    let key = |bytes: &[u8]| PrivateKey::from_bytes(bytes).expect("development keys are valid");
     DEV_ACCOUNTS.iter().map(move |account| key(account.private_key.as_slice()))
 }
 
-/// Refuses to serve a development chain to other machines, unless that is allowed.
-pub(super) fn is_local(config: &JsonRpc) -> anyhow::Result<()> {
+/// Refuses to serve JSON-RPC of a development chain to other machines, unless the setting allows it.
+pub(super) fn require_loopback(config: &JsonRpc) -> anyhow::Result<()> {
     if config.allow_remote_signing {
         return Ok(());
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_that_was_set_is_kept() {
+    fn block_interval_that_was_set_is_kept() {
         let second = Duration::from_secs(1);
         let default = Engine::default();
         assert_eq!(mining(None, &default), Mining::Instant);
@@ -113,15 +113,15 @@ mod tests {
         for name in ["debug", "trace", "ots", "erigon", "txpool", "personal"] {
             assert!(config.json_rpc.ws_api.iter().any(|served| served == name), "{name}");
         }
-        assert!(!config.json_rpc.ws_api.iter().any(|served| served == CLOSED));
+        assert!(!config.json_rpc.ws_api.iter().any(|served| served == NOT_SERVED));
     }
 
     #[test]
     fn development_chain_is_not_served_to_other_machines() {
         let mut config = JsonRpc { address: "0.0.0.0:8545".parse().unwrap(), ..JsonRpc::default() };
-        let error = is_local(&config).unwrap_err().to_string();
+        let error = require_loopback(&config).unwrap_err().to_string();
         assert!(error.contains("--json-rpc.allow-remote-signing"), "{error}");
         config.allow_remote_signing = true;
-        assert!(is_local(&config).is_ok());
+        assert!(require_loopback(&config).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! A node that follows the blocks of others.
+//! Starts a node that follows the blocks of others, and stops a producer whose term has ended.
 
 use super::interrupts::Interrupts;
 use anyhow::{Context, bail};
@@ -11,11 +11,10 @@ use server::tls::Tls;
 use std::{path::Path, sync::Arc, time::Duration};
 use verify::Backend;
 
-/// Interval at which the followers are asked.
-const ASKING_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two rounds of requests to the followers.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Fails if this node would follow others from a home without a chain: the start would otherwise create a new development
-/// chain.
+/// Refuses to follow other nodes from a home without a chain, because the start would create a new development chain.
 pub(super) fn require_chain_to_follow(config: &Config) -> anyhow::Result<()> {
     match config.replication.follow.first() {
         None => Ok(()),
@@ -26,7 +25,7 @@ pub(super) fn require_chain_to_follow(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// The keys that sign the blocks, if this node follows others.
+/// The keys that sign the blocks of the chain, if this node follows others.
 pub(super) fn authority(home: &Home) -> anyhow::Result<Option<Authority>> {
     if home.config.replication.follow.is_empty() {
         return Ok(None);
@@ -52,20 +51,23 @@ pub(super) fn authority(home: &Home) -> anyhow::Result<Option<Authority>> {
     Ok(Some(authority))
 }
 
-/// The authorities that certify nodes with encrypted connections.
+/// The certificate authorities that this node trusts for encrypted connections to other nodes.
 pub(in crate::cli) fn tls_roots(config: &Config, home: &Path) -> anyhow::Result<Roots> {
     let file = config.replication.tls_roots_in(home);
     Roots::load(file.as_deref()).context("replication.tls-roots")
 }
 
-/// The certificate with which this node encrypts the connections of its followers.
+/// The certificate and key with which this node encrypts the connections of its followers, if they are set.
 pub(super) fn certificate(config: &Config, home: &Path) -> anyhow::Result<Option<Tls>> {
     let Some((certificate, key)) = config.replication.tls_pair(home)? else { return Ok(None) };
     Tls::load(&certificate, &key).context("replication.tls-certificate").map(Some)
 }
 
-/// Waits until one of the nodes that follow this producer has answered with its producer terms (`replication.followers`). Returns false
-/// if a signal ends the start.
+/// Waits until one of the nodes in `replication.followers` has responded with its producer terms and its head. Returns
+/// false if a signal ends the start.
+///
+/// # Errors
+/// If a follower knows a newer or conflicting term or has a later block: this node must then not produce blocks.
 pub(super) async fn wait_for_follower(
     urls: &[String],
     roots: &Roots,
@@ -115,13 +117,13 @@ pub(super) async fn wait_for_follower(
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(ASKING_INTERVAL) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             () = interrupts.recv() => return Ok(false),
         }
     }
 }
 
-/// What to do with a producer whose term another node has ended.
+/// The error of a producer whose term has been ended by a newer one, with its remedy.
 pub(super) fn superseded(newer: &Term, head: u64) -> String {
     let Term { term, last, producer, .. } = newer;
     let rollback = if head > last.number {
@@ -139,7 +141,7 @@ pub(super) fn superseded(newer: &Term, head: u64) -> String {
     )
 }
 
-/// Waits for a term that ends the one of this producer.
+/// Waits for a term that ends the term of this node. Never returns if this node produces no blocks.
 pub(super) async fn until_superseded(terms: Option<&Terms>, produces: bool) -> Term {
     if let Some(terms) = terms.filter(|_| produces) {
         let mut newer = terms.superseded();
@@ -152,7 +154,7 @@ pub(super) async fn until_superseded(terms: Option<&Terms>, produces: bool) -> T
     std::future::pending().await
 }
 
-/// Starts to follow, in the current runtime.
+/// Starts to follow the sources, in the current Tokio runtime.
 pub(super) fn start(
     home: &Home,
     pipeline: &Pipeline,

@@ -1,14 +1,14 @@
-//! The signals that shut down the node.
+//! Waits for the signals that shut down the node.
 
 use std::{future::Future, pin::pin, time::Duration};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that shut down the node.
+/// Receives SIGINT, SIGTERM and, unless it is ignored, SIGHUP.
 pub(super) struct Interrupts {
-    /// Ctrl-C.
+    /// Sent by Ctrl-C.
     interrupt: Signal,
     terminate: Signal,
-    /// The terminal was closed. `None` if the node was started with `nohup`.
+    /// Sent when the terminal is closed. `None` if the node was started with `nohup`.
     hangup: Option<Signal>,
 }
 
@@ -36,7 +36,7 @@ impl Interrupts {
     }
 }
 
-/// Whether the process was started with SIGHUP ignored, as `nohup` does. Only Linux reports it.
+/// Whether the process was started with SIGHUP ignored, as `nohup` does. Detected on Linux only.
 fn is_hangup_ignored() -> bool {
     const SIGHUP_BIT: u64 = 1;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -46,7 +46,7 @@ fn is_hangup_ignored() -> bool {
         .is_some_and(|mask| mask & SIGHUP_BIT != 0)
 }
 
-/// Waits for a signal, until `is_over` is true, or for `superseded`. Returns the result of the last one.
+/// Waits for a signal, for `is_over` or for `superseded`. Returns the output of `superseded` if that ended the wait.
 pub(super) async fn until_over<T>(
     is_over: impl Fn() -> bool,
     mut interrupts: Interrupts,

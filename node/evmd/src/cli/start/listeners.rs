@@ -1,5 +1,5 @@
-//! The listening sockets of all servers. They are opened before anything else starts: one error names all addresses
-//! that cannot be used, and every server knows the addresses of the others, also those with a port that the kernel
+//! Opens the listening sockets of all servers before the pipeline and the servers start. So one error names all
+//! addresses that cannot be used, and every server knows the addresses of the others, including ports that the kernel
 //! chose.
 
 use config::{Comet, Config, Listen, Pages};
@@ -17,7 +17,7 @@ const P2P_NAME: &str = "p2p";
 pub(super) const REPLICATION_NAME: &str = "replication";
 pub(super) const PAGES_NAME: &str = "web pages";
 
-/// The sockets of the servers, except for that of ingest, which the pipeline opens.
+/// The sockets of the servers, except those of ingest and p2p, which the pipeline and the consensus engine open.
 #[derive(Default)]
 pub(super) struct Listeners {
     pub(super) json_rpc: Option<Listener>,
@@ -26,9 +26,9 @@ pub(super) struct Listeners {
     pub(super) grpc: Option<Listener>,
     pub(super) comet: Option<Listener>,
     pub(super) replication: Option<Listener>,
-    /// Belongs to the runtime of this server.
+    /// Registered in the runtime of this server.
     pub(super) metrics: Option<Listener>,
-    /// Belongs to the runtime of this server.
+    /// Registered in the runtime of this server.
     pub(super) pages: Option<Listener>,
     /// The servers that do not run because their default address is in use.
     pub(super) in_use: Vec<InUse>,
@@ -42,9 +42,9 @@ pub(super) struct InUse {
     address: SocketAddr,
 }
 
-/// Why the server with this name does not run.
+/// Returns why the server with this name does not run: its address is in use, or it is off.
 pub(super) fn reason_not_served(in_use: &[InUse], server: &str) -> String {
-    match in_use.iter().find(|taken| taken.server == server) {
+    match in_use.iter().find(|in_use| in_use.server == server) {
         Some(InUse { flag, address, .. }) => format!("not served: {address} is in use ({flag})"),
         None => Listen::Off.to_string(),
     }
@@ -52,18 +52,18 @@ pub(super) fn reason_not_served(in_use: &[InUse], server: &str) -> String {
 
 impl Listeners {
     /// Opens the sockets, those of metrics and pages in their own runtimes, and stores their addresses in the settings.
-    /// A server that does not run is off in the settings then.
+    /// Sets the address of a server that does not run to `off`.
     ///
     /// # Errors
     /// [`Fault::Listen`] with all addresses that cannot be listened on.
     pub(super) async fn open(
         config: &mut Config,
-        observing: &Handle,
-        reading: &Handle,
+        metrics_runtime: &Handle,
+        page_runtime: &Handle,
     ) -> Result<Self, Fault> {
         let optional = optional(config);
         let (open, failed, in_use) = (Vec::new(), Vec::new(), Vec::new());
-        let mut sockets = Sockets { observing, reading, optional, open, failed, in_use };
+        let mut sockets = Sockets { metrics_runtime, page_runtime, optional, open, failed, in_use };
         let json_rpc = ("JSON-RPC", "--json-rpc.address");
         let web_socket = ("WebSocket", "--json-rpc.ws-address");
         let metrics = (METRICS_NAME, "--metrics.address");
@@ -75,7 +75,7 @@ impl Listeners {
             metrics: sockets.open(metrics, &mut config.metrics.address).await,
             ..Self::default()
         };
-        // The pipeline opens this socket again. Here it is only tried, so that the error names all addresses.
+        // The pipeline opens this socket again. It is opened here only so that the error names all addresses.
         let mut ingest_address = config.ingest.address;
         let ingest = sockets.open((INGEST_NAME, INGEST_FLAG), &mut ingest_address).await;
         let comet = (COMET_NAME, "--comet.address");
@@ -84,7 +84,7 @@ impl Listeners {
         opened.pages = sockets.open(pages, &mut config.pages.address).await;
         let replication = (REPLICATION_NAME, "--replication.address");
         opened.replication = sockets.open(replication, &mut config.replication.address).await;
-        // The consensus engine opens this socket again.
+        // The consensus engine opens this socket again, for the same reason.
         let p2p = sockets.open((P2P_NAME, "--p2p.address"), &mut config.p2p.address).await;
         drop((ingest, p2p));
         opened.in_use = sockets.in_use;
@@ -92,8 +92,8 @@ impl Listeners {
     }
 }
 
-/// The default addresses of servers without which the node runs: other processes, such as a chain of CometBFT or a web
-/// server, often have them.
+/// The default addresses of the servers that the node can run without. Other processes, such as a CometBFT node or a
+/// web server, often use these addresses.
 fn optional(config: &Config) -> [(&'static str, Option<Listen>); 2] {
     let shifted = |default: Listen| default.shifted(config.server.port_offset);
     [
@@ -102,13 +102,13 @@ fn optional(config: &Config) -> [(&'static str, Option<Listen>); 2] {
     ]
 }
 
-/// The sockets that are open so far.
+/// Opens sockets one by one, and collects the failures.
 struct Sockets<'a> {
-    observing: &'a Handle,
-    reading: &'a Handle,
+    metrics_runtime: &'a Handle,
+    page_runtime: &'a Handle,
     /// See [`optional`].
     optional: [(&'static str, Option<Listen>); 2],
-    /// The name, the flag and the address of each.
+    /// The name, the flag and the address of each open socket.
     open: Vec<(&'static str, &'static str, SocketAddr)>,
     failed: Vec<ListenError>,
     in_use: Vec<InUse>,
@@ -124,8 +124,8 @@ impl Sockets<'_> {
     ) -> Option<Listener> {
         let bind = Listener::bind(name, flag, listen.address()?);
         let bound = match name {
-            METRICS_NAME => self.observing.spawn(bind).await.expect("bind does not panic"),
-            PAGES_NAME => self.reading.spawn(bind).await.expect("bind does not panic"),
+            METRICS_NAME => self.metrics_runtime.spawn(bind).await.expect("bind does not panic"),
+            PAGES_NAME => self.page_runtime.spawn(bind).await.expect("bind does not panic"),
             _ => bind.await,
         };
         match bound {
@@ -168,14 +168,13 @@ impl Sockets<'_> {
     }
 }
 
-/// The name of a server with its verb.
+/// The name of a server, followed by "is" or "are".
 fn is_or_are(server: &str) -> String {
     let verb = if server.ends_with('s') { "are" } else { "is" };
     format!("{server} {verb}")
 }
 
-/// Whether sockets cannot listen on both addresses.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    one.port() == other.port()
-        && (one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified())
+/// Whether two sockets cannot listen on these addresses at the same time.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    a.port() == b.port() && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
 }

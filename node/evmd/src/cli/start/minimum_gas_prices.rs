@@ -1,4 +1,4 @@
-//! Warns if the setting `mempool.minimum-gas-prices` has no effect.
+//! Warns if `mempool.minimum-gas-prices` does not apply to all transactions.
 
 use alloy_consensus::Header;
 use chain::{ChainSpec, Fork, Rules};
@@ -12,7 +12,7 @@ const NATIVE: &str = "mempool.minimum-gas-prices has no effect on Ethereum trans
 const ETHEREUM: &str = "mempool.minimum-gas-prices has no effect: this chain has no Cosmos transactions, and \
                         its next block follows London or a later fork";
 
-/// Warns if the setting is in use but does not apply to all transactions.
+/// Warns if the setting is not zero but does not apply to all transactions.
 ///
 /// # Errors
 /// If the head cannot be read, or the price is in a token that the chain does not have.
@@ -53,21 +53,21 @@ mod tests {
     }
 
     #[test]
-    fn minimum_does_not_apply_to_all_transactions_of_a_native_chain() {
+    fn nonzero_minimum_on_a_native_chain_causes_a_warning() {
         let spec = Genesis::native_dev(0).spec;
-        let warned = |text| warning(&spec, &Header::default(), &setting(text));
-        assert_eq!(warned("0.000000000000000001atest"), Ok(Some(NATIVE)));
-        assert_eq!([warned("0atest"), warned("")], [Ok(None), Ok(None)]);
-        assert!(warned("1stake").unwrap_err().to_string().contains("paid in atest"));
+        let warning_for = |text| warning(&spec, &Header::default(), &setting(text));
+        assert_eq!(warning_for("0.000000000000000001atest"), Ok(Some(NATIVE)));
+        assert_eq!([warning_for("0atest"), warning_for("")], [Ok(None), Ok(None)]);
+        assert!(warning_for("1stake").unwrap_err().to_string().contains("paid in atest"));
     }
 
     #[test]
-    fn minimum_applies_to_an_ethereum_chain_up_to_london() {
+    fn minimum_on_an_ethereum_chain_causes_a_warning_from_london_on() {
         let spec = testkit::london_at_block_7().spec;
-        let warned = |number| {
+        let warning_for = |number| {
             let head = Header { number, difficulty: U256::ONE, ..Header::default() };
             warning(&spec, &head, &setting("1atest"))
         };
-        assert_eq!([5, 6].map(warned), [Ok(None), Ok(Some(ETHEREUM))]);
+        assert_eq!([5, 6].map(warning_for), [Ok(None), Ok(Some(ETHEREUM))]);
     }
 }

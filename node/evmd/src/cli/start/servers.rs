@@ -1,4 +1,4 @@
-//! Starts and stops all servers.
+//! Starts and stops the servers of all interfaces except ingest and p2p.
 
 use super::listeners::Listeners;
 use crate::eth_calls::JsonRpcCalls;
@@ -17,7 +17,7 @@ use std::{
 use tokio::runtime::Handle;
 use verify::Backend;
 
-/// A name for this run of the node that no other run has: the process id is unique at one time on one machine.
+/// A name that is unique to this run of the node: its start time in nanoseconds and its process id, in hex.
 fn run_name() -> String {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{:x}", time.as_nanos(), std::process::id())
@@ -26,7 +26,7 @@ fn run_name() -> String {
 /// The running servers.
 pub(super) struct Servers {
     rpc: rpc::Servers,
-    /// In the order in which they stop.
+    /// The other servers, in the order in which they are stopped.
     others: Vec<listen::Server>,
 }
 
@@ -39,7 +39,7 @@ impl Servers {
     }
 }
 
-/// What the servers serve in addition to the home and the pipeline.
+/// What the servers need in addition to the home and the pipeline.
 pub(super) struct Served {
     pub(super) mining: Option<MiningControl>,
     pub(super) producer: Option<(PublicKey, u64)>,
@@ -47,7 +47,7 @@ pub(super) struct Served {
     pub(super) signers: Option<Arc<Signers>>,
     pub(super) development: Option<Arc<rpc::Development>>,
     pub(super) snapshots: Arc<observe::SnapshotCounters>,
-    /// Answers calls about the pool and the pending block on a node that follows others.
+    /// Forwards calls about the pool and the pending block to the producer, on a node that follows others.
     pub(super) forwarder: Option<Arc<dyn CallForwarder>>,
     /// The producer terms, if blocks are signed.
     pub(super) terms: Option<Arc<Terms>>,
@@ -55,14 +55,14 @@ pub(super) struct Served {
     pub(super) tls: Option<Tls>,
 }
 
-/// Starts the servers that have a listener: metrics in the runtime `observing`, web pages in `reading`, the others in the
-/// current one.
+/// Starts the servers that have a listener: metrics in `metrics_runtime`, web pages in `page_runtime`, and the others
+/// in the current runtime.
 pub(super) async fn serve(
     home: &Home,
     pipeline: &Pipeline,
     listeners: Listeners,
     served: Served,
-    (observing, reading): (&Handle, &Handle),
+    (metrics_runtime, page_runtime): (&Handle, &Handle),
 ) -> anyhow::Result<Servers> {
     let Served { mining, producer, backend, signers, development, snapshots, .. } = served;
     let Served { forwarder, terms, tls, .. } = served;
@@ -100,7 +100,7 @@ pub(super) async fn serve(
     let comet =
         listeners.comet.map(|listener| comet::serve(&config.comet, listener, budget, queries));
     let pages = listeners.pages.map(|listener| {
-        let _inside = reading.enter();
+        let _inside = page_runtime.enter();
         let context = pages::Context {
             spec: home.spec.clone(),
             published: pipeline.published.clone(),
@@ -140,7 +140,7 @@ pub(super) async fn serve(
         backend,
         run: run_name(),
         producer,
-        // With their leaders in turn, validators make blocks at the same intervals as a producer.
+        // Validators lead in rotation, and together produce blocks at the same interval as a single producer.
         mining: mining.or_else(|| {
             let pace = pipeline.published.voting().map(|_| config.engine.block_time());
             pace.map(|pace| MiningControl::new(Mining::Every(pace)))
@@ -148,7 +148,9 @@ pub(super) async fn serve(
         snapshots,
     };
     let observe = match listeners.metrics {
-        Some(metrics) => Some(observing.spawn(async { observe::serve(metrics, context) }).await??),
+        Some(metrics) => {
+            Some(metrics_runtime.spawn(async { observe::serve(metrics, context) }).await??)
+        }
         None => None,
     };
     let others = [rest, grpc, comet, pages, replication, observe].into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! System contracts that the next blocks call but the chain does not have.
+//! Checks that the chain has the system contracts that its next blocks call.
 
 use alloy_primitives::KECCAK256_EMPTY;
 use anyhow::bail;
@@ -6,11 +6,11 @@ use home::Home;
 use std::time::{SystemTime, UNIX_EPOCH};
 use storage::{ReadError, StateRead};
 
-/// Warns of each contract that the blocks of this chain call but that has no code.
+/// Warns of each system contract that blocks of this chain call, now or after a later fork, but that has no code.
 ///
 /// # Errors
-/// If this node produces blocks, and the next one would be invalid; or if the state cannot be read.
-pub(super) fn check(home: &Home, makes_blocks: bool) -> anyhow::Result<()> {
+/// If this node produces blocks and the next one would be invalid, or if the state cannot be read.
+pub(super) fn check(home: &Home, produces_blocks: bool) -> anyhow::Result<()> {
     let view = home.view()?;
     let state = view.state.reader()?;
     let missing = home.spec.missing_system_contracts(|address| {
@@ -22,7 +22,7 @@ pub(super) fn check(home: &Home, makes_blocks: bool) -> anyhow::Result<()> {
     let next_fork = home.spec.fork_after(head, now.max(head.timestamp));
     for missing in missing {
         let is_fatal = missing.contract.is_required && next_fork >= missing.contract.fork;
-        if makes_blocks && is_fatal {
+        if produces_blocks && is_fatal {
             bail!("cannot produce block {}: {missing}", head.number + 1);
         }
         tracing::warn!("{missing}");

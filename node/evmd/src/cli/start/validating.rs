@@ -1,4 +1,4 @@
-//! A node that is one of the validators of its chain.
+//! Prepares a node that is one of the validators of its chain.
 
 #[cfg(feature = "consensus")]
 #[path = "validating/engine.rs"]
@@ -11,7 +11,7 @@ use anyhow::Context;
 pub(super) use engine::{Prepared, engine_has_ended};
 use home::{Home, validator_key};
 
-/// What a validator is started with; `None` if this node is not a validator.
+/// Returns what [`Prepared::start`] needs, or `None` if this node is not a validator.
 ///
 /// # Errors
 /// Those of [`is_validator`].
@@ -19,11 +19,11 @@ pub(super) fn prepare(home: &Home) -> anyhow::Result<Option<Prepared>> {
     is_validator(home)?.then(Prepared::new).transpose()
 }
 
-/// Whether this node takes part in consensus: the genesis has validators, and the settings do not say that this node only
-/// follows or serves.
+/// Whether this node takes part in consensus: the genesis has validators, and the settings do not restrict this node to
+/// following or serving.
 ///
 /// # Errors
-/// If it should, and lacks what is necessary.
+/// If it should take part, but has no consensus engine, no key of a validator in the genesis, or no p2p address.
 fn is_validator(home: &Home) -> anyhow::Result<bool> {
     let config = &home.config;
     let is_wanted = config.engine.produce && config.replication.follow.is_empty();
@@ -42,7 +42,7 @@ fn is_validator(home: &Home) -> anyhow::Result<bool> {
          whose public key must be in the genesis; a node that only serves the chain is started with --no-produce",
     )?;
     let public = key.public();
-    let gov = &home.spec.native().expect("its validators are known").gov;
+    let gov = &home.spec.native().expect("a chain with validators is native").gov;
     if !gov.consensus_validators().any(|(_, key)| key == public) {
         anyhow::bail!(
             "validator.key: its public key {public} is not that of a validator of the genesis (gov.validators): copy the file of \

@@ -1,11 +1,11 @@
-//! The text form of the status: the chain and its head first, then the servers, then the stages.
+//! The text form of the status: the chain and its head, the servers, and tables of stages, rings and calls.
 
 use alloy_primitives::B256;
 use pages::text::{age, count, exact_price, grouped, now, percent, short_hash};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Width of the terms before values.
+/// Width of the column of terms, in characters.
 const TERM_WIDTH: usize = 14;
 
 /// The servers: term, name in the response, and the scheme of the address.
@@ -84,16 +84,15 @@ fn summary(out: &mut String, status: &Value, now: u64) {
     }
 }
 
-/// What a validator says about the agreement on blocks.
+/// Describes the view of a validator, how many validators vote, and the time to finality.
 fn validator(validator: &Value) -> String {
     let all = validator["validators"].as_array().map_or(&[][..], Vec::as_slice);
     let present = all.iter().filter(|other| other["votes"] == true).count();
     let mut text =
         format!("view {}, {present} of {} validators vote", plain(&validator["view"]), all.len());
     let ms = |name: &str| validator["finalityMs"][name].as_f64();
-    if let (Some(median), Some(late)) = (ms("p50"), ms("p95")) {
-        write!(text, ", final after {median:.0} ms (p95 {late:.0})")
-            .expect("a String accepts text");
+    if let (Some(median), Some(p95)) = (ms("p50"), ms("p95")) {
+        write!(text, ", final after {median:.0} ms (p95 {p95:.0})").expect("a String accepts text");
     }
     if let Some(count) = validator["contradictingVotes"].as_u64().filter(|count| *count > 0) {
         write!(text, ", {count} contradicting votes: `evmd validator evidence` prints them")
@@ -102,7 +101,7 @@ fn validator(validator: &Value) -> String {
     text
 }
 
-/// What a node that follows others says about its source.
+/// Describes the source of a node that follows others, and how many blocks the node is behind.
 fn replica(replica: &Value) -> String {
     let source = replica["source"].as_str().unwrap_or("no source");
     let refused = replica["refused"].as_array().map_or(0, Vec::len);
@@ -118,7 +117,7 @@ fn replica(replica: &Value) -> String {
 
 fn servers(out: &mut String, endpoints: &Value) {
     for (term, name, scheme) in SERVERS {
-        // The address for JSON-RPC over HTTP also accepts WebSockets.
+        // The HTTP address of JSON-RPC also serves WebSocket.
         let address = match (&endpoints[name], name) {
             (Value::Null, "jsonRpcWs") => &endpoints["jsonRpc"],
             (address, _) => address,
@@ -213,7 +212,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn chain_and_head_come_before_servers_and_stages() {
+    fn chain_and_head_come_before_servers_and_tables() {
         let status = json!({
             "version": "0.1.0", "chainId": 262144, "rules": "native", "backend": "avx2", "fault": false,
             "head": {

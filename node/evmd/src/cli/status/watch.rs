@@ -1,4 +1,4 @@
-//! `evmd status --watch`
+//! `evmd status --watch` shows the status every second.
 
 use super::{Args, Output};
 use crate::cli::{is_stdout_closed, stdout};
@@ -9,12 +9,12 @@ use std::{
 };
 use terminal_size::{Height, terminal_size};
 
-/// Time from one status to the next.
+/// Time from the start of one status to the next.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Lines of a screen whose size is unknown.
+/// Rows of a terminal whose size is unknown.
 const DEFAULT_ROWS: usize = 24;
 
-/// Shows the status until the process is interrupted, the node has stopped, or the reader has closed the output.
+/// Shows the status until the reader closes the output. A node that does not respond is an error.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let is_text = args.output == Output::Text;
     let is_redrawn = is_text && std::io::stdout().is_terminal();
@@ -39,14 +39,14 @@ fn rows() -> usize {
     terminal_size().map_or(DEFAULT_ROWS, |(_, Height(rows))| rows.into())
 }
 
-/// The text for a terminal with this number of rows. It begins at the top and overwrites what was there, without
-/// clearing the screen first, which would flicker. Lines that do not fit are left out, because the screen would scroll.
+/// Formats text for a terminal with this number of rows. The text starts in the first row and overwrites the previous
+/// text, because a cleared screen would flicker. Lines that do not fit are omitted, because the screen would scroll.
 fn screen(text: &[u8], rows: usize) -> Vec<u8> {
     const HOME: &[u8] = b"\x1b[H";
     const CLEAR_REST_OF_LINE: &[u8] = b"\x1b[K\n";
     const CLEAR_BELOW: &[u8] = b"\x1b[J";
     let mut screen = HOME.to_vec();
-    // The cursor is in the row after the last line.
+    // One row is left for the cursor, which ends up below the last line.
     for line in text.split_inclusive(|byte| *byte == b'\n').take(rows.saturating_sub(1)) {
         screen.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
         screen.extend_from_slice(CLEAR_REST_OF_LINE);

@@ -1,4 +1,4 @@
-//! `evmd tx bank`
+//! `evmd tx bank` sends tokens in a Cosmos transaction.
 
 use super::{flags::TxFlags, send::send};
 use anyhow::{Context, ensure};

@@ -1,4 +1,4 @@
-//! `evmd tx evm`: Ethereum transactions over REST.
+//! `evmd tx evm` sends Ethereum transactions over REST.
 
 use super::{
     flags::{BroadcastFlags, KeyFlags, NodeFlags},
@@ -84,18 +84,18 @@ fn send(args: &Send) -> anyhow::Result<()> {
     let amount = coin.amount.parse::<U256>().context("the amount")?;
     let value = token.unit_named(&coin.denom)?.to_wei(amount);
     let value = value.with_context(|| format!("{} exceeds 2^256 - 1 wei", args.amount))?;
-    let (base_fee, least) = (node.base_fee()?, node.least_price()?);
-    let most = match &args.gas_prices {
+    let (base_fee, min_price) = (node.base_fee()?, node.min_price()?);
+    let max_fee = match &args.gas_prices {
         Some(price) => price_in_wei(price, &token)?,
-        None => base_fee.saturating_mul(2).max(least),
+        None => base_fee.saturating_mul(2).max(min_price),
     };
     let tx = TxEip1559 {
         chain_id: chain_id(args.chain_id, node.chain_id()?)?,
         nonce: args.sequence.map_or_else(|| node.sequence(key.address()), Ok)?,
         gas_limit: args.gas,
-        max_fee_per_gas: most,
-        // The rest after the base fee, on a chain without a base fee.
-        max_priority_fee_per_gas: least.saturating_sub(base_fee).min(most),
+        max_fee_per_gas: max_fee,
+        // If the minimum price exceeds the base fee, the priority fee pays the difference.
+        max_priority_fee_per_gas: min_price.saturating_sub(base_fee).min(max_fee),
         to: TxKind::Call(to),
         value,
         ..TxEip1559::default()
@@ -105,7 +105,7 @@ fn send(args: &Send) -> anyhow::Result<()> {
     node.broadcast(&tx.encoded_2718(), args.broadcast.mode, args.node.output)
 }
 
-/// The gas price in whole wei. A fraction is rounded up, because nothing smaller can be offered.
+/// Converts a gas price to whole wei. A fraction is rounded up, because an Ethereum transaction offers whole wei.
 fn price_in_wei(text: &str, token: &NodeToken) -> anyhow::Result<u128> {
     let price: GasPrice = text.parse().context("--gas-prices")?;
     let wei = token.price_in_wei(&price)?;

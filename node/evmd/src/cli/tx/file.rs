@@ -1,4 +1,4 @@
-//! `evmd tx broadcast|sign|simulate|encode|decode`: transactions in files.
+//! `evmd tx broadcast|sign|simulate|encode|decode` process transactions in files.
 
 use super::{
     flags::{BroadcastFlags, KeyFlags, NodeFlags, account_number},
@@ -109,7 +109,7 @@ pub(super) fn sign(args: &Sign) -> anyhow::Result<()> {
     print(&json::tx_json(&tx)?, Output::Json)
 }
 
-/// Simulates a transaction. The node does not check signatures, but there must be one for each signer.
+/// Simulates a transaction, with an empty signature for each signer that has none: the node does not check signatures.
 pub(super) fn simulate(args: &Simulate) -> anyhow::Result<()> {
     let mut tx = read(&args.file)?;
     let node = args.node.open()?;
@@ -143,7 +143,7 @@ pub(super) fn decode(args: &Decode) -> anyhow::Result<()> {
         BASE64.decode(text).context("the transaction is not base64 (--hex reads hex)")?
     };
     ensure!(!bytes.is_empty(), "the transaction is empty");
-    // The bytes may have the EIP-2718 type byte, as in blocks.
+    // The bytes may start with the EIP-2718 type byte, as in blocks. `TxRaw` starts with the same byte, a field tag.
     let bytes = match bytes.as_slice() {
         [transactions::cosmos::TX_TYPE, inner @ ..]
             if inner.first() == Some(&transactions::cosmos::TX_TYPE) =>

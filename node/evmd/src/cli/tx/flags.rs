@@ -1,4 +1,4 @@
-//! The options of all commands that send a transaction, with the SDK's names.
+//! Defines the options that the commands of `evmd tx` share, with the SDK's names.
 
 use super::node::Node;
 use crate::cli::{HomeArg, Output, keys, query::NodeArg};

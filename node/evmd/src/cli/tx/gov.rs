@@ -1,4 +1,4 @@
-//! `evmd tx gov`
+//! `evmd tx gov` sends governance transactions, and drafts a proposal.
 
 use super::{flags::TxFlags, json, node::Node, send::send};
 use crate::cli::{prefix, query::NodeArg};
@@ -59,7 +59,7 @@ pub(super) struct From {
     flags: Box<TxFlags>,
 }
 
-/// The file of a proposal.
+/// The content of a proposal file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Proposal {
@@ -75,7 +75,7 @@ struct Proposal {
     expedited: bool,
 }
 
-/// The chain of [`DRAFT`]: the address of governance, its prefix, and the token.
+/// The address of the governance module in [`DRAFT`], its Bech32 prefix, and the token.
 const DRAFT_AUTHORITY: &str = "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
 const DRAFT_PREFIX: &str = "cosmos";
 const DRAFT_DENOM: &str = "atest";
@@ -135,8 +135,8 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// The draft with the address prefix and the token of the chain: that of the genesis in the home folder, unless an
-/// address is given, or else that of the node. Without both, the draft has the defaults.
+/// Returns the draft with the address prefix and the token of the chain. Their source is the genesis in the home
+/// folder, or the node if the user has set its address or there is no genesis. Without a node, the defaults remain.
 fn draft(node: &NodeArg) -> anyhow::Result<String> {
     let genesis = if node.has_address() { None } else { prefix::spec_of_home(&node.home)? };
     let (prefix, denom) = match genesis {

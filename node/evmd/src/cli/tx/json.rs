@@ -1,5 +1,5 @@
-//! Messages in JSON, as people write them in files: decimals with a decimal point, and the type of a message in
-//! `@type`.
+//! Converts messages from and to JSON as people write it in files: decimals have a decimal point, and `@type` contains
+//! the type of a message.
 
 use anyhow::Context;
 use cosmos_api::{
@@ -15,19 +15,17 @@ use prost_types::Any;
 use proto::cosmos::tx::v1beta1::Tx;
 use serde_json::Value;
 
-/// Parses a message with its type.
+/// Parses a message whose type is in `@type`.
 pub(super) fn any(value: &Value) -> anyhow::Result<Any> {
     let named = value["@type"].as_str().context("a message without @type")?;
     let message = read("google.protobuf.Any", value).with_context(|| named.to_owned())?;
     Ok(message.transcode_to()?)
 }
 
-/// Parses a transaction.
 pub(super) fn tx(value: &Value) -> anyhow::Result<Tx> {
     Ok(read("cosmos.tx.v1beta1.Tx", value)?.transcode_to()?)
 }
 
-/// Converts a transaction to JSON.
 pub(super) fn tx_json(tx: &Tx) -> anyhow::Result<Value> {
     let descriptors = Descriptors::read();
     let kind = descriptors.pool.get_message_by_name("cosmos.tx.v1beta1.Tx");
@@ -36,7 +34,7 @@ pub(super) fn tx_json(tx: &Tx) -> anyhow::Result<Value> {
     Ok(serde_json::to_value(descriptors.json(&message, Style::Sdk))?)
 }
 
-/// The encoded transaction for a broadcast.
+/// Encodes a transaction as `TxRaw`.
 pub(super) fn raw(tx: &Tx) -> Vec<u8> {
     tx_bytes(tx.clone())
 }

@@ -1,4 +1,4 @@
-//! Queries of commands to a node over REST.
+//! The REST client of `evmd tx`: queries the node, and sends transactions to it.
 
 use super::flags::BroadcastMode;
 use crate::cli::{
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use transactions::cosmos::GasPrice;
 
-/// The status of fee market queries on a chain that follows Ethereum's rules: a failed precondition.
+/// The HTTP status of fee market queries on a chain that follows Ethereum's rules (a failed precondition in gRPC).
 const NO_FEE_MARKET: u16 = 400;
 
 /// The token of a node's chain.
@@ -34,7 +34,7 @@ impl NodeToken {
         Token { denom: &self.denom, unit: self.unit }
     }
 
-    /// The unit with this name: the base unit, or the wei with its extended name.
+    /// The unit with this name: the base unit, or wei by its extended name.
     pub(super) fn unit_named(&self, denom: &str) -> anyhow::Result<TokenUnit> {
         let (token, extended) = (self.token(), self.token().extended_denom());
         if denom == token.denom {
@@ -51,16 +51,15 @@ impl NodeToken {
         bail!("unknown denomination {denom}: this chain has {names}")
     }
 
-    /// A price in whole wei, rounded up; `None` if it exceeds 128 bits.
+    /// Converts a price to whole wei, rounded up; `None` if it exceeds 128 bits.
     pub(super) fn price_in_wei(&self, price: &GasPrice) -> anyhow::Result<Option<u128>> {
         let wei = self.unit_named(&price.denom)?.price_to_wei(price.amount);
         Ok(wei.ok().and_then(|wei| u128::try_from(wei.ceil()).ok()))
     }
 }
 
-/// The node that a command queries.
 pub(super) struct Node {
-    /// A client of its REST server.
+    /// A client of the REST server.
     client: Client,
 }
 
@@ -84,22 +83,21 @@ impl Node {
         network.parse().with_context(|| format!("the node's chain id is {network:?}"))
     }
 
-    /// The address prefix.
     pub(super) fn prefix(&self) -> anyhow::Result<String> {
-        let answer = self.get("/cosmos/auth/v1beta1/bech32")?;
-        let prefix = answer["bech32_prefix"].as_str();
+        let response = self.get("/cosmos/auth/v1beta1/bech32")?;
+        let prefix = response["bech32_prefix"].as_str();
         Ok(prefix.context("the node returned no Bech32 prefix")?.to_owned())
     }
 
-    /// The token. The decimals of the base unit are taken from its metadata: on a chain with rules version 0 the
-    /// base unit is one wei, for any decimals in genesis.
+    /// The token of the chain. Its decimals are read from its metadata, because with rules version 0 the base unit is
+    /// one wei whatever decimals the genesis states.
     pub(super) fn token(&self) -> anyhow::Result<NodeToken> {
-        let answer = self.get("/cosmos/evm/vm/v1/params")?;
-        let denom = answer["params"]["evm_denom"].as_str();
+        let response = self.get("/cosmos/evm/vm/v1/params")?;
+        let denom = response["params"]["evm_denom"].as_str();
         let denom = denom.context("the node returned no token")?.to_owned();
         let path = "/cosmos/bank/v1beta1/denoms_metadata_by_query_string";
-        let answer = self.get(&format!("{path}?denom={}", escape(&denom)))?;
-        let units = answer["metadata"]["denom_units"].as_array();
+        let response = self.get(&format!("{path}?denom={}", escape(&denom)))?;
+        let units = response["metadata"]["denom_units"].as_array();
         let units = units.context("the node returned no metadata of its token")?;
         let whole = units.iter().filter_map(|unit| unit["exponent"].as_u64()).max();
         let unit = match whole.unwrap_or_default() {
@@ -114,55 +112,55 @@ impl Node {
 
     /// The base fee of the newest block, in wei.
     pub(super) fn base_fee(&self) -> anyhow::Result<u128> {
-        let answer = self.get("/cosmos/evm/vm/v1/base_fee")?;
-        answer["base_fee"]
+        let response = self.get("/cosmos/evm/vm/v1/base_fee")?;
+        response["base_fee"]
             .as_str()
             .and_then(|fee| fee.parse().ok())
             .context("the node returned no base fee")
     }
 
-    /// The minimum whole gas price of every mempool, in wei. It is above the chain's `min_gas_price`, whose
-    /// fraction the node does not report, and above zero.
-    pub(super) fn least_price(&self) -> anyhow::Result<u128> {
+    /// The lowest gas price in whole wei that is not below the chain's minimum for certain: one above `min_gas_price`,
+    /// because the node does not report its fraction, or 1 on a chain without a fee market.
+    pub(super) fn min_price(&self) -> anyhow::Result<u128> {
         let (status, body) = self.client.get("/cosmos/evm/vm/v1/min_gas_price", "")?;
         if status == NO_FEE_MARKET {
             return Ok(1);
         }
-        let answer = read((status, body))?;
-        let price = answer["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
+        let response = read((status, body))?;
+        let price = response["min_gas_price"].as_str().and_then(|price| price.parse::<u128>().ok());
         Ok(price.context("the node returned no minimum price")?.saturating_add(1))
     }
 
-    /// The minimum whole gas price for Cosmos transactions in the node's own mempool, in wei.
+    /// The minimum gas price for Cosmos transactions in this node's mempool, in wei, rounded up.
     pub(super) fn mempool_price(&self, token: &NodeToken) -> anyhow::Result<u128> {
-        let answer = self.get("/cosmos/base/node/v1beta1/config")?;
-        let price = answer["minimum_gas_price"].as_str().unwrap_or_default();
+        let response = self.get("/cosmos/base/node/v1beta1/config")?;
+        let price = response["minimum_gas_price"].as_str().unwrap_or_default();
         let price: GasPrice = price.parse().context("the node's minimum_gas_price")?;
         token.price_in_wei(&price)?.context("the node's minimum_gas_price is out of range")
     }
 
-    /// The sequence of the account's next transaction, after its transactions in the mempool, because a Cosmos
-    /// transaction cannot replace them.
+    /// The sequence of the account's next transaction. Transactions in the mempool count, because a Cosmos transaction
+    /// cannot replace them.
     pub(super) fn sequence(&self, account: Address) -> anyhow::Result<u64> {
         let path = format!("/evmd/mempool/v1/pending_sequence/{}", escape(&account.to_string()));
-        let answer = self.get(&path)?;
-        answer["sequence"].as_str().and_then(|next| next.parse().ok()).context("no sequence")
+        let response = self.get(&path)?;
+        response["sequence"].as_str().and_then(|next| next.parse().ok()).context("no sequence")
     }
 
-    /// The gas that a transaction would use.
+    /// Simulates a transaction and returns the gas that it uses.
     pub(super) fn simulate(&self, tx: &[u8]) -> anyhow::Result<u64> {
-        let answer = self.simulated(tx)?;
-        let gas = answer["gas_info"]["gas_used"].as_str();
+        let response = self.simulated(tx)?;
+        let gas = response["gas_info"]["gas_used"].as_str();
         gas.and_then(|gas| gas.parse().ok()).context("the node returned no gas")
     }
 
-    /// The gas and the result of a simulated transaction.
+    /// Simulates a transaction and returns the whole response.
     pub(super) fn simulated(&self, tx: &[u8]) -> anyhow::Result<Value> {
         let body = json!({ "tx_bytes": BASE64.encode(tx) });
         self.post("/cosmos/tx/v1beta1/simulate", &body)
     }
 
-    /// Sends a transaction and prints the response. A refusal is also printed, and is an error.
+    /// Sends a transaction and prints the result. A refused transaction is also an error.
     pub(super) fn broadcast(
         &self,
         tx: &[u8],
@@ -174,29 +172,29 @@ impl Node {
             BroadcastMode::Async => "BROADCAST_MODE_ASYNC",
         };
         let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": mode });
-        let answer = self.post("/cosmos/tx/v1beta1/txs", &body)?;
-        let response = &answer["tx_response"];
-        print(response, output)?;
-        if response["code"] != 0 {
-            let text = |name: &str| response[name].as_str().unwrap_or_default().to_owned();
-            bail!("{} ({} {})", text("raw_log"), text("codespace"), response["code"]);
+        let response = self.post("/cosmos/tx/v1beta1/txs", &body)?;
+        let result = &response["tx_response"];
+        print(result, output)?;
+        if result["code"] != 0 {
+            let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
+            bail!("{} ({} {})", text("raw_log"), text("codespace"), result["code"]);
         }
         Ok(())
     }
 }
 
-/// Reads a response of REST.
-fn read(answer: (u16, String)) -> anyhow::Result<Value> {
-    let (status, body) = &answer;
-    ensure!(is_rest(&answer), "the response is not one of REST: it has status {status}");
-    let answer: Value = serde_json::from_str(body).context("the response is not JSON")?;
+/// Parses a REST response. A status other than 200 is an error.
+fn read(response: (u16, String)) -> anyhow::Result<Value> {
+    let (status, body) = &response;
+    ensure!(is_rest(&response), "the response is not one of REST: it has status {status}");
+    let response: Value = serde_json::from_str(body).context("the response is not JSON")?;
     if *status != 200 {
-        bail!("{}", answer["message"].as_str().unwrap_or("the node returned no reason"));
+        bail!("{}", response["message"].as_str().unwrap_or("the node returned no reason"));
     }
-    Ok(answer)
+    Ok(response)
 }
 
-/// Prints JSON on one line, or YAML.
+/// Prints a value as YAML, or as JSON on one line.
 pub(super) fn print(value: &Value, output: Output) -> anyhow::Result<()> {
     let text = match output {
         Output::Text => yaml::text(value),

@@ -24,10 +24,10 @@ use proto::cosmos::{
 use std::io::{BufRead, Write};
 use transactions::cosmos::{CosmosTx, GasPrice, Signatures, parse_coin};
 
-/// The default gas price, in tenths of the base fee. It covers the increase by three full blocks.
+/// The default gas price, in tenths of the base fee. It covers the increase by two full blocks (1.125 * 1.125 = 1.27).
 const DEFAULT_PRICE_TENTHS: u128 = 13;
 
-/// Builds, signs and sends a transaction. `messages` returns its messages for the address of the sender.
+/// Builds, signs and sends a transaction. `messages` returns its messages, given the address of the sender.
 pub(super) fn send(
     flags: &TxFlags,
     from: &str,
@@ -44,7 +44,7 @@ pub(super) fn send(
     let sender = bech32(&prefix, address);
     let sequence = match flags.sequence {
         Some(sequence) => sequence,
-        None => asked(node.as_ref(), "--sequence")?.sequence(address)?,
+        None => required_node(node.as_ref(), "--sequence")?.sequence(address)?,
     };
     let mut tx = Tx {
         body: Some(TxBody {
@@ -61,7 +61,8 @@ pub(super) fn send(
     };
     let gas = match flags.gas.as_str() {
         "auto" => {
-            let used = asked(node.as_ref(), "--gas, a number")?.simulate(&json::raw(&tx))?;
+            let used =
+                required_node(node.as_ref(), "--gas, a number")?.simulate(&json::raw(&tx))?;
             adjusted(used, &flags.gas_adjustment)?
         }
         digits => digits.parse().context("--gas must be a number or `auto`")?,
@@ -74,11 +75,11 @@ pub(super) fn send(
         (Some(fees), _) => parse_coin(fees)?,
         (None, Some(price)) => priced(price, gas)?,
         (None, None) => {
-            let node = asked(node.as_ref(), "--fees or --gas-prices")?;
+            let node = required_node(node.as_ref(), "--fees or --gas-prices")?;
             let price = U256::from(node.base_fee()?) * U256::from(DEFAULT_PRICE_TENTHS);
             let token = node.token()?;
-            let least = node.least_price()?.max(node.mempool_price(&token)?);
-            let price = (price / U256::from(10)).max(U256::from(least));
+            let min_price = node.min_price()?.max(node.mempool_price(&token)?);
+            let price = (price / U256::from(10)).max(U256::from(min_price));
             let Token { denom, unit } = token.token();
             let amount = unit.from_wei_up(price * U256::from(gas));
             Coin { denom: denom.to_owned(), amount: amount.to_string() }
@@ -105,12 +106,12 @@ pub(super) fn send(
     node.broadcast(&json::raw(&tx), flags.broadcast.mode, flags.node.output)
 }
 
-/// The node, which is queried if the flag is not set.
-fn asked<'a>(node: Option<&'a Node>, flag: &str) -> anyhow::Result<&'a Node> {
+/// The node, which must be queried because `flag` is not set; an error with `--offline`.
+fn required_node<'a>(node: Option<&'a Node>, flag: &str) -> anyhow::Result<&'a Node> {
     node.with_context(|| format!("--offline does not query a node: set {flag}"))
 }
 
-/// The given chain id, which must be that of the node.
+/// Returns the chain id of the node, `found`. A chain id from the command line must equal it.
 pub(super) fn chain_id(named: Option<u64>, found: u64) -> anyhow::Result<u64> {
     ensure!(
         named.is_none_or(|named| named == found),
@@ -120,12 +121,11 @@ pub(super) fn chain_id(named: Option<u64>, found: u64) -> anyhow::Result<u64> {
     Ok(found)
 }
 
-/// The sign mode with this name.
 pub(super) fn mode(name: &str) -> SignMode {
     if name == "amino-json" { SignMode::LegacyAminoJson } else { SignMode::Direct }
 }
 
-/// The signer in a transaction, whose key may be elsewhere.
+/// The signer information of a transaction, without a public key if the key is not known.
 pub(super) fn signer(key: Option<&PrivateKey>, sequence: u64, mode: SignMode) -> SignerInfo {
     let public_key = key.map(|key| PubKey { key: key.public_key().as_bytes().to_vec() });
     let single = mode_info::Single { mode: mode.into() };
@@ -137,7 +137,7 @@ pub(super) fn signer(key: Option<&PrivateKey>, sequence: u64, mode: SignMode) ->
     }
 }
 
-/// Signs a transaction.
+/// Signs a transaction, whose only signer must be the owner of the key.
 pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Result<()> {
     let read = CosmosTx::decode(&json::raw(tx), Signatures::Optional)?;
     ensure!(
@@ -150,14 +150,14 @@ pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Resu
     Ok(())
 }
 
-/// The gas price times the gas, rounded up.
+/// The fee: the gas price times the gas, rounded up.
 fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
     let GasPrice { amount, denom } = price.parse().context("--gas-prices")?;
     let fee = amount.checked_mul_int(U256::from(gas))?.ceil();
     Ok(parse_coin(&format!("{fee}{denom}"))?)
 }
 
-/// The gas times a decimal factor.
+/// The gas times a decimal factor, rounded down.
 fn adjusted(gas: u64, factor: &str) -> anyhow::Result<u64> {
     let factor: LegacyDec = factor.parse().context("--gas-adjustment")?;
     let gas = factor.checked_mul_int(U256::from(gas))?.truncate_u64();

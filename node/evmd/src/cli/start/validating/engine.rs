@@ -1,4 +1,4 @@
-//! Starts the consensus engine.
+//! Starts the consensus engine of a validator.
 
 use anyhow::{Context, anyhow};
 use config::ValidatorAddress;
@@ -14,7 +14,7 @@ use validator::{
     EvidenceFile, FinalCertificates, PipelineChain, ValidatorAccounts, encode, folder,
 };
 
-/// What a validator is started with.
+/// The certificates of final blocks, which the engine and the pipeline share.
 pub(in super::super) struct Prepared {
     certificates: Arc<FinalCertificates>,
 }
@@ -25,12 +25,12 @@ impl Prepared {
         Ok(Self { certificates: Arc::default() })
     }
 
-    /// Stores the certificates of final blocks.
+    /// Returns the certifier that stores the certificates of final blocks.
     pub(in super::super) fn certifier(&self) -> Arc<dyn Certify> {
         Arc::clone(&self.certificates) as Arc<dyn Certify>
     }
 
-    /// Starts the engine.
+    /// Starts the engine on the pipeline, which must accept given blocks.
     pub(in super::super) fn start(
         self,
         home: &Home,
@@ -82,7 +82,7 @@ impl Prepared {
     }
 }
 
-/// The error of a node whose engine has ended by itself.
+/// The error of a node whose engine has ended without a shutdown.
 pub(in super::super) fn engine_has_ended(home: &Path) -> anyhow::Error {
     let files = Validator::engine_files(&folder(home));
     anyhow!(
