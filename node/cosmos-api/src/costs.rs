@@ -1,4 +1,4 @@
-//! The costs of the queries of the Cosmos interfaces: see [`server::costs`].
+//! Lists the costs of the queries of the Cosmos interfaces (see [`server::costs`]).
 
 mod comet;
 mod grpc;

@@ -1,5 +1,5 @@
-//! Contract calls for the queries of the module `vm`. They behave as JSON-RPC's `eth_call` and
-//! `eth_estimateGas`, but this crate does not depend on the one for JSON-RPC: the program passes in an
+//! Declares the contract calls for the queries of the module `vm`. They behave as JSON-RPC's `eth_call` and
+//! `eth_estimateGas`, but this crate does not depend on the crate for JSON-RPC: the program passes an
 //! implementation of [`EthCalls`].
 
 use alloy_primitives::Address;
@@ -14,11 +14,11 @@ use std::fmt::Debug;
 pub struct EthCall<'a> {
     /// The rules of the chain.
     pub spec: &'a ChainSpec,
-    /// The view that has the state.
+    /// The view from which the state is read.
     pub view: &'a View,
-    /// The call runs on the state after this block of the view.
+    /// The number of the block of the view after which the call runs.
     pub number: u64,
-    /// The block producer that the call sees; by default that of the block.
+    /// The block producer that the call sees; `None` for the producer of the block.
     pub proposer: Option<Address>,
     /// Maximum gas stated by the request. The node's own cap applies as well.
     pub gas_cap: Option<u64>,
@@ -39,15 +39,15 @@ pub enum EthCallError {
     Internal(String),
 }
 
-/// Runs calls of contracts.
+/// Runs contract calls.
 pub trait EthCalls: Debug + Send + Sync {
-    /// The result of a call. A call that fails also has one.
+    /// Returns the result of a call. A call that reverts or halts also has a result.
     ///
     /// # Errors
     /// [`EthCallError`].
     fn call(&self, call: &EthCall<'_>) -> Result<CallResult, EthCallError>;
 
-    /// The gas that a call needs, or the revert of a call that reverts with any gas.
+    /// Returns the gas that a call needs, or its outcome if it reverts with any amount of gas.
     ///
     /// # Errors
     /// [`EthCallError`], also if the call fails for another reason.

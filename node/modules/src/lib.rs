@@ -1,12 +1,12 @@
-//! The state of a native chain's modules after a block, in addition to accounts: the fee market, the
-//! parameters of the EVM, and governance. It is part of the chain's head. An [`Update`] changes parameters.
+//! The state of a native chain's modules after a block, in addition to accounts: the fee market, the parameters of
+//! the EVM and of the distribution of fees, and governance. [`Modules`] is part of the chain's head.
 //!
-//! An update that is decided in block `h` is applied at the end of the block, before the fee market ends the
-//! block: its `min_gas_multiplier` applies to the gas that block `h` reports, and everything else from block
-//! `h + 1` on, as in cosmos/evm. All transactions of a block have the same parameters.
+//! An [`Update`] changes parameters. One that is decided in block `h` is applied at the end of the block, before the
+//! fee market ends the block: its `min_gas_multiplier` applies to the gas that block `h` reports, and everything
+//! else from block `h + 1` on, as in cosmos/evm. All transactions of a block have the same parameters.
 //!
-//! This crate has no I/O, except for loading governance. The storage of modules, and the commitment of a header
-//! to them, are defined in [`feemarket::store`].
+//! Apart from reads of the sender's account in [`decorator`], only [`gov::store`] performs I/O. The storage of modules
+//! and the commitment of a header to them are defined in [`feemarket::store`].
 
 pub mod decorator;
 pub mod gov;
@@ -28,9 +28,9 @@ use transactions::Update;
 pub struct Modules {
     /// The fee market.
     pub market: Market,
-    /// Permissions of the EVM.
+    /// The parameters of the EVM.
     pub evm: EvmParams,
-    /// Who receives the fees of a block; `None` if neither genesis nor governance has said so: `fee_collector`.
+    /// The recipients of the fees of a block. `None`, if genesis and governance set none, stands for `fee_collector`.
     pub distribution: Option<DistributionParams>,
     /// Proposals and votes.
     pub gov: Governance,
@@ -97,7 +97,7 @@ impl Modules {
         }
     }
 
-    /// Returns their key-value pairs for storage.
+    /// Returns the key-value pairs of the modules for storage.
     pub fn pairs(&self) -> Pairs {
         let mut pairs = store::pairs(&self.market);
         pairs.extend([module_row::evm_pair(&self.evm)]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back() {
+    fn stored_modules_are_read_back() {
         let native = native();
         let mut modules = Modules::genesis(&native);
         modules.update(Update::Evm(closed())).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_update_changes_nothing() {
+    fn refused_update_changes_nothing() {
         let mut gold = closed();
         gold.evm_denom = "gold".to_owned();
         let mut modules = Modules::genesis(&native());

@@ -1,5 +1,5 @@
-//! ABCI queries: `/package.Service/Method` with an encoded request, answered by the gRPC services. A failed
-//! query returns a response with the SDK's code, which `BaseApp` derives from the gRPC status.
+//! Passes ABCI queries, which consist of `/package.Service/Method` and an encoded request, to the gRPC services. The
+//! response to a failed query has the code that the SDK's `BaseApp` derives from the gRPC status.
 
 use super::{Answer, Node, arguments::Arguments, shape};
 use axum::http::{HeaderValue, uri::PathAndQuery};
@@ -17,22 +17,23 @@ const INVALID_REQUEST: Registered = (18, "invalid request");
 const KEY_NOT_FOUND: Registered = (22, "key not found");
 const INVALID_HEIGHT: Registered = (26, "invalid height");
 
-/// Answers a query of the block at `height`, or of the newest block if it is 0. Proofs are not returned.
+/// Answers a query of the block at `height`, or of the newest block if `height` is 0 or missing. Proofs are not
+/// returned.
 pub(super) async fn query(node: Arc<Node>, given: Arguments) -> Answer {
     given.flag("prove")?;
     let path = given.text("path")?.unwrap_or_default();
     let data = given.hex("data")?.unwrap_or_default();
-    let asked = given.number("height")?.unwrap_or_default();
-    let at = match u64::try_from(asked).map(|height| node.queries.at(height)) {
+    let requested = given.number("height")?.unwrap_or_default();
+    let at = match u64::try_from(requested).map(|height| node.queries.at(height)) {
         Ok(Ok(at)) => at,
-        Ok(Err(error)) => return Ok(failure(&error.message, INVALID_HEIGHT, asked)),
-        Err(_) => return Ok(failure("cannot query with height < 0", INVALID_HEIGHT, asked)),
+        Ok(Err(error)) => return Ok(failure(&error.message, INVALID_HEIGHT, requested)),
+        Err(_) => return Ok(failure("cannot query with height < 0", INVALID_HEIGHT, requested)),
     };
     let is_path = path.starts_with('/') && path.parse::<PathAndQuery>().is_ok();
     if !is_path {
-        return Ok(failure("unknown query path", UNKNOWN_REQUEST, asked));
+        return Ok(failure("unknown query path", UNKNOWN_REQUEST, requested));
     }
-    let height = (asked != 0).then(|| HeaderValue::from(asked));
+    let height = (requested != 0).then(|| HeaderValue::from(requested));
     let answer = node.services.call(&path, &data, height.as_ref()).await;
     Ok(match answer {
         Ok(response) => {
@@ -40,7 +41,7 @@ pub(super) async fn query(node: Arc<Node>, given: Arguments) -> Answer {
             let height = height.map_or_else(|| shape::long(at.number()), str::to_owned);
             success(&response.message, &height)
         }
-        Err(status) => refusal(&status, asked),
+        Err(status) => status_response(&status, requested),
     })
 }
 
@@ -49,7 +50,7 @@ fn success(message: &Bytes, height: &str) -> Value {
 }
 
 /// Wraps a gRPC status as the SDK does (`gRPCErrorToSDKError`).
-fn refusal(status: &Status, height: i64) -> Value {
+fn status_response(status: &Status, height: i64) -> Value {
     let (code, message) = (status.code(), status.message());
     if code == Code::Unimplemented {
         return failure("unknown query path", UNKNOWN_REQUEST, height);
@@ -63,8 +64,7 @@ fn refusal(status: &Status, height: i64) -> Value {
     failure(&format!("rpc error: code = {code:?} desc = {message}"), registered, height)
 }
 
-/// An error that begins with its subject and ends with its text. The text is not repeated if the subject
-/// already ends with it, as with the messages of the SDK's gateway.
+/// A response with the log `<about>: <registered text>`. The text is not repeated if `about` already ends with it.
 fn failure(about: &str, (code, text): Registered, height: i64) -> Value {
     let suffix = format!(": {text}");
     let log = format!("{}{suffix}", about.strip_suffix(&suffix).unwrap_or(about));

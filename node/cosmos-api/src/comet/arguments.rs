@@ -1,5 +1,5 @@
-//! The parameters of a call. In JSON, numbers may be strings, and bytes are base64 (hex for the parameters that
-//! CometBFT decodes as hex). In a URI, texts are quoted, and bytes are a text or hex with `0x`.
+//! Parses the parameters of a call. In JSON, numbers may be strings, and bytes are base64 (hex for the parameters
+//! that CometBFT decodes as hex). In a URI, strings are quoted, and bytes are a quoted string or hex with `0x`.
 
 use super::error::Error;
 use alloy_primitives::hex;
@@ -21,18 +21,18 @@ enum Given {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arguments(BTreeMap<&'static str, Given>);
 
-/// The parameter of the method that has this name.
+/// Returns the name of the parameter if the method has it.
 fn known(name: &str, names: &'static [&'static str]) -> Result<&'static str, Error> {
     let found = names.iter().find(|known| **known == name);
     found.copied().ok_or_else(|| Error::Unknown { name: name.to_owned(), known: names })
 }
 
 impl Arguments {
-    /// Reads the member `params` of a call. `names` are the parameters of the method; a list of values is in
-    /// their order.
+    /// Reads the member `params` of a call. `names` are the parameters of the method. A list of values has the same
+    /// order.
     ///
     /// # Errors
-    /// If there is a parameter that the method does not have.
+    /// If the method does not have a parameter, or `params` is neither an object nor a list.
     pub(super) fn of_json(params: Value, names: &'static [&'static str]) -> Result<Self, Error> {
         let named: Vec<_> = match params {
             Value::Null => Vec::new(),
@@ -64,7 +64,6 @@ impl Arguments {
         named.collect::<Result<_, Error>>().map(Self)
     }
 
-    /// A number.
     pub(super) fn number(&self, name: &'static str) -> Result<Option<i64>, Error> {
         self.read(name, "a 64-bit number", |given| match given {
             Given::Json(Value::Number(number)) => number.as_i64(),
@@ -74,7 +73,6 @@ impl Arguments {
         })
     }
 
-    /// A string.
     pub(super) fn text(&self, name: &'static str) -> Result<Option<String>, Error> {
         self.read(name, "a string (in a URI: in double quotes)", |given| match given {
             Given::Json(value) => value.as_str().map(str::to_owned),
@@ -82,7 +80,6 @@ impl Arguments {
         })
     }
 
-    /// A boolean.
     pub(super) fn flag(&self, name: &'static str) -> Result<Option<bool>, Error> {
         self.read(name, "true or false", |given| match given {
             Given::Json(value) => value.as_bool(),
@@ -90,7 +87,7 @@ impl Arguments {
         })
     }
 
-    /// Bytes, which are base64 in JSON.
+    /// Reads bytes that are base64 in JSON.
     pub(super) fn bytes(&self, name: &'static str) -> Result<Option<Vec<u8>>, Error> {
         self.read(name, "base64 (in a URI: hex with 0x, or a string in double quotes)", |given| {
             match given {
@@ -100,7 +97,7 @@ impl Arguments {
         })
     }
 
-    /// Bytes, which are hex in JSON.
+    /// Reads bytes that are hex in JSON.
     pub(super) fn hex(&self, name: &'static str) -> Result<Option<Vec<u8>>, Error> {
         self.read(
             name,
@@ -131,7 +128,7 @@ impl Arguments {
     }
 }
 
-/// The content of a string in quotes, with the escapes of JSON.
+/// The content of a quoted string, which has the escapes of JSON.
 fn unquoted(text: &str) -> Option<String> {
     serde_json::from_str(text).ok()
 }
@@ -184,11 +181,11 @@ mod tests {
 
     #[test]
     fn errors_name_the_invalid_parameter() {
-        let said = uri("tx", &"x".repeat(100)).text("tx").unwrap_err().to_string();
-        let cut = "x".repeat(SHOWN_CHARS);
+        let message = uri("tx", &"x".repeat(100)).text("tx").unwrap_err().to_string();
+        let shown = "x".repeat(SHOWN_CHARS);
         assert_eq!(
-            said,
-            format!("parameter tx: {cut} is not a string (in a URI: in double quotes)")
+            message,
+            format!("parameter tx: {shown} is not a string (in a URI: in double quotes)")
         );
         for wrong in [json!("x"), json!(1.5), json!({}), json!("99999999999999999999")] {
             assert!(json(json!({ "height": wrong })).number("height").is_err());

@@ -1,6 +1,6 @@
-//! `block_search`: a page of the blocks with certain heights and events.
+//! Implements `block_search`, which returns a page of the blocks with certain heights and events.
 
-use super::{Answer, Node, apart, arguments::Arguments, blocks, error::Error, shape, txs};
+use super::{Answer, Node, arguments::Arguments, blocks, error::Error, run_blocking, shape, txs};
 use crate::query::BlockPage;
 use serde_json::json;
 use server::interrupt::Caller;
@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 /// Maximum time for a search and for reading the blocks that it found.
 const SEARCH_TIME: Duration = Duration::from_secs(5);
 
-/// Answers a search. As in CometBFT, the newest block is the first unless `order_by` is `asc`.
+/// Runs a search. As in CometBFT, the newest block is the first unless `order_by` is `asc`.
 pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
     let query = given.text("query")?.ok_or(Error::Missing("query"))?;
     let newest_first = txs::is_descending(&given, true)?;
@@ -17,18 +17,18 @@ pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
     let page = BlockPage { number: page.number, size: page.size, newest_first };
     let permit = node.queries.search_permit().await?;
     let (_caller, interrupt) = Caller::waiting();
-    apart(move || {
+    run_blocking(move || {
         let _permit = permit;
         let (at, deadline) = (node.newest()?, interrupt.within(SEARCH_TIME));
         let found = at.blocks_by_events(&query, page, &deadline)?;
-        let mut shown = Vec::new();
+        let mut found_blocks = Vec::new();
         for number in found.numbers {
             if deadline.passed() {
                 return Err(Error::TooLong(SEARCH_TIME.as_secs()));
             }
-            shown.push(blocks::shown(&at, number)?);
+            found_blocks.push(blocks::block_json(&at, number)?);
         }
-        Ok(json!({ "blocks": shown, "total_count": shape::long(found.total) }))
+        Ok(json!({ "blocks": found_blocks, "total_count": shape::long(found.total) }))
     })
     .await
 }

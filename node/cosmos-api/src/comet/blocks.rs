@@ -1,4 +1,4 @@
-//! Blocks, headers, commits, results and validators.
+//! Implements the methods that return blocks, headers, commits, results of blocks and validators.
 
 use super::{Answer, Node, arguments::Arguments, error::Error, shape, txs};
 use crate::query::{Snapshot, proto::tendermint::types::Header};
@@ -8,7 +8,7 @@ use serde_json::json;
 /// Maximum number of blocks in one list (as in CometBFT).
 const MAX_LIST_BLOCKS: u64 = 20;
 
-/// The block at `height`; the newest block if the parameter is missing.
+/// The number in the parameter `height`; that of the newest block if the parameter is missing.
 pub(super) fn height(at: &Snapshot, given: &Arguments) -> Result<u64, Error> {
     let newest = at.number();
     let Some(height) = given.number("height")? else { return Ok(newest) };
@@ -17,7 +17,7 @@ pub(super) fn height(at: &Snapshot, given: &Arguments) -> Result<u64, Error> {
     if number > newest { Err(Error::HeightTooHigh { height, newest }) } else { Ok(number) }
 }
 
-/// The block with this hash.
+/// The number of the block with this hash.
 fn by_hash(at: &Snapshot, hash: Option<Vec<u8>>) -> Result<u64, Error> {
     let hash = hash.ok_or(Error::Missing("hash"))?;
     let found = match B256::try_from(hash.as_slice()) {
@@ -27,36 +27,37 @@ fn by_hash(at: &Snapshot, hash: Option<Vec<u8>>) -> Result<u64, Error> {
     found.ok_or_else(|| Error::NoBlock(shape::hex(&hash)))
 }
 
-pub(super) fn shown(at: &Snapshot, number: u64) -> Answer {
+pub(super) fn block_json(at: &Snapshot, number: u64) -> Answer {
     let (id, block) = at.comet_block(number)?;
     Ok(shape::block(&id, &block))
 }
 
-fn shown_header(at: &Snapshot, number: u64) -> Answer {
+fn header_json(at: &Snapshot, number: u64) -> Answer {
     Ok(json!({ "header": shape::header(&at.block_header(number)?.1) }))
 }
 
 pub(super) fn block(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
-    shown(&at, height(&at, given)?)
+    block_json(&at, height(&at, given)?)
 }
 
 pub(super) fn block_by_hash(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
-    shown(&at, by_hash(&at, given.bytes("hash")?)?)
+    block_json(&at, by_hash(&at, given.bytes("hash")?)?)
 }
 
 pub(super) fn header(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
-    shown_header(&at, height(&at, given)?)
+    header_json(&at, height(&at, given)?)
 }
 
 pub(super) fn header_by_hash(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
-    shown_header(&at, by_hash(&at, given.hex("hash")?)?)
+    header_json(&at, by_hash(&at, given.hex("hash")?)?)
 }
 
-/// Blocks of a range of heights, newest first. Without a range, the newest blocks.
+/// Returns the headers of a range of heights, newest first, or those of the newest blocks if there is no range. At
+/// most the last [`MAX_LIST_BLOCKS`] of the range are returned.
 pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let bound = |name| match given.number(name)?.unwrap_or_default() {
@@ -77,7 +78,7 @@ pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
     Ok(json!({ "last_height": shape::long(at.number()), "block_metas": metas }))
 }
 
-/// A header with its commit.
+/// Returns a header with its commit.
 pub(super) fn commit(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let number = height(&at, given)?;
@@ -87,7 +88,7 @@ pub(super) fn commit(node: &Node, given: &Arguments) -> Answer {
     Ok(json!({ "signed_header": signed, "canonical": true }))
 }
 
-/// The results of the transactions of a block, and its own events.
+/// Returns the results of the transactions of a block, and the events of the block itself.
 pub(super) fn block_results(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let number = height(&at, given)?;
@@ -104,7 +105,6 @@ pub(super) fn block_results(node: &Node, given: &Arguments) -> Answer {
     }))
 }
 
-/// The validators of a block.
 pub(super) fn validators(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let number = height(&at, given)?;

@@ -1,15 +1,15 @@
-//! Submits transactions, on the same path as REST and gRPC.
+//! Submits transactions, with the same function as REST and gRPC.
 
-use super::{Answer, Node, apart, arguments::Arguments, error::Error, shape};
+use super::{Answer, Node, arguments::Arguments, error::Error, run_blocking, shape};
 use crate::query::{Code, ShownTx, proto::cosmos::base::abci::v1beta1::TxResponse};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Maximum wait for the block of a transaction (CometBFT's `timeout_broadcast_tx_commit`).
+/// Maximum wait until a transaction is in a block (CometBFT's `timeout_broadcast_tx_commit`).
 const COMMIT_WAIT: Duration = Duration::from_secs(10);
-/// Maximum number of calls that wait for a block at once: a quarter of all calls, so that transactions which
-/// are not included cannot block everything else.
+/// Maximum number of calls that wait for a block at once: a quarter of the default `comet.max-concurrent`, so that
+/// transactions which no block includes cannot block all other requests.
 pub(super) const MAX_WAITING_COMMITS: usize = 16;
 
 /// The SDK's codes for transactions that CometBFT's mempool refuses itself.
@@ -17,7 +17,7 @@ const TX_IN_MEMPOOL: u32 = 19;
 const MEMPOOL_FULL: u32 = 20;
 const TX_TOO_LARGE: u32 = 21;
 
-/// Submits a transaction. A transaction that fails the checks is a response, not an error.
+/// Submits a transaction. A transaction that fails the pool's checks has a response, and is not an error.
 async fn submit(node: &Node, given: &Arguments) -> Result<TxResponse, Error> {
     let bytes = given.bytes("tx")?.ok_or(Error::Missing("tx"))?;
     let answer = node.queries.broadcast_tx(bytes).await?.tx_response.unwrap_or_default();
@@ -27,8 +27,8 @@ async fn submit(node: &Node, given: &Arguments) -> Result<TxResponse, Error> {
     }
 }
 
-/// The error of CometBFT's mempool for a transaction that is not checked. The SDK's clients search for these
-/// texts to derive the codes.
+/// The error of CometBFT's mempool for a transaction that it refuses without checks. The SDK's clients search for
+/// these texts to derive the codes.
 fn mempool_error(answer: &TxResponse) -> Option<String> {
     if answer.codespace != "sdk" {
         return None;
@@ -55,14 +55,14 @@ pub(super) async fn sync(node: Arc<Node>, given: Arguments) -> Answer {
 
 /// Returns the result of the pool's checks and, if the pool accepted the transaction, its result in the block.
 pub(super) async fn commit(node: Arc<Node>, given: Arguments) -> Answer {
-    let _place = node.commits.try_acquire().map_err(|_| Error::Busy(MAX_WAITING_COMMITS))?;
+    let _permit = node.commits.try_acquire().map_err(|_| Error::Busy(MAX_WAITING_COMMITS))?;
     let heads = node.queries.published.heads();
     let checked = submit(&node, &given).await?;
     let hash = shape::hash(&checked.txhash);
     let mined = if checked.code == 0 {
         let waited = tokio::time::timeout(COMMIT_WAIT, mined(&node, &hash, heads)).await;
-        let late = |_| Error::NotMined { hash: hash.clone(), seconds: COMMIT_WAIT.as_secs() };
-        waited.map_err(late)??.response
+        let timed_out = |_| Error::NotMined { hash: hash.clone(), seconds: COMMIT_WAIT.as_secs() };
+        waited.map_err(timed_out)??.response
     } else {
         TxResponse::default()
     };
@@ -82,8 +82,8 @@ async fn mined(
 ) -> Result<ShownTx, Error> {
     loop {
         heads.mark_unchanged();
-        let (looking, hash) = (Arc::clone(node), hash.to_owned());
-        match apart(move || Ok(looking.newest()?.shown_tx(&hash)?)).await {
+        let (searched, hash) = (Arc::clone(node), hash.to_owned());
+        match run_blocking(move || Ok(searched.newest()?.shown_tx(&hash)?)).await {
             Err(Error::Query(error)) if error.code == Code::NotFound => {}
             found => return found,
         }

@@ -13,8 +13,8 @@ pub(super) enum Error {
     #[error("{0}")]
     Request(String),
     /// The batch has too many calls.
-    #[error("a batch may have at most {most} calls, got {calls}: send several batches")]
-    Batch { calls: usize, most: usize },
+    #[error("a batch may have at most {max} calls, got {calls}: send several batches")]
+    Batch { calls: usize, max: usize },
     /// The method does not exist.
     #[error("unknown method {0:?}: GET / returns the list of methods")]
     Method(String),
@@ -36,14 +36,13 @@ pub(super) enum Error {
     /// A required parameter is missing.
     #[error("parameter {0} is missing")]
     Missing(&'static str),
-    /// The method does not have this parameter. It is an error, because a misspelt parameter would have no
-    /// effect.
+    /// The method does not have this parameter. An ignored misspelt parameter would have no effect.
     #[error("unknown parameter {name:?}: the method has {known:?}")]
     Unknown { name: String, known: &'static [&'static str] },
     /// The list has more values than the method has parameters.
     #[error("the method has the parameters {known:?}, got {given} values")]
     TooMany { given: usize, known: &'static [&'static str] },
-    /// Heights start at 1.
+    /// The height is below its minimum.
     #[error("height must be greater than 0, but got {0}")]
     HeightTooLow(i64),
     /// The block does not exist yet.
@@ -60,15 +59,15 @@ pub(super) enum Error {
     NoBlock(String),
     /// The genesis file is too large for a response.
     #[error(
-        "the genesis file has {bytes} bytes, a response at most {most}: copy the file from the node"
+        "the genesis file has {bytes} bytes, a response at most {max}: copy the file from the node"
     )]
-    GenesisTooLarge { bytes: usize, most: usize },
+    GenesisTooLarge { bytes: usize, max: usize },
     /// The transaction was accepted but not mined within the wait.
     #[error(
         "timed out waiting for tx {hash} to be included in a block: {seconds} s, query it with tx"
     )]
     NotMined { hash: String, seconds: u64 },
-    /// Too many calls wait for a block.
+    /// The maximum number of calls is waiting for a block.
     #[error("{0} calls are waiting for a block: use broadcast_tx_sync and tx")]
     Busy(usize),
     /// The call took too long.
@@ -77,7 +76,7 @@ pub(super) enum Error {
     /// An error of a query or of the pool.
     #[error("{0}")]
     Query(#[from] QueryError),
-    /// The pool does not respond or is full.
+    /// The pool does not respond, refused the transaction without checks, or the node is shutting down.
     #[error("{0}")]
     Pool(String),
     /// An internal error. The cause is in the log.

@@ -1,22 +1,22 @@
-//! The node, and data about the chain as a whole.
+//! Implements the methods about the node and about the chain as a whole.
 
 use super::{Answer, Node, arguments::Arguments, blocks, error::Error, shape};
 use crate::query::{QueryError, Snapshot};
 use serde_json::{Value, json};
 
-/// A node id is derived from the key for peers, which this node does not have.
+/// A placeholder for the node id, which CometBFT derives from the key for peers. This node does not have one.
 const NO_ID: &str = "0000000000000000000000000000000000000000";
-/// The address for peers. There is none, but clients cannot parse a status without an address.
+/// A placeholder for the address for peers, because clients cannot parse a status without one.
 const NO_LISTENER: &str = "tcp://0.0.0.0:0";
-/// Maximum bytes of a genesis file in a response, as JSON (CometBFT's limit of a chunk). Accounts are left out.
+/// Maximum bytes of the genesis file without its accounts in a response, as JSON (CometBFT's limit of a chunk).
 const MAX_GENESIS_BYTES: usize = 16 * 1024 * 1024;
 
 pub(super) fn health() -> Value {
     json!({})
 }
 
-/// The node, its newest block, and this validator. A node that is not a validator shows the first one, because clients cannot parse a
-/// status without a validator.
+/// Returns the state of the node, its first and newest blocks, and its validator. A node that is not a validator
+/// returns the first one of the set, because clients cannot parse a status without a validator.
 pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     let at = node.newest()?;
     let info = at.node_info().default_node_info.unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     }))
 }
 
-/// The application and the number of its newest block.
+/// Returns the application, and the number and state root of its newest block.
 pub(super) fn abci_info(node: &Node) -> Answer {
     let at = node.newest()?;
     let version = at.node_info().application_version.unwrap_or_default();
@@ -81,7 +81,7 @@ pub(super) fn net_info() -> Value {
     json!({ "listening": false, "listeners": [], "n_peers": "0", "peers": [] })
 }
 
-/// The limits of a block: its gas. There is neither evidence nor voting.
+/// Returns the gas limit of a block and the type of validator keys. The other parameters do not apply.
 pub(super) fn consensus_params(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;
     let number = blocks::height(&at, given)?;
@@ -105,12 +105,12 @@ fn params_of(at: &Snapshot, number: u64) -> Result<Value, QueryError> {
     }))
 }
 
-/// Block 0, and the rules of the chain from its genesis file, without accounts.
+/// Returns values of block 0, and the rules of the chain from its genesis file, without accounts.
 pub(super) fn genesis(node: &Node, _: &Arguments) -> Answer {
     let at = node.newest()?;
     let rules = node.queries.spec.to_json();
     if rules.len() > MAX_GENESIS_BYTES {
-        return Err(Error::GenesisTooLarge { bytes: rules.len(), most: MAX_GENESIS_BYTES });
+        return Err(Error::GenesisTooLarge { bytes: rules.len(), max: MAX_GENESIS_BYTES });
     }
     let rules: Value = serde_json::from_str(&rules).map_err(|cause| {
         tracing::error!(%cause, "the stored genesis is not JSON");

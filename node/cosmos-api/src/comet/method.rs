@@ -1,8 +1,8 @@
-//! The table of methods.
+//! Lists the methods in a table, and runs them.
 
 use super::{
-    Answer, Node, abci, apart, arguments::Arguments, block_search, blocks, broadcast, error::Error,
-    info, txs,
+    Answer, Node, abci, arguments::Arguments, block_search, blocks, broadcast, error::Error, info,
+    run_blocking, txs,
 };
 use futures_util::future::BoxFuture;
 use serde_json::{
@@ -11,22 +11,22 @@ use serde_json::{
 };
 use std::sync::Arc;
 
-/// Where a method runs.
+/// The kind of thread on which a method runs.
 #[derive(Clone, Copy)]
 enum Run {
     /// On a blocking thread: reads of headers and other small rows.
-    Apart(fn(&Node, &Arguments) -> Answer),
+    Blocking(fn(&Node, &Arguments) -> Answer),
     /// On a blocking thread, with a concurrency limit: reads of whole blocks.
-    InTurn(fn(&Node, &Arguments) -> Answer),
-    /// On the thread of the socket: methods that wait.
-    Waiting(fn(Arc<Node>, Arguments) -> BoxFuture<'static, Answer>),
+    Limited(fn(&Node, &Arguments) -> Answer),
+    /// On the thread of the socket: methods that wait, or that read only from memory.
+    Inline(fn(Arc<Node>, Arguments) -> BoxFuture<'static, Answer>),
 }
 
 /// A method.
 #[derive(Clone, Copy)]
 pub(super) struct Method {
     pub(super) name: &'static str,
-    /// The parameters in order. All are optional, except those whose absence the method itself refuses.
+    /// The parameters in order. The method itself returns an error if a required one is missing.
     pub(super) parameters: &'static [&'static str],
     run: Run,
 }
@@ -38,41 +38,41 @@ impl Method {
         found.ok_or_else(|| Error::Method(name.to_owned()))
     }
 
-    /// Where the method runs, as the table of costs names it.
+    /// The place in the table of costs.
     #[cfg(test)]
     pub(super) const fn place(&self) -> &'static str {
         match self.run {
-            Run::Apart(_) => "blocking thread",
-            Run::InTurn(_) => "in turn: reads",
-            Run::Waiting(_) => "inline",
+            Run::Blocking(_) => "blocking thread",
+            Run::Limited(_) => "in turn: reads",
+            Run::Inline(_) => "inline",
         }
     }
 
-    /// Answers a call. The response is written on a blocking thread, because it may have megabytes.
+    /// Answers a call. The response is serialized on a blocking thread, because it may have megabytes.
     pub(super) async fn answer(
         &'static self,
         node: Arc<Node>,
         arguments: Arguments,
     ) -> Result<Box<RawValue>, Error> {
         match self.run {
-            Run::Apart(run) => apart(move || written(&run(&node, &arguments)?)).await,
-            Run::InTurn(run) => {
+            Run::Blocking(run) => run_blocking(move || to_raw_json(&run(&node, &arguments)?)).await,
+            Run::Limited(run) => {
                 let permit = node.queries.read_permit().await?;
-                apart(move || {
+                run_blocking(move || {
                     let _permit = permit;
-                    written(&run(&node, &arguments)?)
+                    to_raw_json(&run(&node, &arguments)?)
                 })
                 .await
             }
-            Run::Waiting(run) => {
+            Run::Inline(run) => {
                 let answer = run(node, arguments).await?;
-                apart(move || written(&answer)).await
+                run_blocking(move || to_raw_json(&answer)).await
             }
         }
     }
 }
 
-fn written(answer: &Value) -> Result<Box<RawValue>, Error> {
+fn to_raw_json(answer: &Value) -> Result<Box<RawValue>, Error> {
     to_raw_value(answer).map_err(|cause| {
         tracing::error!(%cause, "cannot serialize a response of the CometBFT RPC");
         Error::Internal
@@ -84,7 +84,7 @@ const fn reads(
     parameters: &'static [&'static str],
     run: fn(&Node, &Arguments) -> Answer,
 ) -> Method {
-    Method { name, parameters, run: Run::Apart(run) }
+    Method { name, parameters, run: Run::Blocking(run) }
 }
 
 const fn reads_blocks(
@@ -92,7 +92,7 @@ const fn reads_blocks(
     parameters: &'static [&'static str],
     run: fn(&Node, &Arguments) -> Answer,
 ) -> Method {
-    Method { name, parameters, run: Run::InTurn(run) }
+    Method { name, parameters, run: Run::Limited(run) }
 }
 
 const fn waits(
@@ -100,15 +100,15 @@ const fn waits(
     parameters: &'static [&'static str],
     run: fn(Arc<Node>, Arguments) -> BoxFuture<'static, Answer>,
 ) -> Method {
-    Method { name, parameters, run: Run::Waiting(run) }
+    Method { name, parameters, run: Run::Inline(run) }
 }
 
-/// A method that only [`super::socket`] answers.
+/// A method that only [`super::socket`] supports.
 const fn socket_only(name: &'static str, parameters: &'static [&'static str]) -> Method {
     waits(name, parameters, |_, _| Box::pin(async { Err(Error::NoSocket) }))
 }
 
-/// The parameters of a subscription.
+/// The parameters of `subscribe` and `unsubscribe`.
 pub(super) const QUERY: &[&str] = &["query"];
 
 /// All methods.
@@ -124,7 +124,7 @@ pub(super) const METHODS: &[Method] = &[
     waits("block_search", &["query", "page", "per_page", "order_by"], |node, given| {
         Box::pin(block_search::search(node, given))
     }),
-    // Unlike in CometBFT, the pool responds at once, so its response is returned.
+    // Unlike CometBFT's, this pool checks a transaction at once, so the result of the checks is returned.
     waits("broadcast_tx_async", &["tx"], |node, given| Box::pin(broadcast::sync(node, given))),
     waits("broadcast_tx_commit", &["tx"], |node, given| Box::pin(broadcast::commit(node, given))),
     waits("broadcast_tx_sync", &["tx"], |node, given| Box::pin(broadcast::sync(node, given))),

@@ -1,9 +1,9 @@
-//! CometBFT's RPC in the format of its version 0.38: JSON-RPC over POST at `/` and over a WebSocket at
+//! Serves CometBFT's RPC in the format of version 0.38: JSON-RPC over POST at `/` and over a WebSocket at
 //! `/websocket`, and each method as a URI. Some Cosmos client libraries use only this interface.
 //!
-//! The node does not run CometBFT. The table in [`method`] lists the methods. [`crate::query`] answers them,
-//! and the services of [`crate::grpc`] answer ABCI queries; this module only converts the results. Commits have
-//! the signatures of validators, if they make the blocks. 64-bit numbers are strings, hashes are upper-case hex, and bytes are base64.
+//! The node does not run CometBFT. The table in [`method`] lists the methods. This module converts the results of
+//! [`crate::query`], and passes ABCI queries to the services of [`crate::grpc`]. If validators produce the blocks,
+//! commits have their signatures. 64-bit numbers are strings, hashes are upper-case hex, and bytes are base64.
 
 mod abci;
 mod arguments;
@@ -66,7 +66,7 @@ struct Node {
     commits: Semaphore,
     /// Maximum bytes of a WebSocket message.
     message_bytes: usize,
-    /// Permits of calls over WebSockets, as many as there are for requests.
+    /// Permits of calls over WebSockets: as many as for requests, `comet.max-concurrent`.
     calls: Semaphore,
     /// Permits of tasks that match a block against the queries of subscribers.
     matches: Semaphore,
@@ -103,13 +103,13 @@ pub fn serve(config: &Comet, listener: Listener, budget: &Arc<Budget>, queries: 
 }
 
 fn router(config: &Comet, address: SocketAddr, queries: Queries) -> Router {
-    let most_bytes = config.max_request_bytes as usize;
+    let max_request_bytes = config.max_request_bytes as usize;
     let node = Node {
-        services: Direct::new(grpc::routes(&queries, most_bytes)),
+        services: Direct::new(grpc::routes(&queries, max_request_bytes)),
         queries,
         address,
         commits: Semaphore::new(MAX_WAITING_COMMITS),
-        message_bytes: most_bytes,
+        message_bytes: max_request_bytes,
         calls: Semaphore::new(config.max_concurrent as usize),
         matches: Semaphore::new(MAX_CONCURRENT_MATCHES),
     };
@@ -118,10 +118,10 @@ fn router(config: &Comet, address: SocketAddr, queries: Queries) -> Router {
         .route("/websocket", any(socket::open))
         .route("/{method}", get(uri))
         .with_state(Arc::new(node))
-        .layer(DefaultBodyLimit::max(most_bytes))
+        .layer(DefaultBodyLimit::max(max_request_bytes))
 }
 
-/// The methods, and where they run.
+/// The methods, each with its place in the table of costs.
 #[cfg(test)]
 pub fn method_places() -> impl Iterator<Item = (&'static str, &'static str)> {
     method::METHODS.iter().map(|method| (method.name, method.place()))
@@ -131,7 +131,7 @@ async fn post(State(node): State<Arc<Node>>, body: Result<Bytes, BytesRejection>
     match body {
         Ok(body) if body.is_empty() => rpc::list(),
         Ok(body) => rpc::answer_body(node, &body, Instant::now() + REQUEST_TIME).await,
-        Err(error) => rpc::refused(error.status(), &Error::Request(error.body_text())),
+        Err(error) => rpc::error_response(error.status(), &Error::Request(error.body_text())),
     }
 }
 
@@ -144,12 +144,12 @@ async fn uri(
         Ok(Query(pairs)) => {
             rpc::answer_uri(node, &method, pairs, Instant::now() + REQUEST_TIME).await
         }
-        Err(error) => rpc::refused(error.status(), &Error::Request(error.body_text())),
+        Err(error) => rpc::error_response(error.status(), &Error::Request(error.body_text())),
     }
 }
 
-/// Runs a read of blocks on a blocking thread, not on the threads that serve sockets.
-async fn apart<T: Send + 'static>(
+/// Runs work on a blocking thread, so that it does not delay the threads that serve sockets.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|cause| {

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0: calls, batches, and URIs, whose responses have the id -1.
+//! Answers calls and batches in JSON-RPC 2.0, and calls as URIs, whose responses have the id -1.
 
 use super::{
     Node, REQUEST_TIME,
@@ -14,24 +14,24 @@ use serde_json::{Value, json};
 use std::{fmt::Write, sync::Arc};
 use tokio::time::Instant;
 
-/// Maximum calls in a batch: as many as cosmjs sends in one.
+/// Maximum number of calls in a batch: as many as cosmjs sends by default.
 const MAX_BATCH_CALLS: usize = 20;
 /// The id of a response to a URI, or to a request without a readable id.
 pub(super) const NO_ID: i64 = -1;
 
-/// Answers a call or a batch. A method that fails has a response too. Calls that are not answered by `end` fail
-/// with a timeout, each under its own id.
+/// Answers a call or a batch. A method that fails also has a response. Calls without a response at `end` fail with
+/// a timeout, each under its own id.
 pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> Response {
     let calls = match serde_json::from_slice(body) {
         Ok(Value::Array(calls)) => calls,
         Ok(call) => {
-            let answer = answer_call(node, call, end).await;
-            return answer.map_or_else(|| ().into_response(), json);
+            let response = answer_call(node, call, end).await;
+            return response.map_or_else(|| ().into_response(), json);
         }
-        Err(error) => return failed(&Error::Parse(error.to_string())),
+        Err(error) => return server_error(&Error::Parse(error.to_string())),
     };
     if calls.len() > MAX_BATCH_CALLS {
-        return failed(&Error::Batch { calls: calls.len(), most: MAX_BATCH_CALLS });
+        return server_error(&Error::Batch { calls: calls.len(), max: MAX_BATCH_CALLS });
     }
     let mut answers = Vec::new();
     for call in calls {
@@ -49,11 +49,11 @@ fn json(text: String) -> Response {
 async fn answer_call(node: Arc<Node>, call: Value, end: Instant) -> Option<String> {
     match Call::read(call)? {
         Ok(call) => Some(call.answer(node, end).await),
-        Err(refused) => Some(refused),
+        Err(response) => Some(response),
     }
 }
 
-/// A call that needs a response.
+/// A call that is not a notification.
 pub(super) struct Call {
     pub(super) id: Value,
     method: Value,
@@ -75,7 +75,6 @@ impl Call {
         Some(Ok(Self { id, method: member("method"), params: member("params") }))
     }
 
-    /// The name of the method.
     pub(super) fn method(&self) -> Result<&str, Error> {
         let name = self.method.as_str();
         name.ok_or_else(|| Error::Request("method is not a string".to_owned()))
@@ -86,7 +85,7 @@ impl Call {
         Arguments::of_json(self.params.take(), names)
     }
 
-    /// Runs the method and returns the response, by `end`.
+    /// Runs the method. Returns the response, which is a timeout if there is none at `end`.
     pub(super) async fn answer(mut self, node: Arc<Node>, end: Instant) -> String {
         let answer = async {
             let method = Method::find(self.method()?)?;
@@ -100,7 +99,7 @@ impl Call {
     }
 }
 
-/// Answers a URI. As in CometBFT, a failure has the status 500.
+/// Answers a URI. As in CometBFT, an unknown method has the status 404, and any other failure 500.
 pub(super) async fn answer_uri(
     node: Arc<Node>,
     name: &str,
@@ -109,23 +108,23 @@ pub(super) async fn answer_uri(
 ) -> Response {
     let method = match Method::find(name) {
         Ok(method) => method,
-        Err(error) => return refused(StatusCode::NOT_FOUND, &error),
+        Err(error) => return error_response(StatusCode::NOT_FOUND, &error),
     };
     let answer = async { method.answer(node, Arguments::of_uri(pairs, method.parameters)?).await };
     let answer = tokio::time::timeout_at(end, answer).await;
     match answer.unwrap_or(Err(Error::TooLong(REQUEST_TIME.as_secs()))) {
         Ok(result) => json(reply(&json!(NO_ID), result.get())),
-        Err(error) => failed(&error),
+        Err(error) => server_error(&error),
     }
 }
 
-/// A request that fails as a whole, because of its content or an internal error.
-pub(super) fn failed(error: &Error) -> Response {
-    refused(StatusCode::INTERNAL_SERVER_ERROR, error)
+/// The response to a request that fails as a whole, with the status 500.
+pub(super) fn server_error(error: &Error) -> Response {
+    error_response(StatusCode::INTERNAL_SERVER_ERROR, error)
 }
 
-/// A request that is refused as a whole.
-pub(super) fn refused(status: StatusCode, error: &Error) -> Response {
+/// The response to a request that fails as a whole, with this status.
+pub(super) fn error_response(status: StatusCode, error: &Error) -> Response {
     (status, json(failure(&json!(NO_ID), error))).into_response()
 }
 
@@ -139,7 +138,7 @@ pub(super) fn failure(id: &Value, error: &Error) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "error": error.to_json() }).to_string()
 }
 
-/// The methods and their parameters, one per line.
+/// A response with one line for each method and its parameters.
 pub(super) fn list() -> Response {
     let mut out = String::new();
     for method in METHODS {

@@ -1,4 +1,4 @@
-//! CometBFT's JSON format of blocks and transaction results.
+//! Converts blocks and transaction results to CometBFT's JSON format.
 
 use crate::query::{
     ConsensusValidator, ShownTx, VOTING_POWER,
@@ -15,11 +15,11 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use prost::Message;
 use serde_json::{Value, json};
 
-/// A placeholder for the key of the proposer of a chain without validators, because clients cannot parse a response without one. It is a curve point in the group of prime order, as parsers may require, whose secret is
-/// unknown.
+/// A placeholder for the proposer's key on a chain without validators, because clients cannot parse a response
+/// without one. It is a curve point in the group of prime order, as parsers may require. Its secret is unknown.
 const NO_KEY: [u8; 32] = [6; 32];
 
-/// The time of a vote that is absent, in CometBFT.
+/// CometBFT's time of an absent vote.
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
 /// Hashes and addresses in CometBFT's format.
@@ -32,7 +32,7 @@ pub(super) fn base64(bytes: &[u8]) -> Value {
     if bytes.is_empty() { Value::Null } else { Value::String(BASE64.encode(bytes)) }
 }
 
-/// A 64-bit number, as a string.
+/// A 64-bit number, which CometBFT writes as a string.
 pub(super) fn long(number: impl ToString) -> String {
     number.to_string()
 }
@@ -71,7 +71,6 @@ pub(super) fn header(header: &Header) -> Value {
     })
 }
 
-/// The commit of a block.
 pub(super) fn commit(commit: &Commit) -> Value {
     let id = commit.block_id.clone().unwrap_or_default();
     let signatures: Vec<_> = commit.signatures.iter().map(commit_signature).collect();
@@ -109,7 +108,8 @@ pub(super) fn block(id: &BlockId, block: &Block) -> Value {
     })
 }
 
-/// The entry of a block in a list. The size is that of the protobuf encoding, without signatures, which differ between nodes.
+/// The entry of a block in a list. The size is that of the protobuf encoding without the round and the signatures of
+/// the last commit, which differ between nodes.
 pub(super) fn block_meta(id: &BlockId, mut block: Block) -> Value {
     let txs = block.data.as_ref().map_or(0, |data| data.txs.len());
     if let Some(commit) = &mut block.last_commit {

@@ -1,15 +1,16 @@
-//! `/websocket`: calls as over POST, one after the other, and subscriptions by query.
+//! Serves `/websocket`: calls as over POST, but one at a time and not in batches, and subscriptions by query.
 //!
 //! Each connection watches the published views and reads every block itself, so it does not miss blocks and
 //! does not delay other tasks. A client that does not read its messages in time is disconnected, so nothing is
 //! buffered without a limit.
 
 use super::{
-    Node, REQUEST_TIME, apart,
+    Node, REQUEST_TIME,
     arguments::Arguments,
     error::Error,
     method::QUERY,
     rpc::{Call, NO_ID, failure, reply},
+    run_blocking,
     subscription_events::{self, EventMessages, Subscription},
 };
 use crate::query::Watch;
@@ -31,8 +32,8 @@ use tokio::time::{Instant, interval_at, timeout};
 
 /// Maximum number of subscriptions of one connection (CometBFT's `max_subscriptions_per_client`).
 const MAX_SUBSCRIPTIONS: usize = 5;
-/// Maximum number of connections that match a block against their queries at once. A block with thousands of
-/// transactions keeps a core busy for a while.
+/// Maximum number of connections that match a block against their queries at once, because a block with thousands
+/// of transactions keeps a core busy for a while.
 pub(super) const MAX_CONCURRENT_MATCHES: usize = 1;
 /// A client that does not accept a message for this long is disconnected.
 const SEND_WAIT: Duration = Duration::from_secs(10);
@@ -41,18 +42,18 @@ const PING_PERIOD: Duration = Duration::from_secs(27);
 /// A client that is further behind than this many blocks is disconnected.
 const MAX_BLOCKS_BEHIND: u64 = 10_000;
 
-/// Bytes of a message to a client that are not accounted.
+/// Messages to a client of up to this many bytes are not accounted.
 const FREE_BYTES: usize = 16 * 1024;
 
-/// Upgrades a connection. The memory of one message from the client is accounted as long as it is open.
+/// Upgrades a connection. While the connection is open, the memory of one message from the client is accounted.
 pub(super) async fn open(
     State(node): State<Arc<Node>>,
     Extension(account): Extension<Arc<Account>>,
     Extension(stopping): Extension<Stopping>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let most = node.message_bytes;
-    let memory = match account.hold(most) {
+    let max_bytes = node.message_bytes;
+    let memory = match account.hold(max_bytes) {
         Ok(memory) => memory,
         Err(refused) => {
             let limit = refused.limit();
@@ -62,13 +63,13 @@ pub(super) async fn open(
             return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
         }
     };
-    let upgrade = upgrade.max_message_size(most).max_frame_size(most);
+    let upgrade = upgrade.max_message_size(max_bytes).max_frame_size(max_bytes);
     upgrade.on_upgrade(|socket| Client::new(node, socket, account, memory).serve(stopping))
 }
 
 /// Why a connection ends.
 enum ConnectionEnd {
-    /// The client has disconnected, or does not read.
+    /// The client has disconnected or does not respond, or its messages exceed the limit of memory.
     Left,
     /// The node closes the connection, with a code and a reason.
     Dropped(u16, &'static str),
@@ -81,7 +82,7 @@ struct Client {
     subscriptions: Vec<Subscription>,
     /// The number of the last block whose events were sent.
     last_sent: u64,
-    /// The number of undone branches that were taken into account.
+    /// The number of undone branches after which events were sent (see `View::undone`).
     undone: u64,
     /// Whether the client has sent anything since the last ping.
     is_alive: bool,
@@ -109,12 +110,12 @@ impl Client {
     }
 
     async fn serve(mut self, mut stopping: Stopping) {
-        let gone = tokio::select! {
-            Err(gone) = self.follow_and_answer() => gone,
-            // With no reason, or another one, client libraries would take this for a close that they requested.
+        let end = tokio::select! {
+            Err(end) = self.follow_and_answer() => end,
+            // Without this code and a reason, client libraries would assume that they requested the close.
             () = stopping.wait() => ConnectionEnd::Dropped(close_code::AWAY, "the node is stopping"),
         };
-        if let ConnectionEnd::Dropped(code, reason) = gone {
+        if let ConnectionEnd::Dropped(code, reason) = end {
             let _ =
                 self.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
         }
@@ -126,8 +127,8 @@ impl Client {
         loop {
             tokio::select! {
                 changed = heads.changed() => {
-                    let ends = |_| ConnectionEnd::Dropped(close_code::AWAY, "the node is stopping");
-                    changed.map_err(ends)?;
+                    let stop = |_| ConnectionEnd::Dropped(close_code::AWAY, "the node is stopping");
+                    changed.map_err(stop)?;
                     heads.borrow_and_update();
                     self.send_events().await?;
                 }
@@ -145,8 +146,8 @@ impl Client {
         }
     }
 
-    /// Accounts for messages that wait for the client. If there is no memory left, the client is disconnected,
-    /// because it does not read its responses.
+    /// Accounts for the memory of messages to the client while they are sent. The client is disconnected if no
+    /// memory is left.
     fn hold(&self, bytes: usize) -> Result<Option<Held>, ConnectionEnd> {
         match bytes {
             0..=FREE_BYTES => Ok(None),
@@ -162,30 +163,30 @@ impl Client {
         sent.ok().and_then(Result::ok).ok_or(ConnectionEnd::Left)
     }
 
-    async fn answer(&mut self, answer: String) -> Result<(), ConnectionEnd> {
-        let _memory = self.hold(answer.len())?;
-        self.send(Message::Text(answer.into())).await
+    async fn respond(&mut self, response: String) -> Result<(), ConnectionEnd> {
+        let _memory = self.hold(response.len())?;
+        self.send(Message::Text(response.into())).await
     }
 
-    /// Handles a message from the client: answers a call, if it is one.
+    /// Handles a message from the client, and answers it if it is a call.
     async fn receive(&mut self, message: Message) -> Result<(), ConnectionEnd> {
         self.is_alive = true;
         let text = match &message {
             Message::Text(text) => text.as_bytes(),
             Message::Binary(bytes) => bytes,
-            // The library has answered the pings.
+            // The WebSocket library answers pings.
             Message::Ping(_) | Message::Pong(_) | Message::Close(_) => return Ok(()),
         };
         let call = match serde_json::from_slice(text) {
             Ok(call) => Call::read(call),
             Err(error) => Some(Err(failure(&json!(NO_ID), &Error::Parse(error.to_string())))),
         };
-        let answer = match call {
+        let response = match call {
             None => return Ok(()),
-            Some(Err(refused)) => refused,
+            Some(Err(response)) => response,
             Some(Ok(call)) => self.call(call).await,
         };
-        self.answer(answer).await
+        self.respond(response).await
     }
 
     async fn call(&mut self, mut call: Call) -> String {
@@ -212,7 +213,7 @@ impl Client {
     fn subscribe(&mut self, id: Value, given: &Arguments) -> Result<(), Error> {
         let query = query(given)?;
         let watch = Watch::parse(&query)?;
-        if self.subscriptions.iter().any(|one| one.query == query) {
+        if self.subscriptions.iter().any(|known| known.query == query) {
             return Err(Error::Subscribed);
         }
         if self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
@@ -228,7 +229,7 @@ impl Client {
 
     fn unsubscribe(&mut self, given: &Arguments) -> Result<(), Error> {
         let query = query(given)?;
-        let found = self.subscriptions.iter().position(|one| one.query == query);
+        let found = self.subscriptions.iter().position(|known| known.query == query);
         self.subscriptions.remove(found.ok_or(Error::NotSubscribed)?);
         Ok(())
     }
@@ -241,8 +242,8 @@ impl Client {
         Ok(())
     }
 
-    /// Sends the events of all blocks since the last one. CometBFT has no event for undone blocks; those of the new
-    /// branch follow.
+    /// Sends the events of all blocks after `last_sent`. CometBFT has no event for undone blocks, so only the events
+    /// of the new branch are sent.
     async fn send_events(&mut self) -> Result<(), ConnectionEnd> {
         let view = self.node.queries.published.load();
         for branch in self.node.queries.published.undone(self.undone, &view) {
@@ -262,7 +263,7 @@ impl Client {
             let mut from = None;
             loop {
                 let EventMessages { messages, next } = self.events_of(number, from).await?;
-                // All of them are in memory while the first one is sent.
+                // All messages of a chunk are in memory while they are sent.
                 let _memory = self.hold(messages.iter().map(String::len).sum())?;
                 for message in messages {
                     self.send(Message::Text(message.into())).await?;
@@ -277,7 +278,7 @@ impl Client {
         Ok(())
     }
 
-    /// The messages about a block that match the queries.
+    /// A chunk of the messages about block `number`, starting at the transaction at `from`.
     async fn events_of(
         &mut self,
         number: u64,
@@ -285,7 +286,7 @@ impl Client {
     ) -> Result<EventMessages, ConnectionEnd> {
         let _permit = self.node.matches.acquire().await;
         let (node, subscriptions) = (Arc::clone(&self.node), self.subscriptions.clone());
-        let messages = apart(move || {
+        let messages = run_blocking(move || {
             subscription_events::events_of(&node.newest()?, number, from, &subscriptions)
         })
         .await;

@@ -1,5 +1,5 @@
-//! The messages to subscribers about a new block: events in the order in which they happened, each with its
-//! type in CometBFT's format.
+//! Creates the messages to subscribers about a new block, one for each event and matching query: first the events of
+//! the block itself, then those of its transactions in order.
 
 use super::{
     error::Error,
@@ -8,8 +8,8 @@ use super::{
 use crate::query::{Attributes, OfBlock, ShownTx, Snapshot, Watch};
 use serde_json::{Value, json};
 
-/// Messages are produced in chunks of about this many bytes; the rest of a block is read after a chunk was
-/// sent. The event of a whole block is one message of any size.
+/// Messages about transactions are created in chunks of about this many bytes. The rest of a block is read after a
+/// chunk was sent. The messages about the block itself are in the first chunk and may have any size.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// A query, and the id of the call that subscribed to it.
@@ -21,22 +21,22 @@ pub(super) struct Subscription {
     pub(super) watch: Watch,
 }
 
-/// Some of the messages about a block, and the index of the next transaction if there are more.
+/// A chunk of the messages about a block, and the index of the next transaction if there are more.
 #[derive(Debug, Default)]
 pub(super) struct EventMessages {
     pub(super) messages: Vec<String>,
     pub(super) next: Option<usize>,
 }
 
-/// Messages about block `number`, starting at the transaction at `from`. Without `from`, the events of the
-/// block itself come first.
+/// Creates a chunk of messages about block `number`, starting at the transaction at `from`. Without `from`, the
+/// messages about the block itself come first.
 pub(super) fn events_of(
     at: &Snapshot,
     number: u64,
     from: Option<usize>,
     subscriptions: &[Subscription],
 ) -> Result<EventMessages, Error> {
-    let watches: Vec<_> = subscriptions.iter().map(|one| one.watch.clone()).collect();
+    let watches: Vec<_> = subscriptions.iter().map(|known| known.watch.clone()).collect();
     let mut messages = Vec::new();
     if from.is_none() {
         block(at, number, subscriptions, &watches, &mut messages)?;

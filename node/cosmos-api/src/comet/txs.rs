@@ -1,6 +1,6 @@
-//! Transactions: mined ones by hash and by events, and pending ones.
+//! Implements the methods that return transactions: mined ones by hash and by events, and pending ones.
 
-use super::{Answer, Node, apart, arguments::Arguments, error::Error, shape};
+use super::{Answer, Node, arguments::Arguments, error::Error, run_blocking, shape};
 use crate::query::proto::cosmos::tx::v1beta1::{GetTxsEventRequest, OrderBy};
 use alloy_primitives::hex;
 use serde_json::json;
@@ -20,7 +20,7 @@ pub(super) struct Page {
     pub(super) size: u64,
 }
 
-/// Reads the requested page. As in CometBFT, a size above the maximum is reduced to it.
+/// Reads the requested page. As in CometBFT, a size above the maximum is reduced to the maximum.
 pub(super) fn page(given: &Arguments) -> Result<Page, Error> {
     let number = given.number("page")?.unwrap_or(1);
     let positive = u64::try_from(number).ok().filter(|number| *number > 0);
@@ -43,18 +43,19 @@ pub(super) fn is_descending(given: &Arguments, default: bool) -> Result<bool, Er
 }
 
 fn size(given: &Arguments, name: &'static str) -> Result<u64, Error> {
-    let asked = given.number(name)?.and_then(|size| u64::try_from(size).ok());
-    Ok(asked.filter(|size| *size > 0).map_or(DEFAULT_PAGE_ITEMS, |size| size.min(MAX_PAGE_ITEMS)))
+    let requested = given.number(name)?.and_then(|size| u64::try_from(size).ok());
+    let positive = requested.filter(|size| *size > 0);
+    Ok(positive.map_or(DEFAULT_PAGE_ITEMS, |size| size.min(MAX_PAGE_ITEMS)))
 }
 
-/// A mined transaction. A proof is never returned.
+/// Returns a mined transaction. A proof is never returned.
 pub(super) fn tx(node: &Node, given: &Arguments) -> Answer {
     given.flag("prove")?;
     let hash = given.bytes("hash")?.ok_or(Error::Missing("hash"))?;
     Ok(shape::tx(&node.newest()?.shown_tx(&hex::encode(hash))?))
 }
 
-/// A page of the mined transactions with certain events.
+/// Returns a page of the mined transactions with certain events.
 pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
     given.flag("prove")?;
     let query = given.text("query")?.ok_or(Error::Missing("query"))?;
@@ -69,7 +70,7 @@ pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
     };
     let permit = node.queries.search_permit().await?;
     let (_caller, interrupt) = Caller::waiting();
-    apart(move || {
+    run_blocking(move || {
         let _permit = permit;
         let found = node.newest()?.txs_by_events(request, &interrupt)?;
         let txs: Vec<_> = found.txs.iter().map(shape::tx).collect();
@@ -78,29 +79,29 @@ pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
     .await
 }
 
-/// The number of transactions in the pool, including those behind a nonce gap.
+/// Returns the number of transactions in the pool, including those behind a nonce gap.
 pub(super) async fn num_unconfirmed(node: Arc<Node>) -> Answer {
     let pool = &node.queries.pool;
-    let refused = |reject: mempool::Reject| Error::Pool(reject.log());
-    let (pending, queued) = pool.counts().await.map_err(refused)?;
+    let pool_error = |reject: mempool::Reject| Error::Pool(reject.log());
+    let (pending, queued) = pool.counts().await.map_err(pool_error)?;
     let total = shape::long(pending.saturating_add(queued));
-    let bytes = shape::long(pool.level().await.map_err(refused)?.bytes);
+    let bytes = shape::long(pool.level().await.map_err(pool_error)?.bytes);
     Ok(json!({ "n_txs": total, "total": total, "total_bytes": bytes, "txs": null }))
 }
 
-/// The first executable transactions, in no particular order of senders.
+/// Returns executable transactions. Their senders are in no particular order.
 pub(super) async fn unconfirmed(node: Arc<Node>, given: Arguments) -> Answer {
-    let most = usize::try_from(size(&given, "limit")?).unwrap_or(usize::MAX);
+    let max_txs = usize::try_from(size(&given, "limit")?).unwrap_or(usize::MAX);
     // The pool iterates over all of its transactions, so the number of concurrent calls is limited.
     let _permit = node.queries.search_permit().await?;
     let pool = &node.queries.pool;
-    let refused = |reject: mempool::Reject| Error::Pool(reject.log());
-    let level = pool.level().await.map_err(refused)?;
-    let (executable, queued) = pool.counts().await.map_err(refused)?;
-    let senders = pool.content(None).await.map_err(refused)?;
-    apart(move || {
+    let pool_error = |reject: mempool::Reject| Error::Pool(reject.log());
+    let level = pool.level().await.map_err(pool_error)?;
+    let (executable, queued) = pool.counts().await.map_err(pool_error)?;
+    let senders = pool.content(None).await.map_err(pool_error)?;
+    run_blocking(move || {
         let at = node.newest()?;
-        let pending = senders.iter().flat_map(|txs| &txs.pending).take(most);
+        let pending = senders.iter().flat_map(|txs| &txs.pending).take(max_txs);
         let txs: Vec<_> = pending.map(|tx| shape::base64(&at.sdk_tx_bytes(tx))).collect();
         Ok(json!({
             "n_txs": shape::long(txs.len()),

@@ -1,4 +1,4 @@
-//! CometBFT's RPC.
+//! Lists the costs of the methods of CometBFT's RPC.
 
 use ::server::costs::{CostClass, InterfaceCosts};
 
@@ -67,12 +67,12 @@ mod tests {
     use crate::comet;
 
     #[test]
-    fn every_method_is_in_one_class_and_runs_where_the_class_states() {
+    fn every_method_is_in_one_class_and_runs_as_the_class_states() {
         let mut classes = INTERFACE.by_method();
         for (name, place) in comet::method_places() {
             let class = classes.remove(name).unwrap_or_else(|| panic!("{name} has no class"));
             assert!(class.places.contains(&place), "{name} runs {place}");
         }
-        assert!(classes.is_empty(), "no such methods: {:?}", classes.keys());
+        assert!(classes.is_empty(), "classes of unknown methods: {:?}", classes.keys());
     }
 }

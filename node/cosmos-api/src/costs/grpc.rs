@@ -1,4 +1,4 @@
-//! gRPC, and REST, which calls the gRPC services.
+//! Lists the costs of the methods of gRPC, and so of REST, which calls the gRPC services.
 
 use ::server::costs::{CostClass, InterfaceCosts};
 
@@ -208,7 +208,7 @@ mod tests {
                 assert!(classes.remove(name.as_str()).is_some(), "{name} has no class");
             }
         }
-        assert!(classes.is_empty(), "no such methods: {:?}", classes.keys());
+        assert!(classes.is_empty(), "classes of unknown methods: {:?}", classes.keys());
         let classes = INTERFACE.by_method();
         for method in rest::methods() {
             assert!(classes.contains_key(method), "REST serves {method}");

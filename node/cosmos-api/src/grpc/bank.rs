@@ -1,4 +1,4 @@
-//! The service of the module `bank`.
+//! Implements the gRPC service of the module `bank`.
 
 use super::services::{Answer, Service};
 use crate::query::{
@@ -45,14 +45,14 @@ impl Query for Service {
         &self,
         request: Request<bank::QueryTotalSupplyRequest>,
     ) -> Answer<bank::QueryTotalSupplyResponse> {
-        self.answer_apart(request, |at, query| at.bank_supply(query.pagination)).await
+        self.answer_blocking(request, |at, query| at.bank_supply(query.pagination)).await
     }
 
     async fn supply_of(
         &self,
         request: Request<bank::QuerySupplyOfRequest>,
     ) -> Answer<bank::QuerySupplyOfResponse> {
-        self.answer_apart(request, |at, query| at.bank_supply_of(&query.denom)).await
+        self.answer_blocking(request, |at, query| at.bank_supply_of(&query.denom)).await
     }
 
     async fn params(

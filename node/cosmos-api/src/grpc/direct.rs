@@ -1,5 +1,4 @@
-//! Calls the services in memory: an encoded request in, an encoded response out. REST and CometBFT's RPC use
-//! it.
+//! Calls the gRPC services in memory with encoded requests, for REST and CometBFT's RPC.
 
 use super::HEIGHT_HEADER;
 use axum::http::{HeaderMap, HeaderValue, Request, header};
@@ -9,7 +8,7 @@ use std::fmt::Display;
 use tonic::{Code, Status, service::Routes};
 use tower::ServiceExt;
 
-/// Length of the gRPC frame header: a compression flag and the length of the message.
+/// Length of the gRPC frame header: a compression flag (1 byte) and the length of the message (4 bytes).
 const PREFIX_BYTES: usize = 5;
 
 /// Calls gRPC services in memory.
@@ -53,8 +52,8 @@ impl Direct {
         if let Some(height) = height {
             request.headers_mut().insert(HEIGHT_HEADER, height.clone());
         }
-        let answer = self.routes.clone().oneshot(request).await.map_err(internal)?;
-        let (mut head, body) = answer.into_parts();
+        let response = self.routes.clone().oneshot(request).await.map_err(internal)?;
+        let (mut head, body) = response.into_parts();
         check(&head.headers)?;
         let body = body.collect().await.map_err(internal)?;
         if let Some(trailers) = body.trailers() {

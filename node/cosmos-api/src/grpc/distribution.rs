@@ -1,4 +1,4 @@
-//! The service of the distribution of fees.
+//! Implements the gRPC service for the distribution of fees.
 
 use super::services::{Answer, Service};
 use crate::query::proto::evmd::distribution::v1::{
@@ -9,6 +9,6 @@ use tonic::Request;
 #[tonic::async_trait]
 impl Query for Service {
     async fn params(&self, request: Request<QueryParamsRequest>) -> Answer<QueryParamsResponse> {
-        self.answer_apart(request, |at, _| at.distribution_params()).await
+        self.answer_blocking(request, |at, _| at.distribution_params()).await
     }
 }

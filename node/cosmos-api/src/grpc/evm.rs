@@ -1,4 +1,4 @@
-//! The service of the module `vm`.
+//! Implements the gRPC service of the module `vm`.
 
 use super::services::{Answer, Service};
 use crate::query::proto::cosmos::evm::vm::{v1 as evm, v1::query_server::Query};
@@ -52,7 +52,7 @@ impl Query for Service {
         &self,
         request: Request<evm::QueryParamsRequest>,
     ) -> Answer<evm::QueryParamsResponse> {
-        self.answer_apart(request, |at, _| at.evm_params()).await
+        self.answer_blocking(request, |at, _| at.evm_params()).await
     }
 
     async fn base_fee(
@@ -74,7 +74,7 @@ impl Query for Service {
         request: Request<evm::EthCallRequest>,
     ) -> Answer<evm::MsgEthereumTxResponse> {
         let permit = self.0.call_permit().await?;
-        self.answer_limited(permit, request, |at, query, gone| at.eth_call(&query, gone)).await
+        self.answer_limited(permit, request, |at, query, stop| at.eth_call(&query, stop)).await
     }
 
     async fn estimate_gas(
@@ -82,13 +82,13 @@ impl Query for Service {
         request: Request<evm::EthCallRequest>,
     ) -> Answer<evm::EstimateGasResponse> {
         let permit = self.0.call_permit().await?;
-        self.answer_limited(permit, request, |at, query, gone| at.estimate_gas(&query, gone)).await
+        self.answer_limited(permit, request, |at, query, stop| at.estimate_gas(&query, stop)).await
     }
 
     async fn global_min_gas_price(
         &self,
         request: Request<evm::QueryGlobalMinGasPriceRequest>,
     ) -> Answer<evm::QueryGlobalMinGasPriceResponse> {
-        self.answer_apart(request, |at, _| at.min_gas_price()).await
+        self.answer_blocking(request, |at, _| at.min_gas_price()).await
     }
 }

@@ -1,5 +1,5 @@
-//! The service of the fee market, under its three names. The messages of all three share Rust types, because
-//! their encoding is the same.
+//! Implements the gRPC service of the fee market under its three names. The messages of all three share Rust types,
+//! because their encoding is the same.
 
 use super::services::{Answer, Service};
 use crate::query::proto::{
@@ -20,21 +20,21 @@ macro_rules! serve_fee_market {
                 &self,
                 request: Request<QueryParamsRequest>,
             ) -> Answer<QueryParamsResponse> {
-                self.answer_apart(request, |at, _| at.feemarket_params()).await
+                self.answer_blocking(request, |at, _| at.feemarket_params()).await
             }
 
             async fn base_fee(
                 &self,
                 request: Request<QueryBaseFeeRequest>,
             ) -> Answer<QueryBaseFeeResponse> {
-                self.answer_apart(request, |at, _| at.feemarket_base_fee()).await
+                self.answer_blocking(request, |at, _| at.feemarket_base_fee()).await
             }
 
             async fn block_gas(
                 &self,
                 request: Request<QueryBlockGasRequest>,
             ) -> Answer<QueryBlockGasResponse> {
-                self.answer_apart(request, |at, _| at.feemarket_block_gas()).await
+                self.answer_blocking(request, |at, _| at.feemarket_block_gas()).await
             }
         }
     };

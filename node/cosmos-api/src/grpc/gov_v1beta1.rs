@@ -1,4 +1,4 @@
-//! The service of the module `gov`, version v1beta1.
+//! Implements the gRPC service of the module `gov`, version v1beta1.
 
 use super::services::{Answer, Service};
 use crate::query::{

@@ -1,4 +1,4 @@
-//! The service of the mempool.
+//! Implements the gRPC service of the mempool.
 
 use super::services::{Answer, Service, with_height_header};
 use crate::query::proto::evmd::mempool::{v1 as mempool, v1::query_server::Query};

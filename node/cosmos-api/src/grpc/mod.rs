@@ -1,5 +1,5 @@
-//! gRPC: the query services of the Cosmos modules. The fee market is also served as `feemarket.Query` and
-//! `feemarket.v1.Query`. Reflection (v1 and v1alpha) and health checks are included.
+//! Serves the query services of the Cosmos modules over gRPC, with reflection (v1 and v1alpha) and health checks. The
+//! fee market is also served as `feemarket.Query` and `feemarket.v1.Query`.
 //!
 //! The services only convert requests and responses; [`crate::query`] answers the queries. The metadata
 //! `x-cosmos-block-height` selects the block of a query, and names the queried block in the response.
@@ -50,10 +50,10 @@ use tonic::service::Routes;
 /// The metadata key and HTTP header that selects the block of a query.
 pub const HEIGHT_HEADER: &str = "x-cosmos-block-height";
 
-/// The gRPC services. REST and CometBFT's RPC call them in memory.
-pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
+/// The gRPC services, which REST and CometBFT's RPC also call. A request has at most `max_message_bytes` bytes.
+pub fn routes(queries: &Queries, max_message_bytes: usize) -> Routes {
     let service = || Service(queries.clone());
-    let limit = most_bytes;
+    let limit = max_message_bytes;
     Routes::new(auth::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(balances::QueryServer::new(service()).max_decoding_message_size(limit))
         .add_service(vm::QueryServer::new(service()).max_decoding_message_size(limit))
@@ -75,7 +75,7 @@ pub fn routes(queries: &Queries, most_bytes: usize) -> Routes {
 /// # Panics
 /// Outside a Tokio runtime.
 pub fn serve(config: &Grpc, listener: Listener, budget: &Arc<Budget>, queries: Queries) -> Server {
-    // Each version of the reflection service describes both versions, because both are listed.
+    // Each version of the reflection service lists both versions, so it must describe both.
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)

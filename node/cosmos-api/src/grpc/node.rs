@@ -1,4 +1,4 @@
-//! The services that describe the node, its blocks and their limits.
+//! Implements the gRPC services that describe the node, its blocks and their limits.
 
 use super::services::{Answer, Service};
 use crate::query::proto::cosmos::{
@@ -39,6 +39,7 @@ impl NodeService for Service {
     ) -> Answer<node::GetBlockByHeightResponse> {
         self.answer_read(request, |at, query| at.block_by_height(query.height)).await
     }
+
     async fn get_latest_validator_set(
         &self,
         request: Request<node::GetLatestValidatorSetRequest>,

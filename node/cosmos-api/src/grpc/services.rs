@@ -1,6 +1,6 @@
-//! The services, one method per query. A query runs where its cost allows (see `docs/costs.md`): on the thread
-//! that serves the socket if it reads a few rows, on a blocking thread if it reads rows of a block, and with a
-//! concurrency limit if it reads a whole block, the governance state or a list.
+//! Implements the gRPC services, one method per query. The cost of a query determines how it runs (see
+//! `docs/costs.md`): on the thread that serves the socket if it reads a few rows, on a blocking thread if it reads
+//! rows of a block, and with a concurrency limit if it reads a whole block, the governance state or a list.
 
 use super::HEIGHT_HEADER;
 use crate::query::{
@@ -18,7 +18,7 @@ use server::{
 };
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 
-/// All services.
+/// Implements all services.
 #[derive(Clone, Debug)]
 pub(super) struct Service(pub(super) Queries);
 
@@ -55,8 +55,8 @@ impl Service {
         Ok(with_height_header(answer, &snapshot))
     }
 
-    /// Answers a query whose work is below a millisecond but grows with a block, on a blocking thread.
-    pub(super) async fn answer_apart<Q: Send + 'static, M: Send + 'static>(
+    /// Answers a query on a blocking thread, because its work grows with a block, the genesis or the request.
+    pub(super) async fn answer_blocking<Q: Send + 'static, M: Send + 'static>(
         &self,
         request: Request<Q>,
         query: impl FnOnce(&Snapshot, Q) -> Result<M, QueryError> + Send + 'static,
@@ -77,14 +77,14 @@ impl Service {
         query: impl FnOnce(&Snapshot, Q) -> Result<M, QueryError> + Send + 'static,
     ) -> Answer<M> {
         let permit = self.0.read_permit().await?;
-        let work = move |at: &Snapshot, asked: Q| {
+        let work = move |at: &Snapshot, message: Q| {
             let _permit = permit;
-            query(at, asked)
+            query(at, message)
         };
-        self.answer_apart(request, work).await
+        self.answer_blocking(request, work).await
     }
 
-    /// Answers a query that runs for a long time, with a concurrency limit. It is interrupted if the client
+    /// Answers a query that may run for seconds, with a concurrency limit. The query is interrupted if the client
     /// disconnects.
     pub(super) async fn answer_limited<Q: Send + 'static, M: Send + 'static>(
         &self,
@@ -93,11 +93,11 @@ impl Service {
         query: impl FnOnce(&Snapshot, Q, &Interrupt) -> Result<M, QueryError> + Send + 'static,
     ) -> Answer<M> {
         let (_caller, interrupt) = Caller::waiting();
-        let work = move |at: &Snapshot, asked: Q| {
+        let work = move |at: &Snapshot, message: Q| {
             let _permit = permit;
-            query(at, asked, &interrupt)
+            query(at, message, &interrupt)
         };
-        self.answer_apart(request, work).await
+        self.answer_blocking(request, work).await
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) fn with_height_header<M>(answer: M, snapshot: &Snapshot) -> Response<
 /// The bytes of the transaction to simulate. Older clients send the decoded transaction instead, which is used
 /// if there are no bytes.
 #[allow(deprecated, reason = "cosmpy only sets this field")]
-fn tried(query: tx::SimulateRequest) -> Vec<u8> {
+fn simulated_bytes(query: tx::SimulateRequest) -> Vec<u8> {
     match query.tx {
         Some(tx) if query.tx_bytes.is_empty() => tx_bytes(tx),
         _ => query.tx_bytes,
@@ -125,8 +125,8 @@ impl AuthQuery for Service {
         request: Request<auth::QueryAccountsRequest>,
     ) -> Answer<auth::QueryAccountsResponse> {
         let permit = self.0.search_permit().await?;
-        let list = |at: &Snapshot, query: auth::QueryAccountsRequest, gone: &Interrupt| {
-            at.auth_accounts(query.pagination, gone)
+        let list = |at: &Snapshot, query: auth::QueryAccountsRequest, stop: &Interrupt| {
+            at.auth_accounts(query.pagination, stop)
         };
         self.answer_limited(permit, request, list).await
     }
@@ -135,7 +135,7 @@ impl AuthQuery for Service {
         &self,
         request: Request<auth::QueryAccountRequest>,
     ) -> Answer<auth::QueryAccountResponse> {
-        self.answer_apart(request, |at, query| at.auth_account(&query.address)).await
+        self.answer_blocking(request, |at, query| at.auth_account(&query.address)).await
     }
 
     async fn params(
@@ -184,7 +184,7 @@ impl AuthQuery for Service {
         &self,
         request: Request<auth::QueryAccountInfoRequest>,
     ) -> Answer<auth::QueryAccountInfoResponse> {
-        self.answer_apart(request, |at, query| at.auth_account_info(&query.address)).await
+        self.answer_blocking(request, |at, query| at.auth_account_info(&query.address)).await
     }
 }
 
@@ -268,7 +268,7 @@ impl TxService for Service {
     ) -> Answer<tx::GetTxsEventResponse> {
         let permit = self.0.search_permit().await?;
         let answer =
-            |at: &Snapshot, query, gone: &Interrupt| at.txs_by_events(query, gone).map(Into::into);
+            |at: &Snapshot, query, stop: &Interrupt| at.txs_by_events(query, stop).map(Into::into);
         self.answer_limited(permit, request, answer).await
     }
 
@@ -276,7 +276,7 @@ impl TxService for Service {
         &self,
         request: Request<tx::SimulateRequest>,
     ) -> Answer<tx::SimulateResponse> {
-        self.answer_read(request, |at, query| at.simulate(&tried(query))).await
+        self.answer_read(request, |at, query| at.simulate(&simulated_bytes(query))).await
     }
 
     async fn broadcast_tx(
@@ -303,13 +303,13 @@ impl TxService for Service {
         &self,
         request: Request<tx::TxDecodeRequest>,
     ) -> Answer<tx::TxDecodeResponse> {
-        self.answer_apart(request, |at, query| at.tx_decode(query.tx_bytes)).await
+        self.answer_blocking(request, |at, query| at.tx_decode(query.tx_bytes)).await
     }
 
     async fn tx_encode(
         &self,
         request: Request<tx::TxEncodeRequest>,
     ) -> Answer<tx::TxEncodeResponse> {
-        self.answer_apart(request, |_, query| tx_encode(query.tx)).await
+        self.answer_blocking(request, |_, query| tx_encode(query.tx)).await
     }
 }

@@ -1,4 +1,4 @@
-//! Accounts, as in the module `auth`.
+//! Answers the queries for accounts, as the module `auth` does.
 
 use super::{
     QueryError, Snapshot,
@@ -34,7 +34,7 @@ const MODULES: [(&str, &[&str]); MODULE_ACCOUNTS.len()] = [
 ];
 
 impl Snapshot {
-    /// An account or a module account.
+    /// Returns an account, which may be a module account.
     ///
     /// # Errors
     /// If the address is invalid, or the account does not exist.
@@ -48,7 +48,7 @@ impl Snapshot {
         Ok(QueryAccountResponse { account: Some(account) })
     }
 
-    /// The part that all kinds of account have.
+    /// Returns the part of an account that all kinds of accounts have.
     ///
     /// # Errors
     /// Same as [`Self::auth_account`].
@@ -57,7 +57,7 @@ impl Snapshot {
         Ok(QueryAccountInfoResponse { info: Some(info) })
     }
 
-    /// Accounts in the order of their addresses, at the newest block only: the index has no older lists.
+    /// Lists accounts in the order of their addresses, at the newest block only: the index has no older lists.
     ///
     /// # Errors
     /// If the height is not the newest, the page is invalid, or the list takes too long.
@@ -76,7 +76,7 @@ impl Snapshot {
                 .map_err(|_| QueryError::invalid("pagination: key is not a key of this list"))?,
             None => Address::ZERO,
         };
-        // One more item than the page has, because its key is where the next page starts.
+        // One more item than the page has is read, because its key is the start of the next page.
         let mut found = self.existing_from(first, page.skip + page.limit + 1)?;
         found.drain(..page.skip.min(found.len()));
         let next = found.get(page.limit).map(|address| address.to_vec());
@@ -97,7 +97,7 @@ impl Snapshot {
         })
     }
 
-    /// Accounts changed by recent blocks, which are not in the index yet.
+    /// The accounts that recent blocks changed. These changes are not in the index yet.
     fn recent(&self) -> BTreeSet<Address> {
         let layers = self.view.state.layers().iter();
         let changes = layers.flat_map(|layer| layer.changes().accounts.iter());
@@ -116,24 +116,24 @@ impl Snapshot {
         Ok(count)
     }
 
-    /// The first `most` addresses that have an account, starting at `first`.
-    fn existing_from(&self, mut first: Address, most: usize) -> Result<Vec<Address>, QueryError> {
+    /// The first `max` addresses that have an account, starting at `first`.
+    fn existing_from(&self, mut first: Address, max: usize) -> Result<Vec<Address>, QueryError> {
         let state = self.state()?;
         let index = self.view.state.index().reader()?;
         let recent = self.recent();
-        let mut existing = Vec::with_capacity(most);
+        let mut existing = Vec::with_capacity(max);
         loop {
-            let indexed = index.addresses_from(first, most)?;
-            // Beyond the last indexed address that was read, the index may have more addresses that precede
-            // those of recent blocks.
-            let end = indexed.get(most - 1).copied().unwrap_or(Address::repeat_byte(0xff));
+            let indexed = index.addresses_from(first, max)?;
+            // Recent addresses above the last indexed address that was read follow in a later round, because the
+            // index may have lower ones.
+            let end = indexed.get(max - 1).copied().unwrap_or(Address::repeat_byte(0xff));
             let mut candidates: BTreeSet<_> = recent.range(first..=end).copied().collect();
             candidates.extend(indexed);
             for address in candidates {
                 if state.account(address)?.is_some() {
                     existing.push(address);
                 }
-                if existing.len() == most {
+                if existing.len() == max {
                     return Ok(existing);
                 }
             }
@@ -144,7 +144,7 @@ impl Snapshot {
         }
     }
 
-    /// An account or a module account.
+    /// The account at an address. A module account that is not in the state is empty.
     fn eth_account(&self, address: Address) -> Result<EthAccount, QueryError> {
         let account = self.state()?.account(address)?;
         let is_module = || is_module_account(address);

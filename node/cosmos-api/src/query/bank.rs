@@ -1,5 +1,5 @@
-//! Balances, as in the module `bank`. There is one token, and the whole balance is spendable. Lists show whole
-//! base units. If the wei has a name of its own, a balance in wei can be queried by that name.
+//! Answers the queries for balances, as the module `bank` does. There is one token, and the whole balance is
+//! spendable. Lists show whole base units. If the wei has its own name, a balance in wei can be queried by that name.
 
 use super::{
     QueryError, Snapshot,
@@ -50,8 +50,8 @@ impl Snapshot {
         Ok(QueryBalanceResponse { balance: Some(self.amount(address, denom)?) })
     }
 
-    /// All balances of an account that are not zero. As in the SDK, `resolve_denom` uses the names of the
-    /// display unit but does not convert the amounts.
+    /// All balances of an account that are not zero. As in the SDK, `resolve_denom` replaces the name of the base unit
+    /// by that of the display unit, and does not convert the amounts.
     ///
     /// # Errors
     /// If the address or the page is invalid.

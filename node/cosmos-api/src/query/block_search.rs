@@ -1,4 +1,4 @@
-//! Search for blocks by their height and their own events.
+//! Searches for blocks by their height and by the events of the block itself.
 
 use super::{QueryError, Snapshot, watch::WatchedEvent};
 use event_query::{Condition, parse_all};
@@ -6,7 +6,7 @@ use server::interrupt::Deadline;
 
 /// The attribute with the number of a block.
 const HEIGHT: &str = "block.height";
-/// Maximum number of blocks that are counted, and so of those that can be paged through.
+/// Maximum number of blocks that a search counts. Later ones are on no page.
 const MAX_COUNTED_BLOCKS: usize = 10_000;
 
 /// The requested page of a search for blocks.
@@ -14,9 +14,9 @@ const MAX_COUNTED_BLOCKS: usize = 10_000;
 pub struct BlockPage {
     /// Starts at 1.
     pub number: u64,
-    /// Number of blocks in a page.
+    /// Maximum number of blocks in a page.
     pub size: u64,
-    /// Begin with the newest block.
+    /// Whether the newest block is the first.
     pub newest_first: bool,
 }
 
@@ -25,7 +25,7 @@ pub struct BlockPage {
 pub struct FoundBlocks {
     /// The numbers of the blocks in the page.
     pub numbers: Vec<u64>,
-    /// The number of all blocks that were found.
+    /// The number of blocks that were found, at most 10,000.
     pub total: u64,
 }
 
@@ -33,7 +33,7 @@ impl Snapshot {
     /// A page of the blocks whose height and own events satisfy all conditions of a query.
     ///
     /// # Errors
-    /// If the query is invalid, if the page does not exist, and if the deadline passes.
+    /// If the query is invalid, the page does not exist, or the deadline passes.
     pub fn blocks_by_events(
         &self,
         query: &str,

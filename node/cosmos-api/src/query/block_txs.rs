@@ -1,4 +1,4 @@
-//! Blocks together with their decoded transactions.
+//! Returns blocks together with their decoded transactions.
 
 use super::{
     QueryError, Snapshot,
@@ -23,7 +23,7 @@ impl Snapshot {
         let all: Vec<_> = (0..stored.block.transactions.len()).collect();
         let (chosen, pagination) = cut_counted(&all, page)?;
         let mined = chosen.into_iter().filter_map(|index| stored.tx(*index).transpose());
-        let txs = mined.map(|mined| Ok(self.shown(&mined?)));
+        let txs = mined.map(|mined| Ok(self.sdk_tx(&mined?)));
         Ok(GetBlockWithTxsResponse {
             txs: txs.collect::<Result<_, QueryError>>()?,
             block_id: Some(id),

@@ -1,5 +1,5 @@
-//! Contract calls and gas estimates, as in the module `vm`. They behave as those of JSON-RPC, with the same gas
-//! cap and time limit.
+//! Runs contract calls and gas estimates, as the module `vm` does. They behave as those of JSON-RPC, with the same
+//! gas cap and time limit.
 
 use super::{
     QueryError, Snapshot,
@@ -15,14 +15,14 @@ use server::interrupt::Interrupt;
 
 /// The gas of the cheapest transaction. A lower cap is refused.
 const MIN_GAS_CAP: u64 = 21_000;
-/// The reference's error text of a call that reverted.
+/// The error text of cosmos/evm for a call that reverted.
 const REVERTED: &str = "execution reverted";
 
 impl Snapshot {
-    /// Executes a call on the state of this block. A call that fails also has a result.
+    /// Executes a call on the state of this block. A call that reverts or halts also has a result.
     ///
     /// # Errors
-    /// If the request or the call is invalid, or it takes too long.
+    /// If the request or the call is invalid, or the call takes too long.
     pub fn eth_call(
         &self,
         request: &EthCallRequest,
@@ -66,7 +66,7 @@ impl Snapshot {
         })
     }
 
-    /// The minimum gas price of the chain, in whole wei.
+    /// The minimum gas price of the chain in wei, rounded down.
     ///
     /// # Errors
     /// If the chain has no fee market.
@@ -130,7 +130,7 @@ fn arguments(request: &EthCallRequest) -> Result<&str, QueryError> {
         .ok_or_else(|| QueryError::invalid("args must be a transaction as JSON, as in eth_call"))
 }
 
-/// The data that a call returned, and the error if it failed.
+/// The data that a call returned, and the error text, which is empty if the call succeeded.
 fn ended(outcome: CallOutcome) -> (Vec<u8>, String) {
     match outcome {
         CallOutcome::Success(output) => (output.to_vec(), String::new()),

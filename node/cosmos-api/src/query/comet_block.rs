@@ -1,5 +1,5 @@
-//! Blocks as a chain of CometBFT stores them, with all transactions in the SDK's encoding (Ethereum
-//! transactions in their envelope), and the results of blocks.
+//! Returns blocks as CometBFT stores them, with all transactions in the SDK's encoding (Ethereum transactions in
+//! their envelope), and the results of blocks. Block numbers must not be above the block of the snapshot.
 
 use super::{
     QueryError, Snapshot, envelope,
@@ -23,17 +23,17 @@ use transactions::{RecoveredTx, cosmos};
 pub struct BlockResults {
     /// The results of the transactions, in order.
     pub txs: Vec<TxResponse>,
-    /// The events of the block itself: fee market, bloom, and proposals that ended.
+    /// The events of the block itself: those of the fee market and of governance, and the bloom.
     pub events: Vec<Event>,
 }
 
-/// The bytes of a transaction in the SDK's encoding. `shown` is called for an Ethereum transaction.
-pub(super) fn sdk_bytes(raw: &Bytes, shown: impl FnOnce() -> Tx) -> Vec<u8> {
-    if cosmos::is_cosmos(raw) { without_type_byte(raw) } else { tx_bytes(shown()) }
+/// The bytes of a transaction in the SDK's encoding. `envelope` returns the envelope of an Ethereum transaction.
+pub(super) fn sdk_bytes(raw: &Bytes, envelope: impl FnOnce() -> Tx) -> Vec<u8> {
+    if cosmos::is_cosmos(raw) { without_type_byte(raw) } else { tx_bytes(envelope()) }
 }
 
 impl Snapshot {
-    /// A block up to this snapshot's, with each transaction in the SDK's encoding.
+    /// The block with this number, with each transaction in the SDK's encoding.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -43,7 +43,7 @@ impl Snapshot {
         let mined = (0..stored.block.transactions.len()).filter_map(|i| stored.tx(i).transpose());
         let bytes = mined.map(|mined| {
             let mined = mined?;
-            Ok(sdk_bytes(&mined.raw, || self.shown(&mined)))
+            Ok(sdk_bytes(&mined.raw, || self.sdk_tx(&mined)))
         });
         let txs = bytes.collect::<Result<_, QueryError>>()?;
         let last_commit = Some(self.last_commit(number, &header)?);
@@ -64,7 +64,7 @@ impl Snapshot {
         sdk_bytes(&tx.raw, || envelope::close(&tx.tx, &tx.raw, tx.sender, &denom))
     }
 
-    /// The results of a block up to this snapshot's.
+    /// The results of the block with this number.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -78,7 +78,7 @@ impl Snapshot {
         Ok(BlockResults { txs, events: outcomes.block_events(&stored.block.header) })
     }
 
-    /// The events of a block up to this snapshot's that do not belong to a transaction.
+    /// The events of the block with this number that do not belong to a transaction.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -87,7 +87,7 @@ impl Snapshot {
         events::block_events(&self.view.blocks()?, &header)
     }
 
-    /// The number of transactions in a block up to this snapshot's.
+    /// The number of transactions in the block with this number.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -95,7 +95,7 @@ impl Snapshot {
         Ok(self.view.blocks()?.tx_count(number)?)
     }
 
-    /// The number of the block with this hash, up to this snapshot's.
+    /// The number of the block with this hash; `None` if it is unknown or above the block of the snapshot.
     ///
     /// # Errors
     /// If the index cannot be read.

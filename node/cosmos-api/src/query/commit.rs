@@ -1,5 +1,5 @@
-//! Commits: the signatures that prove a block, in CometBFT's format. What is signed is the engine's proposal, and not a vote of
-//! CometBFT, so light clients of CometBFT cannot check them.
+//! Returns commits, which are the signatures that prove a block, in CometBFT's format. The validators sign the
+//! consensus engine's proposal and not a vote of CometBFT, so CometBFT's light clients cannot verify the signatures.
 
 use super::{
     QueryError, Snapshot,
@@ -10,8 +10,8 @@ use alloy_primitives::Address;
 use certificates::{Certificate, Finalization};
 
 impl Snapshot {
-    /// The commit of a block up to this snapshot's. It has no signatures if one node produces all blocks, or if the certificate
-    /// of a later block covers this one.
+    /// The commit of a block, which must not be above the block of this snapshot. A commit has no signatures if one
+    /// node produces all blocks, or if the certificate of a later block covers this one.
     ///
     /// # Errors
     /// If the block or its certificate cannot be read.

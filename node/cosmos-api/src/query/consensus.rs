@@ -1,4 +1,4 @@
-//! Consensus parameters in the format that Cosmos tools expect. There is neither evidence nor voting.
+//! Returns consensus parameters in the format of Cosmos tools. Those of evidence and vote extensions do not apply.
 
 use super::{
     QueryError, Snapshot,
@@ -13,24 +13,24 @@ use super::{
 };
 use prost_types::Duration;
 
-/// Only the gas limits the size of a block in bytes.
+/// There is no maximum of bytes: the gas limit also limits the size of a block.
 const UNBOUNDED: i64 = -1;
-/// The key type of the placeholder for a validator's key.
+/// The type of validator keys.
 const KEY_KIND: &str = "ed25519";
 
 impl Snapshot {
     /// The consensus parameters of this snapshot's block.
     ///
     /// # Errors
-    /// If its header cannot be read.
+    /// If the header cannot be read.
     pub fn consensus_params(&self) -> Result<QueryParamsResponse, QueryError> {
         Ok(QueryParamsResponse { params: Some(self.consensus_params_of(self.number)?) })
     }
 
-    /// The consensus parameters of a block up to this snapshot's.
+    /// The consensus parameters of a block, which must not be above the block of this snapshot.
     ///
     /// # Errors
-    /// If its header cannot be read.
+    /// If the header cannot be read.
     pub fn consensus_params_of(&self, number: u64) -> Result<ConsensusParams, QueryError> {
         let max_gas = signed(self.header(number)?.1.gas_limit);
         let evidence = EvidenceParams {

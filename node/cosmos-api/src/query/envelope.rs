@@ -1,5 +1,5 @@
-//! The SDK envelope of an Ethereum transaction: incoming envelopes are checked and unpacked, and outgoing ones
-//! are built.
+//! Checks and unpacks incoming SDK envelopes of Ethereum transactions, and builds outgoing ones. The rows in comments
+//! are those of [`modules::decorator`].
 
 use super::proto::cosmos::{
     base::v1beta1::Coin,
@@ -16,8 +16,8 @@ use transactions::{
     cosmos::{CosmosTx, TX_TYPE, normalised},
 };
 
-/// The first byte of an SDK transaction: the tag of its first field. An Ethereum transaction begins with its
-/// type or with the head of an RLP list, and no Ethereum type has this number.
+/// The first byte of an SDK transaction: the tag of its first field. An Ethereum transaction begins with its type or
+/// with the header of an RLP list, and no Ethereum type has this number.
 const BODY_TAG: u8 = 0x0a;
 
 /// Whether these bytes are an SDK transaction and not an Ethereum one.
@@ -25,8 +25,8 @@ pub(super) fn is_sdk(bytes: &[u8]) -> bool {
     bytes.first() == Some(&BODY_TAG)
 }
 
-/// The bytes for the pool: an Ethereum transaction as it is, the one in an envelope, or a Cosmos transaction
-/// with its type byte.
+/// Returns the bytes for the pool: an Ethereum transaction without its envelope, if it has one, or a Cosmos
+/// transaction with its type byte.
 pub(super) fn open(bytes: Vec<u8>, denom: &str) -> Result<Bytes, Reject> {
     if !is_sdk(&bytes) {
         return Ok(bytes.into());
@@ -36,8 +36,8 @@ pub(super) fn open(bytes: Vec<u8>, denom: &str) -> Result<Bytes, Reject> {
     let body = TxBody::decode(tx.body_bytes.as_slice()).map_err(malformed)?;
     let option = ExtensionOptionsEthereumTx::type_url();
     let ethereum = |any: &Any| any.type_url == option;
-    let alone = body.messages.iter().all(|any| any.type_url == MsgEthereumTx::type_url());
-    if !body.extension_options.iter().any(ethereum) && (!alone || body.messages.is_empty()) {
+    let eth_only = body.messages.iter().all(|any| any.type_url == MsgEthereumTx::type_url());
+    if !body.extension_options.iter().any(ethereum) && (!eth_only || body.messages.is_empty()) {
         return Ok([&[TX_TYPE], normalised(bytes).as_slice()].concat().into());
     }
     let auth = AuthInfo::decode(tx.auth_info_bytes.as_slice()).map_err(malformed)?;
@@ -72,16 +72,16 @@ fn check_messages(messages: &[MsgEthereumTx]) -> Result<(), EnvelopeFault> {
     Ok(())
 }
 
-/// Rows 0c and 1: the envelope contains nothing but the fee.
+/// Rows 0c and 1: apart from its messages, the envelope contains only the extension option and the fee.
 fn check_frame<'a>(
     body: &TxBody,
     auth: &'a AuthInfo,
     signatures: &[Vec<u8>],
 ) -> Result<&'a Fee, EnvelopeFault> {
     let refuse = |wrong: bool, fault: EnvelopeFault| if wrong { Err(fault) } else { Ok(()) };
-    let spare = !body.non_critical_extension_options.is_empty();
-    let said = !body.memo.is_empty() || body.timeout_height != 0 || spare;
-    refuse(said, EnvelopeFault::BodyNotEmpty)?;
+    let has_options = !body.non_critical_extension_options.is_empty();
+    let is_set = !body.memo.is_empty() || body.timeout_height != 0 || has_options;
+    refuse(is_set, EnvelopeFault::BodyNotEmpty)?;
     let option = ExtensionOptionsEthereumTx::type_url();
     let options = body.extension_options.iter().map(|any| &any.type_url);
     refuse(!options.eq([&option]), EnvelopeFault::ExtensionOptions)?;
@@ -93,7 +93,7 @@ fn check_frame<'a>(
     auth.fee.as_ref().ok_or(EnvelopeFault::NoFee)
 }
 
-/// Row 3: there is exactly one message, and it has the required type.
+/// Row 3: there is exactly one message, which has the required type.
 fn only_message(
     body: &TxBody,
     mut messages: Vec<MsgEthereumTx>,
@@ -120,7 +120,7 @@ fn check_fee(fee: &Fee, tx: &Transaction, denom: &str) -> Result<(), EnvelopeFau
     Ok(())
 }
 
-/// A coin in the SDK's text format. An amount that is not a number is left unchanged.
+/// A coin in the SDK's text format. An amount that is not a number is quoted.
 fn text(coin: &Coin) -> String {
     match coin.amount.parse::<U256>() {
         Ok(amount) => format!("{amount}{}", coin.denom),
@@ -140,7 +140,7 @@ fn cost(tx: &Transaction) -> U256 {
 }
 
 /// A Cosmos transaction in the form of the API.
-pub(super) fn shown(cosmos: &CosmosTx) -> Tx {
+pub(super) fn sdk_tx(cosmos: &CosmosTx) -> Tx {
     let (body, auth_info) = (Some(cosmos.body.clone()), Some(cosmos.auth_info.clone()));
     Tx { body, auth_info, signatures: vec![cosmos.signature.to_vec()] }
 }
@@ -173,13 +173,12 @@ mod tests {
     use alloy_eips::eip2718::Encodable2718;
     use alloy_primitives::{Signature, TxKind};
 
-    /// The denomination of the EVM.
     const DENOM: &str = "atest";
 
     /// A change to an envelope.
     type Change<'a> = &'a dyn Fn(&mut TxBody, &mut AuthInfo, &mut Vec<Vec<u8>>);
 
-    /// A transaction signed by the key of 32 bytes 1, its sender, and its envelope.
+    /// A transaction signed by the key whose 32 bytes are all 1, its sender, and its envelope.
     fn wrapped() -> (Bytes, Address, Tx) {
         let key = keys::PrivateKey::from_bytes(&[1; 32]).unwrap();
         let tx = TxEip1559 {
@@ -203,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn envelope_can_be_opened_again() {
+    fn transactions_with_and_without_an_envelope_are_unpacked() {
         let (raw, _, envelope) = wrapped();
         assert_eq!(open(encode(envelope), DENOM), Ok(raw.clone()));
         assert_eq!(open(raw.to_vec(), DENOM), Ok(raw));
     }
 
-    /// The error for an envelope with this change.
-    fn refused(change: Change<'_>) -> (u32, String) {
+    /// The code and the log of the error for an envelope with this change.
+    fn error_of(change: Change<'_>) -> (u32, String) {
         let (_, _, mut envelope) = wrapped();
         let (mut body, mut auth) = (envelope.body.unwrap(), envelope.auth_info.unwrap());
         change(&mut body, &mut auth, &mut envelope.signatures);
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn violated_rules_have_the_codes_and_logs_of_the_reference() {
+    fn violated_rules_have_their_codes_and_logs() {
         let message = |from: &[u8], raw: &[u8]| {
             vec![any(&MsgEthereumTx { from: from.to_vec(), raw: raw.to_vec() })]
         };
@@ -282,15 +281,15 @@ mod tests {
             ),
         ];
         for (change, code, log) in cases {
-            assert_eq!(refused(*change), (*code, (*log).to_owned()));
+            assert_eq!(error_of(*change), (*code, (*log).to_owned()));
         }
         assert!(matches!(open(vec![BODY_TAG, 0xff], DENOM), Err(Reject::Malformed(_))));
     }
 
     #[test]
-    fn fee_of_the_envelope_equals_that_of_the_transaction() {
+    fn fee_that_differs_from_the_transaction_is_refused() {
         let fee =
-            |change: &dyn Fn(&mut Fee)| refused(&|_, auth, _| change(auth.fee.as_mut().unwrap()));
+            |change: &dyn Fn(&mut Fee)| error_of(&|_, auth, _| change(auth.fee.as_mut().unwrap()));
         let payer = "for eth tx AuthInfo Fee payer and granter should be empty: invalid request";
         assert_eq!(fee(&|fee| fee.payer = "x".to_owned()), (18, payer.to_owned()));
         assert_eq!(fee(&|fee| fee.granter = "x".to_owned()), (18, payer.to_owned()));

@@ -1,4 +1,4 @@
-//! Errors of queries.
+//! Defines the errors of queries.
 
 use crate::EthCallError;
 use event_query::InvalidQuery;
@@ -11,7 +11,7 @@ use storage::ReadError;
 /// The kinds of error, with the codes of gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// A simulated transaction failed; the SDK uses this code.
+    /// A simulated transaction failed, or the broadcast mode is not supported. The SDK uses this code.
     Unknown = 2,
     /// The request is invalid.
     InvalidArgument = 3,
@@ -19,9 +19,9 @@ pub enum Code {
     DeadlineExceeded = 4,
     /// The requested item does not exist.
     NotFound = 5,
-    /// Too many queries at once.
+    /// Too many queries are waiting, or the mempool is too busy.
     ResourceExhausted = 8,
-    /// This kind of chain does not support the query.
+    /// This chain does not support the query.
     FailedPrecondition = 9,
     /// An internal error. The cause is in the log.
     Internal = 13,

@@ -1,6 +1,6 @@
-//! The events of mined transactions, in the form of the SDK's modules. The events of an Ethereum transaction
-//! are derived from its receipt (spec section 2.6), those of a Cosmos transaction from its messages and from
-//! the events stored with the block.
+//! Returns the events of mined transactions in the form of the SDK's modules. The events of an Ethereum transaction
+//! are derived from its receipt, and those of a Cosmos transaction from its messages and from the events stored with
+//! the block.
 
 use super::{
     QueryError, Snapshot,
@@ -23,15 +23,15 @@ use state::stored::{MinedTx, receipts};
 use storage::{ChainReader, ReceiptOutcome, StoredReceipt};
 use transactions::cosmos::{CosmosTx, Message, response_data, responses, stored_base_fee};
 
-/// The attribute that holds the index of the transaction of a stored event.
+/// The attribute with the index of the transaction to which a stored event belongs.
 const TX_INDEX: &str = "txIndex";
 /// The event of an Ethereum transaction, and its attribute for the hash.
 const ETHEREUM_TX: &str = "ethereum_tx";
 const TX_HASH: &str = "ethereumTxHash";
-/// The event of a deposit that starts the voting period. It follows the event of the deposit.
+/// An attribute of the event that follows the event of a deposit if the deposit starts the voting period.
 const VOTE_OPENS: &str = "voting_period_start";
 
-/// The event of the bloom that ends a block.
+/// The event with the bloom of a block.
 const BLOCK_BLOOM: &str = "block_bloom";
 
 /// The results of the transactions of a block. They are read once for all transactions.
@@ -41,7 +41,7 @@ pub(super) struct Outcomes {
     logs_before: Vec<usize>,
     /// Stored events, by the transaction index as text.
     stored: HashMap<String, Vec<StoredEvent>>,
-    /// Stored events of the block itself, from begin and end of the block.
+    /// Stored events that do not belong to a transaction.
     of_block: Vec<StoredEvent>,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn block_events(
 /// The stored events of a block, and the bloom event, which is derived from the header and not stored. The
 /// order of the modules at the end of a block is that of cosmos/evm: the EVM before the fee market.
 fn with_bloom(stored: &[StoredEvent], header: &Header) -> Vec<Event> {
-    let mut events: Vec<_> = stored.iter().map(shown).collect();
+    let mut events: Vec<_> = stored.iter().map(api_event).collect();
     // Modules do not run at the end of block 0.
     if header.number > 0 {
         let at = events.iter().rposition(|event| event.r#type == feemarket::Event::BLOCK_GAS);
@@ -120,7 +120,7 @@ fn event(kind: &str, attributes: &[(&str, String)]) -> Event {
 }
 
 /// A stored event in the form of the API.
-pub(super) fn shown(event: &StoredEvent) -> Event {
+pub(super) fn api_event(event: &StoredEvent) -> Event {
     let attribute = |attribute: &Attribute| EventAttribute {
         key: attribute.key.clone(),
         value: attribute.value.clone(),
@@ -130,7 +130,7 @@ pub(super) fn shown(event: &StoredEvent) -> Event {
     Event { r#type: event.kind.clone(), attributes: attributes.map(attribute).collect() }
 }
 
-/// A log in the value of an event.
+/// A log in an attribute of the event `tx_log`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TxLog<'a> {
@@ -176,7 +176,7 @@ pub(super) fn ethereum(
             block_hash: mined.block.hash,
             log_index: logs_before + position,
         };
-        ("txLog", serde_json::to_string(&log).expect("plain structures serialise"))
+        ("txLog", serde_json::to_string(&log).expect("plain structures serialize"))
     });
     let logs: Vec<_> = logs.collect();
     let message = [
@@ -193,16 +193,16 @@ pub(super) fn ethereum(
     events
 }
 
-/// The events of the checks of an Ethereum transaction: the fee for its whole gas limit, which is deducted
-/// before it runs, and its hash and index, by which failed transactions are also found.
+/// The events of the checks of an Ethereum transaction: the fee for its whole gas limit, which is deducted before it
+/// runs, and its hash and index, so that searches also find failed transactions.
 fn ethereum_ante(mined: &MinedTx<'_>, denom: &str) -> Vec<Event> {
     let base_fee = mined.block.header.base_fee_per_gas.unwrap_or_default();
     let price = Price::of(&mined.tx).effective(u128::from(base_fee));
     let fee = feemarket::fee(mined.tx.gas_limit(), price);
     // The SDK writes an empty list of coins as an empty string.
     let fee = if fee.is_zero() { String::new() } else { format!("{fee}{denom}") };
-    let place = [(TX_HASH, mined.hash.to_string()), (TX_INDEX, mined.index.to_string())];
-    vec![event("tx", &[("fee", fee)]), event(ETHEREUM_TX, &place)]
+    let identity = [(TX_HASH, mined.hash.to_string()), (TX_INDEX, mined.index.to_string())];
+    vec![event("tx", &[("fee", fee)]), event(ETHEREUM_TX, &identity)]
 }
 
 impl Snapshot {
@@ -218,8 +218,8 @@ impl Snapshot {
         let stored = outcomes.stored.get(&mined.index.to_string());
         let stored = stored.map(Vec::as_slice).unwrap_or_default();
         let header = &mined.block.header;
-        let whole = header.base_fee_per_gas.unwrap_or_default();
-        let base_fee = stored_base_fee(&self.spec, header.number, whole, &outcomes.of_block);
+        let header_fee = header.base_fee_per_gas.unwrap_or_default();
+        let base_fee = stored_base_fee(&self.spec, header.number, header_fee, &outcomes.of_block);
         let charge = tx.charge(base_fee, &self.denom()).map_err(QueryError::internal)?;
         response.events = self.ante_events(tx, charge.amount);
         match stored.iter().find(|event| event.kind == FAILED_EVENT) {
@@ -285,7 +285,7 @@ impl Snapshot {
         events
     }
 
-    /// Converts a stored event. A transfer becomes three events of the bank.
+    /// Converts a stored event. A transfer becomes the four events of the module `bank`.
     fn converted(&self, stored: Option<&StoredEvent>) -> Vec<Event> {
         let Some(stored) = stored else { return Vec::new() };
         let value = |key: &str| {
@@ -295,14 +295,14 @@ impl Snapshot {
         if stored.kind == "transfer" {
             return self.moved(value("sender"), value("recipient"), &self.coin(value("amount")));
         }
-        let mut shown = shown(stored);
-        for attribute in shown.attributes.iter_mut().filter(|attribute| attribute.key == "amount") {
+        let mut event = api_event(stored);
+        for attribute in event.attributes.iter_mut().filter(|attribute| attribute.key == "amount") {
             attribute.value = self.coin(&attribute.value);
         }
-        vec![shown]
+        vec![event]
     }
 
-    /// The events of the bank for a transfer.
+    /// The events of the module `bank` for a transfer.
     fn moved(&self, from: &str, to: &str, amount: &str) -> Vec<Event> {
         let (from, to, amount) = (from.to_owned(), to.to_owned(), amount.to_owned());
         vec![

@@ -1,4 +1,4 @@
-//! Accounts, storage and code, as in the module `vm`. Addresses are accepted in any format.
+//! Answers the queries for accounts, storage and code, as the module `vm` does. Addresses may have any format.
 
 use super::{
     QueryError, Snapshot,
@@ -36,7 +36,7 @@ impl Snapshot {
         })
     }
 
-    /// An account, with its Bech32 address.
+    /// The Bech32 address of an account, and its sequence.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -52,7 +52,7 @@ impl Snapshot {
         })
     }
 
-    /// The account of a validator's consensus address.
+    /// The account of the validator with this consensus address.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -87,9 +87,9 @@ impl Snapshot {
     ) -> Result<QueryStorageResponse, QueryError> {
         let address = self.address(address)?;
         let digits = key.strip_prefix("0x").or_else(|| key.strip_prefix("0X")).unwrap_or(key);
-        let hex = (1..=MAX_KEY_DIGITS).contains(&digits.len())
+        let is_hex = (1..=MAX_KEY_DIGITS).contains(&digits.len())
             && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let slot = hex
+        let slot = is_hex
             .then(|| U256::from_str_radix(digits, 16).ok())
             .flatten()
             .ok_or_else(|| QueryError::invalid("invalid storage key: want up to 64 hex digits"))?;
@@ -97,7 +97,7 @@ impl Snapshot {
         Ok(QueryStorageResponse { value: B256::from(value).to_string() })
     }
 
-    /// The code. That of a delegating account (EIP-7702) is its delegation designator.
+    /// The code of an account. The code of a delegating account (EIP-7702) is its delegation designator.
     ///
     /// # Errors
     /// If the address is invalid.

@@ -1,4 +1,4 @@
-//! Queries of the fee market. The module computes the values, and they are converted to messages here.
+//! Answers the queries of the fee market: converts the values of [`feemarket::query`] to messages.
 
 use super::{
     QueryError, Snapshot,
@@ -37,7 +37,7 @@ impl Snapshot {
         message(&ParamsResponse::of(&self.market()?).to_proto())
     }
 
-    /// Who receives the fees of a block.
+    /// The recipients of the fees of a block.
     ///
     /// # Errors
     /// If the chain has no fee market.
@@ -54,7 +54,7 @@ impl Snapshot {
         message(&BaseFeeResponse::of(&self.market()?).to_proto())
     }
 
-    /// The gas of the block that the fee market uses.
+    /// The gas that this block reported to the fee market.
     ///
     /// # Errors
     /// If the chain has no fee market.

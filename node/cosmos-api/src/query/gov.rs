@@ -1,4 +1,4 @@
-//! Proposals, votes and deposits, as in the module `gov`.
+//! Answers the queries for proposals, votes and deposits, as the module `gov` does.
 
 use super::{
     QueryError, Snapshot,
@@ -48,11 +48,11 @@ impl Snapshot {
     ) -> Result<QueryProposalsResponse, QueryError> {
         let page = query.pagination.take();
         let governance = self.governance()?;
-        let named = |text: &str| match text {
+        let optional = |text: &str| match text {
             "" => Ok(None),
             text => self.address(text).map(Some),
         };
-        let (voter, depositor) = (named(&query.voter)?, named(&query.depositor)?);
+        let (voter, depositor) = (optional(&query.voter)?, optional(&query.depositor)?);
         let status = query.proposal_status();
         let wanted = |entry: &&Entry| {
             (status == ProposalStatus::Unspecified || status == entry.status())
@@ -69,7 +69,7 @@ impl Snapshot {
     /// The vote of an account.
     ///
     /// # Errors
-    /// If the account has not voted, or the voting period is over.
+    /// If there is no such proposal, the account has not voted, or the voting period is over.
     pub fn gov_vote(&self, id: u64, voter: &str) -> Result<QueryVoteResponse, QueryError> {
         let (governance, voter) = (self.governance()?, self.address(voter)?);
         let vote = find(&governance, id)?.vote(voter).cloned().ok_or_else(|| {
@@ -99,7 +99,7 @@ impl Snapshot {
     /// The deposit of an account on a proposal.
     ///
     /// # Errors
-    /// If there is no deposit, or it has been returned.
+    /// If there is no such proposal or deposit, or the deposit has been returned or burned.
     pub fn gov_deposit(
         &self,
         id: u64,

@@ -1,4 +1,4 @@
-//! Governance in the older version v1beta1: converts the responses of [`super::gov`].
+//! Answers the queries of the older version v1beta1 of `gov`: converts the responses of [`super::gov`].
 
 use super::{
     QueryError, Snapshot,
@@ -110,7 +110,7 @@ impl Snapshot {
         let all = self.all_gov_params()?;
         let gov = &self.native()?.gov;
         let bytes = |share: LegacyDec| share.to_scaled().into_bytes();
-        let mut answer = none_asked_for();
+        let mut answer = zero_params();
         match kind {
             "voting" => {
                 answer.voting_params = Some(VotingParams { voting_period: all.voting_period });
@@ -139,11 +139,11 @@ impl Snapshot {
 }
 
 /// All parameters set to zero. The SDK returns this for the kinds that were not requested.
-fn none_asked_for() -> QueryParamsResponse {
-    let (never, zero) = (Some(Duration::default()), b"0".to_vec());
+fn zero_params() -> QueryParamsResponse {
+    let (period, zero) = (Some(Duration::default()), b"0".to_vec());
     QueryParamsResponse {
-        voting_params: Some(VotingParams { voting_period: never }),
-        deposit_params: Some(DepositParams { min_deposit: Vec::new(), max_deposit_period: never }),
+        voting_params: Some(VotingParams { voting_period: period }),
+        deposit_params: Some(DepositParams { min_deposit: Vec::new(), max_deposit_period: period }),
         tally_params: Some(TallyParams {
             quorum: zero.clone(),
             threshold: zero.clone(),
@@ -175,7 +175,7 @@ fn tally(new: v1::TallyResult) -> TallyResult {
     }
 }
 
-/// A vote has one option with weight 1.
+/// Each vote has a single option, whose weight is 1.
 fn vote(new: v1::Vote) -> Vote {
     let option = new.options.first().map_or(0, |option| option.option);
     let one = WeightedVoteOption { option, weight: LegacyDec::ONE.to_scaled() };

@@ -1,4 +1,4 @@
-//! Queries of the node's mempool.
+//! Answers the queries of the node's mempool.
 
 use super::{Queries, QueryError, proto::evmd::mempool::v1::QueryPendingSequenceResponse};
 use storage::StateRead;

@@ -1,8 +1,8 @@
-//! Answers to the queries of the Cosmos interfaces. There is one function per query, which gRPC, REST and the
-//! command line share, and results are the messages in [`proto`].
+//! Answers the queries of the Cosmos interfaces, with one function for each query. gRPC, REST and CometBFT's RPC share
+//! these functions, whose results are the messages in [`proto`].
 //!
-//! Queries only read the published view. None of them waits for a pipeline stage, except to submit a
-//! transaction.
+//! Queries only read the published view. None of them waits for a pipeline stage, except to submit a transaction or
+//! to query the pool.
 
 mod auth;
 mod bank;
@@ -57,10 +57,11 @@ use supply::Supply;
 pub use tx::ShownTx;
 pub use validators::{ConsensusValidator, VOTING_POWER};
 
-/// Maximum number of calls, and of searches, that wait: an eighth of the requests that REST serves at once.
+/// Maximum number of waiting calls, and of waiting searches: an eighth of the requests that REST serves at once by
+/// default.
 const MAX_WAITING_CALLS: usize = 8;
-/// Maximum number of reads of a whole block or the governance state that wait: as many as REST, gRPC, the
-/// CometBFT RPC and its WebSockets serve at once by default.
+/// Maximum number of waiting reads of a whole block or the governance state: as many requests as REST, gRPC, the
+/// CometBFT RPC and its WebSockets together serve at once by default.
 const MAX_WAITING_READS: usize = 256;
 
 /// The state that queries share.
@@ -68,14 +69,14 @@ const MAX_WAITING_READS: usize = 256;
 pub struct Queries {
     /// The chain's rules.
     pub spec: Arc<ChainSpec>,
-    /// Where the current view is published.
+    /// The published view.
     pub published: Published,
-    /// Submits transactions.
+    /// Submits transactions and queries the pool.
     pub pool: PoolClient,
     facts: Arc<Facts>,
 }
 
-/// Facts about the node that follow from its settings.
+/// Settings of the node, caches and concurrency limits.
 #[derive(Debug)]
 struct Facts {
     /// The name of the node.
@@ -88,11 +89,8 @@ struct Facts {
     price_limit: u64,
     /// Minimum gas price of Cosmos transactions in the pool, in the base unit of the token.
     minimum_gas_price: LegacyDec,
-    /// The supply of the token.
     supply: Supply,
-    /// Public keys of accounts.
     public_keys: PublicKeys,
-    /// Runs contract calls.
     calls: Arc<dyn EthCalls>,
     /// Limits concurrent calls to half of the cores.
     call_limit: ConcurrencyLimit,
@@ -103,7 +101,7 @@ struct Facts {
 }
 
 impl Queries {
-    /// Queries of a chain, on a node with these settings. `calls` runs contract calls.
+    /// Creates the queries of a chain, for a node with these settings. `calls` runs contract calls.
     pub fn new(
         spec: Arc<ChainSpec>,
         published: Published,
@@ -112,7 +110,7 @@ impl Queries {
         calls: Arc<dyn EthCalls>,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // A node does not start if the price is in another token.
+        // An error is impossible here, because a node does not start if the price is in another token.
         let minimum = config.mempool.minimum_gas_prices.in_token(spec.token(0).denom);
         let minimum = minimum.ok().flatten().map(|price| price.amount);
         let facts = Facts {
@@ -132,7 +130,7 @@ impl Queries {
     }
 
     /// The address of the web pages, if they are served.
-    pub(crate) fn pages(&self) -> Option<std::net::SocketAddr> {
+    pub(crate) fn pages(&self) -> Option<SocketAddr> {
         self.facts.pages
     }
 
@@ -185,7 +183,7 @@ pub struct Snapshot {
     spec: Arc<ChainSpec>,
     view: Arc<View>,
     number: u64,
-    /// The node follows others and is behind them.
+    /// Whether the node follows others and is behind them.
     is_behind: bool,
     facts: Arc<Facts>,
 }

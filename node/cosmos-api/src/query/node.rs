@@ -1,4 +1,4 @@
-//! The node and its blocks, in the format that Cosmos tools expect. Hashes are those of the Ethereum header.
+//! Returns the node and its blocks in the format that Cosmos tools expect. Hashes are those of the Ethereum header.
 
 use super::{
     QueryError, Snapshot,
@@ -78,7 +78,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether this node follows others and is behind them. Its blocks are complete in any case.
+    /// Whether this node follows others and is behind them.
     pub const fn syncing(&self) -> GetSyncingResponse {
         GetSyncingResponse { syncing: self.is_behind }
     }
@@ -114,7 +114,7 @@ impl Snapshot {
         })
     }
 
-    /// The header of block `number`, which must not be above the block of this snapshot.
+    /// The header of a block, which must not be above the block of this snapshot.
     ///
     /// # Errors
     /// If the header cannot be read.

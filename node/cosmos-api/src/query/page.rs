@@ -1,4 +1,4 @@
-//! Pagination.
+//! Selects the requested page of a list.
 
 use super::{
     QueryError,
@@ -10,7 +10,7 @@ use super::{
 pub const MAX_PAGE_ITEMS: usize = 1000;
 /// Default number of items per page.
 const DEFAULT_PAGE_ITEMS: usize = 100;
-/// Maximum offset, because each skipped item is read. Continuing at a key costs nothing.
+/// Maximum offset, because each skipped item is read. A page that starts at a key needs no offset.
 const MAX_OFFSET: usize = 10_000;
 
 /// The requested part of a list.
@@ -18,23 +18,23 @@ const MAX_OFFSET: usize = 10_000;
 pub(super) struct Page {
     /// The key to continue at, from the previous page.
     pub(super) key: Option<Vec<u8>>,
-    /// Number of items to skip after that.
+    /// Number of items to skip.
     pub(super) skip: usize,
     /// Maximum number of items.
     pub(super) limit: usize,
-    /// Starts at the end of the list.
+    /// Whether the list is read from its end.
     pub(super) reverse: bool,
-    /// Whether to return the total number of items. As in the SDK, this is always the case if there is no
-    /// limit.
+    /// Whether to return the total number of items. As in the SDK, it is returned without a key if it is requested
+    /// or if there is no limit.
     pub(super) count_total: bool,
 }
 
 impl Page {
-    /// Checks a request.
+    /// Parses and checks a request.
     pub(super) fn of(request: Option<PageRequest>) -> Result<Self, QueryError> {
         let request = request.unwrap_or_default();
         let invalid = |reason: String| Err(QueryError::invalid(format!("pagination: {reason}")));
-        let within = |value: u64, most: usize| usize::try_from(value).ok().filter(|v| *v <= most);
+        let within = |value: u64, max: usize| usize::try_from(value).ok().filter(|v| *v <= max);
         if !request.key.is_empty() && request.offset != 0 {
             return invalid("either offset or key is expected, got both".to_owned());
         }
@@ -50,7 +50,7 @@ impl Page {
         Ok(Self { key, skip, limit, reverse: request.reverse, count_total })
     }
 
-    /// The same for a list that can only be read forward.
+    /// Checks that the page is not reversed, for a list that can only be read forward.
     pub(super) fn forward(self) -> Result<Self, QueryError> {
         if self.reverse {
             return Err(QueryError::invalid("pagination: reverse is not supported"));
@@ -59,9 +59,9 @@ impl Page {
     }
 }
 
-/// A page of a list whose items are ordered by key. The key of a page is the key of the next item, so items are
-/// neither repeated nor skipped if the list changes between two pages. A key without an item stands for its
-/// position in the order.
+/// Returns a page of a list whose items are ordered by key. The `next_key` of a page is the key of the next item, so
+/// items are neither repeated nor skipped if the list changes between two pages. If the item of a key no longer
+/// exists, the page starts at the item that follows in the order.
 pub(super) fn cut<K, T>(
     items: impl DoubleEndedIterator<Item = (K, T)> + Clone,
     page: Option<PageRequest>,
@@ -75,16 +75,16 @@ where
     }
     let total = if page.count_total { items.clone().count() as u64 } else { 0 };
     let (chosen, next_key) = match (page.reverse, page.key.as_deref()) {
-        (false, None) => taken(items, &page),
-        (false, Some(from)) => taken(items.skip_while(|(key, _)| key.as_ref() < from), &page),
-        (true, None) => taken(items.rev(), &page),
-        (true, Some(from)) => taken(items.rev().skip_while(|(key, _)| key.as_ref() > from), &page),
+        (false, None) => take(items, &page),
+        (false, Some(from)) => take(items.skip_while(|(key, _)| key.as_ref() < from), &page),
+        (true, None) => take(items.rev(), &page),
+        (true, Some(from)) => take(items.rev().skip_while(|(key, _)| key.as_ref() > from), &page),
     };
     Ok((chosen, PageResponse { next_key, total }))
 }
 
 /// The items of a page, and the key of the next item.
-fn taken<K: Key, T>(items: impl Iterator<Item = (K, T)>, page: &Page) -> (Vec<T>, Vec<u8>) {
+fn take<K: Key, T>(items: impl Iterator<Item = (K, T)>, page: &Page) -> (Vec<T>, Vec<u8>) {
     let mut rest = items.skip(page.skip);
     let chosen = rest.by_ref().take(page.limit).map(|(_, item)| item).collect();
     let next = rest.next().map(|(key, _)| key.as_ref().to_vec());
@@ -105,7 +105,7 @@ impl Key for String {
     const BYTES: Option<usize> = None;
 }
 
-/// A page of a list that never changes, such as the transactions of a block. The key of an item is its index.
+/// Returns a page of a list that never changes, such as the transactions of a block. The key of an item is its index.
 /// The total is always returned, as the SDK does for lists that it reads from CometBFT.
 pub(super) fn cut_counted<T>(
     items: &[T],
@@ -156,7 +156,7 @@ mod tests {
         };
         let (first, key) = page(&[10, 20, 30, 40], Vec::new(), false);
         assert_eq!((first, &key[..]), (vec![10, 20], &30_u64.to_be_bytes()[..]));
-        // Items before the key are removed and added, and the item of the key may be gone.
+        // Items before the key are removed and added, and the item of the key is removed.
         assert_eq!(page(&[20, 30, 40], key.clone(), false).0, [30, 40]);
         assert_eq!(page(&[5, 10, 15, 20, 30, 40], key.clone(), false).0, [30, 40]);
         assert_eq!(page(&[10, 20, 40, 50, 60], key, false).0, [40, 50]);
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn page_limits_are_exact() {
         let request = |offset, limit| PageRequest { offset, limit, ..PageRequest::default() };
-        for (limit, taken) in [(1, 1), (999, 999), (1_000, 1_000), (1_001, 1_000)] {
+        for (limit, effective) in [(1, 1), (999, 999), (1_000, 1_000), (1_001, 1_000)] {
             let page = Page::of(Some(request(0, limit))).unwrap();
-            assert_eq!(page.limit, taken, "limit {limit}");
+            assert_eq!(page.limit, effective, "limit {limit}");
         }
         for offset in [0, 1, 9_999, 10_000] {
             let page = Page::of(Some(request(offset, 1))).unwrap();

@@ -1,10 +1,10 @@
-//! Public keys of accounts, recovered from their signatures.
+//! Recovers the public keys of accounts from their signatures.
 //!
-//! Blocks hold signatures, not keys. The key of an address never changes, so it is recovered once and then
-//! served from a cache of bounded size. A search that misses the cache costs the same whatever the size of
-//! the block: it reads the sender list and the body of at most two blocks, decodes the one transaction
-//! that the account sent, and recovers one signature. Accounts that only signed authorizations
-//! (EIP-7702) have no entry in the sender list; for them a fixed number of authorizations is tried.
+//! Blocks contain signatures, not keys. The key of an address never changes, so it is recovered once and then
+//! served from a cache of bounded size. A search that misses the cache decodes little, whatever the size of the
+//! blocks: it reads the sender lists and the bodies of at most two blocks, decodes one transaction that the account
+//! sent in each, and recovers its signature. Accounts that only signed authorizations (EIP-7702) are in no sender
+//! list. For them, a fixed number of authorizations is tried.
 
 use super::QueryError;
 use alloy_eips::eip7702::SignedAuthorization;
@@ -17,11 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use storage::{Account, ChainReader, StateRead};
 use transactions::{DecodedTx, Transaction};
 
-/// Accounts of which the cache remembers the key, or that no key was found: about 3 MB.
+/// Maximum number of cached accounts, each with its key or the fact that none was found: about 3 MB.
 const MAX_CACHED_ACCOUNTS: usize = 32_768;
-/// Authorizations of a block whose signer is recovered in a search: 8 are about 0.3 ms.
+/// Maximum number of authorizations whose signer is recovered in a search: 8 take about 0.3 ms.
 const MAX_AUTHORIZATIONS_TRIED: usize = 8;
-/// Bytes of transactions with authorizations that are decoded in a search. An authorization has about 100.
+/// Maximum bytes of transactions with authorizations that a search decodes. An authorization has about 100 bytes.
 const MAX_AUTHORIZATION_TX_BYTES: usize = 16 * 1024;
 /// EIP-2718 type of transactions with authorizations.
 const SET_CODE_TX: u8 = 0x04;
@@ -30,8 +30,7 @@ const SET_CODE_TX: u8 = 0x04;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Key([u8; PUBLIC_KEY_BYTES]),
-    /// There was no signature while the account had this nonce. The search is repeated when the nonce has
-    /// increased.
+    /// No key was found while the account had this nonce. The search is repeated when the nonce has increased.
     NoneUpTo {
         nonce: u64,
     },
@@ -40,13 +39,12 @@ enum Outcome {
 /// A cached account.
 #[derive(Clone, Copy, Debug)]
 struct Cached {
-    /// The nonce in genesis. A higher nonce means that the account has signed something.
+    /// The nonce in genesis. The account can only have signed something if its nonce is higher.
     genesis_nonce: u64,
     outcome: Outcome,
 }
 
-/// Results of searches. When the cache is full, the half of its entries that was not used recently is dropped
-/// at once.
+/// A cache of search results. When it is full, the half of the entries that was not used recently is dropped.
 #[derive(Debug, Default)]
 pub(super) struct PublicKeys(Mutex<Generations>);
 
@@ -90,7 +88,7 @@ pub(super) struct SearchWork {
 }
 
 impl PublicKeys {
-    /// The entries of a branch. After an undo, an account may not have signed anything yet.
+    /// The entries of a branch. They are dropped when blocks were undone, because these may have held the signatures.
     fn entries(&self, branch: u64) -> MutexGuard<'_, Generations> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.branch != branch {
@@ -99,11 +97,11 @@ impl PublicKeys {
         entries
     }
 
-    /// The public key of `address`, whose account at the queried height is `account`, if it has signed
-    /// anything by then. The key may come from a later block of the view.
+    /// The public key of `address`, if the nonce of `account`, its account at the queried height, shows that it has
+    /// signed something. The key may come from a later block of the view.
     ///
     /// # Errors
-    /// When the chain or the state cannot be read.
+    /// If the chain or the state cannot be read.
     pub(super) fn of(
         &self,
         view: &View,
@@ -191,10 +189,10 @@ impl Search<'_> {
         self.of_authorization(first, genesis_nonce)
     }
 
-    /// The first block after which the account has at least this nonce: one state read for each bit of the
-    /// head's number.
+    /// The first block after which the account has at least this nonce. The search reads the state once for each bit
+    /// of the head's number.
     fn block_reaching(&self, nonce: u64) -> Result<Option<u64>, QueryError> {
-        let reached = |account: &Option<Account>| account.is_some_and(|it| it.nonce >= nonce);
+        let reached = |account: &Option<Account>| account.is_some_and(|a| a.nonce >= nonce);
         Ok(self.view.state.first_block(self.view.number(), self.address, reached)?)
     }
 

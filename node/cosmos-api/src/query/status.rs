@@ -1,4 +1,4 @@
-//! Settings and status of the node, in the format that Cosmos tools expect.
+//! Returns the settings and the status of the node in the format that Cosmos tools expect.
 
 use super::{
     QueryError, Snapshot,
@@ -11,8 +11,8 @@ use feemarket::LegacyDec;
 const NO_PRUNING: &str = "0";
 
 impl Snapshot {
-    /// The minimum gas price of Cosmos transactions in the pool. Nothing is pruned, and the node does not stop
-    /// at a height.
+    /// The minimum gas price of Cosmos transactions in the pool. The other settings show that nothing is pruned, and
+    /// that the node does not halt at a height.
     pub fn node_config(&self) -> ConfigResponse {
         let token = self.token();
         let limit = token.unit.price_from_wei(LegacyDec::from(self.facts.price_limit));

@@ -1,5 +1,5 @@
-//! The supply of the token. A native chain does not mint and does not burn fees, so the supply is the sum of
-//! the balances in genesis. It includes deposits that governance burned and balances that contracts destroyed,
+//! Returns the supply of the token. A native chain does not mint and does not burn fees, so the supply is the sum of
+//! the balances in genesis. This sum includes deposits that governance burned and balances that contracts destroyed,
 //! because neither is recorded.
 
 use super::{
@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Supply(Mutex<Option<U256>>);
 
 impl Supply {
-    /// Returns the supply. The first call adds up all accounts of genesis, and concurrent calls wait for it.
+    /// Returns the supply. The first call adds up the balances of all accounts in genesis, and others wait for it.
     fn of(&self, view: &View) -> Result<U256, QueryError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sum) = *known {

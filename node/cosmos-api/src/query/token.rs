@@ -1,4 +1,4 @@
-//! The metadata of the token, as in the module `bank`.
+//! Returns the metadata of the token, as the module `bank` does.
 
 use super::{
     QueryError, Snapshot,
@@ -14,10 +14,10 @@ use super::{
 use alloy_primitives::U256;
 use chain::{Token, TokenUnit};
 
-/// The metadata of a token. Genesis only has the name of the base unit, so the name of the whole token is
-/// derived from it: `utest` with 6 decimals is 10^-6 `test`. If the name of the base unit lacks the prefix,
-/// there is no other unit, except if the base unit is a wei: wallets would show it without decimals, so the
-/// whole token then has the name in upper case.
+/// The metadata of a token. Genesis only has the name of the base unit, so the name of the whole token is derived from
+/// it: `utest` with 6 decimals is 10^-6 `test`. If the base unit lacks the prefix and is a wei, there is no other unit.
+/// If it lacks the prefix and is not a wei, the whole token has its name in upper case, because wallets would
+/// otherwise show amounts without decimals.
 fn metadata(token: Token<'_>) -> Metadata {
     let denom = token.denom;
     let unit = |denom: &str, exponent| DenomUnit {
@@ -54,7 +54,7 @@ pub(super) fn coin(denom: &str, amount: U256) -> Coin {
     Coin { denom: denom.to_owned(), amount: amount.to_string() }
 }
 
-/// The name of a token. It must not be empty.
+/// Checks that the name of a token is not empty.
 pub(super) fn named(denom: &str) -> Result<&str, QueryError> {
     match denom {
         "" => Err(QueryError::invalid("invalid denom: it is empty")),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_of_a_whole_token_is_derived_from_name_and_decimals() {
+    fn unit_of_the_whole_token_is_derived_from_name_and_decimals() {
         let units = |list: &[(&str, u32)]| -> Vec<_> {
             list.iter().map(|(denom, exponent)| ((*denom).to_owned(), *exponent)).collect()
         };

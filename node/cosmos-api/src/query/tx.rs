@@ -1,5 +1,5 @@
-//! Transactions in the form of the Cosmos interfaces. An Ethereum transaction is put into the SDK's envelope
-//! and keeps its own hash; the hash of a Cosmos transaction is the SHA-256 of its bytes.
+//! Submits, simulates and returns transactions in the form of the Cosmos interfaces. An Ethereum transaction is put
+//! into the SDK's envelope and keeps its own hash. The hash of a Cosmos transaction is the SHA-256 of its bytes.
 
 use super::{
     Queries, QueryError, Snapshot,
@@ -22,7 +22,7 @@ use state::stored::{MinedTx, locate};
 use storage::StateRead;
 use transactions::cosmos::{self, CosmosTx, Refusal, Signatures, response_data, responses};
 
-/// Hex digits of a hash.
+/// Number of hex digits of a hash.
 const HASH_DIGITS: usize = 64;
 
 /// A mined transaction and its result.
@@ -30,7 +30,7 @@ const HASH_DIGITS: usize = 64;
 pub struct ShownTx {
     /// Its index in the block.
     pub index: usize,
-    /// The bytes in the block.
+    /// Its bytes in the block.
     raw: Bytes,
     /// The decoded transaction.
     pub tx: Tx,
@@ -39,7 +39,7 @@ pub struct ShownTx {
 }
 
 impl ShownTx {
-    /// The bytes in the SDK's encoding.
+    /// Returns its bytes in the SDK's encoding.
     pub fn sdk_bytes(&self) -> Vec<u8> {
         sdk_bytes(&self.raw, || self.tx.clone())
     }
@@ -49,7 +49,7 @@ impl Queries {
     /// Submits a transaction as [`Self::broadcast_tx`] does, if the SDK still supports the mode.
     ///
     /// # Errors
-    /// If the mode is missing or not supported, and as [`Self::broadcast_tx`].
+    /// If the mode is missing or not supported, and the errors of [`Self::broadcast_tx`].
     pub async fn broadcast_tx_in_mode(
         &self,
         bytes: Vec<u8>,
@@ -74,12 +74,12 @@ impl Queries {
         if bytes.is_empty() {
             return Err(QueryError::invalid("invalid empty tx"));
         }
-        let sent = shown(Sha256::digest(&bytes).0.into());
+        let submitted_hash = hash_hex(Sha256::digest(&bytes).0.into());
         let next = self.published.load().number().saturating_add(1);
         let denom = self.spec.token(next).extended_denom();
         let answer = match envelope::open(bytes, &denom) {
             Ok(raw) => {
-                let sdk_hash = cosmos::is_cosmos(&raw).then(|| shown(cosmos::cosmos_hash(&raw)));
+                let sdk_hash = cosmos::is_cosmos(&raw).then(|| hash_hex(cosmos::cosmos_hash(&raw)));
                 self.pool.submit(raw).await.map(|hash| (hash, sdk_hash))
             }
             Err(reject) => Err(reject.into()),
@@ -90,7 +90,7 @@ impl Queries {
                 ..TxResponse::default()
             },
             Err(reject) => TxResponse {
-                txhash: sent,
+                txhash: submitted_hash,
                 code: reject.code().number,
                 codespace: reject.code().space.to_owned(),
                 raw_log: reject.log(),
@@ -133,11 +133,11 @@ impl Snapshot {
         mined: &MinedTx<'_>,
         outcomes: &Outcomes,
     ) -> Result<ShownTx, QueryError> {
-        let tx = self.shown(mined);
+        let tx = self.sdk_tx(mined);
         let denom = self.extended_denom(mined.block.header.number);
         let mut response = response(mined, outcomes, &tx, &denom)?;
         if let Some(cosmos) = &mined.cosmos {
-            response.txhash = shown(cosmos::cosmos_hash(&mined.raw));
+            response.txhash = hash_hex(cosmos::cosmos_hash(&mined.raw));
             self.add_cosmos_result(&mut response, mined, outcomes, cosmos)?;
         }
         Ok(ShownTx { index: mined.index, raw: mined.raw.clone(), tx, response })
@@ -146,30 +146,30 @@ impl Snapshot {
 
 impl Snapshot {
     /// A mined transaction in the form of the API.
-    pub(super) fn shown(&self, mined: &MinedTx<'_>) -> Tx {
+    pub(super) fn sdk_tx(&self, mined: &MinedTx<'_>) -> Tx {
         match &mined.cosmos {
             None => {
                 let denom = self.extended_denom(mined.block.header.number);
                 envelope::close(&mined.tx, &mined.raw, mined.sender, &denom)
             }
-            Some(cosmos) => envelope::shown(cosmos),
+            Some(cosmos) => envelope::sdk_tx(cosmos),
         }
     }
 
-    /// Simulates a Cosmos transaction on the state of this block. Returns the gas used, its events, and the
-    /// responses to its messages.
+    /// Simulates a Cosmos transaction on the state of this block. Returns the gas used, and the events and responses of
+    /// its messages.
     ///
     /// # Errors
-    /// If it is not a Cosmos transaction, its sequence has been used, or it would fail.
+    /// If the bytes are not a Cosmos transaction, its sequence has been used, or it would fail.
     pub fn simulate(&self, bytes: &[u8]) -> Result<SimulateResponse, QueryError> {
         if bytes.is_empty() {
             return Err(QueryError::invalid("empty txBytes is not allowed"));
         }
         let tx = CosmosTx::decode(bytes, Signatures::Optional);
-        let tx = tx.map_err(|refusal| failed_trial(&refusal, 0))?;
+        let tx = tx.map_err(|refusal| simulation_error(&refusal, 0))?;
         let next = self.number.saturating_add(1);
         let tx = tx.in_unit(self.spec.token_unit(next));
-        let refused = |refusal: Refusal| failed_trial(&refusal, tx.gas_used());
+        let to_error = |refusal: Refusal| simulation_error(&refusal, tx.gas_used());
         let modules = self
             .modules()?
             .ok_or_else(|| QueryError::precondition("this chain has no Cosmos transactions"))?;
@@ -182,25 +182,25 @@ impl Snapshot {
         let state = self.state()?;
         let no_hash = |_: u64| None;
         let context = CheckContext::of_block(&self.spec, Some(&modules), &header);
-        tx.check_form(context.rules).map_err(refused)?;
-        cosmos::check_names(&tx, &context.cosmos_facts(Mode::Simulate)).map_err(refused)?;
+        tx.check_form(context.rules).map_err(to_error)?;
+        cosmos::check_names(&tx, &context.cosmos_facts(Mode::Simulate)).map_err(to_error)?;
         let account = state.account(tx.signer.address)?.unwrap_or_default();
         if tx.sequence() < account.nonce {
-            cosmos::check_sequence(&tx, &account).map_err(refused)?;
+            cosmos::check_sequence(&tx, &account).map_err(to_error)?;
         }
         let builder = BlockBuilder::start(&self.spec, &state, &no_hash, Some(&modules), &header);
         let mut builder = builder.map_err(QueryError::internal)?;
-        let tried = builder.try_cosmos(&tx).map_err(QueryError::internal)?;
-        let (gas_used, stored) = tried.map_err(refused)?;
+        let outcome = builder.try_cosmos(&tx).map_err(QueryError::internal)?;
+        let (gas_used, stored) = outcome.map_err(to_error)?;
         Ok(SimulateResponse {
             gas_info: Some(GasInfo { gas_wanted: tx.gas_limit(), gas_used }),
-            result: Some(self.trial_result(&tx, &stored)),
+            result: Some(self.simulation_result(&tx, &stored)),
         })
     }
 
     /// The result of a simulated transaction, from its events.
     #[expect(deprecated, reason = "the SDK sets both forms of the responses")]
-    fn trial_result(&self, tx: &CosmosTx, stored: &[StoredEvent]) -> TxResult {
+    fn simulation_result(&self, tx: &CosmosTx, stored: &[StoredEvent]) -> TxResult {
         let msg_responses = responses(&tx.messages, stored);
         TxResult {
             data: response_data(msg_responses.clone()),
@@ -212,7 +212,7 @@ impl Snapshot {
 }
 
 /// The SDK's error for a simulated transaction that failed.
-fn failed_trial(refusal: &Refusal, gas_used: u64) -> QueryError {
+fn simulation_error(refusal: &Refusal, gas_used: u64) -> QueryError {
     QueryError::unknown(format!("{refusal} with gas used: '{gas_used}'"))
 }
 
@@ -229,7 +229,7 @@ pub(super) fn parse_hash(hash: &str) -> Result<B256, QueryError> {
 }
 
 /// A hash in the SDK's format: upper-case hex without a prefix.
-fn shown(hash: B256) -> String {
+fn hash_hex(hash: B256) -> String {
     hex::encode_upper(hash)
 }
 
@@ -246,7 +246,7 @@ fn response(
     let before = mined.index.checked_sub(1).map_or(0, |at| receipts[at].cumulative_gas_used);
     let gas_used = receipt.cumulative_gas_used.saturating_sub(before);
     let header = &mined.block.header;
-    let seconds = super::node::time(header.timestamp);
+    let time = super::node::time(header.timestamp);
     let events = if mined.cosmos.is_some() {
         Vec::new()
     } else {
@@ -258,7 +258,7 @@ fn response(
         gas_wanted: signed(mined.tx.gas_limit()),
         gas_used: signed(gas_used),
         tx: Some(envelope::any(tx)),
-        timestamp: seconds.to_string(),
+        timestamp: time.to_string(),
         events,
         ..TxResponse::default()
     })

@@ -1,5 +1,5 @@
-//! Converts transactions between their bytes and their decoded form. The bytes come from untrusted clients, so
-//! limits are checked here before anything is written as JSON.
+//! Converts transactions between their bytes and their decoded form. The bytes come from untrusted clients, so limits
+//! are checked here before a transaction is written as JSON.
 
 use super::{
     QueryError, Snapshot, envelope,
@@ -15,11 +15,11 @@ use prost_types::Any;
 use std::sync::LazyLock;
 use transactions::DecodedTx;
 
-/// Maximum nesting of messages: the parameters of a proposal are at the second level. Each level costs a number
-/// of stack frames, and a request of one MiB could nest thousands of levels.
+/// Maximum nesting of messages. The parameters of a proposal are at the second level. Each level needs several stack
+/// frames, and a request could nest thousands of levels.
 const MAX_NESTING: usize = 8;
 
-/// The descriptors of all messages that can be shown.
+/// The descriptors of all messages that can be decoded.
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(DESCRIPTORS).expect("the built-in descriptors are well-formed")
 });
@@ -63,7 +63,7 @@ pub fn tx_bytes(tx: Tx) -> Vec<u8> {
     raw.encode_to_vec()
 }
 
-/// Parses an SDK transaction. There must be no bytes after it.
+/// Parses an SDK transaction, which must have the canonical encoding.
 fn parsed(bytes: &[u8]) -> Result<Tx, QueryError> {
     let raw: TxRaw = canonical(bytes)?;
     let body: TxBody = canonical(&raw.body_bytes)?;
@@ -97,7 +97,7 @@ fn check_inside(message: &DynamicMessage, depth: usize) -> Result<(), QueryError
     for (_, value) in message.fields() {
         let items = match value {
             Value::List(items) => items.as_slice(),
-            one => std::slice::from_ref(one),
+            single => std::slice::from_ref(single),
         };
         items.iter().filter_map(Value::as_message).try_for_each(|m| check_inside(m, depth))?;
     }
@@ -144,20 +144,19 @@ mod tests {
     }
 
     #[test]
-    fn transactions_that_cannot_be_decoded_are_refused() {
-        let refused = |bytes: &[u8]| parsed(bytes).unwrap_err().message;
+    fn transactions_that_cannot_be_decoded_are_error_of() {
+        let error = |bytes: &[u8]| parsed(bytes).unwrap_err().message;
         assert!(parsed(&encoded(nested(MAX_NESTING - 1))).is_ok());
-        // As deep as a request can be.
         for depth in [MAX_NESTING, 1000] {
-            assert!(refused(&encoded(nested(depth))).contains("deeper than 8"), "{depth}");
+            assert!(error(&encoded(nested(depth))).contains("deeper than 8"), "{depth}");
         }
         let any = |url: &str, value| Any { type_url: url.to_owned(), value };
-        assert!(refused(&encoded(any("/x.Y", vec![]))).contains("unable to resolve type URL /x.Y"));
-        assert!(refused(&encoded(any(&MsgSend::type_url(), vec![0xff]))).starts_with("tx parse"));
+        assert!(error(&encoded(any("/x.Y", vec![]))).contains("unable to resolve type URL /x.Y"));
+        assert!(error(&encoded(any(&MsgSend::type_url(), vec![0xff]))).starts_with("tx parse"));
         let unknown = any(&MsgSend::type_url(), vec![0x78, 1]);
-        assert!(refused(&encoded(unknown)).contains("MsgSend has unknown fields"));
+        assert!(error(&encoded(unknown)).contains("MsgSend has unknown fields"));
         let mut trailing = encoded(nested(0));
         trailing.extend([0x78, 1]);
-        assert!(refused(&trailing).contains("TxRaw has unknown fields"));
+        assert!(error(&trailing).contains("TxRaw has unknown fields"));
     }
 }

@@ -1,5 +1,5 @@
-//! Search for mined transactions by their events. A query has to name a hash, an address or heights, by which
-//! candidates are found; the candidates are then compared by their events.
+//! Searches for mined transactions by their events. A query must name a hash, an address or heights, by which
+//! candidates are found. The conditions of the query are then checked against the events of each candidate.
 
 use super::{
     QueryError, ShownTx, Snapshot,
@@ -20,9 +20,9 @@ use state::{
 };
 use std::{ops::RangeInclusive, time::Duration};
 
-/// Maximum and default number of transactions per page (as in CometBFT).
+/// Maximum (as in CometBFT) and default number of transactions per page.
 const MAX_PAGE_TXS: u64 = 100;
-/// Maximum number of transactions that are counted, and so of those that can be paged through.
+/// Maximum number of transactions that a search counts. Later ones are on no page.
 const MAX_COUNTED_TXS: usize = 10_000;
 /// Maximum time for a search.
 const SEARCH_TIME: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ struct Page {
     txs: Vec<ShownTx>,
 }
 
-/// A page of the result, and the total number of matches.
+/// A page of the result, and the number of matches that were counted.
 #[derive(Debug)]
 pub struct FoundTxs {
     pub txs: Vec<ShownTx>,
@@ -68,7 +68,7 @@ impl From<FoundTxs> for GetTxsEventResponse {
 }
 
 impl Page {
-    /// Checks a request.
+    /// Parses and checks the page of a request.
     fn of(request: &GetTxsEventRequest) -> Result<Self, QueryError> {
         let older = request.pagination.clone().unwrap_or_default();
         if !older.key.is_empty() {
@@ -97,8 +97,8 @@ impl Snapshot {
     /// A page of the mined transactions with certain events.
     ///
     /// # Errors
-    /// If the query is invalid, names nothing by which candidates can be found, or takes too long; if the page
-    /// does not exist.
+    /// If the query is invalid, names nothing by which candidates can be found, or takes too long, or if the page does
+    /// not exist.
     pub fn txs_by_events(
         &self,
         request: GetTxsEventRequest,
@@ -107,8 +107,8 @@ impl Snapshot {
         let mut page = Page::of(&request)?;
         let wanted = self.wanted(request)?;
         let deadline = interrupt.within(SEARCH_TIME);
-        let whole = self.search(&wanted, &mut page, || !deadline.passed())?;
-        if !whole && page.txs.len() < page.size {
+        let is_complete = self.search(&wanted, &mut page, || !deadline.passed())?;
+        if !is_complete && page.txs.len() < page.size {
             let seconds = SEARCH_TIME.as_secs();
             let message = format!("the search takes longer than {seconds} s: narrow tx.height");
             return Err(QueryError::too_slow(message));
@@ -138,7 +138,7 @@ impl Snapshot {
         let heights = self.heights_of(&conditions, "tx.height")?;
         let equal = || conditions.iter().filter(|c| c.operator == Operator::Equal);
         let hash = equal().find(|c| matches!(&*c.key, "tx.hash" | "ethereum_tx.ethereumTxHash"));
-        // The account that collects the fees is in the events of every transaction, so it is not a source of
+        // The account that collects the fees is in the events of every Cosmos transaction, so it is not a source of
         // candidates.
         let mut addresses = equal().filter_map(|c| self.address_in(&c.value));
         let address = addresses.find(|address| *address != FEE_COLLECTOR);
@@ -184,12 +184,12 @@ impl Snapshot {
         Ok(first..=last)
     }
 
-    /// Returns whether the search is complete: all candidates were compared, or the maximum number was counted.
+    /// Returns whether the search is complete: all candidates were checked, or the maximum number was counted.
     fn search(
         &self,
         wanted: &Wanted,
         page: &mut Page,
-        mut go_on: impl FnMut() -> bool,
+        mut proceed: impl FnMut() -> bool,
     ) -> Result<bool, QueryError> {
         let heights = &wanted.heights;
         let end = match wanted.direction {
@@ -203,16 +203,16 @@ impl Snapshot {
                 let within = |block: &StoredBlock| heights.contains(&block.block.header.number);
                 if let Some((block, index)) = found.filter(|(block, _)| within(block)) {
                     let found = Found { block, indices: vec![index] };
-                    return self.take(wanted, &found, page, go_on);
+                    return self.take(wanted, &found, page, proceed);
                 }
             }
             Source::Address(address) => {
                 let mut search =
                     Search::new(&self.spec, &self.view, address, end, wanted.direction)?;
                 loop {
-                    match search.next(&mut go_on)? {
+                    match search.next(&mut proceed)? {
                         Step::Found(found) if heights.contains(&found.number()) => {
-                            if !self.take(wanted, &found, page, &mut go_on)? {
+                            if !self.take(wanted, &found, page, &mut proceed)? {
                                 return Ok(false);
                             }
                         }
@@ -224,7 +224,7 @@ impl Snapshot {
                     }
                 }
             }
-            Source::Heights => return self.search_heights(wanted, page, go_on),
+            Source::Heights => return self.search_heights(wanted, page, proceed),
         }
         Ok(true)
     }
@@ -233,7 +233,7 @@ impl Snapshot {
         &self,
         wanted: &Wanted,
         page: &mut Page,
-        mut go_on: impl FnMut() -> bool,
+        mut proceed: impl FnMut() -> bool,
     ) -> Result<bool, QueryError> {
         let blocks = self.view.blocks()?;
         let heights: Box<dyn Iterator<Item = u64>> = match wanted.direction {
@@ -243,7 +243,7 @@ impl Snapshot {
         for number in heights {
             let block = StoredBlock::read(&self.spec, &blocks, number)?;
             let indices = (0..block.block.transactions.len()).collect();
-            if !go_on() || !self.take(wanted, &Found { block, indices }, page, &mut go_on)? {
+            if !proceed() || !self.take(wanted, &Found { block, indices }, page, &mut proceed)? {
                 return Ok(false);
             }
             if page.found >= MAX_COUNTED_TXS {
@@ -253,13 +253,13 @@ impl Snapshot {
         Ok(true)
     }
 
-    /// Adds the matches of a block. Returns whether all of it was compared, or the maximum number was counted.
+    /// Adds the matches in a block. Returns whether all its candidates were checked, or the maximum number was counted.
     fn take(
         &self,
         wanted: &Wanted,
         found: &Found,
         page: &mut Page,
-        mut go_on: impl FnMut() -> bool,
+        mut proceed: impl FnMut() -> bool,
     ) -> Result<bool, QueryError> {
         let outcomes = Outcomes::read(&self.view.blocks()?, found.number())?;
         let mut indices = found.indices.clone();
@@ -270,7 +270,7 @@ impl Snapshot {
             if page.found >= MAX_COUNTED_TXS {
                 break;
             }
-            if !go_on() {
+            if !proceed() {
                 return Ok(false);
             }
             let Some(mined) = found.block.tx(index)? else { break };

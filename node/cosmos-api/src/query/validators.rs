@@ -1,6 +1,6 @@
-//! The validators, in the format that Cosmos tools expect. If the genesis names consensus keys, they are the validator set, with one
-//! vote each. Otherwise one node produces all blocks, and the validator set consists of the proposer in the header,
-//! without a key.
+//! Returns the validators in the format that Cosmos tools expect. If the genesis names consensus keys, they are the
+//! validator set, with one vote each. Otherwise one node produces all blocks, and the validator set consists of the
+//! proposer in the header, without a key.
 
 use super::{
     QueryError, Snapshot,
@@ -74,8 +74,8 @@ impl Snapshot {
         Ok((chosen.into_iter().cloned().collect(), page))
     }
 
-    /// The validators of a block in ascending order of their keys. If one node produces all blocks, this is the proposer in the
-    /// header, without a key.
+    /// The validators of a block in ascending order of their keys. If one node produces all blocks, the only validator
+    /// is the proposer in the header, without a key.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -86,7 +86,7 @@ impl Snapshot {
         if set.is_empty() { Ok(vec![(self.header(number)?.1.beneficiary, None)]) } else { Ok(set) }
     }
 
-    /// The consensus address of the validator with this account. If one node produces all blocks, both are the same bytes.
+    /// The consensus address of the validator with this account. Without a validator set, both are the same bytes.
     pub(super) fn proposer(&self, account: Address) -> Address {
         let gov = self.spec.native().map(|native| &native.gov);
         gov.and_then(|gov| gov.consensus_address(account)).unwrap_or(account)
@@ -98,7 +98,7 @@ impl Snapshot {
         gov.and_then(|gov| gov.operator(proposer)).unwrap_or(proposer)
     }
 
-    /// The consensus address of a proposer.
+    /// The consensus address of a proposer in Bech32.
     pub(super) fn consensus_address(&self, proposer: Address) -> String {
         Bech32Kind::Consensus.address(&self.spec.bech32_prefix, proposer)
     }

@@ -78,8 +78,8 @@ impl Watch {
         self.0.iter().filter(|condition| condition.key == KIND).all(|c| c.is_met_by(kind))
     }
 
-    /// Whether the query may match a transaction with this hash. Most transactions are rejected by it without
-    /// being decoded.
+    /// Whether the query may match a transaction with this hash. This check avoids converting the transactions and
+    /// events that a query for a hash does not match.
     fn may_match_hash(&self, hash: B256) -> bool {
         let mut named = self.0.iter().filter(|condition| condition.key == "tx.hash");
         named.all(|condition| condition.is_met_by_hash(&hex::encode(hash)))
@@ -98,7 +98,7 @@ pub enum OfBlock {
 }
 
 impl OfBlock {
-    /// All of them, in the order in which they are sent.
+    /// All kinds, in the order in which they are sent.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Header, Self::Events];
 
     /// The name of the kind in queries.
@@ -112,8 +112,8 @@ impl OfBlock {
 }
 
 impl Snapshot {
-    /// The queries that match this event of block `number`, and its attributes if there are any. `events` are
-    /// the events of the block itself.
+    /// The indices of the queries that match this event of a block, and the attributes of the event; `None` if no query
+    /// matches. `events` are the events of the block itself.
     pub fn watched_block(
         &self,
         part: OfBlock,
@@ -124,8 +124,8 @@ impl Snapshot {
         self.watched(&WatchedEvent { kind: part.kind(), tx: None, events }, watches)
     }
 
-    /// Calls `tell` with each transaction of a block, starting at `from`, that at least one query matches, with
-    /// the matching queries and the attributes, until `tell` returns false. Returns the index to continue at.
+    /// Calls `visit` with each transaction of a block, starting at `from`, that at least one query matches, with the
+    /// indices of these queries and the attributes, until `visit` returns false. Returns the index to continue at.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -134,7 +134,7 @@ impl Snapshot {
         number: u64,
         from: usize,
         watches: &[Watch],
-        mut tell: impl FnMut(&ShownTx, Vec<usize>, Attributes) -> bool,
+        mut visit: impl FnMut(&ShownTx, Vec<usize>, Attributes) -> bool,
     ) -> Result<Option<usize>, QueryError> {
         if !watches.iter().any(|watch| watch.may_match(TX)) {
             return Ok(None);
@@ -152,7 +152,7 @@ impl Snapshot {
             let shown = self.mined(&mined, &outcomes)?;
             let watched = self.watched(&WatchedEvent::tx(&shown.response), watches);
             if let Some((which, attributes)) = watched
-                && !tell(&shown, which, attributes)
+                && !visit(&shown, which, attributes)
             {
                 return Ok(Some(index + 1));
             }
@@ -162,18 +162,18 @@ impl Snapshot {
 
     fn watched(
         &self,
-        what: &WatchedEvent<'_>,
+        event: &WatchedEvent<'_>,
         watches: &[Watch],
     ) -> Option<(Vec<usize>, Attributes)> {
-        let met = |watch: &Watch| watch.0.iter().all(|condition| self.is_met(condition, what));
+        let met = |watch: &Watch| watch.0.iter().all(|condition| self.is_met(condition, event));
         let which: Vec<_> = (0..watches.len()).filter(|index| met(&watches[*index])).collect();
-        (!which.is_empty()).then(|| (which, what.attributes()))
+        (!which.is_empty()).then(|| (which, event.attributes()))
     }
 
-    /// Whether an event satisfies a condition. Addresses are compared in all formats.
-    pub(super) fn is_met(&self, condition: &Condition, what: &WatchedEvent<'_>) -> bool {
-        match (&*condition.key, what.tx) {
-            (KIND, _) => return condition.is_met_by(what.kind),
+    /// Whether an event satisfies a condition. Addresses are equal if their bytes are, in any format.
+    pub(super) fn is_met(&self, condition: &Condition, event: &WatchedEvent<'_>) -> bool {
+        match (&*condition.key, event.tx) {
+            (KIND, _) => return condition.is_met_by(event.kind),
             ("tx.height", Some(tx)) => return condition.is_met_by(&tx.height.to_string()),
             ("tx.hash", Some(tx)) => return condition.is_met_by_hash(&tx.txhash),
             _ => {}
@@ -183,7 +183,7 @@ impl Snapshot {
             Operator::Equal => self.address_in(&condition.value),
             _ => None,
         };
-        let events = what.events.iter().filter(|event| event.r#type == kind);
+        let events = event.events.iter().filter(|event| event.r#type == kind);
         let mut attributes = events.flat_map(|event| &event.attributes).filter(|a| a.key == key);
         attributes.any(|attribute| match address {
             Some(_) => self.address_in(&attribute.value) == address,

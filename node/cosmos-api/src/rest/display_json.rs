@@ -8,8 +8,8 @@ use feemarket::LegacyDec;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
-/// Converts a message of this kind and all messages inside it. A value of another kind is left unchanged, so
-/// that the parser refuses it.
+/// Converts a message of this type and all messages inside it. A value of another type is left unchanged, so that the
+/// parser refuses it.
 ///
 /// # Errors
 /// If a field is not a decimal or not hex; the error names the field.
@@ -39,7 +39,7 @@ fn fields_from_display(
         let Some(field) = field else { continue };
         let items = match value {
             Value::Array(items) => items.as_mut_slice(),
-            one => std::slice::from_mut(one),
+            single => std::slice::from_mut(single),
         };
         items.iter_mut().try_for_each(|item| value_from_display(descriptors, &field, item))?;
     }

@@ -1,4 +1,4 @@
-//! Errors as JSON: `code` (of gRPC), `message` and `details`.
+//! Writes errors as JSON: `code` (of gRPC), `message` and `details`.
 
 use axum::{
     Json,
@@ -33,13 +33,13 @@ impl Error {
         Self::new(status, Code::InvalidArgument, message)
     }
 
-    /// The path does not exist, or does not support this HTTP method. The reference's gateway does not
-    /// distinguish the two.
+    /// The path does not exist, or does not support this HTTP method. The SDK's gateway does not distinguish these
+    /// cases.
     pub(super) fn not_served() -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, Code::Unimplemented, "Not Implemented")
     }
 
-    /// An error of a service, with the reference's text.
+    /// An error of a service, with the text of the SDK's gateway.
     pub(super) fn of_service(code: Code, message: &str) -> Self {
         let status = match code {
             Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
@@ -63,7 +63,7 @@ impl Error {
 
     /// Converts to a response.
     pub(super) fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).expect("made of a status");
+        let status = StatusCode::from_u16(self.status).expect("it was a status code");
         (status, Json(self)).into_response()
     }
 }

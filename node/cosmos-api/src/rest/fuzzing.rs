@@ -1,4 +1,4 @@
-//! What must hold for all requests that a client sends to the REST server. The fuzz targets (`node/fuzz`) call it.
+//! Checks properties that hold for all requests to the REST server. The fuzz targets are in `node/fuzz`.
 
 use super::{
     gateway::Gateway,
@@ -21,16 +21,17 @@ use std::sync::LazyLock;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
-/// The descriptors of the messages; no service.
+/// A gateway with the descriptors of the messages and without services.
 static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| Gateway::new(Routes::default()));
 /// The paths of the server, with handlers that only parse.
 static ROUTER: LazyLock<Router> = LazyLock::new(router);
 
-/// Sends a request through the router: a path with its query string up to the first line feed, then a body.
-/// Without a body it is a GET request, otherwise a POST request.
+/// Sends a request through the router. `data` is a path with its query string and, after a line feed, a body. A
+/// request without a body is a GET request, and one with a body a POST request.
 ///
 /// # Panics
-/// If a request that is accepted has another meaning after it was encoded for the gRPC service.
+/// If an accepted request changes when it is encoded for the gRPC service, or becomes far longer, and if the response
+/// is an internal error.
 pub fn rest_request(data: &[u8]) {
     let end = data.iter().position(|byte| *byte == b'\n');
     let (target, body) = end.map_or((data, None), |at| (&data[..at], Some(&data[at + 1..])));
@@ -75,8 +76,8 @@ fn parse_text(
     let Ok(message) = request::from_text(&method.input(), &values, query) else {
         return StatusCode::BAD_REQUEST;
     };
-    let given: usize = values.iter().map(|(_, value)| value.len()).sum();
-    check(&message, style, given + query.map_or(0, str::len));
+    let input_bytes: usize = values.iter().map(|(_, value)| value.len()).sum();
+    check(&message, style, input_bytes + query.map_or(0, str::len));
     StatusCode::OK
 }
 
@@ -89,13 +90,13 @@ fn parse_json(route: &Route, body: &[u8]) -> StatusCode {
     StatusCode::OK
 }
 
-fn check(message: &DynamicMessage, style: Style, given: usize) {
+fn check(message: &DynamicMessage, style: Style, input_bytes: usize) {
     let encoded = message.encode_to_vec();
-    assert!(encoded.len() <= 16 * (given + 1), "{} bytes from {given}", encoded.len());
+    assert!(encoded.len() <= 16 * (input_bytes + 1), "{} bytes from {input_bytes}", encoded.len());
     let decoded = DynamicMessage::decode(message.descriptor(), encoded.as_slice());
     let decoded = decoded.expect("an encoded message decodes");
     assert_eq!(decoded.encode_to_vec(), encoded);
-    // The JSON of a message that contains others may be refused, but must not panic.
+    // The conversion of nested messages to JSON may fail, but must not panic.
     let _ = serde_json::to_vec(&GATEWAY.descriptors.json(&decoded, style));
 }
 

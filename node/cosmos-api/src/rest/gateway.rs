@@ -1,4 +1,4 @@
-//! Calls the gRPC services in memory: a request message in, JSON out.
+//! Calls the gRPC services in memory, and converts their responses to JSON.
 
 use super::{
     GATEWAY_HEIGHT_HEADER,
@@ -37,8 +37,8 @@ impl Gateway {
         Self { services: Direct::new(routes), descriptors: Descriptors::read(), conversions }
     }
 
-    /// Converts an encoded message to JSON. For a block with thousands of transactions this takes tenths of a
-    /// second, so it does not run on the thread of the socket, which would serve no other connection meanwhile.
+    /// Converts an encoded message to JSON. For a block with thousands of transactions this takes tenths of a second,
+    /// during which the thread of the socket would serve no other connection. Large messages use a blocking thread.
     async fn convert(
         &self,
         kind: MessageDescriptor,
@@ -52,17 +52,17 @@ impl Gateway {
             Arc::clone(&self.conversions).acquire_owned().await.map_err(Error::internal)?;
         let descriptors = self.descriptors.clone();
         let converted = tokio::task::spawn_blocking(move || {
-            // The conversion continues if its caller has disconnected.
+            // The conversion continues after the caller has disconnected, so it holds the permit itself.
             let _permit = permit;
             to_json(&descriptors, kind, message, style)
         });
         converted.await.map_err(Error::internal)?
     }
 
-    /// The method of a route.
+    /// The method with this name (`package.Service/Method`).
     ///
     /// # Panics
-    /// If there is no such method; a test checks every route.
+    /// If there is no such method. A test checks every route.
     pub(super) fn method(&self, name: &str) -> MethodDescriptor {
         let (service, method) = name.split_once('/').expect("a route names service and method");
         let service = self.descriptors.pool.get_service_by_name(service);
@@ -80,16 +80,16 @@ impl Gateway {
         style: Style,
     ) -> Result<Response, Error> {
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
-        let answer = self.services.call(&path, &message.encode_to_vec(), height).await;
+        let result = self.services.call(&path, &message.encode_to_vec(), height).await;
         let response =
-            answer.map_err(|status| Error::of_service(status.code(), status.message()))?;
+            result.map_err(|status| Error::of_service(status.code(), status.message()))?;
         let json = self.convert(method.output(), response.message, style).await?;
-        let mut shown = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
+        let mut converted = ([(header::CONTENT_TYPE, "application/json")], json).into_response();
         if let Some(height) = response.height {
-            shown.headers_mut().insert(GATEWAY_HEIGHT_HEADER, height.clone());
-            shown.headers_mut().insert(HEIGHT_HEADER, height);
+            converted.headers_mut().insert(GATEWAY_HEIGHT_HEADER, height.clone());
+            converted.headers_mut().insert(HEIGHT_HEADER, height);
         }
-        Ok(shown)
+        Ok(converted)
     }
 }
 

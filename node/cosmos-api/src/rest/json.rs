@@ -1,6 +1,6 @@
-//! Messages as JSON, in the format of the Cosmos SDK's gRPC gateway: all fields except unset `optional` scalars, 64-bit numbers as
-//! strings, bytes in base64 (in hex if their scalar type is `evmd.Hex`), and `null` for an absent message and for empty bytes. Paths
-//! under `/chain/` use another [`Style`] for decimals and 64-bit numbers.
+//! Writes messages as JSON in the format of the Cosmos SDK's gRPC gateway: all fields except unset `optional` scalars,
+//! 64-bit numbers as strings, bytes in base64 (in hex if their scalar type is `evmd.Hex`), and `null` for an absent
+//! message and for empty bytes. Paths under `/chain/` use another [`Style`] for decimals and 64-bit numbers.
 
 use alloy_primitives::hex;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -33,10 +33,9 @@ pub enum ScalarFormat {
 /// How decimals and 64-bit integers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// As the SDK's gateway: decimals with a decimal point, 64-bit integers as strings.
+    /// As in the SDK's gateway: decimals with a decimal point, 64-bit integers as strings.
     Sdk,
-    /// As under `/chain/`: decimals scaled by 10^18, as in the encoded message, and 64-bit integers as
-    /// numbers.
+    /// Under `/chain/`: decimals scaled by 10^18, as in the encoded message, and 64-bit integers as numbers.
     Plain,
 }
 
@@ -46,7 +45,7 @@ impl Descriptors {
         let pool = DescriptorPool::decode(crate::query::proto::DESCRIPTORS)
             .expect("the built-in descriptors are well-formed");
         let scalar = pool.get_extension_by_name("cosmos_proto.scalar");
-        Self { scalar: scalar.expect("the descriptors contain it"), pool }
+        Self { scalar: scalar.expect("the descriptors contain the extension"), pool }
     }
 
     /// The scalar format of a field.
@@ -99,7 +98,7 @@ impl Json<'_> {
             }
             let format = self.descriptors.scalar_format(&field);
             if format.is_none() && matches!(&*value, Value::Bytes(bytes) if bytes.is_empty()) {
-                // As in the gateway, for example for the `next_key` of the last page.
+                // As in the SDK's gateway, for example for the `next_key` of the last page.
                 map.serialize_entry(field.name(), &())?;
                 continue;
             }
@@ -155,7 +154,7 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// The value of a field, or an item of a repeated field.
+/// A value that can be serialized: that of a field, or an item of a repeated field.
 struct Item<'a> {
     descriptors: &'a Descriptors,
     style: Style,
@@ -212,8 +211,8 @@ impl Serialize for Item<'_> {
     }
 }
 
-/// Converts a decimal from an integer times 10^18 to a number with a decimal point. Text that is not an integer
-/// is left unchanged, because the content of a decoded transaction comes from the client.
+/// Adds the decimal point to a decimal that is scaled by 10^18. Text that is not an integer is left unchanged, because
+/// the content of a decoded transaction comes from the client.
 fn decimal(scaled: &str) -> String {
     let (sign, digits) = scaled.strip_prefix('-').map_or(("", scaled), |digits| ("-", digits));
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,8 +1,8 @@
-//! REST: the queries over HTTP and JSON, the OpenAPI document at `/openapi.json` and Swagger UI at `/swagger`.
+//! Serves REST: the queries over HTTP and JSON, the OpenAPI document at `/openapi.json` and Swagger UI at `/swagger`.
 //!
-//! The table in [`route`] maps a request to a gRPC method, the services of [`crate::grpc`] answer it, and the
-//! response is converted to JSON. The header `x-cosmos-block-height` selects the block of a query and names the
-//! queried block in the response; so does [`GATEWAY_HEIGHT_HEADER`], its name in the SDK's gateway.
+//! The table in [`route`] maps a request to a gRPC method, the services of [`crate::grpc`] answer the request, and
+//! the response is converted to JSON. The headers `x-cosmos-block-height` and [`GATEWAY_HEIGHT_HEADER`] both select
+//! the block of a query, and name the queried block in the response.
 
 pub mod display_json;
 mod error;
@@ -70,28 +70,28 @@ pub fn serve(config: &Rest, listener: Listener, budget: &Arc<Budget>, queries: Q
 }
 
 fn router(config: &Rest, queries: Queries) -> Router {
-    let most_bytes = config.max_request_bytes as usize;
-    let gateway = Arc::new(Gateway::new(grpc::routes(&queries, most_bytes)));
+    let max_request_bytes = config.max_request_bytes as usize;
+    let gateway = Arc::new(Gateway::new(grpc::routes(&queries, max_request_bytes)));
     paths(&gateway)
         .fallback(|| async { Error::not_served().into_response() })
         .method_not_allowed_fallback(|| async { Error::not_served().into_response() })
         .with_state(gateway)
-        .layer(DefaultBodyLimit::max(most_bytes))
+        .layer(DefaultBodyLimit::max(max_request_bytes))
 }
 
 /// The router of all paths.
 fn paths(gateway: &Gateway) -> Router<Arc<Gateway>> {
     let mut router = Router::new();
     for route in ROUTES {
-        let submitted = move |gateway, body| submit(gateway, route, body);
+        let submit_body = move |gateway, body| submit(gateway, route, body);
         for path in route.paths() {
             let style = style_of(&path);
-            let asked = move |gateway, path, query, headers| {
-                ask(gateway, route, style, path, query, headers)
+            let answer = move |gateway, path, query, headers| {
+                answer_query(gateway, route, style, path, query, headers)
             };
             router = match route.verb {
-                Verb::Get => router.route(&path, get(asked)),
-                Verb::Post => router.route(&path, post(submitted)),
+                Verb::Get => router.route(&path, get(answer)),
+                Verb::Post => router.route(&path, post(submit_body)),
             };
         }
     }
@@ -106,7 +106,7 @@ pub fn methods() -> impl Iterator<Item = &'static str> {
     ROUTES.iter().map(|route| route.method)
 }
 
-async fn ask(
+async fn answer_query(
     State(gateway): State<Arc<Gateway>>,
     route: &Route,
     style: Style,
@@ -130,8 +130,8 @@ fn height(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Error> {
     let mut heights = names.iter().flat_map(|name| headers.get_all(*name));
     let height = heights.next();
     if heights.any(|other| Some(other) != height) {
-        let both = names.join(" and ");
-        return Err(Error::invalid(format!("{both} name different blocks: send one of them")));
+        let names = names.join(" and ");
+        return Err(Error::invalid(format!("{names} name different blocks: send one of them")));
     }
     Ok(height)
 }
@@ -156,7 +156,7 @@ mod tests {
     use std::collections::BTreeSet;
     use tonic::service::Routes;
 
-    /// All quoted texts that begin with a slash. A router lists its paths only in its debug output.
+    /// The paths of a router: the quoted texts in its debug output that begin with a slash. It has no other list.
     fn served(router: &Router<Arc<Gateway>>) -> BTreeSet<String> {
         let shown = format!("{router:?}");
         let shown = shown.split("fallback_router").next().unwrap();
@@ -164,15 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_the_sdk_are_the_first_of_the_document() {
+    fn sdk_paths_come_first_in_the_document() {
         let gateway = Gateway::new(Routes::default());
         let text = openapi::text(&gateway);
         let found: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(found, openapi::describe(&gateway));
-        let places: Vec<_> = ["\"/cosmos/tx/v1beta1/txs\":", "\"/chain/", "\"/swagger\":"]
+        let positions: Vec<_> = ["\"/cosmos/tx/v1beta1/txs\":", "\"/chain/", "\"/swagger\":"]
             .map(|path| text.find(path).unwrap())
             .into();
-        assert!(places.is_sorted(), "{places:?}");
+        assert!(positions.is_sorted(), "{positions:?}");
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         let document = openapi::describe(&gateway);
         let described: BTreeSet<_> =
             document["paths"].as_object().unwrap().keys().cloned().collect();
-        let refused = route::NOT_SERVED.iter().map(|(_, path)| (*path).to_owned());
-        assert_eq!(described, served.into_iter().chain(refused).collect());
+        let not_served = route::NOT_SERVED.iter().map(|(_, path)| (*path).to_owned());
+        assert_eq!(described, served.into_iter().chain(not_served).collect());
     }
 }

@@ -1,5 +1,5 @@
-//! The OpenAPI 3.1 document of all paths, generated from the tables of routes and the protobuf definitions with
-//! their comments. One test compares it with the served paths, another one validates responses against it.
+//! Generates the OpenAPI 3.1 document of all paths from the tables of routes and the protobuf definitions with their
+//! comments. One test compares the document with the served paths, and another one validates responses against it.
 
 mod failures;
 mod parameters;
@@ -22,7 +22,7 @@ const DOCUMENTS: &str = "documents";
 
 /// The text of the OpenAPI document. The paths of the SDK come first, because most readers look for them.
 pub(super) fn text(gateway: &Gateway) -> String {
-    let Value::Object(document) = describe(gateway) else { unreachable!("an object") };
+    let Value::Object(document) = describe(gateway) else { unreachable!("document is an object") };
     let member = |(name, value): (&String, &Value)| format!("{}:{value}", json!(name));
     let members = document.iter().map(|(name, value)| match value {
         Value::Object(paths) if name == "paths" => {
@@ -99,7 +99,7 @@ fn query(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str
     let method = gateway.method(route.method);
     let service = method.parent_service();
     let mut responses = response_references(statuses(route));
-    responses.insert("200".to_owned(), answer(gateway, schemas, route, path));
+    responses.insert("200".to_owned(), success(gateway, schemas, route, path));
     let mut operation = json!({
         "tags": [service.package_name()],
         "responses": responses,
@@ -118,14 +118,14 @@ fn query(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str
     operation
 }
 
-/// The response of a successful query.
-fn answer(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str) -> Value {
+/// The response to a successful query.
+fn success(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str) -> Value {
     let outputs = route.methods().map(|method| {
         let output = gateway.method(method).output();
         let form = match output.name() {
-            // The content comes from the client.
+            // The content of a decoded transaction comes from the client.
             "TxDecodeResponse" => Form::Decoded,
-            _ => Form::Answer(style_of(path)),
+            _ => Form::Response(style_of(path)),
         };
         schemas.message(&output, form)
     });
@@ -186,7 +186,7 @@ fn redirect() -> Value {
     })
 }
 
-/// The comment before a definition.
+/// The comment before a protobuf definition.
 fn comment(file: &FileDescriptor, path: &[i32]) -> Option<String> {
     let info = file.file_descriptor_proto().source_code_info.as_ref()?;
     let location = info.location.iter().find(|location| location.path == path)?;

@@ -12,7 +12,7 @@ use prost_reflect::{
 };
 use std::borrow::Cow;
 
-/// Padding is optional.
+/// Accepts base64 with and without padding.
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
@@ -26,7 +26,7 @@ pub(super) fn from_text(
 ) -> Result<DynamicMessage, Error> {
     let mut message = DynamicMessage::new(descriptor.clone());
     for (name, value) in path {
-        // A parameter in a path may have the name that another query with the same path uses.
+        // If two queries share a path, its parameter has the field name of one of them. The other has a single field.
         let name = match descriptor.get_field_by_name(name) {
             Some(_) => (*name).to_owned(),
             None => descriptor.fields().next().map(|f| f.name().to_owned()).unwrap_or_default(),
@@ -36,12 +36,12 @@ pub(super) fn from_text(
     for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (unescape(name)?, unescape(value)?);
-        if is_overlooked(descriptor, &name) {
+        if is_ignored(descriptor, &name) {
             continue;
         }
         let field = named(descriptor, &name);
-        let is_it = |taken: &str| field.as_ref().is_some_and(|field| field.name() == taken);
-        if path.iter().any(|(taken, _)| is_it(taken)) {
+        let is_same = |known: &str| field.as_ref().is_some_and(|field| field.name() == known);
+        if path.iter().any(|(known, _)| is_same(known)) {
             return Err(Error::invalid(format!("parameter {name:?} is already in the path")));
         }
         set(&mut message, &name, &value)?;
@@ -63,17 +63,17 @@ pub(super) fn from_json(
     DynamicMessage::deserialize_with_options(descriptor, json, &options).map_err(invalid)
 }
 
-/// Ping.pub also sends the status of proposals when it queries votes.
-fn is_overlooked(descriptor: &MessageDescriptor, name: &str) -> bool {
+/// Whether a parameter is ignored: Ping.pub also sends the status of proposals when it queries votes.
+fn is_ignored(descriptor: &MessageDescriptor, name: &str) -> bool {
     descriptor.name() == "QueryVotesRequest" && name == "proposal_status"
 }
 
-/// A field by its protobuf name or its JSON name. The reference's gateway accepts both.
+/// A field by its protobuf name or its JSON name. The SDK's gateway accepts both.
 fn named(descriptor: &MessageDescriptor, name: &str) -> Option<FieldDescriptor> {
     descriptor.get_field_by_name(name).or_else(|| descriptor.get_field_by_json_name(name))
 }
 
-/// Sets a field by its name. A dot separates the name of a field inside a message.
+/// Sets a field by its name. A dot precedes the name of a field inside a message.
 fn set(message: &mut DynamicMessage, name: &str, text: &str) -> Result<(), Error> {
     let (head, rest) = name.split_once('.').map_or((name, None), |(head, rest)| (head, Some(rest)));
     let unknown = || Error::invalid(format!("unknown parameter {name:?}"));
@@ -86,7 +86,7 @@ fn set(message: &mut DynamicMessage, name: &str, text: &str) -> Result<(), Error
         scalar(&field, text)
             .ok_or_else(|| Error::invalid(format!("parameter {name:?} is not {}", wanted(&field))))
     };
-    // A repeated field is named once for each item.
+    // The parameter of a repeated field occurs once for each item.
     if field.is_list() {
         let value = value()?;
         message.get_field_mut(&field).as_list_mut().ok_or_else(unknown)?.push(value);
@@ -108,7 +108,7 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
         Kind::String => Some(Value::String(text.to_owned())),
         Kind::Bool => boolean(text).map(Value::Bool),
         Kind::Uint32 => text.parse().ok().map(Value::U32),
-        // By name, as in the reference's gateway, or by number.
+        // By name, as in the SDK's gateway, or by number.
         Kind::Enum(kind) => {
             let named = kind.get_value_by_name(text).map(|value| value.number());
             let numbered = || text.parse().ok().filter(|number| kind.get_value(*number).is_some());
@@ -117,7 +117,7 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
         Kind::Uint64 => text.parse().ok().map(Value::U64),
         Kind::Int64 => text.parse().ok().map(Value::I64),
         Kind::Bytes => {
-            // The plus sign of base64 is decoded as a space in a query string.
+            // In a query string, the plus sign of base64 is decoded as a space.
             let text = text.replace(' ', "+");
             let bytes = BASE64.decode(&text).or_else(|_| BASE64_URL.decode(&text));
             bytes.ok().map(|bytes| Value::Bytes(bytes.into()))
@@ -198,21 +198,21 @@ mod tests {
 
     #[test]
     fn json_names_and_booleans_of_go_are_accepted() {
-        for (word, meant) in [("1", true), ("T", true), ("True", true), ("f", false), ("0", false)]
+        for (word, value) in [("1", true), ("T", true), ("True", true), ("f", false), ("0", false)]
         {
             for name in ["count_total", "countTotal"] {
                 let message = text(&format!("pagination.{name}={word}")).unwrap();
                 let page = message.get_field_by_name("pagination").unwrap().into_owned();
                 let total = page.as_message().unwrap().get_field_by_name("count_total").unwrap();
-                assert_eq!(total.as_bool(), Some(meant), "{name}={word}");
+                assert_eq!(total.as_bool(), Some(value), "{name}={word}");
             }
         }
         let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
         let votes = pool.get_message_by_name("cosmos.gov.v1.QueryVotesRequest").unwrap();
-        let ask = |query| from_text(&votes, &[("proposal_id", "0")], Some(query));
-        assert!(ask("proposal_status=2").is_ok());
+        let parse = |query| from_text(&votes, &[("proposal_id", "0")], Some(query));
+        assert!(parse("proposal_status=2").is_ok());
         for query in ["proposal_id=1", "proposalId=1", "proposalStatus=2", "status=2"] {
-            assert!(ask(query).is_err(), "{query}");
+            assert!(parse(query).is_err(), "{query}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The table of paths and queries.
+//! Maps paths to gRPC methods with a table.
 
 use super::json::Style;
 use keys::decode_any;
@@ -13,7 +13,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// Its name in the OpenAPI document.
+    /// The name of the HTTP method in the OpenAPI document.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -40,13 +40,13 @@ pub(super) struct Route {
     pub(super) method: &'static str,
 }
 
-/// The reference has two queries with this path. They differ in the content of the parameter.
+/// The SDK has two queries with this path, which differ in the content of the parameter.
 const BECH32: &str = "/cosmos/auth/v1beta1/bech32/{address_string}";
-/// The one for bytes in base64.
+/// The query with the path [`BECH32`] whose parameter is bytes in base64.
 const BECH32_OF_BYTES: &str = "cosmos.auth.v1beta1.Query/AddressBytesToString";
 
 impl Route {
-    /// The path, and its aliases.
+    /// The aliases of the path, and the path.
     pub(super) fn paths(&self) -> impl Iterator<Item = String> {
         let aliases = ALIASES.iter().filter_map(|(prefix, alias)| {
             self.path.strip_prefix(prefix).map(|rest| format!("{alias}{rest}"))
@@ -54,7 +54,7 @@ impl Route {
         aliases.chain([self.path.to_owned()])
     }
 
-    /// The service and method for these path values.
+    /// The service and method for these values of the path's parameters.
     pub(super) fn method_for(&self, values: &[(&str, &str)]) -> &'static str {
         let bytes = |text: &str| decode_any(text).is_err() && !text.starts_with("0x");
         match values {
@@ -63,7 +63,7 @@ impl Route {
         }
     }
 
-    /// All services and methods of this path.
+    /// All services and methods with this path.
     pub(super) fn methods(&self) -> impl Iterator<Item = &'static str> {
         [self.method].into_iter().chain((self.path == BECH32).then_some(BECH32_OF_BYTES))
     }
@@ -82,15 +82,14 @@ const fn post(path: &'static str, method: &'static str) -> Route {
     Route { verb: Verb::Post, path, method }
 }
 
-/// Path prefixes that are served under a second prefix, too. Responses under the second one have
-/// [`Style::Plain`].
+/// Path prefixes that are also served under a second prefix, where responses have [`Style::Plain`].
 const ALIASES: &[(&str, &str)] = &[
     ("/cosmos/auth/", "/chain/auth/"),
     ("/cosmos/bank/", "/chain/bank/"),
     ("/cosmos/evm/vm/", "/chain/evm/"),
 ];
 
-/// All paths but the aliases.
+/// All paths except the aliases.
 #[rustfmt::skip]
 pub(super) const ROUTES: &[Route] = &[
     get("/cosmos/auth/v1beta1/accounts", "cosmos.auth.v1beta1.Query/Accounts"),
@@ -167,7 +166,7 @@ pub(super) const ROUTES: &[Route] = &[
     post("/cosmos/tx/v1beta1/txs", "cosmos.tx.v1beta1.Service/BroadcastTx"),
 ];
 
-/// Paths of the SDK's gateway that belong to supported modules but are answered as unknown paths.
+/// Paths of the SDK's gateway that belong to supported modules, but have the same response as unknown paths.
 pub(super) const NOT_SERVED: &[(Verb, &str)] = &[
     (Verb::Get, "/cosmos/auth/v1beta1/address_by_id/{id}"),
     (Verb::Get, "/cosmos/bank/v1beta1/denom_owners/{denom}"),

@@ -1,4 +1,4 @@
-//! Swagger UI at `/swagger`, which reads the OpenAPI document at `/openapi.json`.
+//! Serves Swagger UI at `/swagger`, which reads the OpenAPI document at `/openapi.json`.
 //!
 //! The files are part of the program and stored compressed (`swagger/README.md`).
 
@@ -16,7 +16,7 @@ use flate2::bufread::GzDecoder;
 use server::compression::accepts_gzip;
 use std::io::Read;
 
-/// Cache time of a file in browsers, in seconds. Files change only with the program.
+/// Browsers may cache a file for an hour, because files change only with the program.
 const CACHE: &str = "public, max-age=3600";
 
 /// A file of Swagger UI.
@@ -25,7 +25,7 @@ struct File {
     path: &'static str,
     kind: &'static str,
     bytes: &'static [u8],
-    /// The bytes are compressed with gzip.
+    /// Whether the bytes are compressed with gzip.
     gzipped: bool,
 }
 
@@ -56,19 +56,19 @@ const FILES: [File; 4] = [
     },
 ];
 
-/// Short addresses for people, which redirect.
-const SHORT: [&str; 2] = ["/swagger", "/swagger/index.html"];
+/// Paths that users may type, which redirect to the start page.
+const REDIRECTS: [&str; 2] = ["/swagger", "/swagger/index.html"];
 
-/// The paths of Swagger UI with the media types of the files. Other paths redirect to the start page.
+/// The paths of Swagger UI with the media types of the files. A path without a file redirects to the start page.
 pub(super) fn pages() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
     let files = FILES.iter().map(|file| (file.path, Some(file.kind)));
-    files.chain(SHORT.map(|path| (path, None)))
+    files.chain(REDIRECTS.map(|path| (path, None)))
 }
 
-/// Serves the files and the short addresses.
+/// Serves the files and the redirects.
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let mut router = Router::new();
-    for path in SHORT {
+    for path in REDIRECTS {
         router = router.route(path, get(|| async { Redirect::permanent("/swagger/") }));
     }
     for file in FILES {
@@ -89,8 +89,7 @@ fn send(file: File, headers: &HeaderMap) -> Response {
     (common, vary, unzipped(file.bytes)).into_response()
 }
 
-/// Decompression takes a few milliseconds. Only clients that accept no compression need it, and browsers do
-/// accept it.
+/// Decompresses a file in a few milliseconds, which is rare: all browsers accept gzip.
 fn unzipped(bytes: &[u8]) -> Bytes {
     let mut whole = Vec::new();
     GzDecoder::new(bytes).read_to_end(&mut whole).expect("a file of the program is valid gzip");
@@ -104,7 +103,7 @@ mod tests {
     #[test]
     fn compressed_files_are_valid() {
         for file in FILES.iter().filter(|file| file.gzipped) {
-            let text = String::from_utf8(unzipped(file.bytes).to_vec()).expect("text");
+            let text = String::from_utf8(unzipped(file.bytes).to_vec()).expect("the file is UTF-8");
             assert!(text.contains("swagger-ui"), "{}", file.path);
         }
     }

@@ -25,7 +25,7 @@ impl Sender {
     /// Reads the account, and its code if it has any.
     ///
     /// # Errors
-    /// If state cannot be read.
+    /// If the state cannot be read.
     pub fn read<S: StateRead>(state: &S, address: Address) -> Result<Self, S::Error> {
         let account = state.account(address)?.unwrap_or_default();
         let may_send = !has_code(&account) || is_delegation(&state.code(account.code_hash)?);
@@ -43,7 +43,7 @@ pub fn is_delegation(code: &[u8]) -> bool {
     code.len() == DELEGATION_BYTES && code.starts_with(&EIP7702_DELEGATION_DESIGNATOR)
 }
 
-/// Row 8a.
+/// Row 8a: the sender is not a contract.
 pub(super) const fn externally_owned(sender: &Sender, address: Address) -> Result<(), Reject> {
     if sender.may_send { Ok(()) } else { Err(Reject::SenderNotEoa(address)) }
 }
@@ -58,13 +58,13 @@ pub fn cost(tx: &Transaction) -> U256 {
     gas.saturating_add(blob_gas).saturating_add(tx.value())
 }
 
-/// Row 8c.
+/// Row 8c: the balance covers the maximum cost.
 pub(super) fn covers_cost(account: &Account, cost: U256) -> Result<(), Reject> {
     let balance = account.balance;
     if balance < cost { Err(Reject::InsufficientFunds { balance, cost }) } else { Ok(()) }
 }
 
-/// Row 9a. For legacy transactions this is the rule that the gas price reaches the base fee.
+/// Row 9a: the fee cap, or the gas price of a legacy transaction, is at least the base fee.
 pub(super) fn reaches_base_fee(price: Price, base_fee: u64) -> Result<(), Reject> {
     let cap = price.fee_cap();
     if cap < u128::from(base_fee) {
@@ -73,7 +73,7 @@ pub(super) fn reaches_base_fee(price: Price, base_fee: u64) -> Result<(), Reject
     Ok(())
 }
 
-/// EIP-4844: the same for the price of blob gas.
+/// EIP-4844: the fee cap of blob gas is at least its price.
 pub(super) fn reaches_blob_base_fee(
     tx: &Transaction,
     context: &CheckContext<'_>,
@@ -85,7 +85,7 @@ pub(super) fn reaches_blob_base_fee(
     }
 }
 
-/// Row 9b.
+/// Row 9b: the balance covers the value.
 pub(super) fn owns_value(account: &Account, value: U256, sender: Address) -> Result<(), Reject> {
     if value > account.balance { Err(Reject::Transfer { value, sender }) } else { Ok(()) }
 }
@@ -101,7 +101,7 @@ pub(super) fn deduct_fee(
 ) -> Result<U256, Reject> {
     let gas = tx.tx.gas_limit();
     if mode == Mode::Recheck {
-        // The remaining rules have been checked before.
+        // The other modes check this in `check_rules`, which a recheck omits.
         let (intrinsic, _) = intrinsic_gas(&tx.tx, fork);
         if gas < intrinsic {
             return Err(Reject::GasBelowIntrinsic { gas, intrinsic });
@@ -127,7 +127,7 @@ pub enum Standing {
     Ahead,
 }
 
-/// Row 12. Only a pool can accept a transaction whose nonce is too high.
+/// Row 12: the order of nonces. Only a pool accepts a nonce above the account's next one.
 pub(super) fn nonce_order(
     nonce: u64,
     account: &Account,

@@ -1,4 +1,4 @@
-//! The order of the checks.
+//! Runs the checks in their order.
 
 use super::{
     Reject, account,
@@ -87,7 +87,7 @@ pub struct CheckContext<'a> {
     pub token_unit: TokenUnit,
     /// Gas limit of the block.
     pub block_gas_limit: u64,
-    /// Base fee of the block in wei; zero if there is none.
+    /// Base fee of the block in wei; `None` before London, and if it is unknown.
     pub base_fee: Option<u64>,
     /// Base fee of the block for Cosmos transactions in wei, which may have a fraction.
     pub cosmos_base_fee: LegacyDec,
@@ -100,12 +100,12 @@ pub struct CheckContext<'a> {
     /// The minimum gas price of this node's mempool, in wei. It applies to Cosmos transactions, and to Ethereum
     /// transactions before London. It never applies to a transaction that is about to be executed in a block.
     pub mempool_min_gas_price: LegacyDec,
-    /// Gas limits of the transactions of the block that have passed so far.
+    /// Sum of the gas limits of the block's transactions that have passed so far.
     pub gas_wanted: GasWanted,
 }
 
-/// The minimum gas price of a block, in wei. The base fee is never below it, except on a development chain whose client
-/// has set one; then the base fee is the minimum.
+/// The minimum gas price of a block, in wei. A client of a development chain may set a lower base fee, which is then
+/// the minimum.
 fn min_gas_price(spec: &ChainSpec, market: Option<&Market>, base_fee: Option<u64>) -> LegacyDec {
     let minimum = market.map(Market::min_gas_price_wei).unwrap_or_default();
     match base_fee {
@@ -201,19 +201,20 @@ pub struct Admitted {
     pub sender: Sender,
     /// Its position among the sender's transactions.
     pub standing: Standing,
-    /// Price per unit of gas, in wei.
+    /// Effective price in wei per gas.
     pub effective_price: u128,
-    /// Its priority: effective priority fee over 10^6.
+    /// Its priority: the effective priority fee in wei per gas, divided by 10^6.
     pub priority: i64,
     /// Its maximum cost in wei: see [`cost`](account::cost()).
     pub cost: U256,
     /// Fee that is deducted before the execution, in wei: gas limit x effective price.
     pub escrow: U256,
-    /// Gas wanted of the block including it, see [`CheckContext::gas_wanted`].
+    /// [`CheckContext::gas_wanted`] including this transaction.
     pub gas_wanted: GasWanted,
 }
 
-/// Checks a transaction. The sender's account is read only after all other checks have passed.
+/// Checks a transaction. The account of an Ethereum transaction's sender is read only if the checks that do not
+/// need it have passed.
 ///
 /// # Errors
 /// The outer error is a failed read; the inner one is the reason for the rejection.
@@ -235,7 +236,7 @@ pub fn check<S: StateRead>(
     Ok(check_account(tx, context, &sender, &offer, mode))
 }
 
-/// Does the same as [`check`] with an account of the sender that has been read already.
+/// Does the same as [`check`] with the sender's account, which the caller has read.
 ///
 /// # Errors
 /// Why the transaction is refused.
@@ -252,7 +253,7 @@ pub fn check_sender(
     check_account(tx, context, sender, &offer, mode)
 }
 
-/// The offer of a transaction at the base fee of the block.
+/// The price that a transaction offers at the base fee of the block.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     price: Price,
@@ -282,7 +283,7 @@ fn check_offer(tx: &RecoveredTx, context: &CheckContext<'_>, mode: Mode) -> Resu
 /// Why a block of this fork cannot contain the transaction.
 pub fn check_rules(tx: &RecoveredTx, context: &CheckContext<'_>) -> Result<(), Reject> {
     if tx.cosmos.is_some() {
-        // Its checks do not depend on the fork.
+        // The checks of a Cosmos transaction do not depend on the fork.
         return Ok(());
     }
     let envelope = &tx.tx;
@@ -303,7 +304,7 @@ fn check_account(
 ) -> Result<Admitted, Reject> {
     let (envelope, account) = (&tx.tx, &sender.account);
     let Offer { price, base_fee, effective_price } = *offer;
-    // Clients of a development chain can send transactions of contracts.
+    // A development chain accepts impersonated transactions, whose sender may be a contract.
     if !tx.is_impersonated() {
         account::externally_owned(sender, tx.sender)?;
     }

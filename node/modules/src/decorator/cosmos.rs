@@ -39,12 +39,12 @@ impl CheckContext<'_> {
     }
 }
 
-/// Returns whether a transaction is rejected only because of the base fee of this block, so that it may wait for
-/// a lower one.
+/// Returns whether a transaction is rejected only because of the block's base fee or blob base fee, so that it may
+/// wait for a lower one.
 pub fn awaits_base_fee(tx: &RecoveredTx, context: &CheckContext<'_>, reject: &Reject) -> bool {
     match (reject, &tx.cosmos) {
         (Reject::FeeCapBelowBaseFee { .. } | Reject::BlobFeeCapBelowBaseFee { .. }, _) => true,
-        // The SDK uses the same code for this and for both minimums.
+        // The SDK uses this code also for a price below the minimum of the chain or of the pool.
         (Reject::Cosmos(refusal), Some(cosmos)) if refusal.code == code::INSUFFICIENT_FEE => {
             let (price, token) = (&cosmos.price, context.token());
             price.reaches_minimum(context.min_gas_price, token).is_ok()
@@ -73,8 +73,8 @@ pub(super) fn check_cosmos(
         cosmos::check_sequence(cosmos, &sender.account)?;
     }
     let gas_wanted = steps::gas_wanted(tx.tx.gas_limit(), context)?;
-    let tip = passed.price.checked_sub(context.cosmos_base_fee).unwrap_or_default();
-    let tip = tip.truncate_u256().unwrap_or(U256::MAX);
+    let excess = passed.price.checked_sub(context.cosmos_base_fee).unwrap_or_default();
+    let priority_fee = excess.truncate_u256().unwrap_or(U256::MAX);
     Ok(Admitted {
         sender: *sender,
         standing: if ahead { Standing::Ahead } else { Standing::Next },
@@ -82,7 +82,7 @@ pub(super) fn check_cosmos(
             .price
             .truncate_u256()
             .map_or(u128::MAX, |price| price.saturating_to()),
-        priority: (tip / PRIORITY_UNIT).saturating_to(),
+        priority: (priority_fee / PRIORITY_UNIT).saturating_to(),
         cost: account::cost(&tx.tx),
         escrow: passed.fee,
         gas_wanted,

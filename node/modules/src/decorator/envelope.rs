@@ -1,9 +1,9 @@
-//! Errors of the SDK envelope around an Ethereum transaction: rows 0a, 0c, 1, 3, 7c and 15 of the table of
-//! checks. They are checked when an envelope is opened. The transaction inside is then checked like any other.
+//! Errors of the SDK envelope around an Ethereum transaction: rows 0a, 0c, 1, 3, 7c and 15. These checks run when an
+//! envelope is opened. The transaction inside is then checked like any other.
 
 use alloy_primitives::Address;
 
-/// Type of the only message.
+/// Type of the only message in an envelope.
 const MESSAGE_TYPE: &str = "/cosmos.evm.vm.v1.MsgEthereumTx";
 
 /// Why an envelope is rejected.

@@ -1,13 +1,12 @@
-//! `EVMMonoDecorator`: the rules for Ethereum transactions on a native chain, before they are pooled or executed
-//! in a block.
+//! The checks of a transaction before it is pooled or executed in a block. Those of Ethereum transactions include
+//! the checks of cosmos/evm's `EVMMonoDecorator`.
 //!
-//! Each rule is a small function. [`check`](self::check()) determines their order: first the cheapest ones that
-//! need no state (type, protection, chain id, signature, the transaction's own fields), then the order of
-//! cosmos/evm. The four fee steps are the functions of `steps`. The row numbers in comments identify the checks
-//! of cosmos/evm.
+//! Each rule is a small function. [`check`](self::check()) calls them in order: first the cheapest ones, which
+//! need no state (type, protection, chain id, signature, the transaction's own fields), then the others in the
+//! order of cosmos/evm. The four fee steps are the functions of `steps`. "Row 7b" in a comment is the number of
+//! a check in that order.
 //!
-//! The functions read one account and write nothing. They do not depend on the pool or the block. The sender has
-//! been recovered before and is not recovered again.
+//! The functions read at most one account with its code, and write nothing. The caller has recovered the sender.
 
 mod account;
 mod check;

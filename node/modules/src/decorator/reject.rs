@@ -21,8 +21,8 @@ const LIMIT_EXCEEDED: i32 = -32005;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reject {
-    // Checked before any rule.
-    /// The bytes are not an EIP-2718 transaction.
+    // Reasons other than a rule of Ethereum transactions.
+    /// The bytes cannot be decoded as a transaction.
     #[error("{0}")]
     Malformed(String),
     /// The transaction is larger than the limit.
@@ -45,13 +45,13 @@ pub enum Reject {
     /// This node follows others, and the transaction could not be passed to the producer.
     #[error("{0}")]
     NotForwarded(String),
-    /// The mempool of another node has rejected it.
+    /// The mempool of another node has rejected the transaction.
     #[error("{}", .0.text)]
     Remote(Box<RemoteReject>),
-    /// The SDK envelope around it is invalid.
+    /// The SDK envelope around an Ethereum transaction is invalid.
     #[error(transparent)]
     Envelope(#[from] EnvelopeFault),
-    /// A rule of Cosmos transactions is violated.
+    /// A Cosmos transaction violates a rule.
     #[error(transparent)]
     Cosmos(#[from] Refusal),
     /// The blobs of a blob transaction are missing, or do not match its hashes.
@@ -59,10 +59,10 @@ pub enum Reject {
     Sidecar(#[from] SidecarError),
 
     // Checks of the transaction's own fields.
-    /// A blob transaction if blobs are not accepted, or an unknown transaction type.
+    /// The chain accepts no transactions of this type: blob transactions, or an unknown type.
     #[error("transaction type not supported")]
     TypeNotSupported,
-    /// A transaction type of a later fork; the text is geth's.
+    /// A later fork introduces this transaction type. The text is geth's.
     #[error("transaction type not supported: type {tx_type} rejected, pool not yet in {fork:?}")]
     TypeNotActive {
         /// The transaction's EIP-2718 type.
@@ -208,7 +208,7 @@ pub enum Reject {
         /// The intrinsic gas.
         intrinsic: u64,
     },
-    /// The sum of gas limits of a block exceeds the range of the fee market.
+    /// The sum of the gas limits in a block exceeds the range of the fee market.
     #[error("block gas wanted overflows with a transaction of {gas} gas")]
     GasWantedOverflow {
         /// The transaction's gas limit.
@@ -223,11 +223,11 @@ pub enum Reject {
         limit: u64,
     },
 
-    // The sender's account.
+    // Checks of the sender's account.
     /// The sender has code other than an EIP-7702 delegation (EIP-3607).
     #[error("sender not an eoa: address {0}")]
     SenderNotEoa(Address),
-    /// The balance does not cover gas at the fee cap and the value. In wei.
+    /// The balance does not cover the maximum cost: gas and blob gas at their fee caps, and the value. In wei.
     #[error(
         "insufficient funds for gas * price + value: balance {balance}, tx cost {cost}, overshot {}",
         .cost.saturating_sub(*.balance)
@@ -235,7 +235,7 @@ pub enum Reject {
     InsufficientFunds {
         /// Balance.
         balance: U256,
-        /// Gas limit x fee cap + value.
+        /// The maximum cost.
         cost: U256,
     },
     /// The balance does not cover this transaction in addition to the pooled ones. In wei.
@@ -319,7 +319,7 @@ pub enum Reject {
         /// The nonce of both transactions.
         nonce: u64,
     },
-    /// A replacement must raise both fee fields by a tenth.
+    /// The replacement does not raise each fee field by `mempool.price-bump` (100 % for a blob transaction).
     #[error("replacement transaction underpriced")]
     ReplacementUnderpriced,
     /// A transaction that is not executable may not evict an executable one.
@@ -334,7 +334,7 @@ pub enum Reject {
         /// Transactions of the account in the pool.
         pooled: usize,
     },
-    /// A delegated account may have a single transaction in flight (EIP-7702).
+    /// A delegated account may have only one transaction in the pool (EIP-7702).
     #[error("in-flight transaction limit reached for delegated accounts")]
     DelegatedInFlight,
     /// A delegated account may not leave a nonce gap (EIP-7702).
@@ -343,7 +343,7 @@ pub enum Reject {
     /// An authority of this set-code transaction has a transaction of its own in the pool.
     #[error("authority already reserved")]
     AuthorityReserved,
-    /// It was queued for too long.
+    /// The transaction was queued for too long.
     #[error("transaction expired: queued for more than {lifetime_s} s")]
     Expired {
         /// The queue's lifetime, in seconds.
@@ -427,7 +427,7 @@ impl Reject {
         }
     }
 
-    /// Returns the metric label and the code of every variant.
+    /// Returns the metric label and the code of this variant.
     const fn row(&self) -> (&'static str, Code) {
         match self {
             Self::Malformed(_) => ("malformed", code::TX_DECODE),

@@ -16,7 +16,7 @@ pub(super) fn supported_type(tx: &Transaction, context: &CheckContext<'_>) -> Re
         Transaction::Eip7702(_) => Fork::Prague,
     };
     if context.fork < first {
-        // Berlin is the first fork with typed transactions: geth names it for all of them.
+        // Before Berlin there are no typed transactions, so geth names that fork for each type.
         let fork = if context.fork < Fork::Berlin { Fork::Berlin } else { first };
         return Err(Reject::TypeNotActive { tx_type: tx.ty(), fork });
     }
@@ -26,8 +26,8 @@ pub(super) fn supported_type(tx: &Transaction, context: &CheckContext<'_>) -> Re
     Ok(())
 }
 
-/// Row 7a: EIP-155, unless the chain accepts unprotected transactions too. Blocks before that fork reject
-/// protected ones.
+/// Row 7a: transactions are protected (EIP-155), unless the chain also accepts unprotected ones. Blocks before the
+/// fork of EIP-155 reject protected ones.
 pub(super) fn protected(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let is_protected = tx.chain_id().is_some();
     if !context.replay_protection {
@@ -39,7 +39,7 @@ pub(super) fn protected(tx: &Transaction, context: &CheckContext<'_>) -> Result<
     Ok(())
 }
 
-/// Row 7b.
+/// Row 7b: a transaction with a chain id has that of this chain.
 pub(super) fn chain_id(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     match tx.chain_id() {
         Some(have) if have != context.chain_id => {
@@ -54,9 +54,9 @@ pub(super) const fn signature(tx: &RecoveredTx) -> Result<(), Reject> {
     if tx.high_s { Err(Reject::InvalidSender) } else { Ok(()) }
 }
 
-/// Row 0b: checks that depend only on the transaction and its type.
+/// Row 0b: checks of the transaction's own fields under the rules of the block's fork.
 pub(super) fn self_check(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
-    tip_within_cap(tx)?;
+    priority_fee_within_cap(tx)?;
     init_code_size(tx, context)?;
     authorizations_present(tx)?;
     number_of_blobs(tx, context)?;
@@ -64,7 +64,7 @@ pub(super) fn self_check(tx: &Transaction, context: &CheckContext<'_>) -> Result
     gas_within_cap(tx, context)
 }
 
-fn tip_within_cap(tx: &Transaction) -> Result<(), Reject> {
+fn priority_fee_within_cap(tx: &Transaction) -> Result<(), Reject> {
     let cap = tx.max_fee_per_gas();
     match tx.max_priority_fee_per_gas() {
         Some(tip) if tip > cap => Err(Reject::TipAboveCap { tip, cap }),
@@ -72,7 +72,7 @@ fn tip_within_cap(tx: &Transaction) -> Result<(), Reject> {
     }
 }
 
-/// EIP-3860.
+/// EIP-3860: the maximum size of init code.
 fn init_code_size(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let size = tx.input().len();
     match context.fork.max_init_code_bytes() {
@@ -81,7 +81,7 @@ fn init_code_size(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Re
     }
 }
 
-/// EIP-7702. The encoding ensures that there is a recipient.
+/// EIP-7702: there is an authorization. The encoding ensures that there is a recipient.
 fn authorizations_present(tx: &Transaction) -> Result<(), Reject> {
     match tx.authorization_list() {
         Some([]) => Err(Reject::EmptySetCode),
@@ -89,7 +89,7 @@ fn authorizations_present(tx: &Transaction) -> Result<(), Reject> {
     }
 }
 
-/// EIP-4844. The blobs themselves were verified when they were removed.
+/// EIP-4844: the number of blobs. The blobs themselves were verified when the sidecar was removed.
 fn number_of_blobs(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let (Some(blobs), Some(rules)) = (tx.blob_count(), &context.blobs) else { return Ok(()) };
     if blobs == 0 {
@@ -140,7 +140,7 @@ pub(super) fn intrinsic_gas(tx: &Transaction, fork: Fork) -> (u64, u64) {
     (gas.initial_total_gas(), gas.floor_gas)
 }
 
-/// Row 2: since London there is a base fee, which may be zero. Returns the base fee, and zero before London.
+/// Row 2: since London there is a base fee, which may be zero. Returns the base fee in wei; zero if there is none.
 pub(super) fn known_base_fee(context: &CheckContext<'_>) -> Result<u64, Reject> {
     match context.base_fee {
         None if context.london => Err(Reject::BaseFeeUnknown),
@@ -162,7 +162,7 @@ pub(super) fn permission(tx: &Transaction, context: &CheckContext<'_>) -> Result
     Ok(())
 }
 
-/// Rows 13 and 16.
+/// Rows 13 and 16: the gas limit is at most that of the block.
 pub(super) fn within_block(tx: &Transaction, context: &CheckContext<'_>) -> Result<(), Reject> {
     let (gas, limit) = (tx.gas_limit(), context.block_gas_limit);
     if gas > limit { Err(Reject::BlockGasLimit { gas, limit }) } else { Ok(()) }

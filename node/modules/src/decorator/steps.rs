@@ -1,4 +1,4 @@
-//! The four fee steps, in order.
+//! The four steps that check the fee, in order.
 
 use super::{CheckContext, Mode, Reject};
 use alloy_primitives::U256;

@@ -1,4 +1,4 @@
-//! Triggers every row of the table of checks, and compares its code and its texts.
+//! Violates each rule, by its row number (see [`super`]), and compares the code and the texts of the rejection.
 
 use super::{
     BlobRules, CheckContext, Mode, Reject, Sender, Standing, account, check, check_sender,
@@ -154,7 +154,7 @@ fn expect(found: Result<impl std::fmt::Debug, Reject>, code: (&str, u32), rpc: &
 const MODES: [Mode; 4] = [Mode::Check, Mode::Recheck, Mode::Deliver, Mode::Simulate];
 
 #[test]
-fn what_is_right_is_admitted_in_every_mode() {
+fn valid_transactions_are_admitted_in_every_mode() {
     let evm = evm();
     for mode in MODES {
         for tx in [tx(dynamic()), tx(legacy()), tx(set_code(vec![authorization()]))] {
@@ -164,7 +164,7 @@ fn what_is_right_is_admitted_in_every_mode() {
 }
 
 #[test]
-fn what_admission_tells() {
+fn admission_reports_prices_costs_and_position() {
     let evm = evm();
     let gas_limit = 100_000;
     let sent = tx(TxEip1559 { gas_limit, value: U256::from(9), ..dynamic() });
@@ -179,32 +179,32 @@ fn what_admission_tells() {
 }
 
 #[test]
-fn row_0_self_checks() {
+fn row_0_invalid_fields_are_rejected() {
     let evm = evm();
     let context = context(&evm);
-    let refused = |tx: &RecoveredTx| run(tx, &context, &rich(), Mode::Check);
-    let tip = tx(TxEip1559 { max_priority_fee_per_gas: 3 * GWEI, ..dynamic() });
+    let checked = |tx: &RecoveredTx| run(tx, &context, &rich(), Mode::Check);
+    let priority = tx(TxEip1559 { max_priority_fee_per_gas: 3 * GWEI, ..dynamic() });
     let text = "max priority fee per gas higher than max fee per gas: \
                 maxPriorityFeePerGas: 3000000000, maxFeePerGas: 2000000000";
-    expect(refused(&tip), ("sdk", 18), text, &format!("{text}: invalid request"));
+    expect(checked(&priority), ("sdk", 18), text, &format!("{text}: invalid request"));
     let low = tx(TxEip1559 { gas_limit: 20_999, ..dynamic() });
     let text = "intrinsic gas too low: gas 20999, minimum needed 21000";
-    expect(refused(&low), ("sdk", 18), text, &format!("{text}: invalid request"));
+    expect(checked(&low), ("sdk", 18), text, &format!("{text}: invalid request"));
     // EIP-7623: 1,000 non-zero bytes cost 16,000 gas, but at least 40,000.
     let input = Bytes::from(vec![1; 1_000]);
     let floor = tx(TxEip1559 { gas_limit: 40_000, input, ..dynamic() });
     let text = "insufficient gas for floor data gas cost: gas 40000, minimum needed 61000";
-    expect(refused(&floor), ("sdk", 18), text, &format!("{text}: invalid request"));
+    expect(checked(&floor), ("sdk", 18), text, &format!("{text}: invalid request"));
     let empty = tx(set_code(Vec::new()));
     let text = "set code transaction must have at least one authorization and a recipient";
-    expect(refused(&empty), ("sdk", 18), text, &format!("{text}: invalid request"));
+    expect(checked(&empty), ("sdk", 18), text, &format!("{text}: invalid request"));
     let input = Bytes::from(vec![0; 49_153]);
     let code = tx(TxEip1559 { gas_limit: 9_000_000, to: TxKind::Create, input, ..dynamic() });
     let text = "max initcode size exceeded: code size 49153, limit 49152";
-    expect(refused(&code), ("sdk", 18), text, &format!("{text}: invalid request"));
+    expect(checked(&code), ("sdk", 18), text, &format!("{text}: invalid request"));
     let blob = tx(TxEip4844 { chain_id: CHAIN_ID, ..TxEip4844::default() });
     let text = "transaction type not supported";
-    expect(refused(&blob), ("sdk", 29), text, &format!("{text}: invalid type"));
+    expect(checked(&blob), ("sdk", 29), text, &format!("{text}: invalid type"));
     let osaka = CheckContext { fork: Fork::Osaka, block_gas_limit: u64::MAX, ..context.clone() };
     let wide = tx(TxEip1559 { gas_limit: 16_777_217, ..dynamic() });
     let text = "transaction gas limit too high (cap: 16777216, tx: 16777217)";
@@ -213,7 +213,7 @@ fn row_0_self_checks() {
 }
 
 #[test]
-fn row_2_a_base_fee_nobody_told() {
+fn row_2_unknown_base_fee_is_rejected_since_london() {
     let evm = evm();
     let unknown = CheckContext { base_fee: None, ..context(&evm) };
     let text = "base fee is supported but evm block context value is nil";
@@ -226,7 +226,7 @@ fn row_2_a_base_fee_nobody_told() {
 }
 
 #[test]
-fn row_4_step_1_the_mempool_s_minimum() {
+fn row_4_mempool_minimum_applies_in_the_pool_before_london() {
     let evm = evm();
     let minimum = |price: u128| {
         let frontier = CheckContext { london: false, base_fee: None, ..context(&evm) };
@@ -248,7 +248,7 @@ fn row_4_step_1_the_mempool_s_minimum() {
 }
 
 #[test]
-fn the_mempool_s_minimum_is_in_the_token_s_base_unit() {
+fn mempool_minimum_is_in_the_base_unit_of_the_token() {
     let evm = evm();
     let unit = TokenUnit::of(TokenDecimals::new(6).unwrap());
     let minimum = |price: &str| {
@@ -257,12 +257,12 @@ fn the_mempool_s_minimum_is_in_the_token_s_base_unit() {
     };
     assert_eq!(minimum("0.000000000000000001").to_string(), "0.000001000000000000");
     assert_eq!(minimum("0.5"), LegacyDec::from(500_000_000_000_u64));
-    let most = LegacyDec::MAX.to_string();
-    assert_eq!(minimum(&most), LegacyDec::MAX, "more than any fee");
+    let max = LegacyDec::MAX.to_string();
+    assert_eq!(minimum(&max), LegacyDec::MAX, "no fee reaches the maximum");
 }
 
 #[test]
-fn row_5_steps_2_and_3_the_global_minimum() {
+fn row_5_effective_price_must_reach_the_global_minimum() {
     let evm = evm();
     let at = |price: &str| CheckContext { min_gas_price: price.parse().unwrap(), ..context(&evm) };
     let text = |fee: u64, required: u64| {
@@ -271,7 +271,7 @@ fn row_5_steps_2_and_3_the_global_minimum() {
              tip (for EIP-1559 txs) or the gas prices (for access list or legacy txs)"
         )
     };
-    // Step 2: only base fee and priority fee of the dynamic offer count, although its cap is far higher.
+    // Step 2: the base fee plus the priority fee count, although the fee cap is far higher.
     let (fee, required) = (20_475_000_000_000, 20_475_000_000_000);
     for mode in MODES {
         let verdict = run(&tx(dynamic()), &at("975000000.000000000000000001"), &rich(), mode);
@@ -286,7 +286,7 @@ fn row_5_steps_2_and_3_the_global_minimum() {
 }
 
 #[test]
-fn row_6_access_control() {
+fn row_6_restricted_operations_are_rejected() {
     let mut evm = evm();
     let restricted =
         AccessRule { access_type: AccessType::Restricted, access_control_list: Vec::new() };
@@ -308,7 +308,7 @@ fn row_6_access_control() {
 }
 
 #[test]
-fn row_7_protection_chain_and_signature() {
+fn row_7_unprotected_foreign_and_malleable_transactions_are_rejected() {
     let mut evm = evm();
     let bare = tx(TxLegacy { chain_id: None, ..legacy() });
     for mode in [Mode::Check, Mode::Deliver, Mode::Simulate] {
@@ -332,7 +332,7 @@ fn row_7_protection_chain_and_signature() {
 }
 
 #[test]
-fn row_8a_only_accounts_without_code_send() {
+fn row_8a_senders_with_code_are_rejected() {
     let evm = evm();
     let with_code = |code: &[u8]| {
         let mut state = rich();
@@ -354,7 +354,7 @@ fn row_8a_only_accounts_without_code_send() {
 }
 
 #[test]
-fn row_8b_and_8c_the_balance() {
+fn row_8b_and_8c_balance_must_cover_the_maximum_cost() {
     let evm = evm();
     // Fee cap x gas, and the value.
     let sent = tx(TxEip1559 { value: U256::from(1), ..dynamic() });
@@ -374,13 +374,13 @@ fn row_8b_and_8c_the_balance() {
     let free = tx(TxLegacy { gas_price: 0, nonce: 0, ..legacy() });
     let no_fee = CheckContext { base_fee: Some(0), ..context(&evm) };
     run(&free, &no_fee, &missing, Mode::Deliver).unwrap();
-    let most = tx(TxEip1559 { value: U256::MAX, max_fee_per_gas: u128::MAX, ..dynamic() });
-    let verdict = run(&most, &context(&evm), &rich(), Mode::Check);
+    let expensive = tx(TxEip1559 { value: U256::MAX, max_fee_per_gas: u128::MAX, ..dynamic() });
+    let verdict = run(&expensive, &context(&evm), &rich(), Mode::Check);
     assert!(matches!(verdict, Err(Reject::InsufficientFunds { cost: U256::MAX, .. })));
 }
 
 #[test]
-fn row_9_the_base_fee_and_the_value() {
+fn row_9_fee_cap_must_reach_the_base_fee_and_balance_the_value() {
     let evm = evm();
     let low =
         tx(TxEip1559 { max_fee_per_gas: 874_999_999, max_priority_fee_per_gas: 0, ..dynamic() });
@@ -392,7 +392,7 @@ fn row_9_the_base_fee_and_the_value() {
             expect(verdict, ("sdk", 13), text, &format!("{text}: insufficient fee"));
         }
     }
-    // A balance that covers the whole cost also covers the value, so this check is called directly.
+    // A balance that covers the maximum cost also covers the value, so this check is called directly.
     let account = rich().account.unwrap();
     let text = "failed to transfer 1000000000000000001 from address \
                 0xaAaAaAaaAaAaAaaAaAAAAAAAAaaaAaAaAaaAaaAa using the EVM block context transfer \
@@ -403,9 +403,9 @@ fn row_9_the_base_fee_and_the_value() {
 }
 
 #[test]
-fn row_10_the_deduction() {
+fn row_10_fee_is_deducted_only_if_gas_cap_and_balance_suffice() {
     let evm = evm();
-    // A recheck omits the transaction's own fields, so the check of the account fails here.
+    // A recheck omits the checks of the transaction's own fields, so the deduction detects the low gas limit.
     let low = tx(TxEip1559 { gas_limit: 20_999, ..dynamic() });
     let text = "gas limit too low: 20999 (gas limit) < 21000 (intrinsic gas)";
     let verdict = run(&low, &context(&evm), &rich(), Mode::Recheck);
@@ -431,7 +431,7 @@ fn row_10_the_deduction() {
 }
 
 #[test]
-fn row_12_the_nonce() {
+fn row_12_only_pools_accept_nonces_above_the_next() {
     let evm = evm();
     let at = |nonce| tx(TxEip1559 { nonce, ..dynamic() });
     for mode in MODES {
@@ -445,7 +445,7 @@ fn row_12_the_nonce() {
     }
     for mode in [Mode::Check, Mode::Recheck] {
         let ahead = run(&at(6), &context(&evm), &rich(), mode).unwrap();
-        assert_eq!(ahead.standing, Standing::Ahead, "a pool keeps it");
+        assert_eq!(ahead.standing, Standing::Ahead, "a pool accepts it");
     }
     for mode in [Mode::Deliver, Mode::Simulate] {
         let high = run(&at(6), &context(&evm), &rich(), mode);
@@ -455,7 +455,7 @@ fn row_12_the_nonce() {
 }
 
 #[test]
-fn rows_13_and_16_step_4_the_block() {
+fn rows_13_and_16_gas_limit_must_fit_into_the_block() {
     let evm = evm();
     let wide = tx(TxEip1559 { gas_limit: 10_000_001, max_fee_per_gas: GWEI, ..dynamic() });
     for mode in MODES {
@@ -480,14 +480,14 @@ fn rows_13_and_16_step_4_the_block() {
 }
 
 #[test]
-fn the_order_decides_which_reason_is_told() {
+fn first_violated_rule_determines_the_reason() {
     let evm = evm();
     let restricted =
         AccessRule { access_type: AccessType::Restricted, access_control_list: Vec::new() };
     let mut closed = evm.clone();
     closed.access_control.call = restricted;
     // All fields are invalid at first; each correction reveals the next reason.
-    let bad = TxEip1559 {
+    let invalid = TxEip1559 {
         chain_id: 1,
         nonce: 4,
         gas_limit: 20_000_000,
@@ -504,29 +504,29 @@ fn the_order_decides_which_reason_is_told() {
         let tx = RecoveredTx { high_s, ..self::tx(tx) };
         run(&tx, context, state, Mode::Deliver).unwrap_err().label()
     };
-    assert_eq!(label(bad.clone(), true, &strict, &contract), "chain_id");
-    let bad = TxEip1559 { chain_id: CHAIN_ID, ..bad };
-    assert_eq!(label(bad.clone(), true, &strict, &contract), "invalid_sender");
-    assert_eq!(label(bad.clone(), false, &strict, &contract), "tip_above_cap");
-    let bad = TxEip1559 { max_priority_fee_per_gas: 5, ..bad };
-    assert_eq!(label(bad.clone(), false, &strict, &contract), "global_minimum");
+    assert_eq!(label(invalid.clone(), true, &strict, &contract), "chain_id");
+    let invalid = TxEip1559 { chain_id: CHAIN_ID, ..invalid };
+    assert_eq!(label(invalid.clone(), true, &strict, &contract), "invalid_sender");
+    assert_eq!(label(invalid.clone(), false, &strict, &contract), "tip_above_cap");
+    let invalid = TxEip1559 { max_priority_fee_per_gas: 5, ..invalid };
+    assert_eq!(label(invalid.clone(), false, &strict, &contract), "global_minimum");
     let strict = CheckContext { min_gas_price: LegacyDec::ZERO, ..strict };
-    assert_eq!(label(bad.clone(), false, &strict, &contract), "call_disabled");
+    assert_eq!(label(invalid.clone(), false, &strict, &contract), "call_disabled");
     let open = context(&evm);
-    assert_eq!(label(bad.clone(), false, &open, &contract), "sender_not_eoa");
-    assert_eq!(label(bad.clone(), false, &open, &rich()), "insufficient_funds");
-    let bad = TxEip1559 { value: U256::ZERO, ..bad };
-    assert_eq!(label(bad.clone(), false, &open, &rich()), "fee_cap_too_low");
-    let bad = TxEip1559 { max_fee_per_gas: GWEI, ..bad };
-    assert_eq!(label(bad.clone(), false, &open, &rich()), "nonce_too_low");
-    let bad = TxEip1559 { nonce: 5, ..bad };
-    assert_eq!(label(bad.clone(), false, &open, &rich()), "block_gas_limit");
-    let good = TxEip1559 { gas_limit: 21_000, ..bad };
-    run(&tx(good), &open, &rich(), Mode::Deliver).unwrap();
+    assert_eq!(label(invalid.clone(), false, &open, &contract), "sender_not_eoa");
+    assert_eq!(label(invalid.clone(), false, &open, &rich()), "insufficient_funds");
+    let invalid = TxEip1559 { value: U256::ZERO, ..invalid };
+    assert_eq!(label(invalid.clone(), false, &open, &rich()), "fee_cap_too_low");
+    let invalid = TxEip1559 { max_fee_per_gas: GWEI, ..invalid };
+    assert_eq!(label(invalid.clone(), false, &open, &rich()), "nonce_too_low");
+    let invalid = TxEip1559 { nonce: 5, ..invalid };
+    assert_eq!(label(invalid.clone(), false, &open, &rich()), "block_gas_limit");
+    let valid = TxEip1559 { gas_limit: 21_000, ..invalid };
+    run(&tx(valid), &open, &rich(), Mode::Deliver).unwrap();
 }
 
 #[test]
-fn what_is_not_a_transaction_or_not_served() {
+fn malformed_oversized_and_busy_have_their_codes() {
     let malformed = Reject::Malformed("typed transaction too short".to_owned());
     assert_eq!(malformed.log(), "typed transaction too short: tx parse error");
     assert_eq!(malformed.code().number, 2);
@@ -581,10 +581,10 @@ prop_compose! {
 }
 
 proptest! {
-    /// Checks never panic. The sender of an admitted transaction can pay for it, it is valid in a block of its
-    /// own, and it reaches the base fee. The pool accepts every transaction that a block accepts.
+    /// Checks never panic. The sender of an admitted transaction can pay for it, and its price reaches the base fee
+    /// and the global minimum. The pool accepts every transaction that a block accepts.
     #[test]
-    fn no_transaction_is_misjudged(
+    fn checks_admit_only_transactions_that_a_block_can_contain(
         tx in any_tx(),
         nonce in 0..8_u64,
         balance in prop_oneof![any::<u64>().prop_map(U256::from), Just(ETHER), Just(U256::MAX)],
@@ -632,26 +632,26 @@ fn blob_tx(blobs: usize, max_fee_per_blob_gas: u128) -> TxEip4844 {
 }
 
 #[test]
-fn blobs_where_there_are_any() {
+fn blob_limits_apply_if_blobs_are_accepted() {
     let evm = evm();
     let rules = BlobRules { per_tx: 6, block_gas: 9 << 17, base_fee: 1_000 };
     let context = CheckContext { blobs: Some(rules), ..context(&evm) };
-    let refused = |blob| run(&tx(blob), &context, &rich(), Mode::Check);
-    let admitted = refused(blob_tx(6, 1_000)).unwrap();
+    let checked = |blob| run(&tx(blob), &context, &rich(), Mode::Check);
+    let admitted = checked(blob_tx(6, 1_000)).unwrap();
     let blob_cost = U256::from(6 * (1 << 17) * 1_000_u64);
     assert_eq!(admitted.cost, U256::from(21_000 * 2 * GWEI) + blob_cost);
     let text = "blobless blob transaction";
-    expect(refused(blob_tx(0, 1_000)), ("sdk", 18), text, &format!("{text}: invalid request"));
+    expect(checked(blob_tx(0, 1_000)), ("sdk", 18), text, &format!("{text}: invalid request"));
     let text = "too many blobs in transaction: have 7, permitted 6";
-    expect(refused(blob_tx(7, 1_000)), ("sdk", 18), text, &format!("{text}: invalid request"));
+    expect(checked(blob_tx(7, 1_000)), ("sdk", 18), text, &format!("{text}: invalid request"));
     let text = "max fee per blob gas less than block blob gas fee: \
                 blobGasFeeCap: 999, blobBaseFee: 1000";
-    expect(refused(blob_tx(1, 999)), ("sdk", 13), text, &format!("{text}: insufficient fee"));
-    // One ether pays for the gas and the value, and the rest for blobs.
+    expect(checked(blob_tx(1, 999)), ("sdk", 13), text, &format!("{text}: insufficient fee"));
+    // The balance is one ether, and what the gas leaves of it pays for blobs.
     let left = ETHER - U256::from(21_000 * 2 * GWEI);
     let cap = (left / U256::from(6 << 17)).to::<u128>();
-    refused(blob_tx(6, cap)).unwrap();
-    let poor = refused(blob_tx(6, cap + 1)).unwrap_err();
+    checked(blob_tx(6, cap)).unwrap();
+    let poor = checked(blob_tx(6, cap + 1)).unwrap_err();
     assert!(matches!(poor, Reject::InsufficientFunds { .. }), "{poor}");
 }
 
@@ -675,7 +675,7 @@ fn checks_admit_exactly_up_to_their_limits() {
         let gas = |gas_limit| tx(TxEip1559 { gas_limit, ..dynamic() });
         let input = Bytes::from(vec![0; near(49_152) as usize]);
         let code = TxEip1559 { gas_limit: 9_000_000, to: TxKind::Create, input, ..dynamic() };
-        let tip = TxEip1559 { max_priority_fee_per_gas: wide(2 * GWEI), ..dynamic() };
+        let priority = TxEip1559 { max_priority_fee_per_gas: wide(2 * GWEI), ..dynamic() };
         let (max_fee_per_gas, max_priority_fee_per_gas) = (wide(base_fee), 0);
         let cap = TxEip1559 { max_fee_per_gas, max_priority_fee_per_gas, ..dynamic() };
         let value = tx(TxEip1559 { value: U256::from(7), ..dynamic() });
@@ -685,7 +685,7 @@ fn checks_admit_exactly_up_to_their_limits() {
             ("block gas limit", admitted(&gas(near(10_000_000)), &context, ETHER), up_to),
             ("gas cap of Osaka", admitted(&gas(near(1 << 24)), &osaka, ETHER), up_to),
             ("init code", admitted(&tx(code), &context, ETHER), up_to),
-            ("tip and cap", admitted(&tx(tip), &context, ETHER), up_to),
+            ("priority fee and cap", admitted(&tx(priority), &context, ETHER), up_to),
             ("base fee", admitted(&tx(cap), &context, ETHER), from),
             ("balance", admitted(&value, &context, balance), from),
             (

@@ -19,7 +19,7 @@ impl Session<'_> {
     /// ended, and executes passed ones.
     ///
     /// # Errors
-    /// If state cannot be read.
+    /// If the state cannot be read.
     ///
     /// # Panics
     /// If the balance of the governance account is below the sum of all deposits.
@@ -30,7 +30,7 @@ impl Session<'_> {
         let due: Vec<_> =
             self.state().entries().filter(|entry| self.is_due(entry)).map(Entry::id).collect();
         for id in due {
-            let entry = self.active(id).expect("it was just found");
+            let entry = self.active(id).expect("the id was just found");
             if entry.status() == ProposalStatus::DepositPeriod {
                 self.drop_proposal(bank, id, self.rules.params.burn_proposal_deposit_prevote)?;
                 ended.events.push(dropped_event(id));
@@ -39,7 +39,7 @@ impl Session<'_> {
             }
         }
         self.open_waiting(&mut ended);
-        self.forget_oldest();
+        self.remove_oldest_finished();
         let (height, version) = (self.height, self.rules.version);
         let before = &self.rules.modules.gov;
         ended.changed = self.state.map(|state| before.changed(state, height, version));
@@ -52,8 +52,8 @@ impl Session<'_> {
         amount_of(&entry.head.total_deposit) >= needed
     }
 
-    /// Returns whether its period has ended. Since rules version 1, a funded proposal that waits for another
-    /// vote to end has no deadline.
+    /// Returns whether the period of an active proposal has ended. Since rules version 1, a funded proposal that
+    /// waits for another vote to end has no deadline.
     fn is_due(&self, entry: &Entry) -> bool {
         let end = match entry.status() {
             ProposalStatus::DepositPeriod if self.is_version_1() && self.is_funded(entry) => None,
@@ -79,13 +79,13 @@ impl Session<'_> {
     /// Tallies the votes on a proposal and applies the result.
     fn close<B: Bank>(&mut self, bank: &mut B, id: u64, ended: &mut Ended) -> Result<(), B::Error> {
         let params = self.rules.params;
-        let entry = self.state().entry(id).expect("it was just found");
+        let entry = self.state().entry(id).expect("the id was just found");
         let count = tally(params, entry.votes().map(|(address, vote)| (vote, *address)));
         let expedited = entry.head.expedited;
         let verdict = count.verdict(params, expedited);
         let (time, start) = (self.time, entry.head.voting_start_time);
         if expedited && !verdict.passes {
-            // As in the SDK, it continues as an ordinary proposal and keeps its votes.
+            // As in the SDK, the proposal becomes an ordinary one and keeps its votes.
             let head = &mut self.entry_mut(id).head;
             head.expedited = false;
             let start = start.map_or(time, |start| start.seconds.unsigned_abs());
@@ -116,7 +116,7 @@ impl Session<'_> {
     fn execute(&self, id: u64, ended: &mut Ended) -> Result<(), String> {
         let mut modules = self.rules.modules.clone();
         for update in &ended.updates {
-            modules.update(update.clone()).expect("it was accepted before");
+            modules.update(update.clone()).expect("the update was accepted before");
         }
         let mut updates = Vec::new();
         let entry = self.state().entry(id).expect("the caller found it");
@@ -129,7 +129,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Removes a proposal before its voting period.
+    /// Removes a proposal that is in its deposit period.
     pub(super) fn drop_proposal<B: Bank>(
         &mut self,
         bank: &mut B,
@@ -168,18 +168,18 @@ impl Session<'_> {
     }
 
     /// Removes the oldest finished proposals above the limit.
-    fn forget_oldest(&mut self) {
-        let over = self.state().entries().filter(|entry| !entry.is_active()).count();
-        let surplus = over.saturating_sub(MAX_FINISHED);
+    fn remove_oldest_finished(&mut self) {
+        let finished = self.state().entries().filter(|entry| !entry.is_active()).count();
+        let surplus = finished.saturating_sub(MAX_FINISHED);
         let ids = self.state().entries().filter(|entry| !entry.is_active()).map(Entry::id);
-        let gone: Vec<_> = ids.take(surplus).collect();
-        for id in gone {
+        let removed: Vec<_> = ids.take(surplus).collect();
+        for id in removed {
             self.state_mut().entries.remove(&id);
         }
     }
 }
 
-/// Pays an amount from the account of governance, or burns it.
+/// Pays an amount from the account of governance; burns it if there is no recipient.
 fn pay_out<B: Bank>(bank: &mut B, to: Option<Address>, amount: U256) -> Result<(), B::Error> {
     let paid = bank.transfer(gov_address(), to, amount)?;
     paid.expect("deposits are in the account of governance, which has no key");

@@ -1,9 +1,9 @@
-//! The commitment of a header to governance.
+//! Computes the commitment of a header to the state of governance.
 //!
-//! Rules version 0 commits to the Keccak-256 of the whole state in one message, so each block with a change
-//! encodes the whole state. Since version 1 the commitment is a tree of two levels: a digest of each proposal
-//! with its deposits and votes, and a root over the digests. A block computes only the digests of the proposals
-//! that it changed. ADR 0030 states the reasons.
+//! Under rules version 0 the commitment is the Keccak-256 of the whole state in one message, so each block with a
+//! change encodes the whole state. Since version 1 the commitment is a tree of two levels: a digest of each
+//! proposal with its deposits and votes, and a root over the digests. A block computes only the digests of the
+//! proposals that it changed. ADR 0030 states the reasons.
 
 use super::state::{Entry, GovState, Items};
 use alloy_primitives::{B256, keccak256};
@@ -14,8 +14,8 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Digests of proposals, by id.
 pub(super) type Digests = BTreeMap<u64, B256>;
 
-/// Returns the commitment to a state, and its digests. `known` contains the digests of a state that shares
-/// entries with this one; those are not computed again.
+/// Returns the commitment to a state, and its digests. `known` is an earlier state with its digests; those of shared
+/// entries are not computed again.
 pub(super) fn commit(
     state: &GovState,
     known: Option<(&GovState, &Digests)>,

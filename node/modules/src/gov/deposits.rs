@@ -1,10 +1,10 @@
-//! Deposits for proposals, which start voting periods.
+//! Adds deposits to proposals. The voting period starts when the total is sufficient.
 
 use super::{
     limits::MAX_DEPOSITS,
     session::{Bank, Session, amount_of, inactive, timestamp},
     slots,
-    state::{Placed, place},
+    state::{Placed, push_item},
 };
 use alloy_primitives::{Address, U256};
 use keys::bech32;
@@ -17,24 +17,24 @@ use transactions::cosmos::{Deposit, Refusal, gov_address, min_deposit_too_small}
 
 impl Session<'_> {
     /// Formats an amount as in the errors of the SDK; empty if it is zero.
-    pub(super) fn shown(&self, amount: U256) -> String {
+    pub(super) fn coin_text(&self, amount: U256) -> String {
         let denom = &self.rules.modules.evm.evm_denom;
         if amount.is_zero() { String::new() } else { format!("{amount}{denom}") }
     }
 
-    /// Since version 1: checks that a deposit is a minimum share of the deposit that the proposal requires.
+    /// Since rules version 1: checks that a deposit is at least the minimum share of the required deposit.
     pub(super) fn check_deposit(&self, amount: U256, expedited: bool) -> Result<(), Refusal> {
         let least = self.rules.params.min_single_deposit(expedited);
         if !self.is_version_1() || amount >= least {
             return Ok(());
         }
-        let [amount, least] = [amount, least].map(|amount| self.shown(amount));
+        let [amount, least] = [amount, least].map(|amount| self.coin_text(amount));
         Err(min_deposit_too_small(format!(
             "received {amount} but need at least one of the following: {least}"
         )))
     }
 
-    /// Adds to the deposit of a proposal. Returns whether that started the voting period.
+    /// Adds a deposit to a proposal. Returns whether this started the voting period.
     ///
     /// # Errors
     /// Those of [`Self::submit`].
@@ -43,17 +43,17 @@ impl Session<'_> {
         bank: &mut B,
         deposit: &Deposit,
     ) -> Result<Result<bool, Refusal>, B::Error> {
-        self.put_down(bank, deposit.proposal, deposit.depositor.address, deposit.amount)
+        self.add_deposit(bank, deposit.proposal, deposit.depositor.address, deposit.amount)
     }
 
-    pub(super) fn put_down<B: Bank>(
+    pub(super) fn add_deposit<B: Bank>(
         &mut self,
         bank: &mut B,
         id: u64,
         from: Address,
         amount: U256,
     ) -> Result<Result<bool, Refusal>, B::Error> {
-        let replaced = match self.place_for_deposit(id, from, amount) {
+        let replaced = match self.replaced_depositor(id, from, amount) {
             Ok(replaced) => replaced,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -73,12 +73,12 @@ impl Session<'_> {
             Some(known) => {
                 let mut item = known.item.clone();
                 add(&mut item.amount, amount);
-                let placed = Placed { place: known.place, item };
+                let placed = Placed { position: known.position, item };
                 entry.deposits.insert(from, Arc::new(placed));
             }
             None => {
                 let deposit = StoredDeposit { proposal_id: id, depositor, amount: coins };
-                place(&mut entry.deposits, from, deposit);
+                push_item(&mut entry.deposits, from, deposit);
             }
         }
         let head = &mut entry.head;
@@ -95,8 +95,8 @@ impl Session<'_> {
         !self.is_version_1() || slots::may_open(self.state())
     }
 
-    /// Returns the account whose deposit a new one replaces; `None` if there is a free slot.
-    fn place_for_deposit(
+    /// Returns the account whose deposit a new one replaces; `None` if no deposit has to be replaced.
+    fn replaced_depositor(
         &self,
         id: u64,
         from: Address,
@@ -108,7 +108,7 @@ impl Session<'_> {
             return Ok(None);
         }
         if self.is_version_1() {
-            return slots::place_of_deposit(entry, amount);
+            return slots::replaced_depositor(entry, amount);
         }
         if entry.deposits.len() >= MAX_DEPOSITS {
             let text = format!("{MAX_DEPOSITS} accounts have put something down for proposal {id}");

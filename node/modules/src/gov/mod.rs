@@ -2,12 +2,12 @@
 //!
 //! A [`Governance`] is part of the chain's head, like the fee market. Messages change it during a block
 //! ([`Session`]), and proposals whose voting period has ended are tallied at the end of the block
-//! ([`Session::end`]). For its storage see [`store`], and for the commitment in headers see `commitment`.
+//! ([`Session::end`]). [`store`] describes the storage, and `commitment` the commitment in headers.
 //!
-//! The rules are those of the SDK's `gov` module with one difference: the voters are the validators of genesis
-//! with their powers. Votes of other accounts are rejected.
+//! The rules follow the SDK's `gov` module. The main differences are that only the validators of genesis vote,
+//! with their powers, and that the numbers of proposals and deposits are limited.
 //!
-//! There is no I/O except in [`store::load`], and time is the block's time.
+//! Only [`store::load`] performs I/O. Time is the block's time.
 
 mod closing;
 mod commitment;

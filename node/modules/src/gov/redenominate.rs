@@ -1,4 +1,4 @@
-//! The change of the token's base unit at the height at which rules version 1 starts.
+//! Changes the token's base unit in deposits, at the height at which rules version 1 starts.
 
 use super::Session;
 use alloy_primitives::U256;
@@ -50,7 +50,7 @@ mod tests {
     };
 
     #[test]
-    fn deposits_are_rounded_down_and_never_exceed_what_is_held() {
+    fn redenominated_deposits_are_rounded_down() {
         let coins =
             |amount: u64| vec![Coin { denom: "atest".to_owned(), amount: amount.to_string() }];
         let factor = 1_000_000_000_000;
@@ -83,10 +83,10 @@ mod tests {
         let six = TokenUnit::of(TokenDecimals::new(6).unwrap());
         session.redenominate(TokenUnit::WEI, six);
         let state = session.state().to_message();
-        let shown = |coins: &[Coin]| coins.first().map(|coin| coin.amount.clone());
-        let deposits: Vec<_> = state.deposits.iter().map(|d| shown(&d.amount).unwrap()).collect();
-        assert_eq!(deposits, ["1", "1", "5"], "less than a unit is not listed");
-        assert_eq!(shown(&state.proposals[0].total_deposit).unwrap(), "8");
-        assert_eq!(shown(&state.proposals[1].total_deposit), None);
+        let amount = |coins: &[Coin]| coins.first().map(|coin| coin.amount.clone());
+        let deposits: Vec<_> = state.deposits.iter().map(|d| amount(&d.amount).unwrap()).collect();
+        assert_eq!(deposits, ["1", "1", "5"], "a deposit below one unit is removed");
+        assert_eq!(amount(&state.proposals[0].total_deposit).unwrap(), "8");
+        assert_eq!(amount(&state.proposals[1].total_deposit), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Governance as rows: one for the list of proposals, two for each proposal, and one for each deposit and each
-//! vote. A block writes the rows of what it changed.
+//! Stores governance as rows: one for the list of proposals, two for each proposal, and one for each deposit and
+//! each vote. A block writes only the rows that it changed.
 
 use super::{
     StoreError,
@@ -27,7 +27,7 @@ struct List {
 struct DepositRow {
     /// Position in the order of arrival.
     #[prost(uint64, tag = "1")]
-    place: u64,
+    position: u64,
     #[prost(message, optional, tag = "2")]
     item: Option<Deposit>,
 }
@@ -37,12 +37,12 @@ struct DepositRow {
 struct VoteRow {
     /// Position in the order of arrival.
     #[prost(uint64, tag = "1")]
-    place: u64,
+    position: u64,
     #[prost(message, optional, tag = "2")]
     item: Option<Vote>,
 }
 
-/// Returns the rows that change `before` to `after`. Entries that both share are skipped.
+/// Returns the rows that change `before` to `after`. Entries that the two states share are skipped.
 pub(super) fn changed(before: &GovState, after: &GovState) -> Vec<GovernanceRow> {
     let mut rows = Vec::new();
     let ids = |state: &GovState| state.entries.keys().copied().collect::<Vec<_>>();
@@ -55,9 +55,9 @@ pub(super) fn changed(before: &GovState, after: &GovState) -> Vec<GovernanceRow>
             known => entry_rows(*id, known.map(|known| &**known), Some(entry), &mut rows),
         }
     }
-    for (id, gone) in &before.entries {
+    for (id, removed) in &before.entries {
         if !after.entries.contains_key(id) {
-            entry_rows(*id, Some(gone), None, &mut rows);
+            entry_rows(*id, Some(removed), None, &mut rows);
         }
     }
     rows
@@ -73,7 +73,7 @@ fn list(state: &GovState) -> List {
     List { last_id: state.last_id, steps: state.entries.keys().map(step).collect() }
 }
 
-/// Returns the rows of one proposal that differ. A row without content states that the item no longer exists.
+/// Adds the rows of one proposal that differ. A row without content states that the item no longer exists.
 fn entry_rows(
     id: u64,
     before: Option<&Entry>,
@@ -93,15 +93,15 @@ fn entry_rows(
     let (no_deposits, no_votes) = (Items::new(), Items::new());
     let deposits = [before, after].map(|entry| entry.map_or(&no_deposits, |entry| &entry.deposits));
     item_rows(deposits, rows, |address, placed| {
-        let write = |Placed { place, item }: &Placed<Deposit>| {
-            DepositRow { place: *place, item: Some(item.clone()) }.encode_to_vec()
+        let write = |Placed { position, item }: &Placed<Deposit>| {
+            DepositRow { position: *position, item: Some(item.clone()) }.encode_to_vec()
         };
         row(GovernanceKey::Deposit(id, address), placed.map_or_else(Vec::new, write))
     });
     let votes = [before, after].map(|entry| entry.map_or(&no_votes, |entry| &entry.votes));
     item_rows(votes, rows, |address, placed| {
-        let write = |Placed { place, item }: &Placed<Vote>| {
-            VoteRow { place: *place, item: Some(item.clone()) }.encode_to_vec()
+        let write = |Placed { position, item }: &Placed<Vote>| {
+            VoteRow { position: *position, item: Some(item.clone()) }.encode_to_vec()
         };
         row(GovernanceKey::Vote(id, address), placed.map_or_else(Vec::new, write))
     });
@@ -118,12 +118,12 @@ fn item_rows<T: PartialEq>(
             rows.push(write(*address, Some(placed)));
         }
     }
-    let gone = before.keys().filter(|address| !after.contains_key(*address));
-    rows.extend(gone.map(|address| write(*address, None)));
+    let removed = before.keys().filter(|address| !after.contains_key(*address));
+    rows.extend(removed.map(|address| write(*address, None)));
 }
 
-/// Highest position in the order of arrival that is read from received rows. From rules version 1 on, no header commits to
-/// positions, and the next one must not overflow.
+/// Maximum position in the order of arrival that received rows may contain, so that the next position does not
+/// overflow. Since rules version 1 no header commits to positions, so a row may contain any of them.
 const MAX_PLACE: u64 = u32::MAX as u64;
 
 /// Returns `before` with the changes in these rows, which are those that [`changed`] returns for it.
@@ -160,16 +160,16 @@ pub(super) fn apply(before: &GovState, rows: &[GovernanceRow]) -> Result<GovStat
             // The rows of a removed proposal's items have no content.
             GovernanceKey::Deposit(id, address) => match after.entry_mut(id) {
                 Some(entry) => put(&mut entry.deposits, address, &row.value, |row| {
-                    let DepositRow { place, item } = decode(row)?;
-                    Ok(Placed { place, item: item.unwrap_or_default() })
+                    let DepositRow { position, item } = decode(row)?;
+                    Ok(Placed { position, item: item.unwrap_or_default() })
                 })?,
                 None if row.value.is_empty() => {}
                 None => return Err(unknown(id)),
             },
             GovernanceKey::Vote(id, address) => match after.entry_mut(id) {
                 Some(entry) => put(&mut entry.votes, address, &row.value, |row| {
-                    let VoteRow { place, item } = decode(row)?;
-                    Ok(Placed { place, item: item.unwrap_or_default() })
+                    let VoteRow { position, item } = decode(row)?;
+                    Ok(Placed { position, item: item.unwrap_or_default() })
                 })?,
                 None if row.value.is_empty() => {}
                 None => return Err(unknown(id)),
@@ -182,10 +182,11 @@ pub(super) fn apply(before: &GovState, rows: &[GovernanceRow]) -> Result<GovStat
         GovernanceKey::Deposit(id, _) | GovernanceKey::Vote(id, _) => after.entry(id),
     });
     for entry in changed {
-        // Rules version 0 commits to the whole proposal and not to its parts, and version 1 not to the order of arrival.
+        // No commitment covers these: version 0 commits to whole proposals and not to their two parts, and version 1
+        // does not commit to positions.
         let parts = Entry::new(entry.proposal());
         let is_split = parts.head == entry.head && parts.content().parts == entry.content().parts;
-        if !is_split || last_place(entry) > MAX_PLACE {
+        if !is_split || last_position(entry) > MAX_PLACE {
             return Err(StoreError::Value(format!(
                 "rows of proposal {} in another form",
                 entry.id()
@@ -195,13 +196,13 @@ pub(super) fn apply(before: &GovState, rows: &[GovernanceRow]) -> Result<GovStat
     Ok(after)
 }
 
-/// The highest position in the order of arrival.
-fn last_place(entry: &Entry) -> u64 {
-    let deposits = entry.deposits.values().map(|placed| placed.place);
-    deposits.chain(entry.votes.values().map(|placed| placed.place)).max().unwrap_or_default()
+/// Returns the highest position of the deposits and votes of a proposal.
+fn last_position(entry: &Entry) -> u64 {
+    let deposits = entry.deposits.values().map(|placed| placed.position);
+    deposits.chain(entry.votes.values().map(|placed| placed.position)).max().unwrap_or_default()
 }
 
-/// Puts the item of a row, or removes it if the row has no content.
+/// Inserts the item of a row, or removes it if the row has no content.
 fn put<T>(
     items: &mut Items<T>,
     address: Address,
@@ -238,14 +239,14 @@ pub(super) fn read(blocks: &ChainReader, number: u64) -> Result<GovState, StoreE
             for (address, value) in
                 blocks.governance_items(GovernanceItems::Deposits, id, number)?
             {
-                let DepositRow { place, item } = decode(&value)?;
+                let DepositRow { position, item } = decode(&value)?;
                 let item = item.unwrap_or_default();
-                entry.deposits.insert(address, Arc::new(Placed { place, item }));
+                entry.deposits.insert(address, Arc::new(Placed { position, item }));
             }
             for (address, value) in blocks.governance_items(GovernanceItems::Votes, id, number)? {
-                let VoteRow { place, item } = decode(&value)?;
+                let VoteRow { position, item } = decode(&value)?;
                 let item = item.unwrap_or_default();
-                entry.votes.insert(address, Arc::new(Placed { place, item }));
+                entry.votes.insert(address, Arc::new(Placed { position, item }));
             }
         }
         state.insert(entry);

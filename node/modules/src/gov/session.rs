@@ -4,7 +4,7 @@ use super::{
     Governance,
     limits::MAX_ACTIVE,
     slots,
-    state::{Entry, GovState, place},
+    state::{Entry, GovState, push_item},
     tally::Tally,
 };
 use crate::Modules;
@@ -26,10 +26,10 @@ use transactions::{
 
 /// Transfers tokens in the state of the block.
 pub trait Bank {
-    /// The error of a failed read of state.
+    /// The error of a failed read of the state.
     type Error;
 
-    /// Transfers an amount, unless the sender's balance is lower.
+    /// Transfers an amount, unless the sender's balance is lower. Without a recipient, the amount is burned.
     ///
     /// # Errors
     /// The outer error is a failed read; the inner one is the reason for the rejection.
@@ -62,12 +62,12 @@ pub struct Session<'a> {
     pub(super) state: Option<GovState>,
     pub(super) height: u64,
     pub(super) time: u64,
-    /// Effects of messages on accounts other than their signer. The events are in `Arc`s, because a session is
-    /// cloned for each transaction.
+    /// Events about effects of messages on accounts other than their signer. They are in `Arc`s, because a session
+    /// is cloned for each transaction.
     pub(super) events: Vec<Arc<StoredEvent>>,
 }
 
-/// The result of a block.
+/// The effects of a block on governance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
     /// Governance after the block, and the rows to store with it, if it changed.
@@ -122,20 +122,20 @@ impl<'a> Session<'a> {
     /// Submits a proposal. Returns its id.
     ///
     /// # Errors
-    /// Those of [`Bank::transfer`]. After a rejection, the session must not be used any more.
+    /// Those of [`Bank::transfer`]. After a rejection the session may be half changed and must not be used.
     pub fn submit<B: Bank>(
         &mut self,
         bank: &mut B,
         submission: &Submission,
     ) -> Result<Result<u64, Refusal>, B::Error> {
-        let replaced = match self.place_for(submission) {
+        let replaced = match self.proposal_to_replace(submission) {
             Ok(replaced) => replaced,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let id = self.add_proposal(submission);
         let proposer = submission.proposer.address;
         if !submission.deposit.is_zero()
-            && let Err(refusal) = self.put_down(bank, id, proposer, submission.deposit)?
+            && let Err(refusal) = self.add_deposit(bank, id, proposer, submission.deposit)?
         {
             return Ok(Err(refusal));
         }
@@ -146,8 +146,8 @@ impl<'a> Session<'a> {
         Ok(Ok(id))
     }
 
-    /// Returns the proposal that a new one replaces; `None` if there is a free slot.
-    fn place_for(&self, submission: &Submission) -> Result<Option<u64>, Refusal> {
+    /// Returns the proposal that a new one replaces; `None` if no proposal has to be replaced.
+    fn proposal_to_replace(&self, submission: &Submission) -> Result<Option<u64>, Refusal> {
         if !self.is_version_1() {
             let active = self.state().entries().filter(|entry| entry.is_active()).count();
             if active >= MAX_ACTIVE {
@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
         let params = self.rules.params;
         let least = params.min_initial_deposit(expedited);
         if deposit < least {
-            let [was, need] = [deposit, least].map(|amount| self.shown(amount));
+            let [was, need] = [deposit, least].map(|amount| self.coin_text(amount));
             return Err(min_deposit_too_small(format!("was ({was}), need ({need})")));
         }
         // The SDK requires the minimum share of a single deposit even if there is no initial deposit.
@@ -168,7 +168,7 @@ impl<'a> Session<'a> {
         if deposit >= params.required_deposit(expedited) && slots::may_open(self.state()) {
             return Ok(None);
         }
-        slots::place_of_proposal(self.state(), deposit)
+        slots::replaced_proposal(self.state(), deposit)
     }
 
     /// Adds a proposal in its deposit period.
@@ -219,7 +219,7 @@ impl<'a> Session<'a> {
         };
         let metadata = vote.metadata.clone();
         let vote = StoredVote { proposal_id: id, voter, options: vec![option], metadata };
-        place(&mut self.entry_mut(id).votes, address, vote);
+        push_item(&mut self.entry_mut(id).votes, address, vote);
         Ok(())
     }
 

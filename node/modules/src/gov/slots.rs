@@ -1,6 +1,5 @@
-//! Determines which proposal or deposit is kept if all slots are in use, since rules version 1. Only a larger
-//! deposit can take a slot, so no account can prevent others from proposing or depositing by paying less than
-//! they do.
+//! Determines which proposal or deposit a new one replaces if all slots are in use, since rules version 1. Only a
+//! larger deposit can take a slot, so no account can prevent others from proposing or depositing by paying less.
 
 use super::{
     limits::{MAX_DEPOSITS, MAX_VOTING, MAX_WAITING},
@@ -26,7 +25,7 @@ pub(super) fn may_open(state: &GovState) -> bool {
 }
 
 /// Returns the waiting proposal that a new one with this deposit replaces; `None` if there is a free slot.
-pub(super) fn place_of_proposal(state: &GovState, deposit: U256) -> Result<Option<u64>, Refusal> {
+pub(super) fn replaced_proposal(state: &GovState, deposit: U256) -> Result<Option<u64>, Refusal> {
     let waiting = || with_status(state, ProposalStatus::DepositPeriod);
     if waiting().count() < MAX_WAITING {
         return Ok(None);
@@ -43,8 +42,8 @@ pub(super) fn place_of_proposal(state: &GovState, deposit: U256) -> Result<Optio
     }
 }
 
-/// Returns the deposit that a new one of this amount replaces; `None` if there is a free slot.
-pub(super) fn place_of_deposit(entry: &Entry, amount: U256) -> Result<Option<Address>, Refusal> {
+/// Returns the account whose deposit a new one of this amount replaces; `None` if there is a free slot.
+pub(super) fn replaced_depositor(entry: &Entry, amount: U256) -> Result<Option<Address>, Refusal> {
     if entry.deposits.len() < MAX_DEPOSITS {
         return Ok(None);
     }
@@ -61,7 +60,8 @@ pub(super) fn place_of_deposit(entry: &Entry, amount: U256) -> Result<Option<Add
     }
 }
 
-/// Returns the next proposal to vote on: one that waits although it has the required deposit.
+/// Returns the proposal whose voting period starts next: the one with the largest deposit of those that wait
+/// although they have the required deposit.
 pub(super) fn next_to_open(state: &GovState, is_funded: impl Fn(&Entry) -> bool) -> Option<u64> {
     if !may_open(state) {
         return None;

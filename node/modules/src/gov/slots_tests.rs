@@ -1,4 +1,4 @@
-//! Tests which proposal or deposit replaces which: attackers with little money against honest accounts.
+//! Tests which proposal or deposit a new one replaces, with attackers that pay less than honest accounts.
 
 use super::*;
 use crate::{
@@ -16,11 +16,11 @@ const PERIOD: u64 = 30;
 /// The deposit that starts a voting period on that chain.
 const NEEDED: u64 = 10_000_000;
 
-/// The net amount that each account has paid.
+/// The net amount that each account has paid; `None` is the account of burned amounts.
 #[derive(Default)]
-struct Given(BTreeMap<Option<Address>, i128>);
+struct Payments(BTreeMap<Option<Address>, i128>);
 
-impl Bank for Given {
+impl Bank for Payments {
     type Error = Infallible;
 
     fn transfer(
@@ -39,7 +39,7 @@ impl Bank for Given {
 struct Chain {
     native: Native,
     modules: Modules,
-    given: Given,
+    paid: Payments,
     height: u64,
     version: RulesVersion,
 }
@@ -48,7 +48,7 @@ impl Chain {
     fn new(version: RulesVersion) -> Self {
         let native = Genesis::native_dev(0).spec.native().unwrap().clone();
         let modules = Modules::genesis(&native);
-        Self { native, modules, given: Given::default(), height: 0, version }
+        Self { native, modules, paid: Payments::default(), height: 0, version }
     }
 
     /// Uses these parameters instead of the development chain's.
@@ -70,13 +70,13 @@ impl Chain {
         let mut done = Vec::new();
         for message in sent {
             let mut tried = session.clone();
-            let result = message.run(&mut tried, &mut self.given);
+            let result = message.run(&mut tried, &mut self.paid);
             if result.is_ok() {
                 session = tried;
             }
             done.push(result);
         }
-        let Ok(ended) = session.end(&mut self.given);
+        let Ok(ended) = session.end(&mut self.paid);
         if let Some((gov, _)) = &ended.changed {
             self.modules.gov = gov.clone();
         }
@@ -87,8 +87,8 @@ impl Chain {
         with_status(self.modules.gov.state(), status).map(Entry::id).collect()
     }
 
-    fn given(&self, account: u64) -> i128 {
-        self.given.0.get(&Some(account_of(account))).copied().unwrap_or_default()
+    fn paid(&self, account: u64) -> i128 {
+        self.paid.0.get(&Some(account_of(account))).copied().unwrap_or_default()
     }
 }
 
@@ -103,7 +103,7 @@ enum Sent {
 }
 
 impl Sent {
-    fn run(&self, session: &mut Session<'_>, bank: &mut Given) -> Result<(), Refusal> {
+    fn run(&self, session: &mut Session<'_>, bank: &mut Payments) -> Result<(), Refusal> {
         let account = |number| MessageAccount::new("cosmos", account_of(number));
         match *self {
             Self::Proposal { from, deposit } => {
@@ -152,10 +152,10 @@ fn proposals_without_deposit_do_not_keep_others_from_proposing() {
     assert_eq!(chain.ids(VotingPeriod), [MAX_WAITING as u64 + 1]);
     let waiting = chain.ids(DepositPeriod);
     assert_eq!(waiting.len(), MAX_WAITING);
-    assert!(!waiting.contains(&(MAX_WAITING as u64)), "the newest of the smallest went");
+    assert!(!waiting.contains(&(MAX_WAITING as u64)), "the newest of the smallest is removed");
     assert_eq!(ended.events.len(), 1, "its removal is an event: {:?}", ended.events);
     assert_eq!(ended.events[0].kind, "inactive_proposal");
-    // A deposit of zero does not replace another one, and the error states the required deposit.
+    // A deposit of zero does not replace another one, and the error states the limit.
     let (_, done) = chain.block(START + 2, &proposals(1, 0));
     let refusal = done[0].as_ref().unwrap_err().to_string();
     assert!(
@@ -173,45 +173,45 @@ fn proposals_without_deposit_do_not_keep_others_from_proposing() {
 }
 
 #[test]
-fn who_is_displaced_has_paid_less_and_gets_it_back() {
+fn replaced_proposal_has_a_smaller_deposit_which_is_returned() {
     let mut chain = Chain::new(V1);
     chain.block(START, &proposals(MAX_WAITING, 7));
-    assert_eq!(chain.given(0), 7 * MAX_WAITING as i128);
+    assert_eq!(chain.paid(0), 7 * MAX_WAITING as i128);
     let (_, done) = chain.block(START + 1, &[Sent::Proposal { from: 1, deposit: 7 }]);
     assert!(done[0].is_err());
     let (_, done) = chain.block(START + 1, &[Sent::Proposal { from: 1, deposit: 8 }]);
     assert_eq!(done, [Ok(())]);
-    assert_eq!((chain.given(0), chain.given(1)), (7 * (MAX_WAITING as i128 - 1), 8));
+    assert_eq!((chain.paid(0), chain.paid(1)), (7 * (MAX_WAITING as i128 - 1), 8));
     // All deposits are returned in the end.
     chain.block(START + 1 + PERIOD, &[]);
     assert!(chain.ids(DepositPeriod).is_empty());
-    assert_eq!((chain.given(0), chain.given(1)), (0, 0));
+    assert_eq!((chain.paid(0), chain.paid(1)), (0, 0));
 }
 
 #[test]
-fn a_hundred_small_deposits_do_not_keep_others_from_depositing() {
+fn full_set_of_small_deposits_does_not_keep_others_from_depositing() {
     let mut sent = proposals(1, 0);
     sent.extend((1..=100).map(|from| Sent::Deposit { from, proposal: 1, amount: 1 }));
-    let late = [Sent::Deposit { from: 200, proposal: 1, amount: NEEDED - 99 }];
+    let larger = [Sent::Deposit { from: 200, proposal: 1, amount: NEEDED - 99 }];
     let mut chain = Chain::new(V1);
     let (_, done) = chain.block(START, &sent);
     assert!(done.iter().all(Result::is_ok));
     let equal = [Sent::Deposit { from: 201, proposal: 1, amount: 1 }];
     let (_, done) = chain.block(START, &equal);
     assert!(done[0].as_ref().unwrap_err().to_string().contains("100 deposits"), "{done:?}");
-    let (ended, done) = chain.block(START, &late);
+    let (ended, done) = chain.block(START, &larger);
     assert_eq!(done, [Ok(())]);
     assert_eq!(ended.events[0].kind, "deposit_returned");
     let entry = chain.modules.gov.state().entry(1).unwrap();
     assert_eq!(amount_of(&entry.head.total_deposit), U256::from(NEEDED));
-    assert_eq!(entry.status(), VotingPeriod, "with the 99 others it is enough");
-    assert_eq!(chain.given(1), 0, "the first one has it back");
+    assert_eq!(entry.status(), VotingPeriod, "with the 99 others, the deposit is sufficient");
+    assert_eq!(chain.paid(1), 0, "the first deposit is returned");
     // An account with a deposit adds to it.
     let (_, done) = chain.block(START, &[Sent::Deposit { from: 2, proposal: 1, amount: 1 }]);
     assert_eq!(done, [Ok(())]);
     let mut chain = Chain::new(V0);
     chain.block(START, &sent);
-    let (_, done) = chain.block(START, &late);
+    let (_, done) = chain.block(START, &larger);
     assert!(done[0].as_ref().unwrap_err().to_string().contains("100 accounts"), "{done:?}");
 }
 
@@ -227,7 +227,7 @@ fn funded_proposals_wait_for_a_vote_to_end() {
         Sent::Proposal { from: 2, deposit: 3 * NEEDED },
         Sent::Proposal { from: 3, deposit: NEEDED - 1 },
     ];
-    // It is not removed when its deposit period ends, but the one that lacks one unit is.
+    // A funded proposal is not removed when its deposit period ends, but the one that lacks one unit is.
     chain.block(START + 1, &more);
     assert_eq!(chain.ids(DepositPeriod), [first, first + 1, first + 2]);
     // All voting periods end at the same time, and those of the waiting proposals start.
@@ -242,7 +242,7 @@ fn funded_proposals_wait_for_a_vote_to_end() {
 }
 
 #[test]
-fn a_funded_proposal_outlives_its_deposit_period() {
+fn funded_proposal_outlives_its_deposit_period() {
     let mut chain = Chain::new(V1).with(|params| params.max_deposit_period = 5);
     chain.block(START, &proposals(MAX_VOTING, NEEDED));
     chain.block(START + 1, &[Sent::Proposal { from: 1, deposit: NEEDED }]);
@@ -253,7 +253,7 @@ fn a_funded_proposal_outlives_its_deposit_period() {
 }
 
 #[test]
-fn ratios_of_deposits_hold_from_version_1_on() {
+fn minimum_ratios_of_deposits_apply_since_version_1() {
     let half = || "0.5".parse().unwrap();
     let sent = |deposit| [Sent::Proposal { from: 1, deposit }];
     let mut chain = Chain::new(V1).with(|params| params.min_initial_deposit_ratio = half());
@@ -266,7 +266,7 @@ fn ratios_of_deposits_hold_from_version_1_on() {
     );
     assert_eq!(chain.block(START, &sent(NEEDED / 2)).1, [Ok(())]);
     let (_, done) = chain.block(START, &[Sent::Deposit { from: 2, proposal: 1, amount: 1 }]);
-    assert_eq!(done, [Ok(())], "that is the initial deposit only");
+    assert_eq!(done, [Ok(())], "this ratio applies only to the initial deposit");
     let mut chain = Chain::new(V1).with(|params| params.min_deposit_ratio = half());
     let (_, done) = chain.block(START, &sent(NEEDED / 2));
     assert_eq!(done, [Ok(())]);

@@ -1,4 +1,4 @@
-//! Proposals, deposits and votes in memory: one entry per proposal, which clones share until it changes.
+//! Holds proposals, deposits and votes in memory: one entry per proposal, which clones share until it changes.
 
 use alloy_primitives::{Address, B256, keccak256};
 use keys::decode_any;
@@ -34,7 +34,7 @@ pub(super) type Items<T> = BTreeMap<Address, Arc<Placed<T>>>;
 /// not.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed<T> {
-    pub(super) place: u64,
+    pub(super) position: u64,
     pub(super) item: T,
 }
 
@@ -67,7 +67,6 @@ impl GovState {
         self.entries.get_mut(&id).map(Arc::make_mut)
     }
 
-    /// Returns all entries, mutable.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.entries.values_mut().map(Arc::make_mut)
     }
@@ -98,12 +97,12 @@ impl GovState {
         for deposit in state.deposits {
             let (id, address) = (deposit.proposal_id, address(&deposit.depositor)?);
             let entry = read.entry_mut(id).ok_or_else(|| unknown("deposit", id))?;
-            place(&mut entry.deposits, address, deposit);
+            push_item(&mut entry.deposits, address, deposit);
         }
         for vote in state.votes {
             let (id, address) = (vote.proposal_id, address(&vote.voter)?);
             let entry = read.entry_mut(id).ok_or_else(|| unknown("vote", id))?;
-            place(&mut entry.votes, address, vote);
+            push_item(&mut entry.votes, address, vote);
         }
         Ok(read)
     }
@@ -174,7 +173,7 @@ impl Entry {
         self.votes.get(&voter).map(|placed| &placed.item)
     }
 
-    /// Returns the tally, after the voting period has ended.
+    /// Returns the final tally, which is zero until the voting period has ended.
     pub fn final_tally(&self) -> Option<TallyResult> {
         self.head.final_tally_result.clone()
     }
@@ -188,14 +187,14 @@ impl Entry {
 /// Returns the items in the order of arrival.
 fn in_order<T: Clone>(items: &Items<T>) -> impl Iterator<Item = T> {
     let mut placed: Vec<_> = items.values().collect();
-    placed.sort_by_key(|placed| placed.place);
+    placed.sort_by_key(|placed| placed.position);
     placed.into_iter().map(|placed| placed.item.clone())
 }
 
 /// Adds an item after all others. It replaces the previous item of the account.
-pub(super) fn place<T>(items: &mut Items<T>, address: Address, item: T) {
-    let last = items.values().map(|placed| placed.place).max().unwrap_or_default();
-    items.insert(address, Arc::new(Placed { place: last + 1, item }));
+pub(super) fn push_item<T>(items: &mut Items<T>, address: Address, item: T) {
+    let last = items.values().map(|placed| placed.position).max().unwrap_or_default();
+    items.insert(address, Arc::new(Placed { position: last + 1, item }));
 }
 
 /// Parses an address of the state.

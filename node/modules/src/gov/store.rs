@@ -1,4 +1,4 @@
-//! The storage of governance.
+//! Reads and checks the stored state of governance.
 //!
 //! Module rows (see [`feemarket::store`]) are written with every block, so they are kept small:
 //!
@@ -7,7 +7,7 @@
 //! | `gov/` 0x00 | the commitment to the state, and the block that changed it last (u64, big-endian) |
 //!
 //! The key does not exist before the first proposal. The state itself is in the governance rows of the chain
-//! environment: a block writes the rows of what it changed, see `docs/storage-format.md`. Older programs stored
+//! environment: a block writes only the rows that it changed, see `docs/storage-format.md`. Older programs stored
 //! the whole state as protobuf `evmd.gov.v1.State` in the record of the block that changed it. Such a record is
 //! still read, and the next block that changes governance writes the whole state as rows. A reader compares the
 //! state with the commitment.
@@ -60,7 +60,7 @@ pub enum StoreError {
     Read(#[from] storage::ReadError),
 }
 
-/// Returns the pair in a module row.
+/// Returns the key and the value in a module row; `None` before the first proposal.
 pub fn pair(governance: &Governance) -> Option<(Bytes, Bytes)> {
     let mark = governance.mark()?;
     let value = [mark.hash.as_slice(), &mark.height.to_be_bytes()].concat();
@@ -95,7 +95,8 @@ pub fn load(blocks: &ChainReader, native: &Native, number: u64) -> Result<Govern
     }
 }
 
-/// Returns whether block `number`, whose stored record is `record`, changed governance. Only such blocks have governance rows.
+/// Returns whether block `number`, whose stored record is `record`, changed governance. Only such blocks have
+/// governance rows.
 ///
 /// # Errors
 /// [`StoreError`] if the record is not valid.
@@ -105,9 +106,9 @@ pub fn is_changed_by(record: &[u8], number: u64) -> Result<bool, StoreError> {
     Ok(mark.is_some_and(|mark| mark.height == number))
 }
 
-/// Returns governance after a block from governance before it, the record of the block and the rows that the block
-/// wrote. For blocks whose execution is not repeated. Also returns the rows to store, which are computed: the commitment
-/// proves the state and not its rows.
+/// Returns governance after a block that is not executed again, from governance before it, the record of the block
+/// and the rows that the block wrote. Also returns the rows to store. They are computed from the two states, because
+/// the commitment proves the state and not its rows.
 ///
 /// # Errors
 /// [`StoreError`] if the result is not what the record commits to.

@@ -1,10 +1,9 @@
-//! Tests governance that blocks write and that is read at every height, in both formats and under both rules
-//! versions.
+//! Writes governance in blocks and reads it back at every height, in both formats and under both rules versions.
 
 use super::*;
 use crate::{
     Modules,
-    gov::state::{Entry, Placed, place},
+    gov::state::{Entry, Placed, push_item},
 };
 use RulesVersion::{V0, V1};
 use alloy_primitives::Address;
@@ -39,9 +38,9 @@ impl Chain {
         let folder = tempfile::tempdir().unwrap();
         let chain = ChainDb::open(folder.path(), ChainOptions { map_bytes: 256 << 20 }).unwrap();
         let modules = Modules::genesis(&native);
-        let mut made = Self { folder, chain, modules, native, known: Vec::new() };
-        made.append(None, Vec::new());
-        made
+        let mut new = Self { folder, chain, modules, native, known: Vec::new() };
+        new.append(None, Vec::new());
+        new
     }
 
     /// Changes governance in the next block. Returns the rows that it wrote.
@@ -89,7 +88,7 @@ impl Chain {
         self.known.push(self.modules.gov.clone());
     }
 
-    /// Checks that the state read at each height is the one of that time.
+    /// Checks that the state read at each height is the one after that block.
     fn check(&self) {
         let reader = self.chain.reader().unwrap();
         for (number, known) in self.known.iter().enumerate() {
@@ -110,8 +109,8 @@ impl Chain {
         }
     }
 
-    /// Governance after a block and its rows, from governance before it and what was stored of the block, after a change to
-    /// the rows.
+    /// Applies `change` to the stored rows of a block. Returns governance after the block and its rows, computed from
+    /// governance before it, its record and these rows.
     fn received(
         &self,
         number: usize,
@@ -125,7 +124,7 @@ impl Chain {
         after_block(&self.known[number - 1], &self.native, number as u64, &record, &rows)
     }
 
-    fn file_bytes(&self) -> u64 {
+    fn used_bytes(&self) -> u64 {
         self.chain.stats().used_bytes
     }
 }
@@ -158,10 +157,10 @@ fn deposit(state: &mut GovState, id: u64, from: u8, amount: u64) {
     let item = Deposit { proposal_id: id, depositor, amount: coins(amount) };
     match entry.deposits.get(&account(from)) {
         Some(known) => {
-            let placed = Placed { place: known.place, item };
+            let placed = Placed { position: known.position, item };
             entry.deposits.insert(account(from), Arc::new(placed));
         }
-        None => place(&mut entry.deposits, account(from), item),
+        None => push_item(&mut entry.deposits, account(from), item),
     }
 }
 
@@ -169,7 +168,7 @@ fn vote(state: &mut GovState, id: u64, from: u8) {
     let entry = state.entry_mut(id).unwrap();
     entry.head.set_status(ProposalStatus::VotingPeriod);
     let voter = bech32("cosmos", account(from));
-    place(&mut entry.votes, account(from), Vote { proposal_id: id, voter, ..Vote::default() });
+    push_item(&mut entry.votes, account(from), Vote { proposal_id: id, voter, ..Vote::default() });
 }
 
 fn finish(state: &mut GovState, id: u64) {
@@ -180,7 +179,7 @@ fn finish(state: &mut GovState, id: u64) {
 }
 
 /// Adds, changes and removes proposals in several blocks.
-fn live(chain: &mut Chain) {
+fn append_history(chain: &mut Chain) {
     chain.block(propose);
     chain.block(|state| deposit(state, 1, 9, 5));
     chain.append(None, Vec::new());
@@ -205,21 +204,21 @@ fn live(chain: &mut Chain) {
 }
 
 #[test]
-fn every_height_is_read_as_it_was() {
+fn state_of_every_height_is_read_back() {
     for version in [V0, V1] {
         let mut chain = Chain::new(version);
-        live(&mut chain);
+        append_history(&mut chain);
         chain.check();
         if version == V0 {
             let gov = &chain.modules.gov;
             let whole = keccak256(gov.state().to_message().encode_to_vec());
-            assert_eq!(gov.mark().unwrap().hash, whole, "as before there were rows");
+            assert_eq!(gov.mark().unwrap().hash, whole, "the commitment does not depend on rows");
         }
     }
 }
 
 #[test]
-fn what_older_programs_stored_is_read_and_then_written_as_rows() {
+fn state_of_older_programs_is_read_and_then_written_as_rows() {
     let mut chain = Chain::new(V0);
     chain.old_block(propose);
     chain.old_block(|state| deposit(state, 1, 9, 5));
@@ -243,9 +242,9 @@ fn what_older_programs_stored_is_read_and_then_written_as_rows() {
 }
 
 #[test]
-fn a_chain_that_adopts_version_1_commits_to_the_same_whatever_was_in_memory() {
+fn version_1_commitment_does_not_depend_on_positions_in_memory() {
     let mut chain = Chain::new(V0);
-    live(&mut chain);
+    append_history(&mut chain);
     chain.block(|state| [8, 2, 5].into_iter().for_each(|from| vote(state, 3, from)));
     // The position of the vote changes: a program that reads the state from one message assigns new numbers.
     chain.block(|state| vote(state, 3, 8));
@@ -261,9 +260,9 @@ fn a_chain_that_adopts_version_1_commits_to_the_same_whatever_was_in_memory() {
 }
 
 #[test]
-fn the_commitment_of_a_change_is_that_of_the_whole_state() {
+fn commitment_of_a_change_is_that_of_the_whole_state() {
     let mut chain = Chain::new(V1);
-    live(&mut chain);
+    append_history(&mut chain);
     let gov = &chain.modules.gov;
     let (hash, digests) = commit(gov.state(), None, V1);
     assert_eq!((hash, &digests), (gov.mark().unwrap().hash, &*gov.digests));
@@ -289,10 +288,10 @@ fn the_commitment_of_a_change_is_that_of_the_whole_state() {
 
 /// Whatever the rows are, the result is an error or the state that the producer had.
 #[test]
-fn rows_that_were_changed_on_the_way_cannot_change_the_state() {
+fn altered_rows_cannot_change_the_state() {
     for version in [V0, V1] {
         let mut chain = Chain::new(version);
-        live(&mut chain);
+        append_history(&mut chain);
         let mut refused = 0;
         for number in 1..chain.known.len() {
             let rows = chain.chain.reader().unwrap().governance_rows(number as u64).unwrap();
@@ -301,14 +300,14 @@ fn rows_that_were_changed_on_the_way_cannot_change_the_state() {
             {
                 Err(_) => refused += 1,
                 Ok((after, mut stored)) => {
-                    let both = [&after, &chain.known[number]];
+                    let states = [&after, &chain.known[number]];
                     // From version 1 on, the order of arrival is neither committed to nor served.
-                    let [found, known] = both.map(|gov| commit(gov.state(), None, V1).0);
+                    let [found, known] = states.map(|gov| commit(gov.state(), None, V1).0);
                     assert_eq!(found, known, "{version:?}, block {number}: {what}");
                     if version == V1 {
                         return;
                     }
-                    let [found, known] = both.map(|gov| gov.state().to_message());
+                    let [found, known] = states.map(|gov| gov.state().to_message());
                     assert_eq!(found, known, "{version:?}, block {number}: {what}");
                     stored.sort_by_key(|row| row.key);
                     let keys =
@@ -337,18 +336,18 @@ fn rows_that_were_changed_on_the_way_cannot_change_the_state() {
 }
 
 #[test]
-fn a_block_writes_what_it_changes() {
+fn block_writes_only_changed_rows() {
     let mut chain = Chain::new(V1);
     for _ in 0..20 {
         chain.block(propose);
     }
-    let before = chain.file_bytes();
+    let before = chain.used_bytes();
     for amount in 1..=20 {
         let rows = chain.block(|state| deposit(state, 7, 9, amount));
         let bytes: usize = rows.iter().map(|row| row.value.len()).sum();
         assert!(rows.len() == 2 && bytes < 300, "{} rows of {bytes} bytes", rows.len());
     }
-    let grown = chain.file_bytes() - before;
+    let grown = chain.used_bytes() - before;
     assert!(grown < 20 * 20_000, "{grown} bytes in {:?}", chain.folder.path());
     let rows = chain.block(propose);
     let bytes: usize = rows.iter().map(|row| row.value.len()).sum();
@@ -356,11 +355,11 @@ fn a_block_writes_what_it_changes() {
 }
 
 #[test]
-fn a_missing_or_foreign_row_is_an_error() {
+fn missing_or_altered_row_is_an_error() {
     let mut chain = Chain::new(V1);
     chain.block(propose);
     let mut rows = chain.block(|state| deposit(state, 1, 9, 5));
-    // The next block has the commitment of the same change, but lacks rows or writes others.
+    // A block without a change has neither rows nor a new commitment.
     let mark = chain.modules.gov.mark();
     chain.append(None, Vec::new());
     chain.check();

@@ -8,13 +8,13 @@ use proto::cosmos::gov::v1::{TallyResult, Vote, VoteOption};
 /// Voting power by option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Yes.
+    /// Power that voted yes.
     pub yes: u64,
-    /// Abstain: counts only for the quorum.
+    /// Power that abstained. It counts only for the quorum.
     pub abstain: u64,
-    /// No.
+    /// Power that voted no.
     pub no: u64,
-    /// No with veto: also counts against the deposit.
+    /// Power that voted no with veto, which may burn the deposits.
     pub veto: u64,
 }
 
@@ -61,7 +61,7 @@ impl Tally {
     }
 }
 
-/// Returns a share, truncated to 18 decimal places.
+/// Returns `part / whole`, truncated to 18 decimal places; zero if `whole` is zero.
 fn share(part: u64, whole: u64) -> LegacyDec {
     LegacyDec::from(part).quo_int(U256::from(whole)).unwrap_or_default()
 }

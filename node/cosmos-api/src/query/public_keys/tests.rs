@@ -11,8 +11,8 @@ use storage::{
 };
 
 const CHAIN_ID: u64 = 9;
-/// The number of minimal transactions in a block of 100,000,000 gas.
-const FULL_BLOCK_TXS: usize = 11_749;
+/// The number of transactions in a large block.
+const LARGE_BLOCK_TXS: usize = 11_749;
 
 fn key(byte: u8) -> PrivateKey {
     PrivateKey::from_bytes(&[byte; 32]).unwrap()
@@ -112,11 +112,11 @@ impl Chain {
     }
 
     /// The result of a query at the head, and the work that it took.
-    fn ask(&self, address: Address) -> (Option<PublicKey>, SearchWork) {
-        self.ask_at(self.view.number(), address)
+    fn query(&self, address: Address) -> (Option<PublicKey>, SearchWork) {
+        self.query_at(self.view.number(), address)
     }
 
-    fn ask_at(&self, height: u64, address: Address) -> (Option<PublicKey>, SearchWork) {
+    fn query_at(&self, height: u64, address: Address) -> (Option<PublicKey>, SearchWork) {
         let account = self.view.state.reader_at(height).unwrap().account(address).unwrap();
         let mut work = SearchWork::default();
         let account = account.unwrap_or_default();
@@ -126,23 +126,23 @@ impl Chain {
 }
 
 #[test]
-fn one_transaction_of_a_full_block_is_decoded_once() {
-    let asked = key(1).address();
-    let mut txs = vec![transfer(2, 0); FULL_BLOCK_TXS];
+fn one_transaction_of_a_large_block_is_decoded_once() {
+    let signer = key(1).address();
+    let mut txs = vec![transfer(2, 0); LARGE_BLOCK_TXS];
     for (position, nonce) in [(10_766, 0), (10_900, 1)] {
         txs[position] = transfer(1, nonce);
     }
     let chain = Chain::new(&[
-        (Vec::new(), vec![(asked, with_nonce(0))]),
-        (txs, vec![(asked, with_nonce(2))]),
+        (Vec::new(), vec![(signer, with_nonce(0))]),
+        (txs, vec![(signer, with_nonce(2))]),
     ]);
-    let (found, work) = chain.ask(asked);
+    let (found, work) = chain.query(signer);
     assert_eq!(found, Some(key(1).public_key()));
     let once = SearchWork { sender_lists: 1, bodies: 1, decoded: 1, recovered: 1 };
     assert_eq!(work, once);
-    let (again, work) = chain.ask(asked);
+    let (again, work) = chain.query(signer);
     assert_eq!((again, work), (found, SearchWork::default()));
-    assert_eq!(chain.ask_at(0, asked), (None, SearchWork::default()), "nothing was signed by then");
+    assert_eq!(chain.query_at(0, signer), (None, SearchWork::default()), "nothing was signed yet");
 }
 
 #[test]
@@ -154,52 +154,52 @@ fn accounts_without_signatures_read_no_block() {
         (vec![transfer(2, 0)], vec![(paid, with_nonce(0))]),
     ]);
     for address in [paid, contract, Address::repeat_byte(5)] {
-        assert_eq!(chain.ask(address), (None, SearchWork::default()), "{address}");
+        assert_eq!(chain.query(address), (None, SearchWork::default()), "{address}");
     }
 }
 
 #[test]
 fn signer_of_only_authorizations_is_found_within_the_limits() {
-    let asked = key(1).address();
-    let ask = |txs: Vec<_>| {
-        let accounts = vec![(asked, with_nonce(1))];
-        Chain::new(&[(Vec::new(), Vec::new()), (txs, accounts)]).ask(asked)
+    let signer = key(1).address();
+    let search = |txs: Vec<_>| {
+        let accounts = vec![(signer, with_nonce(1))];
+        Chain::new(&[(Vec::new(), Vec::new()), (txs, accounts)]).query(signer)
     };
     // An authorization with another nonce cannot be the account's first one and is not tried.
     let others: Vec<_> = (10..30).map(|byte| (byte, 7)).chain([(1, 0)]).collect();
-    let (found, work) = ask(vec![transfer(2, 0), delegating(&others)]);
+    let (found, work) = search(vec![transfer(2, 0), delegating(&others)]);
     assert_eq!(found, Some(key(1).public_key()));
     let expected = SearchWork { sender_lists: 1, bodies: 1, decoded: 1, recovered: 1 };
     assert_eq!(work, expected);
-    // The last authorization that is tried, and the first one that is not.
+    // The signer is in the last authorization that is tried, and in the first one that is not.
     for (before, is_found) in
         [(MAX_AUTHORIZATIONS_TRIED - 1, true), (MAX_AUTHORIZATIONS_TRIED, false)]
     {
         let signers: Vec<_> = (0..before).map(|at| (10 + at as u8, 0)).chain([(1, 0)]).collect();
-        let (found, work) = ask(vec![delegating(&signers)]);
+        let (found, work) = search(vec![delegating(&signers)]);
         assert_eq!((found.is_some(), work.recovered), (is_found, MAX_AUTHORIZATIONS_TRIED));
     }
-    // Transactions with other authorizations are decoded up to a number of bytes.
+    // Transactions with authorizations are decoded up to a number of bytes.
     let other = delegating(&[(10, 7)]);
     let fit = MAX_AUTHORIZATION_TX_BYTES / other.0.len();
-    let (found, work) = ask([vec![other; 1000], vec![delegating(&[(1, 0)])]].concat());
+    let (found, work) = search([vec![other; 1000], vec![delegating(&[(1, 0)])]].concat());
     assert_eq!((found, work.decoded, work.recovered), (None, fit, 0));
 }
 
 #[test]
 fn key_is_found_in_the_last_block_if_not_in_the_first() {
-    let asked = key(1).address();
-    let crowd: Vec<_> = (10..40).map(|byte| (byte, 0)).chain([(1, 0)]).collect();
+    let signer = key(1).address();
+    let signers: Vec<_> = (10..40).map(|byte| (byte, 0)).chain([(1, 0)]).collect();
     let blocks = [
         (Vec::new(), Vec::new()),
-        (vec![delegating(&crowd)], vec![(asked, with_nonce(1))]),
-        (vec![transfer(2, 0), transfer(1, 1)], vec![(asked, with_nonce(2))]),
+        (vec![delegating(&signers)], vec![(signer, with_nonce(1))]),
+        (vec![transfer(2, 0), transfer(1, 1)], vec![(signer, with_nonce(2))]),
     ];
     let before = Chain::new(&blocks[..2]);
-    assert_eq!(before.ask(asked).0, None);
-    assert_eq!(before.ask(asked), (None, SearchWork::default()), "that there is none is cached");
+    assert_eq!(before.query(signer).0, None);
+    assert_eq!(before.query(signer), (None, SearchWork::default()), "the missing key is cached");
     let after = Chain::new(&blocks);
-    let (found, work) = after.ask(asked);
+    let (found, work) = after.query(signer);
     assert_eq!(found, Some(key(1).public_key()));
     assert_eq!(work, SearchWork { sender_lists: 2, bodies: 1, decoded: 1, recovered: 1 });
 }
@@ -207,15 +207,15 @@ fn key_is_found_in_the_last_block_if_not_in_the_first() {
 #[test]
 fn search_is_repeated_after_the_nonce_has_increased() {
     let cached = |nonce| Cached { genesis_nonce: 0, outcome: Outcome::NoneUpTo { nonce } };
-    let asked = key(1).address();
+    let signer = key(1).address();
     let chain = Chain::new(&[
         (Vec::new(), Vec::new()),
-        (vec![transfer(1, 0)], vec![(asked, with_nonce(1))]),
+        (vec![transfer(1, 0)], vec![(signer, with_nonce(1))]),
     ]);
-    chain.keys.entries(0).put(asked, cached(1));
-    assert_eq!(chain.ask(asked).0, None);
-    chain.keys.entries(0).put(asked, cached(0));
-    assert_eq!(chain.ask(asked).0, Some(key(1).public_key()));
+    chain.keys.entries(0).put(signer, cached(1));
+    assert_eq!(chain.query(signer).0, None);
+    chain.keys.entries(0).put(signer, cached(0));
+    assert_eq!(chain.query(signer).0, Some(key(1).public_key()));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn cache_is_bounded_and_keeps_used_entries() {
     let cached = Cached { genesis_nonce: 0, outcome: Outcome::NoneUpTo { nonce: 1 } };
     for number in 0..3 * MAX_CACHED_ACCOUNTS {
         cache.put(address(number), cached);
-        assert!(cache.get(address(0)).is_some(), "it is used all the time");
+        assert!(cache.get(address(0)).is_some(), "the entry is used in each round");
         assert!(cache.recent.len() + cache.older.len() <= MAX_CACHED_ACCOUNTS);
     }
     assert!(cache.get(address(1)).is_none());

@@ -1,4 +1,4 @@
-//! Statuses and bodies of HTTP errors in the OpenAPI document.
+//! Describes the statuses and bodies of HTTP errors in the OpenAPI document.
 
 use crate::costs;
 use crate::rest::route::{Route, Verb};
@@ -37,7 +37,7 @@ const FAILURES: [(u16, &str, Writer); 12] = [
     (504, "The query exceeded its time limit.", Writer::Gateway),
 ];
 
-/// Methods that look up a single item, which may not exist.
+/// Methods that look up an item or a proposal that may not exist.
 const METHODS_WITH_404: [&str; 18] = [
     "cosmos.auth.v1beta1.Query/Account",
     "cosmos.auth.v1beta1.Query/AccountInfo",
@@ -93,7 +93,7 @@ pub(super) fn response_references(statuses: impl IntoIterator<Item = u16>) -> Ma
     responses.collect()
 }
 
-/// The responses that operations refer to.
+/// The error responses to which operations refer.
 pub(super) fn components() -> Map<String, Value> {
     let responses = FAILURES.iter().map(|(status, description, writer)| {
         (format!("Failure{status}"), response(description, *writer))

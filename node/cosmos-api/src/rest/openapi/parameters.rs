@@ -1,4 +1,5 @@
-//! Parameters of queries: in the path if the path names them, otherwise in the query string.
+//! Describes the parameters of queries, which are in the path if the path names them, and otherwise in the query
+//! string.
 
 use super::comment;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
@@ -55,7 +56,7 @@ pub(super) fn height_parameter() -> Value {
     })
 }
 
-/// A parameter is always text. A repeated field has one parameter per item.
+/// The schema of the text of a parameter. A repeated field has one parameter per item.
 fn schema(field: &FieldDescriptor, in_path: bool) -> Value {
     let schema = item_schema(field, in_path);
     if field.is_list() { json!({ "type": "array", "items": schema }) } else { schema }

@@ -1,4 +1,4 @@
-//! Schemas of messages, as [`crate::rest::json`] writes and [`crate::rest::request`] reads them.
+//! Generates the schemas of messages, as [`crate::rest::json`] writes and [`crate::rest::request`] reads them.
 
 use super::comment;
 use crate::rest::json::{Descriptors, ScalarFormat, Style};
@@ -34,7 +34,7 @@ const IN_ANY: [&str; 18] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// In a response.
-    Answer(Style),
+    Response(Style),
     /// In a response, with content from a client: decimals and enumerations may be invalid.
     Decoded,
     /// In the body of a request.
@@ -45,17 +45,17 @@ impl Form {
     /// The suffix of the schema's name.
     const fn suffix(self) -> &'static str {
         match self {
-            Self::Answer(Style::Sdk) => "",
-            Self::Answer(Style::Plain) => ".plain",
+            Self::Response(Style::Sdk) => "",
+            Self::Response(Style::Plain) => ".plain",
             Self::Decoded => ".decoded",
             Self::Request => ".request",
         }
     }
 
-    /// The form of the content of an `Any`: under `/cosmos/` that is usually a part of a transaction.
+    /// The form of the content of an `Any`, which under `/cosmos/` is usually a part of a client's transaction.
     const fn inside_any(self) -> Self {
         match self {
-            Self::Answer(Style::Sdk) => Self::Decoded,
+            Self::Response(Style::Sdk) => Self::Decoded,
             other => other,
         }
     }
@@ -72,7 +72,7 @@ impl<'a> Schemas<'a> {
         Self { descriptors, known: BTreeMap::new() }
     }
 
-    /// All of them, by name.
+    /// Returns all schemas, by name.
     pub(super) fn into_components(self) -> Map<String, Value> {
         self.known.into_iter().collect()
     }
@@ -109,7 +109,7 @@ impl<'a> Schemas<'a> {
         for field in message.fields() {
             properties.insert(field.name().to_owned(), self.field(&field, form));
             let is_message = matches!(field.kind(), Kind::Message(_));
-            // A field marked `optional` is left out.
+            // A field marked `optional` may be missing.
             if form != Form::Request && (is_message || !field.supports_presence()) {
                 required.push(field.name().to_owned());
             }
@@ -204,15 +204,15 @@ impl<'a> Schemas<'a> {
 
 fn decimal(form: Form) -> Value {
     let pattern = match form {
-        Form::Answer(Style::Sdk) => "^-?[0-9]+\\.[0-9]{18}$",
-        Form::Answer(Style::Plain) => "^-?[0-9]+$",
+        Form::Response(Style::Sdk) => "^-?[0-9]+\\.[0-9]{18}$",
+        Form::Response(Style::Plain) => "^-?[0-9]+$",
         Form::Request => "^-?[0-9]+(\\.[0-9]{1,18})?$",
         Form::Decoded => return json!({ "type": "string" }),
     };
     json!({ "type": "string", "pattern": pattern })
 }
 
-/// Bytes in base64. In a response, a field without bytes is `null`.
+/// The schema of bytes in base64. In a response, empty bytes are `null`, except in a list.
 fn bytes(field: &FieldDescriptor, form: Form) -> Value {
     let is_null = form != Form::Request && !field.is_list();
     let kind = if is_null { json!(["string", "null"]) } else { json!("string") };
@@ -223,18 +223,20 @@ fn enumeration(kind: &EnumDescriptor, form: Form) -> Value {
     let names: Vec<_> = kind.values().map(|value| value.name().to_owned()).collect();
     let named = json!({ "type": "string", "enum": names });
     match form {
-        Form::Answer(_) => named,
+        Form::Response(_) => named,
         Form::Decoded | Form::Request => json!({ "anyOf": [named, { "type": "integer" }] }),
     }
 }
 
-/// An integer of 64 bits.
+/// The schema of a 64-bit integer.
 fn integer(pattern: &str, minimum: Value, maximum: Value, form: Form) -> Value {
     match form {
-        Form::Answer(Style::Plain) => {
+        Form::Response(Style::Plain) => {
             json!({ "type": "integer", "minimum": minimum, "maximum": maximum })
         }
-        Form::Answer(Style::Sdk) | Form::Decoded => json!({ "type": "string", "pattern": pattern }),
+        Form::Response(Style::Sdk) | Form::Decoded => {
+            json!({ "type": "string", "pattern": pattern })
+        }
         Form::Request => json!({ "type": ["string", "integer"], "pattern": pattern }),
     }
 }
