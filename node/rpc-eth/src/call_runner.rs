@@ -1,4 +1,4 @@
-//! Executes calls for other interfaces than JSON-RPC. The arguments have the same format, and the same limits apply.
+//! Executes calls for interfaces other than JSON-RPC. The arguments have the same format, and the same limits apply.
 
 use crate::eth::{CallHost, Request, call_error};
 use alloy_consensus::Header;
@@ -16,9 +16,9 @@ use storage::ReadError;
 /// The reason why a call has no result.
 #[derive(Debug)]
 pub enum CallRunnerError {
-    /// The error that JSON-RPC would return.
+    /// The call is invalid or failed. Contains the error that JSON-RPC would return.
     Refused(Error),
-    /// The call was cancelled at its deadline.
+    /// The call was cancelled at its deadline. Contains the error that JSON-RPC would return.
     TimedOut(Error),
 }
 
@@ -44,7 +44,7 @@ pub struct CallLimits {
 }
 
 impl CallLimits {
-    /// Returns the limits of JSON-RPC's calls.
+    /// Returns the limits of calls over JSON-RPC.
     pub fn of(config: &JsonRpc) -> Self {
         let gas = crate::eth::gas_bound(config.gas_cap);
         Self { gas, time: Duration::from_millis(config.call_timeout_ms) }
@@ -71,10 +71,10 @@ pub struct CallRunner<'a> {
 }
 
 impl CallRunner<'_> {
-    /// Executes a call. `arguments` is a transaction as JSON, as in `eth_call`.
+    /// Executes a call with `run`, which receives its maximum gas. `arguments` is a transaction as in `eth_call`.
     ///
     /// # Errors
-    /// Returns an error if the arguments or the call are invalid, or if the call takes too long.
+    /// Returns an error if the arguments are invalid, the call fails, or it takes too long.
     pub fn run<T>(
         &self,
         arguments: &str,

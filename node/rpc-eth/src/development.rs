@@ -1,4 +1,4 @@
-//! The state of the development methods: the choice of the head, and snapshots. The observer of calls prints them.
+//! Holds the state of the development methods: snapshots, impersonated accounts, and the observer that prints calls.
 
 use alloy_primitives::{Address, B256, map::AddressSet};
 use evm::ConsoleTrace;
@@ -10,26 +10,26 @@ use std::{
 };
 use transactions::RecoveredTx;
 
-/// Maximum number of snapshots. If there are more, the oldest is forgotten. Each has the transactions of the pool.
+/// Maximum number of snapshots. If there are more, the oldest is dropped. Each contains the transactions of the pool.
 pub const MAX_SNAPSHOTS: usize = 1024;
 
-/// What a snapshot restores.
+/// The state that `evm_revert` restores.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Number and hash of the head.
     pub head: (u64, B256),
     /// The transactions of the pool.
     pub pool: Vec<Arc<RecoveredTx>>,
-    /// The clock, and what else is set for the next block.
+    /// The clock, and the other settings of the next block.
     pub settings: NextBlockSettings,
-    /// When blocks are produced.
+    /// The setting of when blocks are produced.
     pub mining: Mining,
 }
 
-/// Maximum number of accounts that are impersonated at a time.
+/// Maximum number of impersonated accounts.
 pub const MAX_IMPERSONATED: usize = 10_000;
 
-/// The accounts that clients may send transactions of without their keys.
+/// The accounts whose transactions clients may send without the keys.
 #[derive(Debug, Default)]
 struct Impersonated {
     all: bool,
@@ -45,7 +45,7 @@ pub struct ObservedCall<'a> {
     pub from: Address,
     /// The callee; `None` for a creation.
     pub to: Option<Address>,
-    /// The outcome and the messages of the call; `None` if it is not valid or takes too long.
+    /// The outcome and the console messages of the call; `None` if it is invalid or takes too long.
     pub trace: Option<ConsoleTrace>,
     /// The error that the client receives if the call was not executed.
     pub error: Option<&'a str>,
@@ -63,14 +63,14 @@ struct Snapshots {
     taken: BTreeMap<u64, Snapshot>,
 }
 
-/// See the module documentation.
+/// The state of the development methods.
 #[derive(Debug)]
 pub struct Development {
-    /// Chooses the head.
+    /// Controls the blocks and the head.
     pub blocks: BlockClient,
-    /// Receives the calls that are executed for clients, if they are printed.
+    /// Receives the calls that are executed for clients; `None` if they are not printed.
     pub observer: Option<Arc<dyn CallObserver>>,
-    /// Whether transactions and calls are shown on the terminal, if they are printed at all.
+    /// Whether transactions and calls are printed. Clients can change this.
     pub shown: Arc<AtomicBool>,
     snapshots: Mutex<Snapshots>,
     impersonated: Mutex<Impersonated>,
@@ -79,7 +79,7 @@ pub struct Development {
 }
 
 impl Development {
-    /// Without snapshots and without an observer of calls.
+    /// Creates the state without snapshots and without an observer of calls.
     pub fn new(blocks: BlockClient) -> Self {
         Self {
             blocks,
@@ -91,13 +91,13 @@ impl Development {
         }
     }
 
-    /// Whether clients may send transactions of an account without its key.
+    /// Returns whether clients may send transactions of an account without its key.
     pub fn impersonates(&self, account: Address) -> bool {
         let impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
         impersonated.all || impersonated.accounts.contains(&account)
     }
 
-    /// Lets clients send transactions of an account. Returns false if there are [`MAX_IMPERSONATED`] others.
+    /// Allows clients to send transactions of an account. Returns `false` if there are [`MAX_IMPERSONATED`] others.
     pub fn impersonate(&self, account: Address) -> bool {
         let mut impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = impersonated.accounts.len() < MAX_IMPERSONATED;
@@ -107,18 +107,18 @@ impl Development {
         fits || impersonated.accounts.contains(&account)
     }
 
-    /// Ends [`Self::impersonate`]; returns whether the account was impersonated.
+    /// Ends [`Self::impersonate`], and returns whether the account was impersonated.
     pub fn stop_impersonating(&self, account: Address) -> bool {
         let mut impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
         impersonated.accounts.remove(&account)
     }
 
-    /// Lets clients send transactions of every account, or ends that.
+    /// Sets whether clients may send transactions of every account.
     pub fn impersonate_all(&self, all: bool) {
         self.impersonated.lock().unwrap_or_else(PoisonError::into_inner).all = all;
     }
 
-    /// Keeps a snapshot; returns its number, from 1 on.
+    /// Stores a snapshot, and returns its number. The first number is 1.
     pub fn keep(&self, snapshot: Snapshot) -> u64 {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots.last += 1;
@@ -130,7 +130,7 @@ impl Development {
         number
     }
 
-    /// Takes a snapshot and forgets all later ones, as anvil and Hardhat do.
+    /// Removes and returns a snapshot, and drops all later ones, as anvil and Hardhat do.
     pub fn take(&self, number: u64) -> Option<Snapshot> {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         let snapshot = snapshots.taken.remove(&number)?;
@@ -138,7 +138,7 @@ impl Development {
         Some(snapshot)
     }
 
-    /// Forgets all snapshots.
+    /// Drops all snapshots.
     pub fn forget(&self) {
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).taken.clear();
     }

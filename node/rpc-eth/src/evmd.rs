@@ -1,4 +1,4 @@
-//! `evmd_`: the extensions of this chain to Ethereum: its fee market and the events of its modules.
+//! `evmd_`: methods for the fee market and module events of a native chain, fee quantiles, and the state of the node.
 
 use crate::{
     eth::fee_quantiles,
@@ -110,8 +110,8 @@ fn market(call: &Call) -> Result<Market, Error> {
     Ok(modules.market.clone())
 }
 
-/// Returns the response inline for the newest block. The record of an older one contains the events of all its
-/// transactions.
+/// Returns the response inline for the newest block. Reading an older one takes longer, because its record contains the
+/// events of all its transactions.
 fn of_head(call: &Call, answer: fn(&Call) -> Answer) -> Result<Option<Json>, Error> {
     if number(call)? == call.view.number() { answer(call).map(Some) } else { Ok(None) }
 }

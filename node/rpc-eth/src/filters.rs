@@ -1,7 +1,7 @@
-//! Filters that clients have installed: new blocks, pending transactions, logs.
+//! Stores the filters that clients have installed: for new blocks, pending transactions, or logs.
 //!
-//! A filter stores the last block that its client has received. A filter of pending transactions also stores a limited
-//! number of new transactions. Filters that are not polled are removed.
+//! A filter stores the last block that its client has received. A filter for pending transactions also stores a
+//! limited number of new transactions. Filters that are not polled are removed.
 
 use crate::log_query::LogQuery;
 use alloy_primitives::{U128, map::HashMap};
@@ -20,15 +20,15 @@ use tokio::sync::broadcast::Receiver;
 
 /// What a filter returns.
 pub(crate) enum Kind {
-    /// Hashes of new blocks.
+    /// The hashes of new blocks.
     Blocks,
-    /// Transactions that entered the pool.
+    /// The transactions that entered the pool.
     Pending {
         arrivals: Receiver<Arrival>,
         /// Whether the filter returns transactions instead of hashes.
         full: bool,
     },
-    /// Logs of new blocks.
+    /// The logs of new blocks.
     Logs(Box<LogQuery>),
 }
 
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// How far the client of a filter has been notified. A later position is greater.
+/// The position in the chain up to which the client of a filter knows it. A later position is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Delivered {
     /// The number of undone branches, see [`View::undone`].
@@ -53,7 +53,7 @@ pub(crate) struct Delivered {
 }
 
 impl Delivered {
-    /// Everything up to the head of a view.
+    /// Returns the position of the head of a view.
     pub(crate) fn all(view: &View) -> Self {
         Self { undone: view.undone, last: view.number() }
     }
@@ -62,7 +62,6 @@ impl Delivered {
 /// A filter of a client.
 pub(crate) struct InstalledFilter {
     pub(crate) kind: Kind,
-    /// What the client knows of the chain.
     pub(crate) delivered: Delivered,
     polled: Instant,
     /// Set when another client needs the permit or memory of the filter.
@@ -80,7 +79,7 @@ impl InstalledFilter {
 /// The filters of all clients.
 pub struct Filters {
     installed: Mutex<HashMap<u128, InstalledFilter>>,
-    /// The number of filters, which the clients share like all resources.
+    /// Limits the number of filters. The clients share the permits like all resources.
     permits: Arc<Resource>,
     memory: Arc<Resource>,
     /// A filter that is not polled for this long is removed.
@@ -102,8 +101,8 @@ impl Filters {
         Self { installed: Mutex::default(), permits, memory, lifetime, ids: RandomState::new() }
     }
 
-    /// Removes the filters that were evicted or not polled for their lifetime. This visits all filters, so it does
-    /// not run when one is added.
+    /// Removes the filters that were evicted or not polled for their lifetime. This visits all filters, so adding a
+    /// filter does not do it.
     pub fn sweep(&self) {
         self.lock().retain(|_, filter| filter.is_alive(self.lifetime));
     }
@@ -155,14 +154,14 @@ impl Filters {
     }
 
     /// Records what the client has received. Concurrent polls of one filter may finish in another order than that of
-    /// their views. The position never moves back, because blocks would be delivered twice.
+    /// their views, so the position never moves back. Otherwise blocks would be delivered twice.
     pub(crate) fn set_delivered(&self, id: u128, delivered: Delivered) {
         if let Some(filter) = self.lock().get_mut(&id) {
             filter.delivered = filter.delivered.max(delivered);
         }
     }
 
-    /// Removes a filter, and returns whether it had not expired.
+    /// Removes a filter, and returns whether it existed and had not expired.
     pub(crate) fn remove(&self, id: u128) -> bool {
         self.lock().remove(&id).is_some_and(|filter| filter.is_alive(self.lifetime))
     }
@@ -177,13 +176,13 @@ impl Filters {
     }
 }
 
-/// The error for a filter that does not exist or has expired.
+/// Returns the error for a filter that does not exist or has expired.
 pub(crate) fn not_found() -> Error {
     Error::server("filter not found")
 }
 
-/// Returns a filter that was polled within its lifetime, and renews the lifetime. Expired filters may still be stored
-/// until they are removed.
+/// Returns a filter that was polled within its lifetime, and renews the lifetime. Expired filters are stored until the
+/// next sweep.
 fn alive(
     installed: &mut HashMap<u128, InstalledFilter>,
     id: u128,
@@ -202,7 +201,7 @@ mod tests {
     use config::Config;
 
     #[test]
-    fn outdated_filter_does_not_come_back() {
+    fn polling_an_expired_filter_does_not_renew_it() {
         let filters = filters(1);
         let id = filters.install(Kind::Blocks, at(0, 0), IpAddr::from([10, 0, 0, 1])).unwrap();
         let filter = filters.lock().remove(&u128::try_from(id).unwrap()).unwrap();
@@ -227,7 +226,7 @@ mod tests {
 
     /// One address can have all filters while no other client needs one, but it cannot exclude others.
     #[test]
-    fn another_clients_filter_takes_the_place_of_the_least_recently_polled() {
+    fn the_filter_of_another_client_evicts_one_of_the_client_with_all_filters() {
         let filters = filters(10);
         let install =
             |last| filters.install(Kind::Blocks, at(0, 0), IpAddr::from([10, 0, 0, last]));
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn late_poll_on_an_older_view_does_not_move_a_filter_back() {
+    fn a_poll_that_finishes_with_an_older_view_does_not_move_a_filter_back() {
         let filters = filters(10);
         let id = filters
             .install(Kind::Blocks, at(0, 7), IpAddr::from([10, 0, 0, 1]))

@@ -1,17 +1,17 @@
-//! Wakes calls that wait for the block of their transaction once it is published.
+//! Wakes the calls that wait for the block of a transaction when that block is published.
 //!
 //! One task reads the hashes of each new block. If each of hundreds of waiting calls read each block itself, they
-//! would use more time than the pipeline. A block that is flushed before the task has read it is missed, so callers
-//! also check periodically.
+//! would use more time than the pipeline. The task misses a block that is flushed before it reads it, so callers also
+//! check periodically.
 //!
-//! State: the transactions that calls wait for. Limit: the number of concurrent calls.
+//! State: the transactions that calls wait for. Their number is limited by that of concurrent calls.
 
 use alloy_primitives::{B256, map::HashMap};
 use state::{Published, View};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// See the module.
+/// The calls that wait for the block of a transaction.
 #[derive(Debug, Default)]
 pub struct Inclusions(Mutex<HashMap<B256, Vec<oneshot::Sender<()>>>>);
 
@@ -24,7 +24,8 @@ pub(crate) struct Inclusion<'a> {
 }
 
 impl Inclusions {
-    /// Registers a waiting call. Blocks published earlier do not wake it, so the caller must check them afterwards.
+    /// Registers a waiting call. Blocks that were published before do not wake it, so the caller must check them after
+    /// this.
     pub(crate) fn wait(&self, hash: B256) -> Inclusion<'_> {
         let (sender, included) = oneshot::channel();
         self.lock().entry(hash).or_default().push(sender);
@@ -98,14 +99,13 @@ mod tests {
     async fn published_transactions_wake_their_calls_and_dropped_calls_are_removed() {
         let [included, other] = [1, 2].map(B256::repeat_byte);
         let inclusions = Inclusions::default();
-        let mut both = [inclusions.wait(included), inclusions.wait(included)];
-        let left = [inclusions.wait(other), inclusions.wait(other)];
+        let mut woken = [inclusions.wait(included), inclusions.wait(included)];
+        let [first, second] = [inclusions.wait(other), inclusions.wait(other)];
         inclusions.publish(&[B256::ZERO, included]);
-        for inclusion in &mut both {
+        for inclusion in &mut woken {
             inclusion.published().await;
         }
         assert_eq!(inclusions.lock().len(), 1);
-        let [first, second] = left;
         drop(first);
         assert_eq!(inclusions.lock()[&other].len(), 1);
         drop(second);

@@ -1,11 +1,11 @@
 //! The JSON-RPC methods that wallets and applications use, and the context in which all methods run.
 //!
-//! - [`eth`], [`net`], [`web3`], [`txpool`], [`personal`] and [`evmd`] are namespaces, each with its table of methods.
-//! - [`method`] defines a call of a method, [`services`] the state that all calls share, and [`Context`] what they
-//!   read.
+//! - [`eth`], [`net`], [`web3`], [`txpool`], [`personal`] and [`evmd`] contain the methods, each with a table of them.
+//! - [`method`] defines a call of a method, [`services`] the state that all calls share, and [`Context`] the parts of
+//!   the node that they use.
 //! - [`CallRunner`] executes calls for other interfaces.
 //!
-//! A method reads one view. It never writes state and never blocks a stage.
+//! A method reads a published view. It never writes the state of the chain itself and never blocks a stage.
 
 mod call_runner;
 pub mod development;
@@ -43,9 +43,9 @@ use rpc_types::{error::Error, text::Json};
 use state::Published;
 use std::{fmt, pin::Pin, sync::Arc};
 
-/// Answers calls about the pool and the pending block instead of this node.
+/// Forwards calls about the pool and the pending block to another node.
 pub trait CallForwarder: fmt::Debug + Send + Sync {
-    /// Answers a call; `params` is JSON text.
+    /// Returns the other node's response to a call. `params` is JSON text.
     fn call(
         &self,
         method: &'static str,
@@ -58,15 +58,15 @@ pub trait CallForwarder: fmt::Debug + Send + Sync {
 pub struct Context {
     /// The rules of the chain.
     pub spec: Arc<ChainSpec>,
-    /// The current view.
+    /// Publishes the current view.
     pub published: Published,
     /// Submits transactions and queries the mempool.
     pub pool: PoolClient,
     /// The counters of the pipeline.
     pub monitor: Monitor,
-    /// The requirements of the mempool, so that no suggested price is below them.
+    /// The limits of the mempool. A suggested price is not below its minimum.
     pub pool_limits: mempool::Limits,
-    /// Maximum gas of `eth_call` and `eth_estimateGas`.
+    /// Maximum gas of a call that is executed for a client; 0 for no limit.
     pub gas_cap: u64,
     /// Maximum number of blocks of `eth_feeHistory`.
     pub feehistory_cap: u64,
@@ -76,13 +76,13 @@ pub struct Context {
     pub caches: Option<Arc<ExecutionCaches>>,
     /// The keys that sign for clients, if the operator has enabled them.
     pub signers: Option<Arc<Signers>>,
-    /// When this node produces blocks; `None` if it does not.
+    /// Controls when this node produces blocks; `None` if it does not produce blocks.
     pub mining: Option<MiningControl>,
-    /// What clients of a development chain control; `None` on other chains.
+    /// The state of the development methods; `None` on a chain that is not for development.
     pub development: Option<Arc<Development>>,
     /// The calls that wait for the block of a transaction. They are woken only on development chains.
     pub inclusions: Arc<Inclusions>,
-    /// Answers calls about the pool and the pending block; `None` on a node that answers them itself.
+    /// Forwards calls about the pool and the pending block; `None` on a node that answers them itself.
     pub forwarder: Option<Arc<dyn CallForwarder>>,
     /// The resources that the clients of all servers share.
     pub budget: Arc<Budget>,

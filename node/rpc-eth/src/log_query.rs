@@ -1,4 +1,4 @@
-//! The criteria of a search for logs: addresses and topics, and the blocks to search.
+//! Parses the criteria of a search for logs: addresses and topics, and the blocks to search.
 
 use alloy_primitives::{Address, B256, Log};
 use chain::ChainSpec;
@@ -123,7 +123,7 @@ impl LogQuery {
         size_of::<Self>() + self.filter.memory_bytes()
     }
 
-    /// Returns the first and last block. For an installed filter, `latest` has no limit, because it follows the chain.
+    /// Returns the first and last block of an installed filter. `latest` has no limit, because it follows the chain.
     pub fn bounds(&self, view: &View) -> (u64, u64) {
         let number = |tag: BlockTag, open: u64| match tag {
             BlockTag::Number(_) | BlockTag::Earliest => tag.number(view),
@@ -167,13 +167,13 @@ impl Filter {
         size_of_val(addresses.as_slice()) + topics
     }
 
-    /// Returns whether a log has the addresses and topics.
+    /// Returns whether a log has one of the addresses, and one of the topics at each position.
     pub fn matches(&self, log: &Log) -> bool {
         let topics = log.topics();
-        let any = |wanted: &Vec<B256>, found| wanted.is_empty() || wanted.contains(found);
+        let any = |accepted: &Vec<B256>, topic| accepted.is_empty() || accepted.contains(topic);
         (self.addresses.is_empty() || self.addresses.contains(&log.address))
             && self.topics.len() <= topics.len()
-            && self.topics.iter().zip(topics).all(|(wanted, found)| any(wanted, found))
+            && self.topics.iter().zip(topics).all(|(accepted, topic)| any(accepted, topic))
     }
 
     /// Returns the number of addresses and topics.
@@ -181,13 +181,13 @@ impl Filter {
         self.addresses.len() + self.topics.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// Returns the index keys of a matching block, which has at least one key of each group.
+    /// Returns groups of index keys. A block with a matching log has at least one key of each group.
     pub fn groups(&self) -> Vec<Vec<PostingKey>> {
         let addresses =
             self.addresses.iter().map(|address| PostingKey::address(*address)).collect();
         let topics = self.topics.iter().enumerate();
-        let topics = topics.map(|(position, wanted)| {
-            wanted.iter().map(|topic| PostingKey::topic(position, topic)).collect()
+        let topics = topics.map(|(position, accepted)| {
+            accepted.iter().map(|topic| PostingKey::topic(position, topic)).collect()
         });
         let groups: Vec<Vec<PostingKey>> = topics.chain([addresses]).collect();
         groups.into_iter().filter(|group| !group.is_empty()).collect()

@@ -1,4 +1,4 @@
-//! The table of methods, and the call of a method.
+//! Defines the rows in the tables of methods, and the call of a method.
 
 use crate::{Context, PendingBlock, services::Services};
 use alloy_primitives::Bytes;
@@ -36,20 +36,20 @@ pub struct Caller {
 pub type Answer = Result<Json, Error>;
 type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// How a method runs.
+/// Where a method runs.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// On the thread that serves the socket, for calls that take microseconds.
     Inline(fn(&Call) -> Answer),
     /// In a queue, for calls that may take long.
     Queued(QueueClass, fn(&Call) -> Answer),
-    /// Inline if the call takes microseconds, else in a queue.
+    /// Inline if the call takes microseconds, otherwise in a queue.
     Quick {
         /// Returns the result, or `None` if the call would take long.
         inline: fn(&Call) -> Result<Option<Json>, Error>,
         /// Returns the result in the queue.
         queued: fn(&Call) -> Answer,
-        /// The queue.
+        /// The queue for calls that would take long inline.
         queue: QueueClass,
     },
     /// On the thread that serves the socket, as a future that waits for the pipeline.
@@ -57,7 +57,7 @@ pub enum Run {
 }
 
 impl Run {
-    /// Describes it for the documentation.
+    /// Returns the description for `docs/costs.md`.
     pub const fn description(&self) -> &'static str {
         match self {
             Self::Inline(_) => "inline",
@@ -81,11 +81,11 @@ impl fmt::Debug for Run {
 pub struct Method {
     /// Namespace and name.
     pub name: &'static str,
-    /// The parameters in order. Optional ones include their default.
+    /// The parameters in order. An optional one has the form `name = default`.
     pub parameters: &'static [&'static str],
-    /// The result, and differences from geth.
+    /// The result, and the differences from geth.
     pub help: &'static str,
-    /// How it runs.
+    /// Where it runs.
     pub run: Run,
 }
 
@@ -94,7 +94,7 @@ pub struct Method {
 const SERVED_WITH: &[(&str, &str)] = &[("personal_listAccounts", "eth")];
 
 impl Method {
-    /// Returns the part before the underscore, or before the dot of OpenRPC's `rpc.discover`.
+    /// Returns the part of the name before the underscore, or before the dot of OpenRPC's `rpc.discover`.
     pub fn namespace(&self) -> &'static str {
         self.name.split_once(['_', '.']).map_or(self.name, |(namespace, _)| namespace)
     }
@@ -112,7 +112,7 @@ impl Method {
 pub struct Call {
     /// The method.
     pub method: &'static Method,
-    /// The JSON text of the parameters, which may be empty.
+    /// The JSON text of the parameters, which is empty if there are none.
     pub params: Bytes,
     /// The view of the whole call or batch. Its head is the pending block if `pending` is set.
     pub view: Arc<View>,
@@ -137,7 +137,7 @@ impl Call {
     /// Returns the pending block.
     ///
     /// # Errors
-    /// Returns an error if the call does not have it yet. The dispatcher then runs the method again with it.
+    /// Returns an error if the call does not have the block yet. The dispatcher then runs the method again with it.
     pub fn pending(&self, detail: PendingDetail) -> Result<&PendingBlock, Error> {
         let pending = self.pending.as_deref().filter(|pending| pending.has(detail));
         pending.ok_or_else(|| Error::pending_required(detail))
@@ -148,10 +148,10 @@ impl Call {
         Self { view: Arc::clone(&pending.view), pending: Some(pending), ..self }
     }
 
-    /// The base fee of the block after the head of the view, in wei.
+    /// Returns the base fee of the block after the head of the view, in wei.
     pub fn next_base_fee(&self) -> u64 {
         let set = self.context.pool.next_block_settings().header.base_fee;
-        // It is set for the block that is pending now.
+        // The setting is for the block after the newest one, and not for the block after the pending block.
         let set = set.filter(|_| self.pending.is_none());
         set.unwrap_or(self.view.head.next_base_fee)
     }

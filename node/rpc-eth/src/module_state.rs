@@ -1,4 +1,4 @@
-//! The state of the modules of the native chain before, in and after a block.
+//! Reads the state of the modules of a native chain during or after a block.
 
 use crate::method::Call;
 use chain::ChainSpec;
@@ -22,7 +22,7 @@ pub fn modules_within(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, 
     modules_within_view(&call.context.spec, &call.view, number).map_err(Error::internal)
 }
 
-/// [`modules_within`] a block of a view.
+/// Like [`modules_within`], for a block of a view.
 ///
 /// # Errors
 /// Returns an error if the modules before the block cannot be read.
@@ -35,14 +35,14 @@ pub fn modules_within_view(
     let before = view.modules_after(native, number.saturating_sub(1))?;
     let mut modules = Arc::unwrap_or_clone(before);
     modules.market.begin_block(number, native.max_gas);
-    if let Some(wei) = base_fee_that_was_set(spec, view, number)? {
+    if let Some(wei) = base_fee_set_by_client(spec, view, number)? {
         modules.market.set_base_fee_wei(wei);
     }
     Ok(Some(Arc::new(modules)))
 }
 
-/// Returns the base fee of a block that has another one than the fee market computes.
-fn base_fee_that_was_set(
+/// Returns the base fee of a block if a client of a development chain may have set it.
+fn base_fee_set_by_client(
     spec: &ChainSpec,
     view: &View,
     number: u64,

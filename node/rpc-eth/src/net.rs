@@ -1,4 +1,4 @@
-//! `net_` and `rpc_`: information about the node.
+//! `net_` and `rpc_`: methods that return information about the node.
 
 use crate::method::{Answer, Call, Method, Run, json};
 use alloy_primitives::U64;

@@ -1,4 +1,4 @@
-//! The pending block, which is the head of a view of its own.
+//! Defines the pending block, which is the head of a view of its own.
 
 use alloy_primitives::Bytes;
 use evm::Executed;
@@ -22,22 +22,22 @@ pub struct PendingBlock {
     pub fee_row: Bytes,
     /// The parts of the block that were computed.
     pub detail: PendingDetail,
-    /// When the pool was queried.
+    /// The time before the pool was queried.
     pub started: Instant,
 }
 
 impl PendingBlock {
-    /// The block with the senders of its transactions.
+    /// Returns the block with the senders of its transactions.
     pub const fn stored(&self) -> &StoredBlock {
         &self.stored
     }
 
-    /// The receipts of its transactions.
+    /// Returns the receipts of its transactions.
     pub fn receipts(&self) -> &[StoredReceipt] {
         &self.executed.receipts
     }
 
-    /// The row of the block in the fee history.
+    /// Returns the row of the block in the fee history.
     pub fn fee_row(&self) -> &[u8] {
         &self.fee_row
     }

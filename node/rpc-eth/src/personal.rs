@@ -1,6 +1,6 @@
-//! `personal_`: the accounts in the keyring of the node, as in earlier versions of geth. The methods are available if
-//! the operator enables the namespace and configures a keyring, except `personal_listAccounts`, which is always
-//! available. All keys of a keyring have the same passphrase.
+//! `personal_`: methods for the accounts in the keyring of the node, as in earlier versions of geth. They are available
+//! if the operator enables the namespace. `personal_listAccounts` is also enabled by the namespace `eth`. All keys of a
+//! keyring have the same passphrase.
 
 use crate::{
     eth::{Request, sign},
@@ -123,7 +123,7 @@ fn unlock_account(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
     let address: Address = arguments.required()?;
     let passphrase = Zeroizing::new(arguments.required::<String>()?);
-    let seconds = arguments.optional::<Number>()?.map_or(UNLOCK_SECONDS, |Number(given)| given);
+    let seconds = arguments.optional::<Number>()?.map_or(UNLOCK_SECONDS, |Number(seconds)| seconds);
     let time = (seconds > 0).then(|| Duration::from_secs(seconds));
     sign::signers(call)?.unlock(address, &passphrase, time)?;
     json(&true)
@@ -137,7 +137,7 @@ fn sign_message(call: &Call) -> Answer {
     let (signers, hash) = (sign::signers(call)?, message_hash(&message));
     let signature = match passphrase {
         Some(passphrase) => signers.sign_with(by, &hash, &passphrase)?,
-        // Wallets and their libraries send none.
+        // Wallets and their libraries send no passphrase.
         None => signers.sign(by, &hash)?,
     };
     json(&sign::wallet_signature(signature))

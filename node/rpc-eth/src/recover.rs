@@ -5,7 +5,7 @@ use rpc_types::error::Error;
 use transactions::{RecoveredTx, recover_senders};
 use verify::{Backend, Recoverer};
 
-/// Recovers the senders of transactions. It does not know the chain, so Cosmos transactions are not supported.
+/// Recovers the senders of transactions. The chain is not known here, so Cosmos transactions are not supported.
 pub fn recover(raw: &[Bytes]) -> Result<Vec<RecoveredTx>, Error> {
     let backend = Backend::detect().map_err(Error::internal)?;
     let recovered = recover_senders(&mut Recoverer::new(backend), raw).into_iter();

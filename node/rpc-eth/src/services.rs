@@ -1,5 +1,5 @@
-//! The state that the methods of all connections share in addition to the chain: limits, the fee history of recent
-//! blocks, prices at the head, cached responses, and the filters of clients.
+//! Holds the state that the methods of all connections share in addition to the chain: limits, the fee history of
+//! recent blocks, prices at the head, cached responses, and the filters of clients.
 
 use crate::filters::Filters;
 use alloy_primitives::B256;
@@ -19,21 +19,21 @@ use tokio::sync::Semaphore;
 /// The state that all calls share.
 #[derive(Debug)]
 pub struct Services {
-    /// Limits of time and size.
+    /// Limits on the time and size of calls.
     pub limits: Limits,
-    /// Fee history.
+    /// The fee history of recent blocks.
     pub fees: RecentFees,
-    /// Prices at the head.
+    /// The prices at the last head for which they were computed.
     pub prices: ArcSwapOption<Prices>,
     /// Cached responses about blocks.
     pub responses: ResponseCache,
     /// The filters that clients poll.
     pub filters: Filters,
-    /// Permits to serialise the contents of the whole pool.
+    /// Permits for serialising the contents of the whole pool.
     pub pool_dump_permits: Arc<Semaphore>,
 }
 
-/// Maximum number of concurrent responses with the contents of the whole pool. Each needs tens of megabytes of memory,
+/// Maximum number of concurrent responses with the contents of the whole pool. Each uses tens of megabytes of memory
 /// and a blocking thread for some tenths of a second.
 const CONCURRENT_POOL_DUMPS: usize = 1;
 
@@ -82,7 +82,7 @@ impl Services {
         }
     }
 
-    /// Returns the prices at the head of a view. `find` computes them once for each block.
+    /// Returns the prices at the head of a view, which `find` computes if they are not stored.
     pub fn prices(
         &self,
         view: &View,
@@ -103,13 +103,13 @@ impl Services {
 pub struct Prices {
     /// The hash of the block at which they were computed.
     pub head: B256,
-    /// The suggested priority fee.
+    /// The suggested priority fee in wei.
     pub tip: u128,
-    /// The gas price if the chain has no base fee.
+    /// The gas price in wei if the chain has no base fee.
     pub median: u128,
 }
 
-/// The key of a cached response. On one branch, blocks are final, so the response never changes.
+/// The key of a cached response. The blocks of one branch are final, so the response never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResponseKey {
     /// [`View::undone`]: after an undo, another block may have the same number.
@@ -118,13 +118,13 @@ pub struct ResponseKey {
 }
 
 impl ResponseKey {
-    /// The key of a response from this view.
+    /// Creates the key of a response from this view.
     pub fn new(view: &View, subject: ResponseSubject) -> Self {
         Self { branch: view.undone, subject }
     }
 }
 
-/// What a cached response is about.
+/// The subject of a cached response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ResponseSubject {
     /// A block, and whether its transactions are objects.
@@ -146,9 +146,9 @@ pub enum ResponseSubject {
     },
 }
 
-/// Memory of a cache entry in addition to the text, in bytes.
+/// Memory of a cache entry in addition to the response and the percentiles, in bytes.
 const ENTRY_BYTES: u64 = 128;
-/// Approximate length of a cached response, from which the capacity of the tables is computed.
+/// Approximate length of a cached response in bytes, from which the number of entries is estimated.
 const TYPICAL_RESPONSE_BYTES: u64 = 16 * 1024;
 
 #[derive(Clone, Debug)]
@@ -191,7 +191,7 @@ impl ResponseCache {
 pub struct RecentFees {
     /// The rows of recent blocks.
     pub columns: FeeColumns,
-    /// Held by the thread that fills the columns. Other threads read the rows that exist.
+    /// Held by the thread that fills the columns. Other threads use the rows that exist.
     filling: Mutex<()>,
 }
 

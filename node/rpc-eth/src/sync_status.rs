@@ -1,10 +1,10 @@
-//! Whether the node has the newest blocks (`eth_syncing` and the subscription `syncing`).
+//! Determines whether the node has the newest blocks, for `eth_syncing` and the subscription `syncing`.
 
 use alloy_primitives::U64;
 use serde::{Serialize, Serializer};
 use state::Published;
 
-/// The status. It is serialized as in `eth_syncing`: `false`, or the blocks.
+/// The status. It is serialised as in `eth_syncing`: `false`, or the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncStatus {
     /// The node produces the blocks, or has the newest ones.
@@ -26,7 +26,7 @@ pub struct SyncBlocks {
 }
 
 impl SyncStatus {
-    /// The status now.
+    /// Returns the current status.
     pub fn of(published: &Published) -> Self {
         let Some(following) = published.following().filter(|following| following.is_behind) else {
             return Self::Synced;

@@ -1,5 +1,5 @@
-//! `txpool_`: the transactions in the mempool. As in geth, which has a separate pool for them, blob transactions are
-//! counted, but not listed.
+//! `txpool_`: methods that return the transactions in the mempool. As in geth, which has a separate pool for blob
+//! transactions, these are counted but not listed.
 
 use crate::method::{Answer, Call, Method, Run, json};
 use alloy_consensus::Transaction as _;
@@ -38,9 +38,9 @@ pub const METHODS: &[Method] = &[
     },
 ];
 
-/// Minimum length of a transaction in a response: field names, hashes, addresses and signature.
+/// Minimum length of a transaction in a response in bytes: field names, hashes, addresses and signature.
 const MIN_OBJECT_BYTES: usize = 500;
-/// Minimum length of a line that summarises a transaction.
+/// Minimum length of a line that summarises a transaction, in bytes.
 const MIN_LINE_BYTES: usize = 40;
 
 /// Pending and queued transactions in any format.
@@ -59,11 +59,11 @@ async fn status(call: Call) -> Answer {
 type ByNonce<T> = BTreeMap<u64, T>;
 type BySender<T> = BTreeMap<String, ByNonce<T>>;
 
-/// Returns the whole pool, in a format with at least `least` bytes for each transaction. Serialising a full pool takes
+/// Returns the whole pool, in a format with at least `min_tx_bytes` for each transaction. Serialising a full pool takes
 /// some tenths of a second, so this runs on a blocking thread, after a check that the response can fit.
 async fn whole_pool<T: Serialize>(
     call: Call,
-    least: usize,
+    min_tx_bytes: usize,
     shape: impl Fn(&RecoveredTx) -> T + Send + 'static,
 ) -> Answer {
     call.no_arguments()?;
@@ -72,7 +72,7 @@ async fn whole_pool<T: Serialize>(
     let senders = call.context.pool.content(None).await?;
     let count: usize = senders.iter().map(|txs| txs.pending.len() + txs.queued.len()).sum();
     let limit = call.services.limits.max_response_bytes;
-    if count * least > limit {
+    if count * min_tx_bytes > limit {
         return Err(Error::too_large("response", limit));
     }
     let write = move || {
@@ -89,10 +89,10 @@ fn by_sender<T: Serialize>(senders: &[SenderTxs], shape: impl Fn(&RecoveredTx) -
     let (mut pending, mut queued) = (BySender::new(), BySender::new());
     for txs in senders {
         let sender = txs.sender.to_checksum(None);
-        for (of_all, of_one) in [(&mut pending, &txs.pending), (&mut queued, &txs.queued)] {
-            let shown = by_nonce(of_one, &shape);
-            if !shown.is_empty() {
-                of_all.insert(sender.clone(), shown);
+        for (senders, txs) in [(&mut pending, &txs.pending), (&mut queued, &txs.queued)] {
+            let listed = by_nonce(txs, &shape);
+            if !listed.is_empty() {
+                senders.insert(sender.clone(), listed);
             }
         }
     }
@@ -100,8 +100,8 @@ fn by_sender<T: Serialize>(senders: &[SenderTxs], shape: impl Fn(&RecoveredTx) -
 }
 
 fn by_nonce<T>(txs: &[Arc<RecoveredTx>], shape: impl Fn(&RecoveredTx) -> T) -> ByNonce<T> {
-    let shown = txs.iter().filter(|tx| tx.blob_gas() == 0);
-    shown.map(|tx| (tx.tx.nonce(), shape(tx))).collect()
+    let listed = txs.iter().filter(|tx| tx.blob_gas() == 0);
+    listed.map(|tx| (tx.tx.nonce(), shape(tx))).collect()
 }
 
 fn object(tx: &RecoveredTx) -> TransactionObject {

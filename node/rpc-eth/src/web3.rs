@@ -1,4 +1,4 @@
-//! `web3_`: the version of the client, and Keccak-256.
+//! `web3_`: methods that return the version of the node, and Keccak-256 hashes.
 
 use crate::method::{Answer, Call, Method, Run, json};
 use alloy_primitives::{Bytes, keccak256};
@@ -25,8 +25,8 @@ fn client_version(call: &Call) -> Answer {
     json(&client(&call.context.spec))
 }
 
-/// The name, version and platform of this program. On a development chain it begins with the name of the node whose
-/// development methods it has, because Hardhat's network helpers refuse every other name.
+/// Returns the name, version and platform of this program. On a development chain the text begins with `anvil`, because
+/// Hardhat's network helpers refuse a node with an unknown name.
 pub fn client(spec: &ChainSpec) -> String {
     let (os, architecture) = (std::env::consts::OS, std::env::consts::ARCH);
     let name = if spec.is_development() { "anvil/evmd-v" } else { "evmd/v" };

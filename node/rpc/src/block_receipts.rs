@@ -1,8 +1,8 @@
-//! The receipts of blocks in the format of subscriptions, which are serialised once for all subscribers.
+//! Creates the notifications of subscriptions to receipts. The receipts of a block are serialised once for all
+//! subscribers.
 //!
 //! Input: the number of a block, and the transactions whose receipts are requested. Output: the JSON text of a
-//! notification. State: the receipts of the last block. Limits: one block is stored, and subscribers wait while another
-//! one is read.
+//! notification. State: the receipts of the last block that was read. Subscribers wait while another block is read.
 
 use alloy_primitives::{B256, map::HashSet};
 use chain::ChainSpec;
@@ -15,14 +15,13 @@ use state::View;
 use std::{ops::Range, sync::Arc};
 use tokio::sync::Mutex;
 
-/// The receipts of the last block.
+/// The receipts of the last block that was read.
 #[derive(Debug)]
 pub(crate) struct BlockReceipts {
     spec: Arc<ChainSpec>,
     last: Arc<Mutex<Option<SerialisedReceipts>>>,
 }
 
-/// The serialised receipts of a block.
 #[derive(Debug)]
 struct SerialisedReceipts {
     /// [`View::undone`] and the number of the block.
@@ -38,8 +37,8 @@ impl BlockReceipts {
         Self { spec: Arc::clone(spec), last: Arc::default() }
     }
 
-    /// Returns the receipts of these transactions in a block, or of all transactions without hashes, if there are
-    /// any. A block may have thousands of transactions, so a blocking thread reads it.
+    /// Returns a list of the receipts of these transactions in a block, or of all its transactions if `hashes` is
+    /// empty. Returns nothing if no receipt matches. A blocking thread reads the block, which may be large.
     ///
     /// # Errors
     /// Returns an error if the block cannot be read.
@@ -52,7 +51,7 @@ impl BlockReceipts {
         let mut last = Arc::clone(&self.last).lock_owned().await;
         if last.as_ref().is_none_or(|receipts| receipts.block != (view.undone, number)) {
             let spec = Arc::clone(&self.spec);
-            // The task holds the lock, so that subscribers that disconnect do not start more of this work.
+            // The task holds the lock. If this subscriber disconnects, the next one does not start a second task.
             let task = tokio::task::spawn_blocking(move || {
                 *last = Some(SerialisedReceipts::read(&view, &spec, number)?);
                 Ok::<_, Error>(last)
@@ -72,7 +71,8 @@ impl SerialisedReceipts {
         })
     }
 
-    /// Serialises the receipts of a block with the hashes of their transactions. `bytes` is their approximate length.
+    /// Serialises the receipts of a block. `items` contains each receipt with the hash of its transaction, and `bytes`
+    /// is the approximate length of the text.
     fn new(
         block: (u64, u64),
         bytes: usize,
@@ -111,7 +111,7 @@ mod tests {
     use alloy_primitives::U64;
 
     #[test]
-    fn requested_receipts_are_extracted() {
+    fn only_requested_receipts_are_returned() {
         let hash = B256::with_last_byte;
         let items = (1..=3).map(|n: u8| (hash(n), U64::from(n)));
         let receipts = SerialisedReceipts::new((0, 7), 0, items);

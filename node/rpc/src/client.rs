@@ -1,4 +1,4 @@
-//! A client's connection, as far as limits and fairness need to know it.
+//! The client of a connection, with the state that its limits and a fair queue need.
 
 use crate::{flow::Flow, methods::MethodIndex, rates::ConnectionRate};
 use budget::Account;
@@ -8,10 +8,10 @@ use std::{net::IpAddr, sync::Arc};
 /// The API of one listening address.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    /// Namespaces.
+    /// The enabled namespaces.
     pub(crate) api: Arc<[String]>,
     pub(crate) index: MethodIndex,
-    /// Whether calls over HTTP are accepted, and not only WebSockets.
+    /// Whether the address accepts calls over HTTP in addition to WebSockets.
     pub(crate) http: bool,
 }
 
@@ -21,16 +21,16 @@ impl Endpoint {
     }
 }
 
-/// A client of a connection. A trusted proxy's connection has one for each request.
+/// The client of a connection. On the connection of a trusted proxy, each request has its own client.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Number of the connection.
+    /// The number of the connection.
     pub(crate) id: u64,
     pub(crate) address: IpAddr,
     pub(crate) rate: Arc<ConnectionRate>,
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) flow: Arc<Flow>,
-    /// The memory that its requests and responses use.
+    /// Accounts for the memory that its requests and responses use.
     pub(crate) account: Arc<Account>,
 }
 
@@ -45,7 +45,6 @@ impl Client {
 }
 
 impl Client {
-    /// The client as methods see it.
     pub(crate) fn caller(&self) -> Caller {
         Caller { address: self.address, api: Arc::clone(&self.endpoint.api) }
     }

@@ -1,4 +1,4 @@
-//! The costs of the methods of JSON-RPC, by class.
+//! Lists the costs of the methods of JSON-RPC by class, for `docs/costs.md`.
 
 use ::server::costs::{CostClass, InterfaceCosts};
 
@@ -394,7 +394,7 @@ mod tests {
     use crate::methods::methods;
 
     #[test]
-    fn every_method_is_in_one_class_and_runs_where_it_says() {
+    fn every_method_is_in_one_class_that_lists_how_it_runs() {
         let mut classes = INTERFACE.by_method();
         for method in methods() {
             let class = classes.remove(method.name);

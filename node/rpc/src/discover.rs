@@ -1,6 +1,6 @@
-//! `rpc.discover`: the enabled methods as an OpenRPC document. It is built from the table of methods. The schema of a
-//! parameter depends only on its name, which has the same meaning in all methods. The schemas of results have tables of
-//! their own.
+//! Creates the result of `rpc.discover`, an OpenRPC document of the enabled methods, from the table of methods. The
+//! schema of a parameter depends only on its name, which has the same meaning in all methods. The schemas of results
+//! have tables of their own.
 
 mod results;
 mod schemas;
@@ -24,7 +24,7 @@ struct Components {
     schemas: &'static RawValue,
 }
 
-/// The schemas are the same for all endpoints, and most of the document.
+/// The schemas, serialised once. They are most of the document, and the same for all endpoints.
 static SCHEMAS: LazyLock<Box<RawValue>> = LazyLock::new(|| {
     serde_json::value::to_raw_value(&schemas::components()).expect("a value serialises")
 });
@@ -62,7 +62,7 @@ fn describe(method: &Method) -> Value {
     })
 }
 
-/// Splits a parameter in the table of methods into its name and default.
+/// Splits a parameter in the table of methods into its name and its default.
 fn name_and_default(parameter: &str) -> (&str, Option<&str>) {
     match parameter.split_once(" = ") {
         Some((name, default)) => (name, Some(default)),
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((names, listed.len()), (known, methods().count()));
         for method in listed {
             let parameters = method["params"].as_array().expect("a list");
-            // Optional parameters are the last.
+            // Optional parameters come last.
             let required = parameters.iter().map(|parameter| parameter["required"] == true);
             assert!(required.is_sorted_by(|a, b| a >= b), "{method}");
             let names: BTreeSet<_> = parameters.iter().map(|p| p["name"].as_str()).collect();

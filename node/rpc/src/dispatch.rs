@@ -1,5 +1,5 @@
 //! Answers calls from all transports: finds the method, passes it the view, runs it inline or in a queue, and counts
-//! it. Subscriptions are passed on to jsonrpsee.
+//! the call. jsonrpsee manages the subscriptions.
 
 mod batch;
 
@@ -46,27 +46,27 @@ pub(crate) struct Dispatcher {
     queues: CallQueues,
     pending: PendingBlocks,
     meter: Arc<CallMeter>,
-    /// Index of the counters for unknown methods, which is one more than that of the last method.
+    /// The index of the counters for unknown methods, which follows that of the last method.
     unknown: usize,
     max_response_bytes: usize,
     max_batch: usize,
-    /// Maximum duration of a batch.
+    /// The maximum duration of a batch.
     batch_timeout: Duration,
 }
 
 /// The response to a body.
 #[derive(Debug)]
 pub(crate) enum Respond {
-    /// A response in JSON.
+    /// A JSON response.
     Reply(Reply),
     /// No response, because the body contains only notifications.
     Nothing,
-    /// A response in JSON to a single call that exceeded a rate limit.
+    /// A JSON response to a single call that exceeded a rate limit, or to a body that was not parsed.
     TooMany(Reply),
 }
 
 impl Respond {
-    /// Returns the response to a body that is not parsed.
+    /// Returns the response to a large body that was not answered, usually because the queue of bodies is full.
     pub(crate) fn refused(transport: &Transport, error: Error) -> Self {
         let mut reply = Reply::default();
         reply.answer(NO_ID, Err(error));
@@ -86,7 +86,6 @@ pub(crate) enum Transport {
     WebSocket(Arc<Subscriber>),
 }
 
-/// A parsed call.
 struct ParsedCall<'a> {
     method: &'a str,
     params: Bytes,
@@ -112,12 +111,11 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the parts of the node that methods use.
     pub(crate) fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Answers a call that does not come over JSON-RPC, at the head.
+    /// Answers a call that does not come over JSON-RPC, with the newest view.
     pub(crate) async fn call(&self, method: &str, params: Bytes, client: &Arc<Client>) -> Answer {
         let view = self.context.published.load();
         let answer = self.answer(ParsedCall { method, params }, &view, client).await;
@@ -130,12 +128,11 @@ impl Dispatcher {
         self.pending.sweep();
     }
 
-    /// Returns the counters of calls.
     pub(crate) fn meter(&self) -> Arc<CallMeter> {
         Arc::clone(&self.meter)
     }
 
-    /// Responds to a body. `turn` permits to parse a large one, and is released afterwards.
+    /// Responds to a body. `turn` is the permit to parse a large body, and is released when it is parsed.
     pub(crate) async fn respond(
         &self,
         body: &Bytes,
@@ -191,14 +188,13 @@ impl Dispatcher {
             answer => {
                 let bytes = answer.as_ref().map_or(0, |result| result.bytes().len());
                 let answer = self.bounded(answer);
-                let room = UnsentResponses::of(&client.account).check(bytes);
-                reply.answer(id, room.and(answer));
+                let memory = UnsentResponses::of(&client.account).check(bytes);
+                reply.answer(id, memory.and(answer));
             }
         }
         Respond::Reply(reply)
     }
 
-    /// Opens a subscription.
     async fn subscribe(
         &self,
         subscriber: &Subscriber,
@@ -209,8 +205,8 @@ impl Dispatcher {
         subscriber.subscribe(id, self.subscription(params, client)?).await
     }
 
-    /// Parses a subscription. This happens here, where large bodies are counted, and not in the task of the
-    /// subscription.
+    /// Counts and parses a call of `eth_subscribe`. The thread of the body does this, and not the task of the
+    /// subscription on the thread that serves the socket, because the parameters may be large.
     fn subscription(&self, params: &Bytes, client: &Client) -> Result<SubscriptionKind, Error> {
         self.rates.admit(&client.rate, client.address, NonZeroU32::MIN)?;
         let kind = SubscriptionKind::read(params, &self.context.spec)?;
@@ -220,6 +216,7 @@ impl Dispatcher {
         Ok(kind)
     }
 
+    /// Replaces a result above the maximum length by an error.
     fn bounded(&self, answer: Answer) -> Answer {
         match answer {
             Ok(result) if result.bytes().len() > self.max_response_bytes => {
@@ -229,7 +226,7 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a call with one view.
+    /// Runs a call on a view, and counts it.
     async fn answer(&self, call: ParsedCall<'_>, view: &Arc<View>, client: &Arc<Client>) -> Answer {
         let started = Instant::now();
         let (number, answer) = match client.endpoint.index.find(call.method) {
@@ -262,11 +259,12 @@ impl Dispatcher {
         answer
     }
 
-    /// Runs a method. If it requires the pending block, runs it again with that block.
+    /// Runs a method. If it requires the pending block, this runs it again with that block. A replica forwards calls
+    /// that read the pool or require the pending block.
     async fn run(&self, method: &'static Method, mut call: Call, client: &Arc<Client>) -> Answer {
         let forwarder = self.context.forwarder.as_deref();
         if let Some(forwarder) = forwarder
-            && reads_pool(method.name, &call.params)
+            && is_forwarded(method.name, &call.params)
         {
             return forwarder.call(method.name, call.params).await;
         }
@@ -313,9 +311,9 @@ impl Dispatcher {
     }
 }
 
-/// Whether a method reads the pool with these parameters, and not only the chain. `eth_fillTransaction` returns the nonce after
-/// pooled transactions.
-fn reads_pool(method: &str, params: &[u8]) -> bool {
+/// Returns whether a replica forwards this call, because the result depends on the pool. `eth_fillTransaction` returns
+/// the nonce after the pooled transactions. The methods that read transactions by hash forward calls themselves.
+fn is_forwarded(method: &str, params: &[u8]) -> bool {
     match method {
         "txpool_status"
         | "txpool_content"

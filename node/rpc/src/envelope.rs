@@ -1,4 +1,5 @@
-//! The envelope of a call: the JSON-RPC 2.0 object that contains the method and its parameters. The body is not copied.
+//! Parses the envelope of a call: the JSON-RPC 2.0 object that contains the method and its parameters. The body is not
+//! copied.
 
 use rpc_types::error::Error;
 use serde::{
@@ -8,7 +9,7 @@ use serde::{
 use serde_json::{error::Category, value::RawValue};
 use std::{borrow::Cow, fmt};
 
-/// The JSON text of the id of a call whose id is unknown.
+/// The JSON text of the id in a response to a call whose id is unknown.
 pub(crate) const NO_ID: &str = "null";
 
 /// One call. A call without an id is a notification, which has no response.
@@ -40,7 +41,7 @@ pub(crate) enum Body<'a> {
     Single(Envelope<'a>),
     /// The members of a batch, which are not parsed yet.
     Batch(Vec<&'a RawValue>),
-    /// The first members of a batch that has too many.
+    /// The first members of a batch that has too many members.
     TooMany(Vec<&'a RawValue>),
 }
 
@@ -49,7 +50,7 @@ impl<'a> Body<'a> {
     /// five megabytes of `[1,1,...]` would take 0.1 s.
     ///
     /// # Errors
-    /// Returns an error, with the id if it is known, if the body is not JSON or not a call.
+    /// Returns an error, with the id if it is known, if the body is not JSON, not a call, or an empty batch.
     pub(crate) fn read(body: &'a [u8], max_batch: usize) -> Result<Self, (&'a str, Error)> {
         if body.trim_ascii_start().first() != Some(&b'[') {
             return Envelope::read(body).map(Self::Single);
@@ -94,10 +95,7 @@ impl<'a> Visitor<'a> for Members<'_, 'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Parses one call.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`Body::read`].
+    /// Parses one call. Returns the same errors as [`Body::read`].
     pub(crate) fn read(text: &'a [u8]) -> Result<Self, (&'a str, Error)> {
         let envelope: Self =
             serde_json::from_slice(text).map_err(|error| match error.classify() {
@@ -107,7 +105,7 @@ impl<'a> Envelope<'a> {
                 _ => (NO_ID, Error::parse()),
             })?;
         let version = envelope.jsonrpc.as_ref().is_some_and(|version| version.0 == "2.0");
-        // serde also accepts a list of the values of the fields.
+        // serde also accepts a list of the fields' values.
         let object = text.trim_ascii_start().first() == Some(&b'{');
         if !version || !object || envelope.id.is_some_and(|id| !is_id(id)) {
             return Err((id_of(text), Error::invalid_request()));
@@ -120,12 +118,11 @@ impl<'a> Envelope<'a> {
         self.id.map(RawValue::get)
     }
 
-    /// Returns the name of the method.
     pub(crate) fn method(&self) -> &str {
         &self.method
     }
 
-    /// Returns the JSON text of the parameters, which may be empty.
+    /// Returns the JSON text of the parameters, which is empty if there are none.
     pub(crate) fn params(&self) -> &'a str {
         self.params.map_or("", RawValue::get)
     }
@@ -136,7 +133,7 @@ fn is_id(raw: &RawValue) -> bool {
     !matches!(raw.get().as_bytes().first(), Some(b'{' | b'[' | b't' | b'f'))
 }
 
-/// Returns the id of an object that is not a valid call.
+/// Returns the id of an object that is not a valid call, or [`NO_ID`].
 fn id_of(text: &[u8]) -> &str {
     #[derive(Deserialize)]
     struct Id<'a> {
@@ -221,6 +218,6 @@ mod tests {
         let Ok(Body::TooMany(members)) = Body::read(body.as_bytes(), MAX) else {
             panic!("too many")
         };
-        assert!(members.capacity() < 10 * MAX, "no more were read");
+        assert!(members.capacity() < 10 * MAX, "further members were not read");
     }
 }

@@ -1,10 +1,10 @@
-//! Back-pressure of a WebSocket: a client that sends much and reads little waits, instead of filling the
-//! memory with messages and responses.
+//! Back-pressure of a WebSocket: the calls of a client that sends much and reads little wait, so that its messages and
+//! responses do not fill the memory.
 //!
-//! Limits: above [`MAX_UNANSWERED_BYTES`] of unanswered messages the socket is not read; above [`MAX_PENDING_BYTES`] of
-//! responses and notifications that the client has not read, no call begins and nothing is pushed (above
-//! [`MIN_PENDING_BYTES`] if all clients together read little). Calls in the queues, and batches, are limited by number,
-//! because their responses exist before they are counted. Above a limit, calls wait.
+//! Limits: the socket is not read while [`MAX_UNANSWERED_BYTES`] of messages are unanswered. No call begins and no
+//! notification is sent while [`MAX_PENDING_BYTES`] of responses and notifications are pending, which means that they
+//! are not written yet ([`MIN_PENDING_BYTES`] if all clients together read little). Queued calls and batches are
+//! also limited by number, because their responses exist before they are counted.
 
 use budget::{Account, Usage};
 use platform::memory::derived;
@@ -14,28 +14,28 @@ use std::sync::{
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// Maximum bytes of unanswered messages of a connection. One message more may exceed it.
+/// Maximum bytes of unanswered messages of a connection. The last message may exceed it.
 const MAX_UNANSWERED_BYTES: usize = 4 * 1024 * 1024;
-/// Counted for each message in addition to its bytes: its task. 4,096 empty messages reach the maximum.
+/// Bytes that are counted for the task of each message. 4,096 empty messages reach the maximum.
 const TASK_BYTES: usize = 1024;
-/// Bytes of unread responses from which no further call of the connection begins. Enough to keep the socket busy.
+/// Maximum pending bytes of a connection: at this number, no further call begins. It is enough to keep the socket busy.
 const MAX_PENDING_BYTES: usize = 8 * 1024 * 1024;
-/// The same limit once all connections together reach [`MAX_PENDING_BYTES_OF_ALL`]: one or two typical responses.
+/// The same limit while all connections together reach [`MAX_PENDING_BYTES_OF_ALL`]: one or two typical responses.
 const MIN_PENDING_BYTES: usize = 64 * 1024;
-/// Unread bytes of all connections from which [`MIN_PENDING_BYTES`] applies: the maximum of 32 clients that do not read.
+/// Pending bytes of all connections from which [`MIN_PENDING_BYTES`] applies: the maximum of 32 clients.
 const MAX_PENDING_BYTES_OF_ALL: usize = 32 * MAX_PENDING_BYTES;
-/// Its minimum, on a machine with little memory.
+/// Minimum of that number, which is lower on a machine with little memory.
 const MIN_PENDING_BYTES_OF_ALL: usize = 4 * MAX_PENDING_BYTES;
-/// Bytes of a connection, received and pending, that are not accounted to its client.
+/// Maximum received and pending bytes of a connection that are not accounted to its client. Above, all of them are.
 const FREE_BYTES: usize = 64 * 1024;
-/// Accounted bytes are released once this many are not needed, so the lock is rarely taken.
+/// Accounted bytes are released once this many, or all, are not needed, so the lock is rarely taken.
 const SLACK_BYTES: usize = 256 * 1024;
 /// Maximum number of queued calls of a connection, whose large responses may be ready at the same time.
 const MAX_QUEUED_CALLS: usize = 16;
 /// Maximum number of concurrent batches of a connection. Each holds up to one response of the maximum size.
 const MAX_BATCHES: usize = 4;
 
-/// Unread bytes of all connections of this process.
+/// Pending bytes of all connections of this process.
 static ALL: AtomicUsize = AtomicUsize::new(0);
 
 /// [`MAX_PENDING_BYTES_OF_ALL`] on this machine.
@@ -43,15 +43,15 @@ static MAX_PENDING_BYTES_OF_ALL_HERE: LazyLock<usize> = LazyLock::new(|| {
     derived(MAX_PENDING_BYTES_OF_ALL as u64, MIN_PENDING_BYTES_OF_ALL as u64) as usize
 });
 
-/// The limit of a connection when all connections together have `all` unread bytes.
+/// Returns the limit of a connection while all connections together have `all` pending bytes.
 fn limit(all: usize) -> usize {
     if all < *MAX_PENDING_BYTES_OF_ALL_HERE { MAX_PENDING_BYTES } else { MIN_PENDING_BYTES }
 }
 
-/// See the module.
+/// The counters and permits of a connection.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// Bytes of messages that were read and whose responses are not written.
+    /// Bytes of the messages that were read and whose responses are not written, including their tasks.
     unanswered: AtomicUsize,
     /// Wakes the reader of the socket.
     not_full: Notify,
@@ -91,7 +91,7 @@ pub(crate) struct Unanswered {
 }
 
 impl Flow {
-    /// Counts a message of this many bytes that was read.
+    /// Counts a message of this many bytes that was read, until the result is dropped.
     pub(crate) fn received(flow: &Arc<Self>, bytes: usize) -> Unanswered {
         let bytes = bytes + TASK_BYTES;
         flow.unanswered.fetch_add(bytes, SeqCst);
@@ -99,7 +99,7 @@ impl Flow {
         Unanswered { flow: Arc::clone(flow), bytes }
     }
 
-    /// Whether the socket must not be read, because too much is unanswered.
+    /// Returns whether the socket must not be read, because too much is unanswered.
     pub(crate) fn is_full(&self) -> bool {
         self.unanswered.load(SeqCst) >= MAX_UNANSWERED_BYTES
     }
@@ -111,7 +111,7 @@ impl Flow {
         }
     }
 
-    /// Waits until the unread bytes are below the limit.
+    /// Waits until the pending bytes are below the limit.
     pub(crate) async fn until_writable(&self) {
         if self.is_writable() {
             return;
@@ -119,11 +119,11 @@ impl Flow {
         while !self.is_writable() {
             self.writable.notified().await;
         }
-        // The next call may begin too; otherwise it waits again.
+        // This wakes the next call, which waits again if the limit is reached meanwhile.
         self.writable.notify_one();
     }
 
-    /// Whether the unread bytes are below the limit.
+    /// Returns whether the pending bytes are below the limit.
     pub(crate) fn is_writable(&self) -> bool {
         self.pending.load(SeqCst) < limit(ALL.load(SeqCst))
     }
@@ -149,11 +149,11 @@ impl Flow {
         self.settle();
     }
 
-    /// Removes bytes that were written or never will be. A call that waits at [`MIN_PENDING_BYTES`] is woken only when its
-    /// own client reads, not when other clients do.
+    /// Removes bytes that were written or never will be. A call that waits at [`MIN_PENDING_BYTES`] is woken only when
+    /// its own client reads, not when other clients do.
     pub(crate) fn written(&self, bytes: usize) {
         let less = |pending: usize| Some(pending.saturating_sub(bytes));
-        let pending = self.pending.fetch_update(SeqCst, SeqCst, less).expect("it gives a number");
+        let pending = self.pending.fetch_update(SeqCst, SeqCst, less).expect("infallible");
         let left = pending.saturating_sub(bytes);
         ALL.fetch_sub(pending - left, SeqCst);
         if [MAX_PENDING_BYTES, MIN_PENDING_BYTES]
@@ -165,25 +165,25 @@ impl Flow {
         self.settle();
     }
 
-    /// The memory of the connection counts for this client from now on.
+    /// Accounts for the memory of the connection to this client from now on.
     pub(crate) fn account_to(&self, account: &Arc<Account>) {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.buffer(0));
     }
 
-    /// This many bytes of an incomplete message have arrived.
+    /// Sets the number of bytes that an incomplete message uses.
     pub(crate) fn unfinished(&self, bytes: usize) {
         self.unfinished.store(bytes, SeqCst);
         self.settle();
     }
 
-    /// Bytes to account for.
+    /// Returns the bytes to account for.
     fn bytes(&self) -> usize {
         let all = [&self.pending, &self.unanswered, &self.unfinished];
         let bytes = all.iter().map(|bytes| bytes.load(SeqCst)).sum();
         if bytes <= FREE_BYTES { 0 } else { bytes }
     }
 
-    /// Accounts for the bytes of the connection. If they do not fit, the connection is closed.
+    /// Accounts for the bytes of the connection, and closes it if they do not fit.
     fn settle(&self) {
         let (bytes, accounted) = (self.bytes(), self.accounted.load(SeqCst));
         let is_settled = bytes <= accounted && accounted - bytes < SLACK_BYTES;
@@ -199,7 +199,7 @@ impl Flow {
                 usage.evict_owner();
             }
             self.accounted.store(usage.held_bytes(), SeqCst);
-            // A thread that changed a counter meanwhile may have compared it with the old value and returned.
+            // A thread that changed a counter meanwhile may have returned, because it read the old `accounted`.
             if bytes == self.bytes() {
                 return;
             }
@@ -248,14 +248,14 @@ mod tests {
         let (mut first, mut second) = (pin!(flow.until_writable()), pin!(flow.queue_permit()));
         assert!(first.as_mut().poll(cx).is_pending() && second.as_mut().poll(cx).is_pending());
         flow.written(10);
-        assert!(first.as_mut().poll(cx).is_pending(), "it is as much as there may be");
+        assert!(first.as_mut().poll(cx).is_pending(), "the limit is reached");
         flow.written(1);
-        assert!(first.poll(cx).is_ready(), "one is woken");
-        let Poll::Ready(permit) = second.as_mut().poll(cx) else { panic!("and wakes the next") };
+        assert!(first.poll(cx).is_ready(), "the first call is woken");
+        let Poll::Ready(permit) = second.as_mut().poll(cx) else { panic!("it wakes the next") };
         flow.written(MAX_PENDING_BYTES);
-        let places: Vec<_> =
+        let permits: Vec<_> =
             (1..MAX_QUEUED_CALLS).map(|_| pin!(flow.queue_permit()).poll(cx)).collect();
-        assert!(places.iter().all(Poll::is_ready));
+        assert!(permits.iter().all(Poll::is_ready));
         let mut further = pin!(flow.queue_permit());
         assert!(further.as_mut().poll(cx).is_pending());
         drop(permit);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_per_connection_is_lower_when_all_together_read_little() {
+    fn limit_of_a_connection_is_lower_while_all_together_read_little() {
         let all = *MAX_PENDING_BYTES_OF_ALL_HERE;
         assert_eq!((limit(all - 1), limit(all)), (MAX_PENDING_BYTES, MIN_PENDING_BYTES));
         let flow = Flow::default();
@@ -271,18 +271,18 @@ mod tests {
         flow.add_pending(MAX_PENDING_BYTES);
         let mut waiting = pin!(flow.writable.notified());
         flow.written(MAX_PENDING_BYTES - MIN_PENDING_BYTES - 1);
-        assert!(waiting.as_mut().poll(cx).is_ready(), "below the one limit");
+        assert!(waiting.as_mut().poll(cx).is_ready(), "below the higher limit");
         let mut waiting = pin!(flow.writable.notified());
         assert!(waiting.as_mut().poll(cx).is_pending());
         flow.written(1);
-        assert!(waiting.as_mut().poll(cx).is_pending(), "the other has not been reached");
+        assert!(waiting.as_mut().poll(cx).is_pending(), "at the lower limit");
         flow.written(1);
-        assert!(waiting.poll(cx).is_ready(), "below the other");
+        assert!(waiting.poll(cx).is_ready(), "below the lower limit");
     }
 
-    /// Messages that are not complete, messages that are not answered, and responses that are not read.
+    /// The bytes are those of incomplete messages, unanswered messages and pending responses.
     #[test]
-    fn all_bytes_of_a_connection_are_accounted_above_the_free_ones() {
+    fn all_bytes_of_a_connection_are_accounted_above_the_free_bytes() {
         let account = Account::with_limit(2 << 20);
         let flow = Arc::<Flow>::default();
         flow.account_to(&account);
@@ -308,13 +308,13 @@ mod tests {
     fn batches_are_limited_and_wait_until_the_client_reads() {
         let flow = Flow::default();
         let cx = &mut Context::from_waker(Waker::noop());
-        let mut places: Vec<_> = (0..MAX_BATCHES).map(|_| pin!(flow.batch()).poll(cx)).collect();
-        assert!(places.iter().all(Poll::is_ready));
+        let mut permits: Vec<_> = (0..MAX_BATCHES).map(|_| pin!(flow.batch()).poll(cx)).collect();
+        assert!(permits.iter().all(Poll::is_ready));
         let mut further = pin!(flow.batch());
         assert!(further.as_mut().poll(cx).is_pending());
         flow.add_pending(MAX_PENDING_BYTES);
-        places.pop();
-        assert!(further.as_mut().poll(cx).is_pending(), "what the last one gave is not taken yet");
+        permits.pop();
+        assert!(further.as_mut().poll(cx).is_pending(), "the client has not read a response");
         flow.written(1);
         assert!(further.poll(cx).is_ready());
     }

@@ -1,4 +1,4 @@
-//! What must hold for all bytes that a client sends. The fuzz targets (`node/fuzz`) call it.
+//! Checks properties that hold for all bytes that a client may send. The fuzz targets (`node/fuzz`) call it.
 
 use crate::envelope::{Body, Envelope, NO_ID};
 use rpc_types::error::Error;
@@ -10,7 +10,7 @@ const MAX_BATCH: usize = 8;
 /// Reads the body of a request, and each call in it.
 ///
 /// # Panics
-/// If a call differs from what a JSON parser finds, or an id cannot be sent back.
+/// Panics if a call differs from the result of a JSON parser, or if an id cannot be sent back.
 pub fn envelope(body: &[u8]) {
     match Body::read(body, MAX_BATCH) {
         Ok(Body::Single(call)) => check_call(body, &call),
@@ -22,7 +22,7 @@ pub fn envelope(body: &[u8]) {
             assert_eq!(members.len(), MAX_BATCH);
             members.into_iter().for_each(check_member);
         }
-        Err((id, error)) => check_refusal(body, id, &error),
+        Err((id, error)) => check_error(body, id, &error),
     }
 }
 
@@ -30,7 +30,7 @@ fn check_member(member: &RawValue) {
     let text = member.get().as_bytes();
     match Envelope::read(text) {
         Ok(call) => check_call(text, &call),
-        Err((id, error)) => check_refusal(text, id, &error),
+        Err((id, error)) => check_error(text, id, &error),
     }
 }
 
@@ -38,22 +38,22 @@ fn check_call(text: &[u8], call: &Envelope<'_>) {
     if let Some(id) = call.id() {
         check_id(text, id);
     }
-    // Parameters are not parsed here, and may be nested deeper than a parser accepts.
+    // `Envelope` does not parse the parameters, which may be nested deeper than this parser accepts.
     let Ok(whole) = serde_json::from_slice::<Value>(text) else { return };
     assert_eq!(whole["jsonrpc"], "2.0");
     assert_eq!(whole["method"], call.method());
     assert_eq!(call.id().map(parsed), whole.get("id").cloned());
-    // Absent parameters and `null` are the same.
+    // Absent parameters are the same as `null`.
     let params = if call.params().is_empty() { Value::Null } else { parsed(call.params()) };
     assert_eq!(params, whole.get("params").cloned().unwrap_or_default());
 }
 
-fn check_refusal(text: &[u8], id: &str, error: &Error) {
+fn check_error(text: &[u8], id: &str, error: &Error) {
     check_id(text, id);
     assert!([-32700, -32600].contains(&error.code()), "{error:?}");
 }
 
-/// An id is sent back as it is, so it must be a JSON value that is no list and no object.
+/// An id is sent back unchanged, so it must be a JSON value that is neither a list nor an object.
 fn check_id(text: &[u8], id: &str) {
     let is_part = text.windows(id.len()).any(|part| part == id.as_bytes());
     assert!(is_part || id == NO_ID, "the id {id:?} is not in the request");
@@ -68,7 +68,7 @@ fn parsed(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn properties_hold_for_calls_batches_and_what_is_neither() {
+    fn properties_hold_for_calls_batches_and_invalid_bodies() {
         let single = r#"{"jsonrpc":"2.0","id":"\u0061","method":"m\n","params":[{"a":1.50}]}"#;
         let batch = format!("[{single}, 1, {{}}, null]");
         let many = format!("[{}]", vec!["{}"; 20].join(","));

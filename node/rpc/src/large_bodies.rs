@@ -1,11 +1,11 @@
-//! Reads and answers large bodies away from the threads that serve sockets, which one such body could
-//! hold up for tens of milliseconds.
+//! Parses and answers large bodies on threads of their own. On a thread that serves sockets, one large body would
+//! delay all other connections for tens of milliseconds.
 //!
-//! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limit: each
-//! thread parses one body at a time, and [`Turns`] bounds the queue. If it is full, the body is refused.
+//! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limits: each thread parses
+//! one body at a time, and [`Turns`] bounds the queue. If it is full, the body is refused.
 //!
-//! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay
-//! the next body.
+//! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay the next
+//! body.
 
 use crate::client::Client;
 use rpc_types::error::Error;
@@ -13,15 +13,15 @@ use server::turns::{NoTurn, Turn, Turns};
 use std::{future::Future, sync::Arc};
 use tokio::{runtime::Handle, task::JoinSet};
 
-/// A body of at least this many bytes is large. Smaller ones are parsed in some tens of microseconds: with
-/// hundreds of connections on a thread, each of them waits for a body of every other one.
+/// A body of at least this many bytes is large. A smaller one is parsed in some tens of microseconds. With hundreds of
+/// connections on a thread, each of them may have to wait for one body of every other connection.
 pub(crate) const LARGE_BODY_BYTES: usize = 16 * 1024;
 
-/// See the module.
+/// The threads for large bodies, and the queue for them.
 #[derive(Debug)]
 pub(crate) struct LargeBodies {
     threads: Vec<Handle>,
-    /// A place for each thread.
+    /// A permit for each thread.
     turns: Arc<Turns>,
 }
 
@@ -34,7 +34,7 @@ impl LargeBodies {
     /// Runs `answer` on a thread when it is this client's turn. `answer` releases the thread by dropping the turn.
     ///
     /// # Errors
-    /// If too many bodies wait, or the node stops.
+    /// Returns an error if too many bodies wait, `answer` panics, or the node stops.
     pub(crate) async fn answer<T, F>(
         &self,
         client: &Client,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_take_turns_while_a_thread_is_busy() {
+    async fn addresses_are_served_round_robin_while_a_thread_is_busy() {
         let threads = Threads::start(1).unwrap();
         let bodies = Arc::new(LargeBodies::new(threads.large()));
         let flood = client(1, 1);
@@ -99,7 +99,7 @@ mod tests {
                 drop(turn);
             }
         };
-        // It holds the only thread, as a body of many megabytes would.
+        // This body holds the only thread, as a body of many megabytes would.
         let blocking = bodies.answer(&flood, |turn| async move {
             ended.recv().unwrap();
             drop(turn);
@@ -114,7 +114,7 @@ mod tests {
                 all.push(answer);
             }
         }
-        // This thread is as free as the one that serves sockets.
+        // No body begins on this thread, which stands for one that serves sockets.
         assert!(begins.try_recv().is_err());
         end.send(()).unwrap();
         blocking.await.unwrap();
@@ -124,11 +124,11 @@ mod tests {
         let order: Vec<_> = begins.try_iter().collect();
         assert!(order.iter().all(|(_, thread)| thread.as_deref() == Some("large-0")));
         assert_eq!(order.len(), 101);
-        assert_eq!(order[1].0, "other", "it has its turn after one body of the flood");
+        assert_eq!(order[1].0, "other", "it waits for one body of the flood");
     }
 
     #[tokio::test]
-    async fn callers_that_leave_free_their_places() {
+    async fn callers_that_disconnect_leave_the_queue() {
         let threads = Threads::start(1).unwrap();
         let bodies = Arc::new(LargeBodies::new(threads.large()));
         let client = client(1, 1);

@@ -1,9 +1,9 @@
-//! The JSON-RPC server for HTTP and WebSocket. It answers from the published view.
+//! The JSON-RPC server for HTTP and WebSocket. It answers calls from the published view.
 //!
-//! The crates `rpc-eth` and `rpc-debug` contain the methods, and `methods` is the table of all of them. `front`
-//! serves HTTP and WebSocket, and passes calls to `dispatch`; jsonrpsee manages subscriptions. A request, or a whole
-//! batch, has one view. Reads that take microseconds run inline, on the thread that serves the socket. Calls that may
-//! take long run in `queues`.
+//! The crates `rpc-eth` and `rpc-debug` contain the methods, and `methods` joins their tables. `front` serves HTTP and
+//! WebSocket, and passes calls to `dispatch`; jsonrpsee manages subscriptions. All calls of a batch read the same view.
+//! Reads that take microseconds run inline, on the thread that serves the socket. Calls that may take long run in
+//! `queues`.
 
 mod block_receipts;
 mod client;

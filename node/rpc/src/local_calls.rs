@@ -1,4 +1,4 @@
-//! Calls that do not come over JSON-RPC: those that replicas pass on.
+//! Answers the calls that replicas forward to this node, which do not come over JSON-RPC.
 
 use crate::{
     client::{Client, Endpoint},
@@ -12,12 +12,12 @@ use std::{
     sync::Arc,
 };
 
-/// The namespaces of these calls: what reads the pool and the pending block.
+/// The namespaces of these calls, which read the pool and the pending block.
 const NAMESPACES: [&str; 2] = ["eth", "txpool"];
-/// The number of this client among connections, which count from 0.
+/// The connection number of this client. Connections are numbered from 0.
 const ID: u64 = u64::MAX;
 
-/// Answers calls. All of them count as one client.
+/// Answers forwarded calls. All of them count as one client.
 #[derive(Clone, Debug)]
 pub struct LocalCalls {
     dispatcher: Arc<Dispatcher>,
@@ -38,7 +38,7 @@ impl LocalCalls {
     /// Answers a call; `params` is JSON text.
     ///
     /// # Errors
-    /// The error that a client of JSON-RPC would receive.
+    /// Returns the error that a client of JSON-RPC would receive.
     pub async fn call(&self, method: &str, params: Bytes) -> Result<Json, Error> {
         self.dispatcher.call(method, params, &self.client).await
     }

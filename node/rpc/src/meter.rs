@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Upper bounds of the latency buckets in microseconds, from 25 us to 13 s, each twice the previous one. Longer calls
-/// are counted in a bucket without bound.
+/// are counted in another bucket without an upper bound.
 pub const LATENCY_BOUNDS_US: [u64; 20] = {
     let mut bounds = [25; 20];
     let mut index = 1;
@@ -51,7 +51,7 @@ pub struct CallReading {
     pub errors: BTreeMap<i32, u64>,
     /// Total duration in seconds.
     pub seconds: f64,
-    /// Number of calls up to each of [`LATENCY_BOUNDS_US`] and above, not cumulative.
+    /// Number of calls in each bucket, not cumulative: one for each of [`LATENCY_BOUNDS_US`], and one for longer calls.
     pub buckets: [u64; BUCKETS],
 }
 
@@ -62,7 +62,7 @@ impl CallMeter {
         Self { names, counters, errors: Mutex::default() }
     }
 
-    /// Counts a call of the method at `index` of the names.
+    /// Counts a call of the method with this index. `error` is the code of its error.
     pub(crate) fn count(&self, index: usize, spent: Duration, error: Option<i32>) {
         let counters = &self.counters[index];
         let bound = |us: &u64| u128::from(*us) < spent.as_micros();
@@ -76,7 +76,7 @@ impl CallMeter {
         }
     }
 
-    /// Returns the counters of every method that was called.
+    /// Returns the counters of all methods that have been called.
     pub fn readings(&self) -> Vec<CallReading> {
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let called = self.counters.iter().enumerate();
@@ -107,7 +107,7 @@ mod tests {
         meter.count(1, Duration::from_micros(26), Some(-32000));
         meter.count(1, Duration::from_secs(3600), None);
         let readings = meter.readings();
-        assert_eq!(readings.len(), 1, "methods never called are left out");
+        assert_eq!(readings.len(), 1, "a method that was never called is omitted");
         let reading = &readings[0];
         assert_eq!((reading.method, reading.calls), ("b", 3));
         assert_eq!((reading.buckets[0], reading.buckets[1], reading.buckets[20]), (1, 1, 1));

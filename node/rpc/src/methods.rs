@@ -1,4 +1,4 @@
-//! The table of all methods.
+//! Joins the tables of methods of all namespaces, and finds methods by name.
 
 use super::discover::Document;
 use alloy_primitives::map::HashMap;
@@ -25,7 +25,7 @@ fn discover(call: &Call) -> Answer {
     json(&Document::of(methods().filter(|method| method.is_served(&call.caller.api))))
 }
 
-/// Returns all methods, ordered by namespace.
+/// Returns the methods of all tables.
 pub fn methods() -> impl Iterator<Item = &'static Method> {
     let tables = [
         rpc_eth::eth::METHODS,
@@ -56,7 +56,7 @@ pub fn namespaces() -> BTreeSet<&'static str> {
 pub(crate) struct MethodIndex(HashMap<&'static str, (usize, &'static Method)>);
 
 impl MethodIndex {
-    /// Indexes the methods of the enabled namespaces. They have the numbers of [`methods`].
+    /// Indexes the methods of the enabled namespaces. The number of a method is its position in [`methods`].
     pub(crate) fn new(api: &[String]) -> Self {
         let numbered = methods().enumerate().filter(|(_, method)| method.is_served(api));
         Self(numbered.map(|(index, method)| (method.name, (index, method))).collect())
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_method_is_listed_once_and_described() {
+    fn every_method_is_listed_once_and_has_a_help_text() {
         let api: Vec<_> = methods().map(|method| method.namespace().to_owned()).collect();
         let index = MethodIndex::new(&api);
         assert_eq!(index.0.len(), methods().count(), "a name is listed twice");

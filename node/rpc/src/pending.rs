@@ -1,9 +1,10 @@
-//! The pending block: the next block as this node would produce it now, from the best transactions of the pool.
+//! Builds the pending block: the next block as this node would produce it now from the best transactions of the pool.
 //!
-//! Input: calls of methods with the block `pending`. Output: the block as the head of a view of its own, on which a
-//! method runs in the same way as on a canonical block. State: the newest pending block with and without roots, until
-//! it is too old. Limits: one build at a time, of at most [`MAX_PENDING`] and within [`MAX_BUILD_TIME`], for which
-//! other requests wait. The ante stage answers one query for each build. No stage waits for this module.
+//! Input: calls with the block `pending`. Output: the block as the head of a view of its own, on which a method runs in
+//! the same way as on a canonical block. State: the newest pending block without roots, and the newest one with roots,
+//! until they are too old. Limits: one build at a time, of at most [`MAX_PENDING`] within [`MAX_BUILD_TIME`], and one
+//! computation of roots; other requests wait for it. The ante stage answers one query for each build. No stage waits
+//! for this module.
 
 mod build;
 
@@ -22,9 +23,9 @@ use std::{
 use tokio::sync::Mutex;
 
 /// Maximum gas and number of transactions that are taken from the pool for a pending block. A block with the default
-/// gas limit of a native chain stays below both.
+/// gas limit of a native chain exceeds neither.
 const MAX_PENDING: BlockPart = BlockPart { gas: 100_000_000, txs: 10_000 };
-/// Maximum duration of executing its transactions. The block contains those that were executed by then.
+/// Maximum duration of executing the transactions of a pending block, which contains those executed in this time.
 const MAX_BUILD_TIME: Duration = Duration::from_millis(500);
 /// Maximum age of a pending block that is served while its parent is the head. geth uses two seconds.
 const MAX_PENDING_AGE: Duration = Duration::from_secs(1);
@@ -35,35 +36,35 @@ fn is_old(pending: &PendingBlock) -> bool {
     pending.started.elapsed() >= MAX_PENDING_AGE
 }
 
-/// Returns whether a pending block is new enough for a request. A build that started after the request is, even if it
-/// took long. Otherwise requests on a fast chain would start one build after another.
-fn answers(pending: &PendingBlock, request: &RequestStart) -> bool {
-    let is_new = pending.started >= request.time || pending.started.elapsed() < request.max_age;
-    is_new && pending.parent.undone == request.undone && pending.parent.number() >= request.head
+/// Returns whether a pending block is new enough for a request. If its build started after the request, it is, even if
+/// the build took long. Otherwise requests on a fast chain would start one build after another.
+fn is_new_enough(pending: &PendingBlock, request: &RequestStart) -> bool {
+    let is_young = pending.started >= request.time || pending.started.elapsed() < request.max_age;
+    is_young && pending.parent.undone == request.undone && pending.parent.number() >= request.head
 }
 
-/// The start of a request.
+/// The time and the head at the start of a request.
 #[derive(Clone, Copy, Debug)]
 struct RequestStart {
     time: Instant,
-    /// Number of the head when the request arrived.
+    /// The number of the head when the request arrived.
     head: u64,
     /// [`View::undone`] when the request arrived.
     undone: u64,
-    /// Maximum age of a pending block for the request.
+    /// The maximum age of a pending block for the request.
     max_age: Duration,
 }
 
 impl RequestStart {
     fn now(published: &Published, spec: &ChainSpec) -> Self {
         let view = published.load();
-        // Clients of a development chain set fields of the next block and expect them in the next answer.
+        // Clients of a development chain set fields of the next block and expect them in the next response.
         let max_age = if spec.is_development() { Duration::ZERO } else { MAX_PENDING_AGE };
         Self { time: Instant::now(), head: view.number(), undone: view.undone, max_age }
     }
 }
 
-/// The newest result of a build, which one request runs while the others wait.
+/// The newest result of a build. One request runs the build, and the others wait for its result.
 #[derive(Debug)]
 struct SharedBuild<T>(Mutex<Option<Arc<T>>>);
 
@@ -74,7 +75,7 @@ impl<T> Default for SharedBuild<T> {
 }
 
 impl<T> SharedBuild<T> {
-    /// Returns the newest result if it fits, or the result of a new build.
+    /// Returns the newest result if `fits` accepts it, or else the result of a new build.
     async fn get(
         &self,
         fits: impl Fn(&T) -> bool,
@@ -117,9 +118,9 @@ impl PendingBlocks {
         admit: impl Fn(QueueClass) -> Result<(), Error>,
     ) -> Result<Arc<PendingBlock>, Error> {
         let request = RequestStart::now(&context.published, &context.spec);
-        // This must come before the lock, because a client that does not read its responses waits here.
+        // This must come before the lock of the build, because a client that does not read its responses waits here.
         let _permit = client.flow.queue_permit().await;
-        let fits = |known: &PendingBlock| answers(known, &request);
+        let fits = |known: &PendingBlock| is_new_enough(known, &request);
         let without_roots = self.without_roots.get(fits, async {
             admit(QueueClass::Short)?;
             build::build(context, queues).await
@@ -135,7 +136,7 @@ impl PendingBlocks {
         with_roots.await
     }
 
-    /// Drops blocks that are too old. Their views keep layers in memory that are already flushed.
+    /// Drops blocks that are too old, because their views keep layers in memory that are already flushed.
     pub(crate) fn sweep(&self) {
         self.without_roots.drop_if(is_old);
         self.with_roots.drop_if(is_old);
@@ -149,17 +150,17 @@ mod tests {
 
     #[tokio::test]
     async fn concurrent_requests_share_one_build() {
-        let (newest, made) = (SharedBuild::default(), AtomicUsize::new(0));
-        let ask = || {
+        let (newest, builds) = (SharedBuild::default(), AtomicUsize::new(0));
+        let request = || {
             newest.get(|_: &usize| true, async {
                 // The other requests arrive during the build.
                 tokio::task::yield_now().await;
-                Ok(made.fetch_add(1, Relaxed))
+                Ok(builds.fetch_add(1, Relaxed))
             })
         };
-        let answers = futures_util::future::join_all((0..100).map(|_| ask())).await;
-        assert_eq!(made.load(Relaxed), 1);
-        assert!(answers.into_iter().all(|answer| *answer.unwrap() == 0));
+        let results = futures_util::future::join_all((0..100).map(|_| request())).await;
+        assert_eq!(builds.load(Relaxed), 1);
+        assert!(results.into_iter().all(|result| *result.unwrap() == 0));
     }
 
     #[tokio::test]

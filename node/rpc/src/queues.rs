@@ -1,10 +1,10 @@
-//! Two queues for calls that may take long. Each has a few threads of its own, apart from those that serve sockets. One
-//! is for work of milliseconds (`eth_call`, large blocks), and the other for scans and traces, so that long calls do
-//! not delay short ones.
+//! Runs calls that may take long in two queues, each with threads of its own that serve no sockets. One queue is for
+//! work of milliseconds (`eth_call`, large blocks), and the other for scans and traces, so that long calls do not
+//! delay short ones.
 //!
-//! Input: calls with their client. Output: their results. State: the waiting calls, in a [`FairQueue`], which has the
-//! limits and the order. The threads have a lower priority than those of the pipeline and of the sockets, so that scans
-//! do not delay blocks and reads.
+//! Input: calls with their client. Output: their results. State: the waiting calls in a [`FairQueue`], which limits
+//! their number and determines their order. The threads have a lower priority than those of the pipeline and of the
+//! sockets, so that scans do not delay blocks and reads.
 
 use crate::client::Client;
 use rpc_eth::method::QueueClass;
@@ -20,7 +20,7 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Niceness of the threads of the two queues relative to all others.
+/// Niceness of the threads of each queue, as in `nice(1)`.
 const SHORT_NICE: i32 = 5;
 const LONG_NICE: i32 = 15;
 
@@ -29,7 +29,7 @@ const LONG_NICE: i32 = 15;
 enum Decision {
     /// The call runs.
     Run,
-    /// The call is refused in favour of another address. Contains the limit that was reached.
+    /// The call is refused in favour of another address, because this limit was reached.
     Refused(usize),
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct CallQueues {
 }
 
 impl CallQueues {
-    /// Starts one thread per core for short calls, at least two, and half as many for long calls.
+    /// Starts one thread per core, but at least two, for short calls, and one thread per two cores for long calls.
     pub(crate) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let short = start("rpc-short", cores.max(2), SHORT_NICE);
@@ -117,8 +117,8 @@ impl CallQueues {
         self.run_for(class, client.address, client.id, work).await
     }
 
-    /// Like [`Self::run`], for work whose result several clients share. It has a place of its own in the queue, so that
-    /// earlier calls of one client do not delay the others.
+    /// Like [`Self::run`], for work whose result several clients share. It is queued under an address of its own, so
+    /// that earlier calls of one client do not delay the others.
     pub(crate) async fn run_shared<T: Send + 'static>(
         &self,
         class: QueueClass,
@@ -169,8 +169,7 @@ fn start(name: &str, threads: usize, nice: i32) -> Arc<Queue> {
         let queue = Arc::clone(&queue);
         let builder = std::thread::Builder::new().name(format!("{name}-{number}"));
         let started = builder.spawn(move || {
-            // On Linux this sets the priority of the calling thread. A failure only means that calls compete with
-            // other threads.
+            // On Linux this sets the priority of the calling thread. If it fails, the thread has the normal priority.
             let _ = rustix::process::setpriority_process(None, nice);
             queue.serve();
         });
@@ -207,7 +206,7 @@ mod tests {
         time::Duration,
     };
 
-    /// Otherwise, clients that connect, send a call and disconnect would fill the memory with parameters.
+    /// Otherwise clients that connect, send a call and disconnect could fill the memory with parameters.
     #[tokio::test]
     async fn a_waiting_call_is_dropped_with_its_caller() {
         let (queues, client) = (CallQueues::new(), Client::for_tests());
@@ -252,22 +251,22 @@ mod tests {
     #[tokio::test]
     async fn running_work_is_interrupted_when_its_caller_disconnects() {
         let (queues, client) = (CallQueues::new(), Client::for_tests());
-        let (begun, began) = oneshot::channel();
-        let (ended, end) = oneshot::channel();
+        let (send_begun, begun) = oneshot::channel();
+        let (send_ended, ended) = oneshot::channel();
         let mut call = Box::pin(queues.run(QueueClass::Short, &client, move |interrupt| {
             let deadline = interrupt.within(Duration::from_secs(3600));
-            begun.send(()).unwrap();
+            send_begun.send(()).unwrap();
             while !deadline.passed() {
                 std::thread::yield_now();
             }
-            ended.send(()).unwrap();
+            send_ended.send(()).unwrap();
             Ok(())
         }));
         tokio::select! {
-            _ = &mut call => panic!("it does not end by itself"),
-            began = began => began.unwrap(),
+            _ = &mut call => panic!("the call does not end by itself"),
+            begun = begun => begun.unwrap(),
         }
         drop(call);
-        end.await.expect("it ends");
+        ended.await.expect("the work ends");
     }
 }

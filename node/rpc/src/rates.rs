@@ -1,4 +1,4 @@
-//! Rate limits for calls of a connection and of an address. Disabled by default.
+//! Limits the rate of the calls of a connection and of an address. The limits are disabled by default.
 
 use budget::client_key;
 use config::JsonRpc;
@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// Weight of a call in the long queue and in the short queue, which is about its cost compared with a read.
+/// Weight of a call in the long queue and in the short queue: about its cost compared with a read, which has weight 1.
 const LONG_WEIGHT: u32 = 20;
 const SHORT_WEIGHT: u32 = 4;
 /// Number of connections after which the limits of inactive addresses are removed.
@@ -29,12 +29,12 @@ pub(crate) struct Rates {
     connections: AtomicU32,
 }
 
-/// Creates a quota of calls per second, with the same burst. It permits at least one call of the maximum weight.
+/// Creates a quota of calls per second, with the same burst; 0 means none. The minimum is the maximum weight of a call.
 fn quota(calls: u32) -> Option<Quota> {
-    NonZeroU32::new(calls).map(|calls| Quota::per_second(calls.max(heaviest())))
+    NonZeroU32::new(calls).map(|calls| Quota::per_second(calls.max(max_weight())))
 }
 
-const fn heaviest() -> NonZeroU32 {
+const fn max_weight() -> NonZeroU32 {
     NonZeroU32::new(LONG_WEIGHT).expect("it is not zero")
 }
 
@@ -95,9 +95,9 @@ impl Rates {
         address: IpAddr,
         weight: NonZeroU32,
     ) -> Result<(), Error> {
-        let refused = |whose, limit, wait: governor::NotUntil<_>| {
+        let refused = |scope, limit, wait: governor::NotUntil<_>| {
             let wait_ms = wait.wait_time_from(DefaultClock::default().now()).as_millis();
-            Error::rate(whose, limit, u64::try_from(wait_ms).unwrap_or(u64::MAX).max(1))
+            Error::rate(scope, limit, u64::try_from(wait_ms).unwrap_or(u64::MAX).max(1))
         };
         let fits = "a burst permits a call of the maximum weight";
         if let Some((limit, limiter)) = &connection.0 {
@@ -121,13 +121,14 @@ mod tests {
         let config = JsonRpc { rate_per_ip: 40, rate_per_connection: 30, ..JsonRpc::default() };
         let rates = Rates::new(&config);
         let cheap = weight(Run::Inline(|_| unreachable!("it is only counted")));
-        let (one, two) = (rates.connection(), rates.connection());
+        let (first, second) = (rates.connection(), rates.connection());
         let address = IpAddr::from([10, 0, 0, 1]);
-        let taken = |rate| (0..100).filter(|_| rates.admit(rate, address, cheap).is_ok()).count();
-        assert!((30..40).contains(&taken(&one)), "a connection");
-        assert!(taken(&two) < 20, "both connections of an address");
+        let admitted =
+            |rate| (0..100).filter(|_| rates.admit(rate, address, cheap).is_ok()).count();
+        assert!((30..40).contains(&admitted(&first)), "a connection");
+        assert!(admitted(&second) < 20, "both connections of an address");
         assert!(rates.admit(&rates.connection(), IpAddr::from([10, 0, 0, 2]), cheap).is_ok());
-        let error = rates.admit(&one, address, cheap).expect_err("one too many");
+        let error = rates.admit(&first, address, cheap).expect_err("one too many");
         assert_eq!(error.code(), -32005);
         assert!(error.data().expect("data").get().contains("\"limit\":30"), "{error:?}");
     }

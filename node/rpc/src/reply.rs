@@ -1,4 +1,4 @@
-//! A response's body: pieces of JSON, the large ones shared with the caches that hold them.
+//! Creates the body of a response from pieces of JSON. Large results are shared with the cache instead of copied.
 
 use crate::{
     subscription::Start,
@@ -15,53 +15,55 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A result of at least this many bytes is not copied: below, one more piece costs the kernel more
-/// than the copy.
+/// A result of at least this many bytes is a piece of its own. A smaller one is copied, because another piece costs the
+/// kernel more than the copy.
 const MIN_SHARED_BYTES: usize = 16 * 1024;
 
-/// Puts a response together.
+/// A response that is being created.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pieces: Vec<Piece>,
-    open: Vec<u8>,
-    closed_bytes: usize,
+    /// The text after the last piece.
+    tail: Vec<u8>,
+    /// Bytes of `pieces`.
+    piece_bytes: usize,
     subscriptions: Vec<Start>,
 }
 
 impl Reply {
-    /// Bytes so far.
+    /// Returns the number of bytes so far.
     pub(crate) const fn len(&self) -> usize {
-        self.closed_bytes + self.open.len()
+        self.piece_bytes + self.tail.len()
     }
 
     pub(crate) fn text(&mut self, text: &str) {
-        self.open.extend_from_slice(text.as_bytes());
+        self.tail.extend_from_slice(text.as_bytes());
     }
 
     fn result(&mut self, result: &Json) {
         let bytes: &Bytes = result.bytes();
         if bytes.len() < MIN_SHARED_BYTES {
-            self.open.extend_from_slice(bytes);
+            self.tail.extend_from_slice(bytes);
             return;
         }
-        self.close();
-        self.closed_bytes += bytes.len();
+        self.push_tail();
+        self.piece_bytes += bytes.len();
         self.pieces.push(bytes.0.clone());
     }
 
-    fn close(&mut self) {
-        if !self.open.is_empty() {
-            self.closed_bytes += self.open.len();
-            self.pieces.push(std::mem::take(&mut self.open).into());
+    fn push_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.piece_bytes += self.tail.len();
+            self.pieces.push(std::mem::take(&mut self.tail).into());
         }
     }
 
-    /// Adds the answer to a call; `id` is JSON text.
+    /// Adds the response to a call. `id` is JSON text.
     pub(crate) fn answer(&mut self, id: &str, answer: Result<Json, Error>) {
         match answer {
             Ok(result) => {
-                if self.open.is_empty() {
-                    self.open.reserve(id.len() + result.bytes().len().min(MIN_SHARED_BYTES) + 48);
+                if self.tail.is_empty() {
+                    self.tail.reserve(id.len() + result.bytes().len().min(MIN_SHARED_BYTES) + 48);
                 }
                 self.text("{\"jsonrpc\":\"2.0\",\"id\":");
                 self.text(id);
@@ -74,31 +76,31 @@ impl Reply {
                 self.text(id);
                 self.text(",\"error\":");
                 let error = ErrorObject::from(error);
-                serde_json::to_writer(&mut self.open, &error).expect("an error serialises");
+                serde_json::to_writer(&mut self.tail, &error).expect("an error serialises");
                 self.text("}");
             }
         }
     }
 
-    /// A subscription whose id is in the response begins when that has been written.
+    /// Adds a subscription whose id is in the response. It starts when the response has been written.
     pub(crate) fn subscription(&mut self, start: Start) {
         self.subscriptions.push(start);
     }
 
-    /// The pieces of a WebSocket message, and what begins when it has been written.
+    /// Returns the pieces, and the subscriptions that start when these have been written.
     pub(crate) fn into_pieces(mut self) -> (Vec<Piece>, Vec<Start>) {
-        self.close();
+        self.push_tail();
         (self.pieces, self.subscriptions)
     }
 
-    /// The body; a large one counts as unsent until it is written.
+    /// Returns the body. A large one is accounted until it is written.
     pub(crate) fn finish(mut self, unsent: &UnsentResponses) -> ReplyBody {
-        self.close();
+        self.push_tail();
         ReplyBody::pieces(counted(self.pieces, unsent))
     }
 }
 
-/// The pieces of a body; those of a large one count as unsent until they are written.
+/// Returns the pieces of a body. Those of a large body are accounted until they are written.
 pub(crate) fn counted(pieces: Vec<Piece>, unsent: &UnsentResponses) -> Vec<Piece> {
     if !unsent_responses::is_large(pieces.iter().map(Piece::len).sum()) {
         return pieces;
@@ -106,25 +108,24 @@ pub(crate) fn counted(pieces: Vec<Piece>, unsent: &UnsentResponses) -> Vec<Piece
     pieces.into_iter().map(|piece| unsent.counted(piece)).collect()
 }
 
-/// See the module.
+/// The body of a response.
 #[derive(Debug)]
 pub(crate) struct ReplyBody {
-    /// Not sent yet.
+    /// The pieces that hyper has not received.
     pieces: std::vec::IntoIter<Piece>,
-    /// Bytes of them.
+    /// Bytes of `pieces`.
     left: u64,
-    /// Dropped with the body, when hyper has taken all of it.
+    /// Keeps the request open until hyper has received the whole body and drops it.
     open: Option<Open>,
 }
 
 impl ReplyBody {
-    /// A body of these pieces. The caller has accounted for them if they are large ([`counted`]).
+    /// Creates a body of pieces. The caller has accounted for them if they are large ([`counted`]).
     pub(crate) fn pieces(pieces: Vec<Piece>) -> Self {
         let left = pieces.iter().map(|piece| piece.len() as u64).sum();
         Self { pieces: pieces.into_iter(), left, open: None }
     }
 
-    /// A body of one piece.
     pub(crate) fn text(text: impl Into<Piece>) -> Self {
         Self::pieces(vec![text.into()])
     }
@@ -133,7 +134,7 @@ impl ReplyBody {
         Self::pieces(Vec::new())
     }
 
-    /// The request is open until hyper drops this body.
+    /// Keeps the request open until hyper drops this body.
     pub(crate) fn hold(&mut self, open: Open) {
         self.open = Some(open);
     }
@@ -186,18 +187,18 @@ mod tests {
         assert_eq!(pieces[0], start);
     }
 
-    /// A batch of answers none of which is large.
+    /// None of the results is large alone.
     #[test]
-    fn the_whole_answer_decides_whether_it_counts() {
-        let middling = Json::from_text(vec![b'7'; MIN_SHARED_BYTES]);
+    fn a_body_is_accounted_if_its_pieces_together_are_large() {
+        let result = Json::from_text(vec![b'7'; MIN_SHARED_BYTES]);
         let account = Account::with_limit(1 << 40);
         let unsent = UnsentResponses::of(&account);
         let is_empty = || account.memory.reading().used == 0;
-        for (results, counts) in [(2, false), (5, true)] {
+        for (results, is_accounted) in [(2, false), (5, true)] {
             let mut reply = Reply::default();
-            (0..results).for_each(|_| reply.answer("1", Ok(middling.clone())));
+            (0..results).for_each(|_| reply.answer("1", Ok(result.clone())));
             let body = reply.finish(&unsent);
-            assert_eq!(is_empty(), !counts, "{results}");
+            assert_eq!(is_empty(), !is_accounted, "{results}");
             drop(body);
             assert!(is_empty());
         }

@@ -14,10 +14,10 @@ use server::{accept::accept, listener::Listener, stop::Stop};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
-/// Maximum wait for calls in flight when the servers stop.
+/// Maximum wait for calls in flight on shutdown.
 const STOP_WAIT: Duration = Duration::from_secs(3);
 
-/// Period in which expired filters are removed and their memory is released.
+/// Interval at which expired filters and pending blocks are dropped.
 const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 
 /// The running servers.
@@ -29,18 +29,18 @@ pub struct Servers {
     local: LocalCalls,
     /// The threads that serve the connections.
     threads: Arc<Threads>,
-    /// Remove expired filters, and on a development chain wake calls that wait for a block.
+    /// The tasks that drop expired filters and, on a development chain, wake calls that wait for a block.
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Serves JSON-RPC until [`Servers::stop`]: at `http` over HTTP and WebSocket, at `web_socket` over WebSocket only. One
-/// that is off has no listener.
+/// Serves JSON-RPC until [`Servers::stop`]: at `http` over HTTP and WebSocket, at `web_socket` over WebSocket only. A
+/// server that is disabled has no listener.
 ///
 /// # Errors
 /// Returns an error if a thread cannot be started.
 ///
 /// # Panics
-/// Outside a Tokio runtime.
+/// Panics outside a Tokio runtime.
 pub fn serve(
     config: &JsonRpc,
     http: Option<Listener>,
@@ -87,7 +87,7 @@ impl Servers {
         Arc::clone(&self.calls)
     }
 
-    /// Returns what answers calls that do not come over JSON-RPC.
+    /// Returns the handle that answers calls that do not come over JSON-RPC.
     pub fn local_calls(&self) -> LocalCalls {
         self.local.clone()
     }
@@ -97,7 +97,7 @@ impl Servers {
         self.threads.connections_per_thread()
     }
 
-    /// Refuses new calls, waits for those in flight, and closes the connections.
+    /// Refuses new calls, waits up to 3 seconds for those in flight, and closes the connections.
     pub async fn stop(self) {
         let Self { mut listening, stop, threads, tasks, .. } = self;
         tasks.iter().for_each(JoinHandle::abort);

@@ -1,10 +1,10 @@
 //! `eth_subscribe`: sends notifications to WebSocket clients.
 //!
-//! A subscription follows the published views and reads each block itself. It therefore misses no block and delays
-//! nothing, however slow its client is. Its notifications count as pending bytes of the connection ([`Flow`]). While
-//! the client reads nothing, the subscription waits, and does not keep notifications that it can create again. A
-//! client that reads nothing for too long is disconnected (`slow-client-s`). If a subscription fails on an open
-//! connection, it sends a last message with the error.
+//! A subscription to blocks or logs follows the published views and reads each block itself. It therefore misses no
+//! block and delays nothing, however slow its client is. Its notifications count as pending bytes of the connection
+//! ([`Flow`]). While the client reads nothing, the subscription waits, and does not keep notifications that it can
+//! create again. A client that reads nothing for too long is disconnected (`slow-client-s`). If a subscription fails
+//! on an open connection, it sends a last message with the error.
 
 use crate::{
     client::Client,
@@ -41,7 +41,7 @@ use tokio::sync::{
     watch,
 };
 
-/// Interval at which a subscription to `syncing` looks at the status.
+/// Interval at which a subscription to `syncing` checks the status.
 const SYNC_STATUS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Returns the module that opens and closes subscriptions.
@@ -103,8 +103,8 @@ struct Notifier<'a> {
 }
 
 impl Notifier<'_> {
-    /// Waits until there is space, or the client has disconnected.
-    async fn room(&self) -> Result<(), End> {
+    /// Waits until there is space, and returns an error if the client has disconnected.
+    async fn wait_for_space(&self) -> Result<(), End> {
         tokio::select! {
             // A client that has disconnected never frees space.
             () = self.sink.closed() => Err(End::Disconnected),
@@ -116,24 +116,24 @@ impl Notifier<'_> {
     async fn send(&self, message: Answer) -> Result<(), End> {
         let message = message.map_err(End::Failed)?;
         let bytes = NOTIFICATION_BYTES + message.bytes().len();
-        // No other notification is sent between this check and the accounting below.
-        self.room().await?;
+        // No other subscription of the connection runs between this check and the accounting below.
+        self.wait_for_space().await?;
         let raw = message.to_raw().map_err(End::Failed)?;
         self.flow.add_pending(bytes);
         let sent = self.sink.send(SubscriptionMessage::from(raw)).await;
-        // The notification will not be written. The connection may stay open, so its bytes must be released.
+        // After an error the notification will not be written, but the connection may stay open, so release its bytes.
         sent.inspect_err(|_| self.flow.written(bytes)).map_err(|_| End::Disconnected)
     }
 }
 
-/// Sends the status now, and after each change. Only the client ends the subscription.
+/// Sends the status now and after each change, until the client disconnects or unsubscribes.
 async fn push_sync_status(notifier: &Notifier<'_>, published: &Published) -> Result<(), End> {
     let mut last = None;
     loop {
         let status = SyncStatus::of(published);
         let is_behind = matches!(status, SyncStatus::Behind(_));
         if last != Some(is_behind) {
-            // As geth sends it.
+            // This is geth's format.
             notifier
                 .send(json(&match status {
                     SyncStatus::Synced => value!(false),
@@ -184,18 +184,18 @@ async fn serve(
     }
 }
 
-/// The reason why a subscription ends.
+/// Why a subscription ends.
 enum End {
-    /// The client has disconnected or unsubscribed.
+    /// The client has disconnected or unsubscribed, or the node is stopping.
     Disconnected,
     /// The notification cannot be created.
     Failed(Error),
 }
 
-/// What a subscription has been notified of.
+/// The position in the chain up to which a subscription has sent notifications.
 #[derive(Clone, Copy)]
 struct Position {
-    /// The last block.
+    /// The number of the last block.
     last: u64,
     /// The number of undone branches, see [`View::undone`].
     undone: u64,
@@ -207,7 +207,7 @@ impl Position {
     }
 }
 
-/// Undone blocks cause no notification.
+/// For subscriptions without notifications about undone blocks.
 const fn no_messages(_: &UndoneBlock) -> Vec<Json> {
     Vec::new()
 }
@@ -250,7 +250,7 @@ where
             if last >= newest {
                 break;
             }
-            // Without notifications, nothing else here notices a disconnect, and this loop may never end.
+            // If no block has a notification, nothing else here notices a disconnect, and this loop may never end.
             if notifier.sink.is_closed() {
                 return Err(End::Disconnected);
             }
@@ -263,18 +263,18 @@ where
             };
             match push(notifier, of_block).await {
                 Ok(()) => last += 1,
-                // The block was undone in between.
+                // The block was undone meanwhile.
                 Err(_) if published.load().undone != undone => {}
                 Err(end) => return Err(end),
             }
-            // Many blocks may be processed without waiting, so other tasks must get a turn.
+            // Many blocks may be processed without waiting, so other tasks must be able to run.
             tokio::task::yield_now().await;
         }
     }
 }
 
 /// Sends the notifications of a block. Those for which there is no space are dropped and created again later, because
-/// hundreds of subscriptions that each kept those of a block would fill the memory.
+/// hundreds of subscriptions that each kept the notifications of a block would fill the memory.
 async fn push<M>(notifier: &Notifier<'_>, messages: impl Fn() -> M) -> Result<(), End>
 where
     M: Future<Output = Result<Vec<Json>, Error>>,
@@ -293,7 +293,7 @@ where
             return Ok(());
         }
         drop(rest);
-        notifier.room().await?;
+        notifier.wait_for_space().await?;
     }
 }
 
@@ -333,7 +333,7 @@ async fn push_pending(
         };
         let arrival = match arrival {
             Ok(arrival) => arrival,
-            // The client is too slow for the pool and continues with the newest transactions.
+            // The client is too slow and misses the oldest arrivals. It continues with those that are still buffered.
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return Err(End::Disconnected),
         };

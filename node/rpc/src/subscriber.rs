@@ -1,4 +1,4 @@
-//! The subscriptions of a connection, which jsonrpsee keeps.
+//! Opens and closes the subscriptions of a connection, which jsonrpsee manages.
 
 use crate::{
     client::Client,
@@ -24,21 +24,21 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// Opens and closes the subscriptions of a connection.
+/// The subscriptions of a connection.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     methods: Methods,
     ids: Arc<Ids>,
-    /// What jsonrpsee sends goes here.
+    /// Receives the responses and notifications that jsonrpsee sends.
     sink: MethodSink,
     permits: BoundedSubscriptions,
     client: Arc<Client>,
-    /// Subscriptions run where the socket is served.
+    /// The runtime that serves the socket. Subscriptions run on it.
     runtime: Handle,
 }
 
 impl Subscriber {
-    /// A connection without subscriptions, on the runtime that calls this.
+    /// Creates the state of a connection without subscriptions. Must be called on the runtime that serves its socket.
     pub(crate) fn new(
         methods: Methods,
         ids: Arc<Ids>,
@@ -55,25 +55,25 @@ impl Subscriber {
         ConnectionId(usize::try_from(self.client.id).expect("usize has 64 bits"))
     }
 
-    /// Opens a subscription. jsonrpsee sends the response itself, ahead of the first notification, and
-    /// its type of ids holds no negative numbers and no fractions. It therefore receives the JSON text
-    /// of the client's id as a string, which [`with_client_id`] replaces by the id.
+    /// Opens a subscription. jsonrpsee sends the response itself, before the first notification. Its type of ids cannot
+    /// represent negative numbers and fractions. It therefore receives the JSON text of the client's id as a string,
+    /// which [`with_client_id`] replaces by the id.
     ///
     /// # Errors
-    /// If the connection has the maximum number of subscriptions, or clients use too much memory.
+    /// Returns an error if the connection has the maximum number of subscriptions, or clients use too much memory.
     pub(crate) async fn subscribe(&self, id: &str, kind: SubscriptionKind) -> Result<(), Error> {
-        // The response waits for the client with the notifications, and an id may be large.
+        // The response counts as pending like the notifications, because the id may be large.
         let bytes = response_bytes(id);
         self.client.flow.add_pending(bytes);
         let opened = self.open(id, kind, None).await;
         opened.map(drop).inspect_err(|_| self.client.flow.written(bytes))
     }
 
-    /// Opens a subscription whose id is part of the response to a batch. Nothing is pushed before the
-    /// subscription is started, which is for when that response has been written.
+    /// Opens a subscription whose id is part of the response to a batch. The caller starts it when that response has
+    /// been written. It sends no notification before.
     ///
     /// # Errors
-    /// As [`Self::subscribe`].
+    /// Returns the same errors as [`Self::subscribe`].
     pub(crate) async fn subscribe_in_batch(
         &self,
         kind: SubscriptionKind,
@@ -95,7 +95,7 @@ impl Subscriber {
         };
         let max = self.permits.max();
         let permit = self.permits.acquire().ok_or_else(|| Error::too_many_subscriptions(max))?;
-        let wanted = NewSubscription::new(kind, start, &self.client.account)?;
+        let subscription = NewSubscription::new(kind, start, &self.client.account)?;
         let state = SubscriptionState {
             conn_id: self.connection(),
             id_provider: &*self.ids,
@@ -103,7 +103,7 @@ impl Subscriber {
         };
         let mut extensions = Extensions::new();
         extensions.insert(Arc::clone(&self.client));
-        extensions.insert(wanted);
+        extensions.insert(subscription);
         let opening = {
             let _runtime = self.runtime.enter();
             open(Id::Str(id.into()), Params::new(None), self.sink.clone(), state, extensions)
@@ -112,7 +112,6 @@ impl Subscriber {
         if response.is_subscription() { Ok(response) } else { Err(no_subscription(&response)) }
     }
 
-    /// Closes a subscription.
     pub(crate) fn unsubscribe(&self, params: &Bytes) -> Answer {
         let Some(MethodCallback::Unsubscription(close)) = self.methods.method(UNSUBSCRIBE) else {
             return Err(Error::unknown_method(UNSUBSCRIBE));
@@ -123,7 +122,7 @@ impl Subscriber {
     }
 }
 
-/// Parameters as jsonrpsee takes them.
+/// Converts parameters to the type of jsonrpsee.
 fn read_params(params: &Bytes) -> Params<'_> {
     let text = str::from_utf8(params).expect("parameters were parsed as JSON");
     Params::new(Some(text).filter(|text| !text.is_empty()))
@@ -133,7 +132,7 @@ fn no_subscription(response: &MethodResponse) -> Error {
     Error::internal(format_args!("no subscription: {}", response.as_json()))
 }
 
-/// The result in a response of jsonrpsee's.
+/// Returns the result in a response from jsonrpsee.
 fn result(response: &MethodResponse) -> Option<&RawValue> {
     #[derive(Deserialize)]
     struct Answered<'a> {
@@ -143,30 +142,30 @@ fn result(response: &MethodResponse) -> Option<&RawValue> {
     serde_json::from_str::<Answered<'_>>(response.as_json().get()).ok()?.result
 }
 
-/// Whether the result is `true`: jsonrpsee answers `false` if there is no such subscription.
+/// Returns whether the result is `true`. jsonrpsee returns `false` if the subscription does not exist.
 fn is_true(response: &MethodResponse) -> bool {
     result(response).is_some_and(|result| result.get() == "true")
 }
 
-/// Bytes of jsonrpsee's response to a call with this id.
+/// Returns the length of jsonrpsee's response to a call with this id.
 fn response_bytes(id: &str) -> usize {
     const REST: &str = r#","result":"0x00000000000000000000000000000000"}"#;
     let quoted = serde_json::to_string(id).expect("a text is written as JSON");
     RESPONSE_START.len() - 1 + quoted.len() + REST.len()
 }
 
-/// The id for jsonrpsee of a subscription whose id is part of the response to a batch. No JSON text is empty.
+/// The call id that jsonrpsee receives for a call of a batch. It differs from those of clients: no JSON text is empty.
 const BATCH_ID: &str = "";
 
-/// How jsonrpsee begins a response. Notifications have a method instead of an id.
+/// The beginning of a response from jsonrpsee. Notifications have a method instead of an id.
 const RESPONSE_START: &str = "{\"jsonrpc\":\"2.0\",\"id\":\"";
 
-/// A message of jsonrpsee's as the client receives it: in a response, the id is what the client sent. `None` if it
-/// is part of the response to a batch.
+/// Converts a message from jsonrpsee to what the client receives: a response has the id that the client sent. Returns
+/// `None` for a response that is part of the response to a batch.
 pub(crate) fn with_client_id(json: Box<RawValue>) -> Option<Piece> {
     #[derive(Deserialize)]
     struct Response<'a> {
-        /// JSON text.
+        /// The JSON text of the client's id.
         #[serde(borrow)]
         id: Cow<'a, str>,
         #[serde(borrow)]
@@ -211,17 +210,17 @@ mod tests {
         }
     }
 
-    /// A byte too few each time would let a client be pending ever more.
+    /// If each message counted one byte too few, the uncounted bytes would grow without limit.
     #[tokio::test]
-    async fn what_jsonrpsee_sends_is_owed_to_the_byte() {
+    async fn pending_bytes_equal_the_bytes_that_jsonrpsee_sends() {
         const RESULT: &str = "[1,2]";
         let mut module = RpcModule::new(());
-        let pushing = module.register_subscription::<Result<(), SubscriptionError>, _, _>(
+        let registered = module.register_subscription::<Result<(), SubscriptionError>, _, _>(
             SUBSCRIBE,
             "eth_subscription",
             UNSUBSCRIBE,
             |_, pending, _, extensions| async move {
-                let _wanted = extensions.get::<Arc<NewSubscription>>().cloned();
+                let _subscription = extensions.get::<Arc<NewSubscription>>().cloned();
                 let Ok(sink) = pending.accept().await else { return Ok(()) };
                 let result = RawValue::from_string(RESULT.to_owned()).unwrap();
                 let _ = sink.send(SubscriptionMessage::from(result)).await;
@@ -229,7 +228,7 @@ mod tests {
                 Ok(())
             },
         );
-        pushing.unwrap();
+        registered.unwrap();
         let (sink, mut pushed) = mpsc::channel(8);
         let client = Arc::new(Client::for_tests());
         let subscriber =

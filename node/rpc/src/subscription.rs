@@ -1,4 +1,4 @@
-//! What a client subscribes to: the types of subscriptions, their parameters, and their ids.
+//! Defines the types of subscriptions, parses their parameters and creates their ids.
 
 use alloy_primitives::{B256, map::HashSet};
 use budget::{Account, Held};
@@ -47,7 +47,7 @@ pub const SUBSCRIPTIONS: &[(&str, &str)] = &[
 /// Number of bytes that jsonrpsee adds to a notification.
 pub(crate) const NOTIFICATION_BYTES: usize = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x00000000000000000000000000000000","result":}}"#.len();
 
-/// Creates subscription ids: as in geth, 16 unpredictable bytes in hex.
+/// Creates subscription ids. As in geth, an id is 16 unpredictable bytes in hex.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     state: RandomState,
@@ -70,7 +70,7 @@ pub(crate) enum SubscriptionKind {
     Pending {
         full: bool,
     },
-    /// The receipts of these transactions, or of all transactions if it is empty.
+    /// The receipts of these transactions, or of all transactions if the set is empty.
     Receipts(HashSet<B256>),
     Syncing,
     Fees(Vec<f64>),
@@ -80,7 +80,7 @@ impl SubscriptionKind {
     /// Parses the parameters of a call.
     ///
     /// # Errors
-    /// Returns an error if they are invalid.
+    /// Returns an error if the parameters are invalid.
     pub(crate) fn read(params: &[u8], spec: &ChainSpec) -> Result<Self, Error> {
         let params = if params.is_empty() { b"[]".as_slice() } else { params };
         let mut arguments = Arguments::new(params, 2, spec)?;
@@ -127,7 +127,7 @@ impl SubscriptionKind {
     }
 }
 
-/// Starts a subscription that was opened in a batch, after the response of the batch has been written. If this is
+/// Starts a subscription that was opened in a batch, when the response to the batch has been written. If this is
 /// dropped before, the subscription ends, because the client does not know its id.
 #[derive(Debug)]
 pub(crate) struct Start(oneshot::Sender<()>);
@@ -139,7 +139,6 @@ impl Start {
         (Self(start), started)
     }
 
-    /// Starts the subscription.
     pub(crate) fn begin(self) {
         // This fails if the subscription has ended.
         let _ = self.0.send(());
@@ -150,12 +149,12 @@ impl Start {
 #[derive(Debug)]
 pub(crate) struct NewSubscription {
     kind: SubscriptionKind,
-    /// Set for a subscription in a batch, until it starts.
+    /// Completes when a subscription of a batch may start. `None` for other subscriptions.
     start: Mutex<Option<oneshot::Receiver<()>>>,
     _memory: Held,
 }
 
-/// Accounted memory of each subscription: its task and its table entries.
+/// Memory that is accounted for the task and the table entries of a subscription, in bytes.
 const SUBSCRIPTION_BYTES: usize = 4 * 1024;
 
 impl NewSubscription {
@@ -175,7 +174,7 @@ impl NewSubscription {
         &self.kind
     }
 
-    /// Waits until the subscription starts, and returns whether it does.
+    /// Waits until the subscription may start. Returns `false` if it must end instead.
     pub(crate) async fn started(&self) -> bool {
         let start = self.start.lock().unwrap_or_else(PoisonError::into_inner).take();
         match start {
@@ -195,12 +194,12 @@ impl Param for LogFilter {
     }
 }
 
-/// As in geth: the maximum number of transactions in a subscription to receipts, and the error for more.
+/// Maximum number of transactions in a subscription to receipts, and the error for more, as in geth.
 const MAX_HASHES: usize = 200;
 const TOO_MANY_HASHES: &str =
     "exceed max number of transaction hashes allowed per transactionReceipts subscription";
 
-/// The transactions whose receipts are requested, or none for those of all transactions.
+/// The transactions whose receipts are requested. An empty list requests those of all transactions.
 #[derive(Default)]
 struct ReceiptFilter(Vec<B256>);
 

@@ -1,21 +1,21 @@
-//! Large responses that are being made or that clients have not read. Their memory is accounted to the client
-//! ([`budget`]). A response that does not fit is dropped and its call refused; it does not wait, because
-//! a batch that waits holds what it has gathered.
+//! Accounts for the memory of large responses that are being created or that clients have not read ([`budget`]). A
+//! response that does not fit is replaced by an error. It does not wait for memory, because a waiting batch would hold
+//! the results of its earlier calls.
 
 use budget::{Account, Usage, accounted};
 use hyper::body::Bytes as Piece;
 use rpc_types::error::Error;
 use std::sync::Arc;
 
-/// Responses of fewer bytes are not accounted: a thousand connections may have 64 MiB of them.
+/// Responses of fewer bytes are not accounted. A thousand connections may use about 64 MiB for them.
 const MIN_COUNTED_BYTES: usize = 64 * 1024;
 
-/// Whether a response, or a batch's responses, of this many bytes are accounted.
+/// Returns whether a response of this many bytes, or the results of a batch, are accounted.
 pub(crate) const fn is_large(bytes: usize) -> bool {
     bytes >= MIN_COUNTED_BYTES
 }
 
-/// The account of large responses; by default nothing is accounted.
+/// The account for large responses. By default nothing is accounted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnsentResponses(Option<Arc<Account>>);
 
@@ -24,10 +24,10 @@ impl UnsentResponses {
         Self(Some(Arc::clone(account)))
     }
 
-    /// Whether a response of this many bytes may be sent.
+    /// Checks that there is memory for a response of this many bytes.
     ///
     /// # Errors
-    /// If it is large and does not fit.
+    /// Returns an error if the response is large and does not fit.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), Error> {
         match &self.0 {
             Some(account) if is_large(bytes) => {
@@ -38,13 +38,13 @@ impl UnsentResponses {
         }
     }
 
-    /// Begins to gather the responses of a batch.
+    /// Begins to account for the results of a batch.
     pub(crate) fn gather(&self) -> Gathered {
         let usage = self.0.as_ref().map(|account| account.buffer(MIN_COUNTED_BYTES));
         Gathered { usage, bytes: 0 }
     }
 
-    /// The same piece of a large response, accounted until it is written. If it does not fit any more, the
+    /// Returns the same piece of a large response, accounted until it is written. If it does not fit any more, the
     /// connection is closed.
     pub(crate) fn counted(&self, piece: Piece) -> Piece {
         let Some(account) = &self.0 else { return piece };
@@ -58,7 +58,7 @@ impl UnsentResponses {
     }
 }
 
-/// The accounted memory of a batch's responses, released when dropped.
+/// The accounted memory of the results of a batch, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     usage: Option<Usage>,
@@ -66,10 +66,10 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Accounts for more.
+    /// Accounts for this many more bytes.
     ///
     /// # Errors
-    /// If this or what was added before does not fit.
+    /// Returns an error if the sum of all bytes so far does not fit.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), Error> {
         self.bytes += bytes;
         let Some(usage) = &mut self.usage else { return Ok(()) };
@@ -82,20 +82,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_batch_gathers_counts_and_fills() {
+    fn gathered_results_are_accounted_and_limited() {
         let account = Account::with_limit(256 * 1024);
         let unsent = UnsentResponses::of(&account);
         let mut gathered = unsent.gather();
         gathered.add(MIN_COUNTED_BYTES).unwrap();
-        assert_eq!(account.memory.reading().used, 0, "small ones are not accounted");
+        assert_eq!(account.memory.reading().used, 0, "few bytes are not accounted");
         gathered.add(64 * 1024).unwrap();
         assert!(unsent.check(128 * 1024).is_ok());
         gathered.add(1).unwrap();
-        assert!(unsent.check(MIN_COUNTED_BYTES - 1).is_ok(), "small ones go on");
+        assert!(unsent.check(MIN_COUNTED_BYTES - 1).is_ok(), "a small response is not checked");
         let error = unsent.check(128 * 1024).expect_err("it does not fit");
         assert_eq!(error.code(), -32005);
         assert!(gathered.add(128 * 1024).is_err());
-        assert!(gathered.add(0).is_err(), "what was added is there");
+        assert!(gathered.add(0).is_err(), "the bytes that did not fit still count");
         drop(gathered);
         assert!(unsent.check(256 * 1024).is_ok() && unsent.check(256 * 1024 + 1).is_err());
     }

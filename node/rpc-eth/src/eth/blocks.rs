@@ -1,4 +1,4 @@
-//! Blocks, ommers and receipts.
+//! The methods that return blocks, headers, ommers and receipts.
 
 use crate::{
     method::{Answer, Call, write_json},
@@ -28,8 +28,8 @@ pub(super) fn block_number(call: &Call) -> Answer {
     write_json(&U64::from(call.view.number()))
 }
 
-/// Maximum length of a body that is converted inline. This is about 100 transfers, and takes about 0.1 ms. Calls for
-/// larger ones are queued.
+/// Maximum bytes of a body, or of receipts, that are converted inline: about 100 transfers, which take about 0.1 ms.
+/// Calls for larger blocks are queued.
 const MAX_INLINE_BODY_BYTES: usize = 16 * 1024;
 
 /// A request for a whole block.
@@ -206,7 +206,7 @@ fn receipts(call: &Call, blocks: &ChainReader, stored: &StoredBlock) -> Answer {
     write_json(&receipt_objects(&call.context.spec, stored, &receipts)?)
 }
 
-/// Passes the receipts of a block in the format of `eth_getBlockReceipts` to a function.
+/// Calls a function with the receipts of a block in the format of `eth_getBlockReceipts`.
 pub fn with_receipts<T>(
     view: &View,
     spec: &ChainSpec,
@@ -226,11 +226,11 @@ fn receipt_objects<'a>(
     receipts: &'a [StoredReceipt],
 ) -> Result<Vec<ReceiptObject<'a>>, Error> {
     let mut contexts = ReceiptContexts::new(spec, &stored.block);
-    let shaped = stored.txs().zip(receipts).map(|(tx, receipt)| {
+    let objects = stored.txs().zip(receipts).map(|(tx, receipt)| {
         let context = contexts.next(receipt);
         Ok(ReceiptObject::new(&tx?, receipt, context))
     });
-    shaped.collect()
+    objects.collect()
 }
 
 /// Returns the receipts of a stored block, one for each transaction.
@@ -247,12 +247,12 @@ pub fn receipts_of(
     }
 }
 
-/// The contexts of the receipts of a block, in order.
+/// Iterates over the contexts of the receipts of a block, in order.
 #[derive(Debug)]
 pub struct ReceiptContexts(ReceiptContext);
 
 impl ReceiptContexts {
-    /// Starts at the first receipt of a block.
+    /// Creates the iterator at the first receipt of a block.
     pub fn of(call: &Call, block: &Block) -> Self {
         Self::new(&call.context.spec, block)
     }

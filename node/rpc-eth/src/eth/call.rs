@@ -1,5 +1,5 @@
-//! `eth_call`, `eth_estimateGas` and `eth_createAccessList`. The crate `evm` executes the calls. This module parses the
-//! requests, and formats errors as geth does.
+//! `eth_call`, `eth_estimateGas` and `eth_createAccessList`. This module parses the requests, and formats errors as
+//! geth does. The crate `evm` executes the calls.
 
 use super::{
     observed,
@@ -28,7 +28,7 @@ use std::time::{Duration, SystemTime};
 /// Gas limit of a call if the settings have no cap, as in geth.
 const GAS_UNCAPPED: u64 = u64::MAX / 2;
 
-/// The host of an execution: the hashes of the blocks of a view, and a deadline.
+/// The host of an execution. It returns the block hashes of a view, and cancels the execution at a deadline.
 #[derive(Debug)]
 pub struct CallHost<'a> {
     /// The view that contains the blocks.
@@ -40,7 +40,7 @@ pub struct CallHost<'a> {
 }
 
 impl<'a> CallHost<'a> {
-    /// The host of an execution for a request.
+    /// Creates the host of the execution for a request.
     pub fn new(call: &'a Call, deadline: &'a Deadline) -> Self {
         Self { view: &call.view, deadline, caches: call.context.caches.as_deref() }
     }
@@ -48,7 +48,7 @@ impl<'a> CallHost<'a> {
 
 impl ExecutionHost for CallHost<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
-        // Few calls read block hashes, so each read opens its own reader.
+        // Few calls read block hashes, so no reader is kept open for them.
         self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
     }
 
@@ -70,19 +70,19 @@ const MAX_INLINE_GAS: u64 = 100_000;
 /// Maximum duration of an inline call.
 const MAX_INLINE_TIME: Duration = Duration::from_micros(500);
 
-/// Maximum length of the parameters of an inline call. The overrides are applied before the deadline is checked.
+/// Maximum bytes of the parameters of an inline call. The deadline is not checked while overrides are applied.
 const MAX_INLINE_PARAMS_BYTES: usize = 8 * 1024;
 
-/// Executes a call inline, and returns `None` if it is too expensive.
+/// Executes a call inline. Returns `None` if it is too expensive, or is passed to an observer.
 pub(super) fn call_inline(call: &Call) -> Result<Option<Json>, Error> {
     if call.params.len() > MAX_INLINE_PARAMS_BYTES || observed::is_observed(call) {
         return Ok(None);
     }
     let deadline = call.interrupt.within(MAX_INLINE_TIME);
-    let done = on_block_until(call, &deadline, BlockId::LATEST, |site, execution| {
+    let outcome = on_block_until(call, &deadline, BlockId::LATEST, |site, execution| {
         Ok(site.call_with_reduced_gas(execution, gas_cap(call), MAX_INLINE_GAS))
     })?;
-    match done {
+    match outcome {
         Some(CallOutcome::Success(output)) => write_json(&output).map(Some),
         Some(failed) => Err(failure(failed)),
         None => Ok(None),
@@ -119,7 +119,7 @@ pub(super) fn estimate_gas(call: &Call) -> Answer {
     write_json(&U64::from(gas))
 }
 
-/// The block of an estimate that does not name one. On a development chain it is the pending block, as in anvil and Hardhat,
+/// Returns the default block of an estimate. On a development chain it is the pending block, as in anvil and Hardhat,
 /// because clients set the time and the fees of the next block.
 fn estimate_block(call: &Call) -> BlockId {
     if call.context.spec.is_development() { BlockId::PENDING } else { BlockId::LATEST }
@@ -133,16 +133,16 @@ pub(super) fn estimate(
 ) -> Result<u64, Error> {
     let next = next_header(call, site.header);
     let header = next.as_ref().unwrap_or(site.header);
-    let later = in_the_next_second(call, header);
+    let later = header_one_second_later(call, header);
     let site = CallSite { header: later.as_ref().unwrap_or(header), ..*site };
     let gas = site.estimate_gas(execution, gas_cap(call));
     gas.map_err(|error| call_error(error, execution.from))
 }
 
-/// Returns the header with a timestamp after that of the newest block, if it is the next block of a development chain and has the
-/// same timestamp. The transaction may be mined in this second or in the next one, and some contracts use more gas in the
-/// first transaction of a second: pools of Uniswap V3 store a price then.
-fn in_the_next_second(call: &Call, header: &Header) -> Option<Header> {
+/// Returns a header with the next timestamp, if `header` is the next block of a development chain and has the timestamp
+/// of the newest block. The transaction may be mined in this second or in the next one, and some contracts use more gas
+/// in the first transaction of a second. For example, pools of Uniswap V3 then store a price.
+fn header_one_second_later(call: &Call, header: &Header) -> Option<Header> {
     let newest = call.pending.as_ref().map_or(&call.view, |pending| &pending.parent);
     let newest = &newest.head.header;
     let is_same = header.number > newest.number && header.timestamp == newest.timestamp;
@@ -150,9 +150,9 @@ fn in_the_next_second(call: &Call, header: &Header) -> Option<Header> {
         .then(|| Header { timestamp: header.timestamp.saturating_add(1), ..header.clone() })
 }
 
-/// Returns the header of the block after the head, if `header` is the head and calls may have another result in that block:
-/// on the first block of a fork, and on a development chain, whose clients set time and fees of the next block. A
-/// transaction with an estimate by the head's header could otherwise fail in that block.
+/// Returns the header of the block after the head, if `header` is that of the head and a call may have another result
+/// in the next block: if a fork begins with it, and on a development chain, whose clients set its time and fees.
+/// Otherwise a transaction with the estimated gas could fail in that block.
 fn next_header(call: &Call, header: &Header) -> Option<Header> {
     let (spec, head) = (&call.context.spec, &call.view.head);
     // The pending block is already the next block.
@@ -200,7 +200,7 @@ pub(super) fn create_access_list(call: &Call) -> Answer {
     json(&AccessListObject { access_list, gas_used: U64::from(result.gas_used), error })
 }
 
-/// Runs a function on the call and the state after the block that the parameters name, with their overrides.
+/// Runs a function on the call and the state after a block, which the parameters contain with the overrides.
 fn on_block<T>(
     call: &Call,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
@@ -208,7 +208,7 @@ fn on_block<T>(
     on_block_until(call, &call.call_deadline(), BlockId::LATEST, run)
 }
 
-/// The same with the deadline of the execution and the block of a call that does not name one.
+/// Like [`on_block`], with another deadline and another default block.
 fn on_block_until<T>(
     call: &Call,
     deadline: &Deadline,
@@ -222,7 +222,7 @@ fn on_block_until<T>(
     run_request(call, deadline, request, id, overrides, run)
 }
 
-/// Runs a function on a call and the state after a block.
+/// Runs a function on a call and the state after a block, with overrides.
 pub fn on_block_with<T>(
     call: &Call,
     request: Request,
@@ -299,12 +299,12 @@ pub fn gas_cap(call: &Call) -> u64 {
     gas_bound(call.context.gas_cap)
 }
 
-/// Returns the maximum gas of a call for a value of the setting.
+/// Returns the maximum gas of a call for a value of the setting `gas-cap`.
 pub const fn gas_bound(cap: u64) -> u64 {
     if cap == 0 { GAS_UNCAPPED } else { cap }
 }
 
-/// Converts the error of a call without a result.
+/// Converts the error of a call without a result to that of JSON-RPC.
 pub fn call_error(error: CallError, from: Address) -> Error {
     match error {
         CallError::Invalid(reason) => Error::server(invalid_text(&reason, from)),
@@ -358,7 +358,7 @@ pub(super) fn invalid_text(reason: &InvalidTransaction, from: Address) -> String
     }
 }
 
-/// Returns the error for a transaction type that the fork of the block does not support.
+/// Returns the error text for a transaction type that the fork of the block does not support.
 fn unsupported(kind: &str, from: Address) -> String {
     format!("transaction type not supported: {kind} tx (sender {from})")
 }

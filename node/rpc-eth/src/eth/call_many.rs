@@ -1,4 +1,4 @@
-//! `eth_callMany`, in the format of reth and Erigon: bundles of calls, each of which is executed on the state after the
+//! `eth_callMany`, in the format of reth and Erigon, which executes bundles of calls, each call on the state after the
 //! previous one.
 
 use super::{
@@ -49,31 +49,31 @@ struct BundleObject<'a> {
 
 impl Param for Bundles {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let given: Vec<BundleObject<'_>> = fields::read(json)?;
+        let objects: Vec<BundleObject<'_>> = fields::read(json)?;
         // Empty bundles count as well. They have no result, but parsing them takes time.
-        let calls: usize = given.iter().map(|bundle| bundle.transactions.len().max(1)).sum();
+        let calls: usize = objects.iter().map(|bundle| bundle.transactions.len().max(1)).sum();
         if calls > MAX_CALLS {
             return Err(format!("must have at most {MAX_CALLS} transactions, got {calls}"));
         }
         let bundle = |(index, bundle): (usize, &BundleObject<'_>)| {
-            let named = |reason| format!("{index}: {reason}");
+            let with_index = |reason| format!("{index}: {reason}");
             let block =
                 bundle.block_override.map(|raw| super::read_block_overrides(raw.get(), spec));
             let calls = bundle.transactions.iter().map(|raw| Request::read(raw.get(), spec));
-            let block = block.transpose().map_err(named)?.unwrap_or_default();
+            let block = block.transpose().map_err(with_index)?.unwrap_or_default();
             Ok::<_, String>(Bundle {
                 block,
-                calls: calls.collect::<Result<_, _>>().map_err(named)?,
+                calls: calls.collect::<Result<_, _>>().map_err(with_index)?,
             })
         };
-        given.iter().enumerate().map(bundle).collect::<Result<_, String>>().map(Self)
+        objects.iter().enumerate().map(bundle).collect::<Result<_, String>>().map(Self)
     }
 }
 
 /// The state on which the first call is executed.
 struct StateContext {
     block: BlockId,
-    /// Number of transactions of the block that are executed before. All of them if absent.
+    /// Number of transactions of the block that are executed before the first call; `None` for all of them.
     transactions: Option<usize>,
 }
 
@@ -93,9 +93,9 @@ impl Param for StateContext {
             #[serde(borrow)]
             transaction_index: Option<&'a RawValue>,
         }
-        let given: Object<'_> = fields::read(json)?;
-        let block = given.block_number.map(|raw| BlockId::read(raw.get(), spec));
-        let transactions = match given.transaction_index.map(RawValue::get) {
+        let object: Object<'_> = fields::read(json)?;
+        let block = object.block_number.map(|raw| BlockId::read(raw.get(), spec));
+        let transactions = match object.transaction_index.map(RawValue::get) {
             None | Some("-1") => None,
             Some(index) => {
                 let Number(index) = Number::read(index, spec)
@@ -131,8 +131,8 @@ pub(super) fn call_many(call: &Call) -> Answer {
     };
     let (header, hash) = (&stored.block.header, stored.block.hash);
     let count = stored.block.transactions.len();
-    // Inside a block, its first transactions are executed again. After the last one, the state of the block is used.
-    let inside = context.transactions.filter(|wanted| *wanted < count);
+    // Before the end of the block, its first transactions are executed again. At its end, its state is used.
+    let inside = context.transactions.filter(|executed| *executed < count);
     let at = if inside.is_some() { number.saturating_sub(1) } else { number };
     let before = stored.txs().take(inside.unwrap_or_default());
     let before =
@@ -196,7 +196,7 @@ fn run(
                 }
                 CallOutcome::Halt(reason) => CallAnswer::Error(halt_text(&reason)),
             };
-            // Each call may return megabytes, and their sum must not reach gigabytes.
+            // Each call may return megabytes, so the sum is limited before it reaches gigabytes.
             size += match &answer {
                 CallAnswer::Value(output) => 2 * output.len(),
                 CallAnswer::Error(text) => text.len(),
@@ -223,11 +223,11 @@ mod tests {
 
     #[test]
     fn the_number_of_calls_is_limited() {
-        let of = |count: usize| format!("[{{\"transactions\":[{}]}}]", vec!["{}"; count].join(","));
+        let bundle = |n: usize| format!("[{{\"transactions\":[{}]}}]", vec!["{}"; n].join(","));
         for count in [MAX_CALLS - 1, MAX_CALLS] {
-            assert_eq!(bundles(&of(count)), Ok(1));
+            assert_eq!(bundles(&bundle(count)), Ok(1));
         }
-        let error = bundles(&of(MAX_CALLS + 1)).expect_err("one too many");
+        let error = bundles(&bundle(MAX_CALLS + 1)).expect_err("one too many");
         assert_eq!(error, "must have at most 1000 transactions, got 1001");
         let empty = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
         assert_eq!(bundles(&empty(MAX_CALLS)), Ok(MAX_CALLS));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_name_the_field_at_fault() {
+    fn errors_contain_the_bundle_and_the_field() {
         let error = bundles("[{},{\"Transactions\":[{\"Gas\":\"10\"}]}]").expect_err("no prefix");
         assert_eq!(error, "1: gas: hex string without 0x prefix");
         let error = bundles("[{\"BLOCKOVERRIDE\":{\"Time\":7}}]").expect_err("a number");

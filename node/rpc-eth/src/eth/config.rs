@@ -1,4 +1,4 @@
-//! `eth_config` (EIP-7910) and `eth_capabilities`: the rules of the forks, and the blocks that are available.
+//! `eth_config` (EIP-7910) and `eth_capabilities`, which return the rules of the forks and the data that is stored.
 
 use crate::method::{Answer, Call, json};
 use alloy_eip2124::ForkHash;
@@ -37,7 +37,7 @@ const PRECOMPILES: [(Fork, &str, u64); 18] = [
     (Fork::Osaka, "P256VERIFY", 0x100),
 ];
 
-/// The rules since an activation time.
+/// The rules from an activation time on.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConfigObject {
@@ -58,11 +58,11 @@ pub(super) fn config(call: &Call) -> Answer {
     let current = times.iter().rev().find(|time| **time <= now).copied().unwrap_or(0);
     let next = times.iter().find(|time| **time > now).copied();
     let last = times.last().copied().filter(|last| *last > now);
-    let shape = |time: u64| config_at(spec, genesis, first.timestamp, time);
+    let config = |time: u64| config_at(spec, genesis, first.timestamp, time);
     json(&value!({
-        "current": shape(current)?,
-        "next": next.map(shape).transpose()?,
-        "last": last.map(shape).transpose()?,
+        "current": config(current)?,
+        "next": next.map(config).transpose()?,
+        "last": last.map(config).transpose()?,
     }))
 }
 

@@ -1,5 +1,5 @@
-//! `eth_feeHistory`, from the columns of recent blocks or the stored rows of older ones, and `evmd_feeQuantiles`, which
-//! summarises long ranges.
+//! `eth_feeHistory`, which uses the columns of recent blocks or the stored rows of older ones, and `evmd_feeQuantiles`,
+//! which summarises long ranges.
 
 use crate::{
     method::{Answer, Call, json},
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Maximum number of percentiles in one request, as in geth.
 const MAX_PERCENTILES: usize = 100;
 
-/// A count in any form that geth accepts: a number, a decimal string, a hex string, or an empty string for zero.
+/// A count in any form that geth accepts: a number, a decimal string, a hex string, or an empty string, which is zero.
 struct Count(u64);
 
 impl Param for Count {
@@ -40,22 +40,22 @@ impl Param for Count {
     }
 }
 
-/// Checks percentiles by geth's rules: they must be between 0 and 100, ascending, and not too many.
+/// Checks percentiles by geth's rules: at most 100, each between 0 and 100, in strictly ascending order.
 pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     let invalid = |reason| Error::server(format!("invalid reward percentile: {reason}"));
     if percentiles.len() > MAX_PERCENTILES {
         return Err(invalid(format!("over the query limit {MAX_PERCENTILES}")));
     }
-    let mut before: Option<f64> = None;
+    let mut previous: Option<f64> = None;
     for (index, percentile) in percentiles.iter().enumerate() {
         if !(0.0..=100.0).contains(percentile) {
             return Err(invalid(format!("{percentile:.6}")));
         }
-        if let Some(before) = before.filter(|before| percentile <= before) {
-            let (last, this) = (index - 1, index);
-            return Err(invalid(format!("#{last}:{before:.6} >= #{this}:{percentile:.6}")));
+        if let Some(previous) = previous.filter(|previous| percentile <= previous) {
+            let last = index - 1;
+            return Err(invalid(format!("#{last}:{previous:.6} >= #{index}:{percentile:.6}")));
         }
-        before = Some(*percentile);
+        previous = Some(*percentile);
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ fn fee_history(call: &Call, max_rewards: u64) -> Result<Option<Json>, Error> {
         return Ok(Some(answer));
     }
     let rewards = count * (percentiles.len() as u64 + 1);
-    // The first request after a start reads the rows of all recent blocks.
+    // The first request after the start of the node reads the rows of all recent blocks.
     if rewards + services.fees.missing_rows(&call.view) * ROW_REWARDS > max_rewards {
         return Ok(None);
     }
@@ -150,7 +150,7 @@ fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec
 
 /// Maximum number of blocks in one call of `evmd_feeQuantiles`: about two weeks of Ethereum.
 const MAX_QUANTILE_BLOCKS: u64 = 100_000;
-/// Maximum number of buckets in a response, which is more than the pixels of a chart.
+/// Maximum number of buckets in a response, which is more than a chart has pixels.
 const MAX_BUCKETS: u64 = 2048;
 /// Maximum duration of one request.
 const MAX_QUANTILES_TIME: Duration = Duration::from_secs(5);
@@ -192,13 +192,13 @@ pub fn fee_quantiles(call: &Call) -> Answer {
                 Some(super::suggested_range(first, start - 1)),
             ));
         }
-        buckets.push(gather(&reader, start, end, &percentiles)?);
+        buckets.push(summarise(&reader, start, end, &percentiles)?);
         start = end.saturating_add(1);
     }
     json(&buckets)
 }
 
-/// Returns an error if the range exceeds the head or the maximum number of buckets.
+/// Returns an error if the range exceeds the head, or the maximum number of blocks or buckets.
 fn check_buckets((first, last): (u64, u64), bucket: u64, head: u64) -> Result<(), Error> {
     if first > last || last > head {
         return Err(Error::invalid_params("invalid block range params"));
@@ -206,58 +206,59 @@ fn check_buckets((first, last): (u64, u64), bucket: u64, head: u64) -> Result<()
     if bucket == 0 {
         return Err(Error::invalid_params("a bucket needs at least one block"));
     }
-    let most = MAX_QUANTILE_BLOCKS.min(bucket.saturating_mul(MAX_BUCKETS));
-    if last - first >= most {
-        let message = format!("exceed maximum block range: {most}");
+    let max = MAX_QUANTILE_BLOCKS.min(bucket.saturating_mul(MAX_BUCKETS));
+    if last - first >= max {
+        let message = format!("exceed maximum block range: {max}");
         return Err(Error::limit(
             message,
-            most,
-            Some(super::suggested_range(first, first + most - 1)),
+            max,
+            Some(super::suggested_range(first, first + max - 1)),
         ));
     }
     Ok(())
 }
 
-fn gather(
+fn summarise(
     reader: &storage::ChainReader,
     first: u64,
     last: u64,
     percentiles: &[f64],
 ) -> Result<Bucket, Error> {
-    let mut tips: Vec<(u128, u64)> = Vec::new();
-    let (mut least, mut greatest, mut used, mut limit) = (u64::MAX, 0, 0u64, 0u64);
+    let mut fees: Vec<(u128, u64)> = Vec::new();
+    let (mut min, mut max, mut used, mut limit) = (u64::MAX, 0, 0u64, 0u64);
     reader.each_fee_row(first..=last, |_, bytes| {
         let row = RowReader::new(bytes).map_err(Error::internal)?;
         let scalars = row.scalars().map_err(Error::internal)?;
-        least = least.min(scalars.base_fee);
-        greatest = greatest.max(scalars.base_fee);
+        min = min.min(scalars.base_fee);
+        max = max.max(scalars.base_fee);
         used = used.saturating_add(scalars.gas_used);
         limit = limit.saturating_add(scalars.gas_limit);
+        // The gas in a row is cumulative.
         let mut before = 0;
-        tips.extend(row.tips().map(|(tip, gas)| {
-            let at = gas.saturating_sub(before);
+        fees.extend(row.tips().map(|(fee, gas)| {
+            let own = gas.saturating_sub(before);
             before = gas;
-            (tip, at)
+            (fee, own)
         }));
         Ok::<(), Error>(())
     })?;
-    tips.sort_unstable();
-    let total: u64 = tips.iter().map(|(_, gas)| gas).sum();
+    fees.sort_unstable();
+    let total: u64 = fees.iter().map(|(_, gas)| gas).sum();
     let mut sum = 0;
-    for (_, gas) in &mut tips {
+    for (_, gas) in &mut fees {
         sum += *gas;
         *gas = sum;
     }
     let reward = percentiles.iter().map(|percentile| {
         let threshold = (total as f64 * percentile / 100.0) as u64;
-        let at = tips.partition_point(|(_, gas)| *gas < threshold);
-        tips.get(at).or(tips.last()).map_or(U128::ZERO, |(tip, _)| U128::from(*tip))
+        let at = fees.partition_point(|(_, gas)| *gas < threshold);
+        fees.get(at).or(fees.last()).map_or(U128::ZERO, |(fee, _)| U128::from(*fee))
     });
     Ok(Bucket {
         from_block: U64::from(first),
         to_block: U64::from(last),
-        base_fee_min: U64::from(least.min(greatest)),
-        base_fee_max: U64::from(greatest),
+        base_fee_min: U64::from(min.min(max)),
+        base_fee_max: U64::from(max),
         gas_used: U64::from(used),
         gas_used_ratio: if limit == 0 { 0.0 } else { used as f64 / limit as f64 },
         reward: reward.collect(),
@@ -270,7 +271,7 @@ mod tests {
     use chain::Genesis;
 
     #[test]
-    fn counts_are_read_as_geth_does() {
+    fn counts_are_parsed_as_in_geth() {
         let spec = Genesis::native_dev(0).spec;
         let read = |json: &str| Count::read(json, &spec).map(|count| count.0);
         for json in ["16", "\"16\"", "\"0x10\"", "\"0x0010\""] {
@@ -294,16 +295,16 @@ mod tests {
         ] {
             assert!(check(first, last, bucket).is_ok(), "{first} to {last} by {bucket}");
         }
-        for (first, last, bucket, most) in [
+        for (first, last, bucket, max) in [
             (7, 7 + MAX_BUCKETS, 1, MAX_BUCKETS),
             (7, 7 + MAX_QUANTILE_BLOCKS, 49, MAX_QUANTILE_BLOCKS),
             (0, head, u64::MAX, MAX_QUANTILE_BLOCKS),
         ] {
             let error = check(first, last, bucket).expect_err("too many");
             assert_eq!(error.code(), -32005);
-            let last = first + most - 1;
+            let last = first + max - 1;
             let data = format!(
-                "{{\"limit\":{most},\"suggested\":{{\"fromBlock\":\"{first:#x}\",\"toBlock\":\"{last:#x}\"}}}}"
+                "{{\"limit\":{max},\"suggested\":{{\"fromBlock\":\"{first:#x}\",\"toBlock\":\"{last:#x}\"}}}}"
             );
             assert_eq!(error.data().map(|data| data.get()), Some(data.as_str()));
             assert!(check(first, last, bucket).is_ok(), "the suggested range is accepted");
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_must_rise_within_a_hundred() {
+    fn percentiles_must_ascend_from_0_to_100() {
         let message = |list: &[f64]| match check_percentiles(list) {
             Ok(()) => String::new(),
             Err(error) => format!("{error:?}"),

@@ -1,4 +1,4 @@
-//! The gas prices that transactions need now.
+//! The methods that suggest gas prices for new transactions.
 
 use crate::{
     method::{Answer, Call, write_json},
@@ -10,21 +10,21 @@ use feemarket::Market;
 use rpc_types::error::Error;
 use state::View;
 
-/// Number of non-empty blocks that the suggested priority fee is computed from.
+/// Maximum number of non-empty blocks from which the suggested priority fee is computed.
 const TIP_BLOCKS: usize = 20;
 /// Maximum number of blocks that are searched for them, which limits the cost on an idle chain.
 const MAX_TIP_BLOCKS_SEARCHED: u64 = 128;
-/// The suggested priority fee is this percentile of the gas.
+/// The suggested priority fee is this percentile of the fees, weighted by gas.
 const TIP_PERCENT: u64 = 60;
-/// If the fee market has no base fee, the gas price is this percentile of the gas.
+/// If the fee market has no base fee, the gas price is this percentile of the prices, weighted by gas.
 const MEDIAN_PERCENT: u64 = 50;
 /// Maximum suggested priority fee in wei: 500 gwei, which is the default of geth and reth.
 const MAX_SUGGESTED_TIP: u128 = 500_000_000_000;
-/// A block that uses less than this percentage of its gas limit had space for every transaction. The fees paid in it
-/// do not show which fee is necessary.
+/// A block that uses less than this percentage of its gas limit had space for every transaction, so its fees do not
+/// show which fee is necessary.
 const FULL_PERCENT: u64 = 50;
-/// Divisor of the base fee for the suggestion without transactions. It is the amount by which a full block raises the
-/// base fee, `base_fee * (elasticity - 1) / denominator`, with the constants of EIP-1559 on Ethereum.
+/// Divisor of the base fee for the suggestion without transactions on Ethereum. The result is the amount by which a
+/// full block raises the base fee, `base_fee * (elasticity - 1) / denominator`, with the constants of EIP-1559.
 const TIP_FALLBACK_DIVISOR: u128 = 8;
 
 pub(super) fn gas_price(call: &Call) -> Answer {
@@ -35,7 +35,7 @@ pub(super) fn gas_price(call: &Call) -> Answer {
         None => u128::from(call.next_base_fee()).saturating_add(suggested_tip(call)?),
     };
     // The pool must accept the suggested price.
-    write_json(&U128::from(price.max(least_price(view)).max(call.context.pool_limits.price_limit)))
+    write_json(&U128::from(price.max(min_price(view)).max(call.context.pool_limits.price_limit)))
 }
 
 pub(super) fn max_priority_fee(call: &Call) -> Answer {
@@ -59,9 +59,9 @@ fn without_base_fee(view: &View) -> Option<&Market> {
 }
 
 /// Returns `min_gas_price` in wei, rounded up to an integer.
-fn least_price(view: &View) -> u128 {
-    let least = view.head.market().map(Market::min_gas_price_wei).unwrap_or_default();
-    u128::try_from(least.ceil()).unwrap_or(u128::MAX)
+fn min_price(view: &View) -> u128 {
+    let price = view.head.market().map(Market::min_gas_price_wei).unwrap_or_default();
+    u128::try_from(price.ceil()).unwrap_or(u128::MAX)
 }
 
 pub(super) fn blob_base_fee(call: &Call) -> Answer {
@@ -75,33 +75,33 @@ pub(super) fn blob_base_fee(call: &Call) -> Answer {
 
 /// Returns the priority fee that outbids most of the gas of recent blocks.
 pub(super) fn suggested_tip(call: &Call) -> Result<u128, Error> {
-    Ok(prices(call)?.tip.max(least_tip(call)))
+    Ok(prices(call)?.tip.max(min_tip(call)))
 }
 
-/// Returns the prices at the head, which are computed once for each block.
+/// Returns the prices at the head, which are stored until the head changes.
 fn prices(call: &Call) -> Result<std::sync::Arc<Prices>, Error> {
     let view = &call.view;
     call.services.prices(view, || {
         let rows = recent_rows(view)?;
         let fallback = fallback_tip(view);
-        // Without a base fee, the priority fee is the whole price. A block with free space then does not show that
-        // less would have been enough.
-        let most_of_room = without_base_fee(view).map_or(fallback, |_| MAX_SUGGESTED_TIP);
+        // Without a base fee, the priority fee is the whole price, and a block with free space does not show that a
+        // lower one is enough.
+        let cap = without_base_fee(view).map_or(fallback, |_| MAX_SUGGESTED_TIP);
         Ok(Prices {
             head: view.head.hash,
-            tip: tip_of(&rows, fallback, most_of_room).min(MAX_SUGGESTED_TIP),
+            tip: tip_of(&rows, fallback, cap).min(MAX_SUGGESTED_TIP),
             median: median_price(view, &rows),
         })
     })
 }
 
-/// Returns the priority fee that outbids most of the gas of `rows`, or `fallback` if there are none. Priority fees in
-/// blocks that are far from full count as at most `most_of_room`. Otherwise one client that always outbids the
-/// suggestion would raise it without limit.
-fn tip_of(rows: &[FeeRow], fallback: u128, most_of_room: u128) -> u128 {
+/// Returns the priority fee that outbids most of the gas of `rows`, or `fallback` if there are none. In a block that is
+/// far from full, a priority fee above `cap` counts as `cap`. Otherwise one client that always outbids the suggestion
+/// would raise it without limit.
+fn tip_of(rows: &[FeeRow], fallback: u128, cap: u128) -> u128 {
     let tips = rows.iter().flat_map(|row| {
-        let most = if is_far_from_full(row) { most_of_room } else { u128::MAX };
-        row.tips.iter().map(move |tip| Tip { tip: tip.tip.min(most), ..*tip })
+        let max = if is_far_from_full(row) { cap } else { u128::MAX };
+        row.tips.iter().map(move |tip| Tip { tip: tip.tip.min(max), ..*tip })
     });
     gas_percentile(tips.collect(), TIP_PERCENT).unwrap_or(fallback)
 }
@@ -111,7 +111,7 @@ fn is_far_from_full(row: &FeeRow) -> bool {
 }
 
 /// Returns the priority fee that this node's mempool requires at the next base fee.
-fn least_tip(call: &Call) -> u128 {
+fn min_tip(call: &Call) -> u128 {
     let limits = &call.context.pool_limits;
     let base_fee = u128::from(call.next_base_fee());
     limits.min_tip.max(limits.price_limit.saturating_sub(base_fee))
@@ -133,9 +133,9 @@ fn median_price(view: &View, rows: &[FeeRow]) -> u128 {
         let base_fee = u128::from(row.base_fee);
         row.tips.iter().map(move |tip| Tip { tip: tip.tip.saturating_add(base_fee), ..*tip })
     });
-    let least = least_price(view);
-    let most = least.saturating_add(MAX_SUGGESTED_TIP);
-    gas_percentile(prices.collect(), MEDIAN_PERCENT).map_or(least, |price| price.min(most))
+    let min = min_price(view);
+    let max = min.saturating_add(MAX_SUGGESTED_TIP);
+    gas_percentile(prices.collect(), MEDIAN_PERCENT).map_or(min, |price| price.min(max))
 }
 
 /// Returns the rows of the last non-empty blocks.
@@ -145,7 +145,7 @@ fn recent_rows(view: &View) -> Result<Vec<FeeRow>, Error> {
     Ok(rows.into_iter().rev().filter(|row| !row.tips.is_empty()).take(TIP_BLOCKS).collect())
 }
 
-/// Returns the first price at which `percent` of the gas is reached, or `None` without gas.
+/// Returns the lowest price at or below which `percent` of the gas was bought, or `None` without prices.
 fn gas_percentile(mut prices: Vec<Tip>, percent: u64) -> Option<u128> {
     prices.sort_unstable();
     let gas: u128 = prices.iter().map(|price| u128::from(price.gas)).sum();
@@ -182,11 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn only_blocks_with_little_room_raise_the_suggested_tip() {
+    fn only_blocks_with_little_space_raise_the_suggested_tip() {
         assert_eq!(tip_of(&[], 7, 7), 7);
         assert_eq!(tip_of(&[row(499, &[(50, 499)])], 7, 7), 7);
         assert_eq!(tip_of(&[row(500, &[(50, 500)])], 7, 7), 50);
-        assert_eq!(tip_of(&[row(499, &[(3, 499)])], 7, 7), 3, "a lower tip was enough");
+        assert_eq!(tip_of(&[row(499, &[(3, 499)])], 7, 7), 3, "a lower fee was enough");
     }
 
     #[test]

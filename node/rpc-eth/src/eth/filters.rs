@@ -1,4 +1,4 @@
-//! The methods that create and poll filters.
+//! The methods that create, poll and remove filters.
 
 use super::logs::{self, removed_logs};
 use crate::{
@@ -29,10 +29,10 @@ pub(super) fn new_block_filter(call: &Call) -> Answer {
     )?)
 }
 
-/// Fails on a node that follows others, whose own mempool is empty.
+/// Checks that this node has a mempool of its own.
 ///
 /// # Errors
-/// On such a node.
+/// Returns an error if the node follows another one, because its mempool is then empty.
 pub fn has_pool(context: &Context) -> Result<(), Error> {
     if context.published.following().is_none() {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) fn uninstall_filter(call: &Call) -> Answer {
     json(&id_parameter(call)?.is_some_and(|id| call.services.filters.remove(id)))
 }
 
-/// Returns the id in the parameter, or `None` for a text that is not the id of a filter, and for null, as in geth.
+/// Returns the id in the parameter. As in geth, it is `None` for null, and for a text that is not the id of a filter.
 fn id_parameter(call: &Call) -> Result<Option<u128>, Error> {
     let text: String = call.arguments()?.nullable()?;
     Ok(wide_quantity(&text).ok().and_then(|id| u128::try_from(id).ok()))
@@ -73,25 +73,25 @@ fn id(call: &Call) -> Result<u128, Error> {
     id_parameter(call)?.ok_or_else(not_found)
 }
 
-/// The search that starts when the filters are unlocked, and what was delivered before.
+/// The result of a poll, or the search that follows it when the filters are unlocked, with the delivered position.
 enum Poll {
     Hashes(Vec<B256>),
-    /// Transactions, which are still in the filter.
+    /// The transactions are read from the filter by [`new_transactions`].
     Transactions,
     Blocks(Delivered),
     Logs(Box<LogQuery>, Delivered),
 }
 
-/// What was undone since the last poll.
+/// The result of undone blocks for a filter.
 #[derive(Default)]
 struct Undone {
-    /// The matching logs of undone blocks that the client knows, oldest first, each as JSON text.
+    /// The matching logs of undone blocks that the client knows, oldest branch first, each as JSON text.
     removed: Vec<Json>,
     /// The last block that the client still knows.
     last: u64,
 }
 
-/// Returns what was undone after `delivered`, or `None` if the view is older.
+/// Returns the effect of the branches undone after `delivered`, or `None` if the view is older.
 fn undone(call: &Call, delivered: Delivered, filter: Option<&Filter>) -> Option<Undone> {
     let view = &call.view;
     if view.undone < delivered.undone {
@@ -107,7 +107,7 @@ fn undone(call: &Call, delivered: Delivered, filter: Option<&Filter>) -> Option<
     Some(undone)
 }
 
-/// Returns the removed logs followed by the new ones, which are a JSON array.
+/// Joins the removed logs and the new ones, which are a JSON array.
 fn with_removed(removed: &[Json], new: &Json) -> Json {
     if removed.is_empty() {
         return new.clone();
@@ -127,7 +127,7 @@ fn with_removed(removed: &[Json], new: &Json) -> Json {
     Json::from_text(text)
 }
 
-/// Returns the changes since the last poll, or `None` if the search takes long.
+/// Returns the changes since the last poll, or `None` if the search would take long.
 pub(super) fn changes_inline(call: &Call) -> Result<Option<Json>, Error> {
     let id = id(call)?;
     match poll(call, id)? {
@@ -199,7 +199,7 @@ fn new_blocks(call: &Call, id: u128, delivered: Delivered) -> Answer {
     Ok(answer)
 }
 
-/// Returns the oldest blocks after `last_delivered` that one response may contain, which may be none.
+/// Returns the blocks after `last_delivered` that one response may contain, oldest first. There may be none.
 fn first_new_blocks(last_delivered: u64, head: u64) -> RangeInclusive<u64> {
     last_delivered + 1..=head.min(last_delivered.saturating_add(MAX_BLOCKS))
 }
@@ -211,7 +211,7 @@ fn new_range(call: &Call, query: &LogQuery, last_delivered: u64) -> Option<(u64,
     (first <= last).then_some((first, last))
 }
 
-/// Returns the next transaction that entered the pool. Those that a slow client missed are skipped.
+/// Returns the next transaction that entered the pool. The transactions that a slow client missed are skipped.
 fn next_arrival(arrivals: &mut Receiver<Arrival>) -> Option<Arrival> {
     loop {
         match arrivals.try_recv() {
@@ -222,17 +222,17 @@ fn next_arrival(arrivals: &mut Receiver<Arrival>) -> Option<Arrival> {
     }
 }
 
-/// Returns the hashes of all transactions that entered the pool.
+/// Returns the hashes of the transactions that entered the pool since the last poll.
 fn drain(arrivals: &mut Receiver<Arrival>) -> Vec<B256> {
     std::iter::from_fn(|| next_arrival(arrivals)).map(|arrival| arrival.hash).collect()
 }
 
-/// Maximum characters of JSON for each byte of a transaction, and for a transaction without them.
+/// Maximum characters of JSON for each byte of a transaction, and for a transaction without its bytes.
 const CHARS_PER_BYTE: usize = 4;
 const CHARS_PER_TX: usize = 1_500;
 
-/// Returns the transactions that entered the pool, up to the length of a response. The next poll returns the others.
-/// Large transactions that have left the pool are skipped.
+/// Returns the transactions that entered the pool since the last poll, as far as they fit into a response. The next
+/// poll returns the others. Large transactions that have left the pool are skipped.
 fn new_transactions(call: &Call, id: u128) -> Answer {
     let mut txs = Vec::new();
     call.services.filters.poll(id, |filter| {

@@ -1,5 +1,5 @@
-//! `eth_getLogs`: reads the blocks that the index returns for a filter. The search is limited by results, bytes and
-//! time, but not by blocks. If it reaches a limit, the error suggests a range that fits.
+//! `eth_getLogs`: reads the receipts of the blocks that the index returns for a filter. The search is limited by
+//! results, bytes and time, but not by blocks. If it reaches a limit, the error suggests a range that fits.
 
 use crate::{
     log_query::{Filter, LogQuery},
@@ -16,15 +16,16 @@ use state::{UndoneBlock, View, stored};
 use std::time::Duration;
 use storage::ChainReader;
 
-/// Number of blocks in one index lookup, which limits the candidates of a frequent topic.
+/// Maximum number of blocks in one index lookup, which limits the number of candidates for a frequent topic.
 const WINDOW_BLOCKS: u64 = 1 << 16;
-/// The limits of an inline search, which suffice to poll some blocks or to find a rare event. Other searches are
-/// queued.
+/// Maximum distance between the first and the last block of an inline search. The inline limits suffice to poll some
+/// blocks or to find a rare event. Other searches are queued.
 const MAX_INLINE_BLOCKS: u64 = 1 << 14;
+/// Maximum number of blocks whose receipts are read inline.
 const MAX_INLINE_CANDIDATES: usize = 64;
 const MAX_INLINE_LOGS: usize = 256;
 const MAX_INLINE_RESULT_BYTES: usize = 256 * 1024;
-/// Maximum length of receipts that are decoded inline. A single block may have megabytes.
+/// Maximum bytes of receipts that are decoded inline. A single block may have megabytes.
 const MAX_INLINE_RECEIPTS_BYTES: usize = 256 * 1024;
 /// Maximum number of addresses and topics that are looked up inline.
 const MAX_INLINE_KEYS: usize = 64;
@@ -35,16 +36,16 @@ struct SearchLimits {
     bytes: usize,
     deadline: Deadline,
     time: Duration,
-    /// Maximum number of blocks whose receipts are read.
+    /// Maximum number of blocks whose receipts are read in one window.
     blocks: usize,
-    /// Maximum length of their receipts.
+    /// Maximum bytes of the receipts that are read.
     receipts: usize,
-    /// The logs of one block may exceed `logs`, because there is no smaller range.
+    /// Whether the logs of a single block may exceed `logs`, because there is no smaller range.
     whole_block: bool,
 }
 
 impl SearchLimits {
-    /// Returns the limits of the settings.
+    /// Returns the limits that the settings contain.
     fn from_settings(call: &Call) -> Self {
         let limits = &call.services.limits;
         let time = limits.logs_timeout;
@@ -66,7 +67,7 @@ impl SearchLimits {
     }
 }
 
-/// Returns the logs of a query if the search takes little time.
+/// Returns the logs of a query, or `None` if the search would take long.
 pub(super) fn logs_inline(call: &Call) -> Result<Option<Json>, Error> {
     let query: LogQuery = call.arguments()?.nullable()?;
     let (first, last) = query.range(&call.view)?;
@@ -93,8 +94,8 @@ pub(super) fn find(call: &Call, query: &LogQuery) -> Answer {
     }
 }
 
-/// Returns the logs of the blocks `first` to `last` as far as they fit, and the last of these blocks. Filters use it,
-/// because a client that polls cannot choose the range.
+/// Returns the logs of the blocks `first` to `last` as far as they fit into a response, and the number of the last
+/// block that fits. Polls use this, because a client that polls a filter cannot choose the range.
 pub(super) fn find_first(
     call: &Call,
     filter: &Filter,
@@ -110,7 +111,7 @@ pub(super) fn find_first(
     }
 }
 
-/// Returns all logs if the search takes little time.
+/// Returns all logs, or `None` if the search would take long.
 pub(super) fn find_inline(
     call: &Call,
     filter: &Filter,
@@ -130,7 +131,7 @@ pub(super) fn find_inline(
 pub fn block_logs(view: &View, filter: &Filter, number: u64) -> Result<Vec<Json>, Error> {
     let mut logs = Vec::new();
     let blocks = view.blocks()?;
-    // An empty bloom avoids an index lookup for each of up to a thousand addresses.
+    // If the bloom is empty, this saves an index lookup for each of up to a thousand addresses.
     let (_, header) = stored::header(&blocks, number)?;
     if header.logs_bloom.is_zero() || candidates(view, filter, number, number)?.is_empty() {
         return Ok(logs);
@@ -167,7 +168,7 @@ pub fn removed_logs(block: &UndoneBlock, filter: &Filter) -> Vec<Json> {
 /// The result of a search.
 enum SearchResult {
     All(Json),
-    /// The search reached a limit. Contains the last block that fits and the logs up to it.
+    /// The search reached a limit. `fits` contains the last block that fits and the logs up to it.
     LimitReached {
         message: String,
         limit: u64,
@@ -221,7 +222,7 @@ fn candidates(view: &View, filter: &Filter, first: u64, last: u64) -> Result<Vec
         return Ok((first..=last).collect());
     }
     let index = view.state.index().reader()?;
-    // Blocks that are not in the index yet are in the layers above it.
+    // The blocks that are not in the index yet are in the layers.
     let flushed = index.flushed()?;
     let mut found: Option<Vec<u64>> = None;
     for group in &groups {
@@ -264,7 +265,7 @@ struct FoundLogs {
 }
 
 impl FoundLogs {
-    /// Returns the limit that a block exceeded, given the number of logs before it.
+    /// Returns the limit that a block exceeded, as its error and its value. `before` is the number of logs before it.
     fn exceeded(&self, limits: &SearchLimits, before: usize) -> Option<(String, u64)> {
         let (logs, bytes) = (limits.logs, limits.bytes);
         let one_block = before == 0 || self.logs == before;
@@ -298,7 +299,7 @@ impl FoundLogs {
     }
 }
 
-/// Passes the matching logs of one block to a function. If there are none, only receipts are read.
+/// Calls a function with each matching log of a block. If there are none, only the receipts are read.
 fn each_log(
     blocks: &ChainReader,
     filter: &Filter,

@@ -1,4 +1,4 @@
-//! `eth_`: blocks, state, gas prices, calls and transactions.
+//! `eth_`: methods for blocks, state, gas prices, logs, calls and transactions, with the table of all of them.
 
 mod blocks;
 mod call;

@@ -1,5 +1,5 @@
 //! Passes the calls of a development chain to the observer that prints them. On other chains, and if nothing is
-//! printed, there is no observer, and calls run as if this module did not exist.
+//! printed, there is no observer, and this module does nothing.
 
 use super::call::gas_cap;
 use crate::{
@@ -21,8 +21,8 @@ pub(super) fn is_observed(call: &Call) -> bool {
     observer(call).is_some()
 }
 
-/// Passes an executed call to the observer, if there is one. The call is executed once more to record its messages, so
-/// that the first execution is the same as on other chains. `error` is that of a call without an outcome.
+/// Passes a call to the observer, if there is one. The call is executed once more to record its messages, so that the
+/// first execution is the same as on other chains. `error` is the error that the client receives.
 pub(super) fn observe(
     call: &Call,
     site: &CallSite<'_, StateReader>,
@@ -30,7 +30,7 @@ pub(super) fn observe(
     error: Option<&Error>,
 ) {
     let Some(observer) = observer(call) else { return };
-    // The sender may be unable to pay the price for all the gas that an estimate may try.
+    // The sender may not be able to pay for the gas cap, so the price is removed.
     let unpriced = Execution {
         max_fee_per_gas: 0,
         max_priority_fee_per_gas: None,

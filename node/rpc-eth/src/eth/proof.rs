@@ -1,4 +1,4 @@
-//! `eth_getProof` (EIP-1186) and `eth_getStorageValues`.
+//! `eth_getProof` (EIP-1186), `eth_getAccount` and `eth_getStorageValues`.
 
 use super::state::storage_key;
 use crate::method::{Answer, Call, json};
@@ -23,10 +23,10 @@ use storage::{
 const MAX_SLOTS: usize = 1024;
 /// Maximum number of slots that are read inline.
 const MAX_INLINE_SLOTS: usize = 64;
-/// Length of a storage key that is written with 32 bytes.
+/// Length of the text of a storage key with all 32 bytes.
 const WORD_CHARS: usize = 66;
 
-/// A storage key. The response repeats it in the format of the request, with 32 bytes or without leading zeros.
+/// A storage key. The response repeats it with 32 bytes if the request did, and otherwise without leading zeros.
 struct Key {
     slot: U256,
     is_full_word: bool,
@@ -140,29 +140,29 @@ struct SlotsByAccount(BTreeMap<Address, Vec<B256>>);
 
 impl Param for SlotsByAccount {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let given: BTreeMap<String, Vec<HashField>> = fields::read(json)?;
-        let mut wanted = BTreeMap::new();
-        for (address, slots) in given {
+        let object: BTreeMap<String, Vec<HashField>> = fields::read(json)?;
+        let mut requested = BTreeMap::new();
+        for (address, slots) in object {
             let address = keys::parse_address_in_any_case(&address, &spec.bech32_prefix)
                 .map_err(|error| error.to_string())?;
-            wanted.insert(address, slots.into_iter().map(|HashField(slot)| slot).collect());
+            requested.insert(address, slots.into_iter().map(|HashField(slot)| slot).collect());
         }
-        Ok(Self(wanted))
+        Ok(Self(requested))
     }
 }
 
-/// Returns the values if there are few.
+/// Returns the values, or `None` if there are many.
 pub(super) fn get_storage_values_inline(call: &Call) -> Result<Option<Json>, Error> {
-    let SlotsByAccount(wanted) = call.arguments()?.required()?;
-    let count: usize = wanted.values().map(Vec::len).sum();
+    let SlotsByAccount(requested) = call.arguments()?.required()?;
+    let count: usize = requested.values().map(Vec::len).sum();
     if count > MAX_INLINE_SLOTS { Ok(None) } else { get_storage_values(call).map(Some) }
 }
 
 pub(super) fn get_storage_values(call: &Call) -> Answer {
     let mut arguments = call.arguments()?;
-    let SlotsByAccount(wanted) = arguments.required()?;
+    let SlotsByAccount(requested) = arguments.required()?;
     let id: BlockId = arguments.optional()?.unwrap_or(BlockId::LATEST);
-    let count: usize = wanted.values().map(Vec::len).sum();
+    let count: usize = requested.values().map(Vec::len).sum();
     if count == 0 {
         return Err(Error::invalid_params("empty request"));
     }
@@ -171,7 +171,7 @@ pub(super) fn get_storage_values(call: &Call) -> Answer {
     }
     let state = call.view.state.reader_at(call.require(id)?)?;
     let mut found: BTreeMap<Address, Vec<B256>> = BTreeMap::new();
-    for (address, slots) in wanted {
+    for (address, slots) in requested {
         let values = found.entry(address).or_default();
         for slot in slots {
             values.push(state.storage(address, U256::from_be_bytes(slot.0))?.into());

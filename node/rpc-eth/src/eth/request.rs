@@ -1,4 +1,4 @@
-//! The parameters of a call: a transaction, and overrides of accounts and of the block.
+//! Parses the parameters of a call: a transaction, and overrides of accounts and of the block.
 
 use alloy_eips::{
     eip2930::{AccessList, AccessListItem},
@@ -18,15 +18,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Maximum number of slots that one request may override, in all accounts. No known tool needs more.
+/// Maximum number of slots that one request may override in all accounts together. No known tool needs more.
 const MAX_OVERRIDE_SLOTS: usize = 100_000;
 
-// As in geth, an empty string in an object is absent or zero.
+// As in geth, an empty string in an object means zero, or no bytes.
 rpc_types::text_fields! {
     Data(Vec<u8>) = |text| if text.is_empty() { Ok(Vec::new()) } else { bytes(text) };
     Wide(U256) = wide;
     Narrow(u64) = |text| if text.is_empty() { Ok(0) } else { quantity(text) };
-    /// A price of a block, which has at most 128 bits.
+    /// The blob base fee of a block in wei, which has at most 128 bits.
     Wei(u128) = |text| u128::try_from(wide(text)?).map_err(|_| "exceeds 128 bits".to_owned());
 }
 
@@ -95,12 +95,13 @@ impl AuthorizationObject {
     }
 }
 
-/// A transaction whose fields are well-formed, but possibly inconsistent.
+/// A transaction whose fields are well-formed, but may be inconsistent.
 #[derive(Debug)]
 pub struct Request {
-    /// The call without the limits of the node.
+    /// The call, to which the limits of the node are not applied yet.
     pub execution: Execution,
     chain_id: Option<u64>,
+    /// The error about inconsistent fields.
     conflict: Option<Cow<'static, str>>,
     /// Whether `data` and `input` are both present and differ. A call uses `input`; a transaction to sign is refused.
     inputs_differ: bool,
@@ -112,7 +113,7 @@ impl Request {
         Self { execution, chain_id: None, conflict: None, inputs_differ: false }
     }
 
-    /// Returns the execution if its fields are consistent and fit this chain.
+    /// Returns the execution, or an error if its fields are inconsistent or its chain ID is not that of this chain.
     pub fn check(self, spec: &ChainSpec) -> Result<Execution, Error> {
         if let Some(conflict) = self.conflict {
             return Err(Error::server(conflict));
@@ -278,7 +279,7 @@ fn read_slots(map: Slots, slots_left: &mut usize) -> Result<Vec<(U256, U256)>, S
     Ok(map.into_iter().map(|(slot, value)| (word(slot), word(value))).collect())
 }
 
-/// The overrides of a block as JSON. Some fields have two names in use.
+/// The overrides of a block as JSON. Clients use two names for some fields.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct BlockObject {
@@ -366,7 +367,7 @@ pub struct CallOverrides {
 }
 
 impl CallOverrides {
-    /// Reads the next two parameters of a call.
+    /// Parses the next two parameters of a call.
     pub fn next(arguments: &mut Arguments<'_>) -> Result<Self, Error> {
         let accounts = arguments.optional()?.unwrap_or_default();
         let BlockOverridesParam(block) = arguments.optional()?.unwrap_or_default();
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_read() {
+    fn requests_are_parsed_and_conflicts_are_recorded() {
         let request: Request = read(
             "{\"to\":\"0x0101010101010101010101010101010101010101\",\"gas\":\"0x10\",\
              \"data\":\"0x1234\",\"maxFeePerGas\":\"0x7\",\"type\":\"0x2\",\"unknown\":[1]}",
@@ -407,27 +408,27 @@ mod tests {
         assert_eq!(request.execution.max_priority_fee_per_gas, Some(0));
         assert!(request.conflict.is_none() && !request.execution.is_legacy);
         let differing = "{\"data\":\"0x12\",\"input\":\"\",\"value\":\"\",\"gas\":\"\"}";
-        let request: Request = read(differing).expect("empty texts are taken");
+        let request: Request = read(differing).expect("empty strings are accepted");
         assert!(request.inputs_differ && request.conflict.is_none());
-        assert!(request.execution.input.is_empty(), "input counts");
+        assert!(request.execution.input.is_empty(), "`input` takes precedence");
         assert_eq!((request.execution.value, request.execution.gas), (U256::ZERO, Some(0)));
         let spec = &Genesis::native_dev(0).spec;
-        assert!(request.check_to_sign(spec).is_err(), "the signer is not named");
+        assert!(request.check_to_sign(spec).is_err(), "`data` and `input` differ");
         assert!(read::<Request>(differing).expect("read").check(spec).is_ok());
-        let both = "{\"gasPrice\":\"0x1\",\"maxFeePerGas\":\"0x2\"}";
-        assert!(read::<Request>(both).expect("well-formed").conflict.is_some());
-        let bad = ["[]", "{\"gas\":1}", "{\"data\":\"0x1\"}", "{\"to\":\"0x1\"}", "\"0x\""];
-        for json in bad {
+        let two_prices = "{\"gasPrice\":\"0x1\",\"maxFeePerGas\":\"0x2\"}";
+        assert!(read::<Request>(two_prices).expect("well-formed").conflict.is_some());
+        let invalid = ["[]", "{\"gas\":1}", "{\"data\":\"0x1\"}", "{\"to\":\"0x1\"}", "\"0x\""];
+        for json in invalid {
             assert!(read::<Request>(json).is_err(), "{json}");
         }
     }
 
     #[test]
-    fn overrides_are_read() {
-        let one = format!("0x{:064x}", 1);
+    fn overrides_are_parsed_with_either_name() {
+        let word = format!("0x{:064x}", 1);
         let json = format!(
             "{{\"0x0101010101010101010101010101010101010101\":{{\"balance\":\"0x7\",\
-             \"stateDiff\":{{\"{one}\":\"{one}\"}}}}}}"
+             \"stateDiff\":{{\"{word}\":\"{word}\"}}}}}}"
         );
         let overrides: AccountOverrides = read(&json).expect("valid");
         let account = &overrides.0[0];
@@ -438,7 +439,7 @@ mod tests {
             assert!(read::<AccountOverrides>(json).is_err(), "{json}");
         }
         let json = "{\"random\":null,\"coinbase\":null,\"time\":\"0x5\"}";
-        let BlockOverridesParam(block) = read(json).expect("other spellings are known");
+        let BlockOverridesParam(block) = read(json).expect("both names are known");
         assert_eq!(block.time, Some(5));
     }
 }

@@ -1,5 +1,5 @@
-//! Methods that sign with the keys of the node, which an operator has to enable: messages (EIP-191), typed data
-//! (EIP-712) and transactions, whose missing fields are filled in as in geth.
+//! Methods that sign messages (EIP-191), typed data (EIP-712) and transactions with the keys of the node, which an
+//! operator must enable. The missing fields of a transaction are filled in as in geth.
 
 use super::{
     call::{estimate, on_block_with},
@@ -27,10 +27,10 @@ use transactions::{Transaction, impersonated_signature};
 /// A transaction without a signature.
 type Unsigned = EthereumTypedTransaction<TxEip4844>;
 
-/// The value that is added to the parity of a signature of a message or of typed data.
+/// The value that is added to the parity in the signature of a message or of typed data.
 const MESSAGE_V: u8 = 27;
 
-/// Signs a hash with the key of an account. Runs on a blocking thread.
+/// Signs a hash with the key of an account. It runs on a blocking thread.
 pub type Sign =
     Box<dyn FnOnce(&Signers, Address, &B256) -> Result<[u8; SIGNATURE_BYTES], Error> + Send>;
 
@@ -55,7 +55,7 @@ pub fn accounts(call: &Call) -> Answer {
     json(&call.context.signers.as_deref().map(Signers::accounts).unwrap_or_default())
 }
 
-/// Converts a signature to the format of wallets, in which `v` is 27 or 28.
+/// Converts a signature to the format that wallets use, in which `v` is 27 or 28.
 pub fn wallet_signature(mut signature: [u8; SIGNATURE_BYTES]) -> Bytes {
     signature[SIGNATURE_BYTES - 1] += MESSAGE_V;
     Bytes::copy_from_slice(&signature)
@@ -107,7 +107,7 @@ pub async fn sign_transaction(call: Call) -> Answer {
     json(&SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) })
 }
 
-/// Returns what `eth_signTransaction` would sign, with a signature of zeros as in geth.
+/// Implements `eth_fillTransaction`. As in geth, the signature of the result consists of zeros.
 pub fn fill_transaction(call: &Call) -> Answer {
     let request: Request = call.arguments()?.required()?;
     let from = request.execution.from;
@@ -117,16 +117,16 @@ pub fn fill_transaction(call: &Call) -> Answer {
 }
 
 fn filled(tx: Unsigned, from: Address) -> SignedObject {
-    let none = Signature::new(U256::ZERO, U256::ZERO, false);
+    let zero = Signature::new(U256::ZERO, U256::ZERO, false);
     let Unsigned::Legacy(legacy) = tx else {
-        let tx = tx.into_envelope(none);
+        let tx = tx.into_envelope(zero);
         let raw = tx.encoded_2718().into();
         return SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) };
     };
-    // Without a signature, `v` cannot contain the chain ID.
+    // The `v` of the library's encoding would contain the chain ID, but that of geth is 0.
     let raw = Bytes::from(alloy_rlp::encode(UnsignedLegacy::of(&legacy)));
     let hash = keccak256(&raw);
-    let tx = TransactionObject::unsigned(&legacy.into_signed(none).into(), hash, from);
+    let tx = TransactionObject::unsigned(&legacy.into_signed(zero).into(), hash, from);
     SignedObject { raw, tx }
 }
 
@@ -203,19 +203,19 @@ pub async fn fill_and_sign(
     sign: Sign,
 ) -> Result<(Transaction, Address), Error> {
     let from = request.execution.from;
-    let known = signers(call)?.accounts().contains(&from);
-    if !known {
+    let has_key = signers(call)?.accounts().contains(&from);
+    if !has_key {
         return Err(keys::SignerError::Unknown.into());
     }
     let pooled = call.context.pool.nonce(from).await?;
-    // An estimate may take long, and opening the keyring takes some tenths of a second.
+    // This runs on a blocking thread: an estimate may take long, and opening the keyring takes some tenths of a second.
     let call = call.clone();
     let work = move || signed(&call, fill(&call, request, pooled)?, sign);
     let tx = tokio::task::spawn_blocking(work).await.map_err(Error::internal)??;
     Ok((tx, from))
 }
 
-/// Sets missing prices, nonce and gas.
+/// Sets the missing prices, nonce and gas. `pooled` is the next nonce after the pooled transactions.
 fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution, Error> {
     let mut tx = request.check_to_sign(&call.context.spec)?;
     if !tx.blob_hashes.is_empty() {
@@ -268,7 +268,7 @@ fn fill(call: &Call, request: Request, pooled: Option<u64>) -> Result<Execution,
             CallOverrides::default(),
             |site, execution| {
                 let gas = estimate(call, site, execution);
-                // If the estimate succeeds, the messages are printed when the transaction is mined.
+                // After a successful estimate, the messages are printed when the transaction is mined.
                 if let Err(error) = &gas {
                     observed::observe(call, site, execution, Some(error));
                 }
@@ -310,14 +310,14 @@ fn signed(call: &Call, tx: Execution, sign: Sign) -> Result<Transaction, Error> 
     Ok(tx.into_envelope(signature))
 }
 
-/// Converts an execution with complete fields to a transaction.
+/// Converts an execution with complete fields to an unsigned transaction.
 fn unsigned(chain_id: u64, tx: Execution) -> Result<Unsigned, Error> {
     let (nonce, gas_limit) = (tx.nonce.unwrap_or_default(), tx.gas.unwrap_or_default());
     let (to, value, input) = (tx.to, tx.value, tx.input);
     let max_fee_per_gas = tx.max_fee_per_gas;
     let max_priority_fee_per_gas = tx.max_priority_fee_per_gas.unwrap_or_default();
     let gas_price = max_fee_per_gas;
-    let listed = tx.access_list.is_some();
+    let has_access_list = tx.access_list.is_some();
     let access_list = tx.access_list.unwrap_or_default();
     if !tx.authorizations.is_empty() {
         let to = to.to().copied().ok_or_else(|| {
@@ -352,7 +352,7 @@ fn unsigned(chain_id: u64, tx: Execution) -> Result<Unsigned, Error> {
         }
         .into());
     }
-    if listed {
+    if has_access_list {
         return Ok(TxEip2930 {
             chain_id,
             nonce,

@@ -29,9 +29,9 @@ use serde_json::value::RawValue;
 use state::stored::{self, MinedTx};
 use storage::StateChanges;
 
-/// Maximum number of blocks in the request. The simulation does not support more.
+/// Maximum number of blocks in a request. The simulation does not support more.
 const MAX_BLOCKS: usize = evm::MAX_SIMULATED_BLOCKS as usize;
-/// Maximum number of calls in all blocks. It limits the work that a small request can cause.
+/// Maximum number of calls in all blocks together, which limits the work that a small request can cause.
 const MAX_CALLS: usize = 10_000;
 /// Error code of a call that halted.
 const HALTED: i32 = -32015;
@@ -78,9 +78,9 @@ impl Param for Payload {
         fn read<T: Param + Default>(raw: Option<&RawValue>, spec: &ChainSpec) -> Result<T, String> {
             raw.map_or_else(|| Ok(T::default()), |raw| T::read(raw.get(), spec))
         }
-        let given: Object<'_> = fields::read(json)?;
-        let mut blocks = Vec::with_capacity(given.block_state_calls.len());
-        for block in &given.block_state_calls {
+        let object: Object<'_> = fields::read(json)?;
+        let mut blocks = Vec::with_capacity(object.block_state_calls.len());
+        for block in &object.block_state_calls {
             let calls = block.calls.iter().flatten();
             blocks.push(BlockRequest {
                 block: read::<BlockOverridesParam>(block.block_overrides, spec)?.0,
@@ -89,11 +89,11 @@ impl Param for Payload {
             });
         }
         let options = SimulateOptions {
-            trace_transfers: given.trace_transfers.unwrap_or_default(),
-            validation: given.validation.unwrap_or_default(),
+            trace_transfers: object.trace_transfers.unwrap_or_default(),
+            validation: object.validation.unwrap_or_default(),
             gas_cap: 0,
         };
-        Ok(Self { blocks, options, full: given.return_full_transactions.unwrap_or_default() })
+        Ok(Self { blocks, options, full: object.return_full_transactions.unwrap_or_default() })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Accounts, code and storage after any block.
+//! The methods that return accounts, code and storage after a block.
 
 use crate::method::{Answer, Call, write_json};
 use alloy_primitives::{Address, B256, U64, U256, hex};
@@ -8,7 +8,7 @@ use storage::StateRead;
 /// Maximum number of hex digits of a storage key.
 const MAX_KEY_DIGITS: usize = 64;
 
-/// Returns the state after the block in the next parameter, which is the newest block by default.
+/// Returns the state after the block in the next parameter. The default is the newest block.
 fn state_at(call: &Call, arguments: &mut Arguments<'_>) -> Result<state::StateReader, Error> {
     let id: Option<BlockId> = arguments.optional()?;
     let number = call.require(id.unwrap_or(BlockId::LATEST))?;

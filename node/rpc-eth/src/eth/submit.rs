@@ -1,5 +1,5 @@
-//! Submits transactions. On a chain that mines at once, the call returns when the transaction is in a block, as in
-//! anvil, so that its receipt is available.
+//! Submits transactions. If the node produces a block for each transaction, the call returns when the transaction is in
+//! a block, as in anvil, so that its receipt is available.
 
 use super::wide_raw;
 use crate::method::Call;
@@ -20,13 +20,13 @@ use transactions::{RecoveredTx, Transaction};
 
 /// Maximum wait for the block of a transaction. A block takes some milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Delay before the first check whether the next block can include the transaction. Most transactions are in a block by
-/// then, and each check costs time in the ante stage.
+/// Delay before the first check whether the next block can include the transaction. Most transactions are in a block
+/// before it, and each check costs time in the ante stage.
 const FIRST_CHECK: Duration = Duration::from_millis(100);
 /// Interval between later checks.
 const CHECK_PERIOD: Duration = Duration::from_millis(200);
 
-/// Submits a transaction. Prices that no transaction type can represent lead to the error about the sender's funds.
+/// Submits a transaction. If its prices exceed 128 bits, the error is about the sender's funds, as in geth.
 pub(super) async fn submit(call: &Call, raw: Bytes) -> Result<B256, Error> {
     let head = call.context.published.load().number();
     let submitted = call.context.pool.submit(raw.clone()).await;
@@ -45,7 +45,7 @@ pub(super) async fn submit_impersonated(
     sender: Address,
 ) -> Result<B256, Error> {
     let raw = Bytes::from(tx.encoded_2718());
-    // Other submissions are checked before their sender is recovered.
+    // For other submissions, this check comes before the recovery of the sender.
     if raw.len() > MAX_TX_BYTES {
         return Err(Reject::Oversized { size: raw.len(), limit: MAX_TX_BYTES }.into());
     }
@@ -68,7 +68,7 @@ pub(super) async fn submit_impersonated(
     Ok(hash)
 }
 
-/// `head` is the number of the head before the transaction was submitted.
+/// Waits for the block of the transaction if the node mines at once. `head` is the head before the submission.
 async fn wait_if_mined_at_once(call: &Call, hash: B256, head: u64) -> Result<(), Error> {
     match call.context.mining.as_ref().map(MiningControl::get) {
         Some(Mining::Instant) => wait_until_mined(call, hash, head).await,
@@ -91,21 +91,21 @@ async fn wait_until_mined(call: &Call, hash: B256, head: u64) -> Result<(), Erro
         if call.context.published.load().tx_location(hash)?.is_some() {
             return Ok(());
         }
-        if Instant::now() >= deadline || !can_be_next(call, hash).await? {
+        if Instant::now() >= deadline || !should_wait(call, hash).await? {
             return Ok(());
         }
         check = Instant::now() + CHECK_PERIOD;
     }
 }
 
-/// Whether one of the newest blocks, those after `head`, has a transaction.
+/// Returns whether a block after `head` in the layers of the view has the transaction.
 fn has_tx_after(view: &View, head: u64, hash: B256) -> bool {
     let mut new = view.state.layers().iter().rev().take_while(|layer| layer.number() > head);
     new.any(|layer| layer.tx_index(hash).is_some())
 }
 
-/// Whether to keep waiting: the next block can include the transaction, or it has left the pool.
-async fn can_be_next(call: &Call, hash: B256) -> Result<bool, Error> {
+/// Returns whether the next block can include the transaction, or the transaction has left the pool.
+async fn should_wait(call: &Call, hash: B256) -> Result<bool, Error> {
     let pool = &call.context.pool;
     let Found::Pooled(tx) = pool.transaction(hash).await? else { return Ok(true) };
     let base_fee = pool.level().await?.base_fee;
@@ -114,7 +114,7 @@ async fn can_be_next(call: &Call, hash: B256) -> Result<bool, Error> {
     if !is_queued && tx.tx.max_fee_per_gas() >= base_fee {
         return Ok(true);
     }
-    // The queries are not atomic: if a block included the transaction in between, it is the next base fee.
+    // The queries are not atomic. If a block included the transaction meanwhile, `base_fee` is that of a later block.
     let is_pooled = matches!(pool.transaction(hash).await?, Found::Pooled(_));
     Ok(!is_pooled)
 }

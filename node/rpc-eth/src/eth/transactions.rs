@@ -1,4 +1,4 @@
-//! Reads and submits single transactions.
+//! The methods that return or submit single transactions.
 
 use super::{blocks::receipt_of, submit::submit};
 use crate::{
@@ -32,19 +32,19 @@ pub(super) async fn by_hash(call: Call) -> Answer {
     match call.context.pool.transaction(hash).await? {
         Found::Pooled(tx) => write_json(&TransactionObject::pooled(&tx)),
         Found::NotPooled { .. } if call.context.forwarder.is_some() => {
-            known_to_source(call, hash).await
+            from_source(call, hash).await
         }
         Found::NotPooled { built } => {
-            let call = later(call, built).await;
+            let call = at_block(call, built).await;
             mined(&call, hash)?.map_or_else(|| Ok(Json::fixed("null")), Ok)
         }
     }
 }
 
-/// A transaction that this node does not know, from the node that it follows. If that has it in a block that is not here
-/// yet, it is pending here.
-async fn known_to_source(call: Call, hash: B256) -> Answer {
-    let found = ask_source(&call, "eth_getTransactionByHash").await?;
+/// Requests a transaction that this node does not know from the source that it follows. If the source has it in a block
+/// that this node does not have yet, it is pending in the response.
+async fn from_source(call: Call, hash: B256) -> Answer {
+    let found = forward(&call, "eth_getTransactionByHash").await?;
     let mut tx: Value = serde_json::from_slice(found.bytes()).map_err(Error::internal)?;
     if tx.is_null() {
         return Ok(found);
@@ -55,7 +55,7 @@ async fn known_to_source(call: Call, hash: B256) -> Answer {
         )));
     }
     if let Ok(number) = U64::deserialize(&tx["blockNumber"]) {
-        let call = later(call, number.to()).await;
+        let call = at_block(call, number.to()).await;
         if let Some(answer) = mined(&call, hash)? {
             return Ok(answer);
         }
@@ -66,9 +66,9 @@ async fn known_to_source(call: Call, hash: B256) -> Answer {
     json(&tx)
 }
 
-/// The same for its encoding.
-async fn raw_known_to_source(call: Call, hash: B256) -> Answer {
-    let found = ask_source(&call, "eth_getRawTransactionByHash").await?;
+/// Like [`from_source`], for the encoding of the transaction.
+async fn raw_from_source(call: Call, hash: B256) -> Answer {
+    let found = forward(&call, "eth_getRawTransactionByHash").await?;
     let raw: Option<Bytes> = serde_json::from_slice(found.bytes()).map_err(Error::internal)?;
     match raw {
         Some(raw) if keccak256(&raw) != hash => {
@@ -78,8 +78,8 @@ async fn raw_known_to_source(call: Call, hash: B256) -> Answer {
     }
 }
 
-/// What the node that this one follows answers to a call.
-async fn ask_source(call: &Call, method: &'static str) -> Answer {
+/// Forwards a call to the source.
+async fn forward(call: &Call, method: &'static str) -> Answer {
     let forwarder = call.context.forwarder.as_ref().expect("the caller has checked this");
     forwarder.call(method, call.params.clone()).await
 }
@@ -87,9 +87,9 @@ async fn ask_source(call: &Call, method: &'static str) -> Answer {
 /// Maximum wait until an executed block is published. Most take milliseconds, but some wait for the disk.
 const BUILT_WAIT: Duration = Duration::from_secs(1);
 
-/// Waits for the view that contains the block `built`. A transaction that the pool no longer contains was removed by
-/// that block or an earlier one.
-async fn later(call: Call, built: u64) -> Call {
+/// Waits for the view that contains the block `built`. A mined transaction that the pool no longer contains is in that
+/// block or an earlier one.
+async fn at_block(call: Call, built: u64) -> Call {
     let mut heads = call.context.published.heads();
     // This times out only if the disk is slow or the node stops.
     let _ = tokio::time::timeout(BUILT_WAIT, heads.wait_for(|head| *head >= built)).await;
@@ -140,7 +140,7 @@ pub(super) fn by_sender_and_nonce(call: &Call) -> Answer {
     write_json(&tx.transpose()?.flatten())
 }
 
-/// Maximum length of the receipts of a block that are decoded inline. A block full of transfers has half of that, but
+/// Maximum bytes of the receipts of a block that are decoded inline. A block full of transfers has half of that, but
 /// one full of logs has megabytes.
 const MAX_INLINE_RECEIPTS_BYTES: usize = 256 * 1024;
 
@@ -154,7 +154,7 @@ enum Receipt {
 }
 
 impl Receipt {
-    /// Finds the receipt of a transaction in a block whose receipts have at most `max_bytes`.
+    /// Finds the receipt of a transaction, unless it is not cached and the receipts of its block exceed `max_bytes`.
     fn within(max_bytes: usize, call: &Call, hash: B256) -> Result<Self, Error> {
         let Some((number, index)) = call.view.tx_location(hash)? else { return Ok(Self::NotMined) };
         let subject = ResponseSubject::Receipt(number, index);
@@ -178,7 +178,7 @@ pub(super) fn receipt(call: &Call) -> Answer {
     Ok(receipt_at(call, hash)?.unwrap_or(Json::fixed("null")))
 }
 
-/// Returns the receipt, unless the receipts of its block are large.
+/// Returns the receipt, or `None` if the receipts of its block are large.
 pub(super) fn receipt_inline(call: &Call) -> Result<Option<Json>, Error> {
     let hash: B256 = call.arguments()?.required()?;
     Ok(match Receipt::within(MAX_INLINE_RECEIPTS_BYTES, call, hash)? {
@@ -201,7 +201,7 @@ pub(super) fn logs(call: &Call) -> Answer {
     receipt_at(call, hash)?.map_or(Ok(Json::fixed("null")), |receipt| logs_in(&receipt))
 }
 
-/// Returns the logs, unless the receipts of the block are large.
+/// Returns the logs, or `None` if the receipts of the block are large.
 pub(super) fn logs_inline(call: &Call) -> Result<Option<Json>, Error> {
     let hash: B256 = call.arguments()?.required()?;
     match Receipt::within(MAX_INLINE_RECEIPTS_BYTES, call, hash)? {
@@ -223,7 +223,6 @@ struct Logs<'a> {
     logs: &'a RawValue,
 }
 
-/// Submits a transaction and waits for the mempool's decision.
 pub(super) async fn send_raw(call: Call) -> Answer {
     let raw: Bytes = call.arguments()?.required()?;
     write_json(&submit(&call, raw).await?)
@@ -233,7 +232,7 @@ pub(super) async fn send_raw(call: Call) -> Answer {
 const MAX_SYNC_MS: u64 = 30_000;
 /// Default wait for a receipt in milliseconds, as EIP-7966 recommends.
 const DEFAULT_SYNC_MS: u64 = 2_000;
-/// EIP-7966: the transaction was submitted, but not mined in time.
+/// Error code of EIP-7966: the transaction was submitted, but not mined in time.
 const SYNC_TIMEOUT: i32 = 4;
 
 /// Returns the time to wait for a receipt. By EIP-7966, an invalid timeout, such as 0, means the default.
@@ -244,7 +243,6 @@ fn wait_ms(timeout: Option<Number>) -> u64 {
     }
 }
 
-/// Submits a transaction and waits for its receipt.
 pub(super) async fn send_raw_sync(call: Call) -> Answer {
     let (raw, ms) = {
         let mut arguments = call.arguments()?;
@@ -275,9 +273,9 @@ pub async fn raw_by_hash(call: Call) -> Answer {
     match call.context.pool.transaction(hash).await? {
         Found::Pooled(tx) => write_json(&tx.raw),
         Found::NotPooled { .. } if call.context.forwarder.is_some() => {
-            raw_known_to_source(call, hash).await
+            raw_from_source(call, hash).await
         }
-        Found::NotPooled { built } => write_json(&raw_mined(&later(call, built).await, hash)?),
+        Found::NotPooled { built } => write_json(&raw_mined(&at_block(call, built).await, hash)?),
     }
 }
 
@@ -312,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeout_of_zero_is_the_default_and_a_long_one_the_maximum() {
+    fn a_timeout_of_zero_means_the_default_and_a_long_one_the_maximum() {
         let cases = [(None, 2_000), (Some(0), 2_000), (Some(1), 1)];
         let limits = [(Some(29_999), 29_999), (Some(30_000), 30_000), (Some(30_001), 30_000)];
         for (timeout, ms) in cases.into_iter().chain(limits) {

@@ -1,5 +1,5 @@
-//! Submitted transactions with prices above 128 bits, which the transaction types cannot represent. They are
-//! well-formed, but no account can pay for them. As in geth, the error says so.
+//! Finds the error for submitted transactions with prices above 128 bits, which the transaction types cannot represent.
+//! They are well-formed, but no account can pay for them. As in geth, the error says so.
 
 use crate::method::Call;
 use alloy_consensus::Transaction as _;
@@ -11,14 +11,14 @@ use rpc_types::error::Error;
 use storage::StateRead;
 use transactions::{DecodedTx, Transaction};
 
-/// Minimum first byte of an RLP list, and therefore of a legacy transaction (EIP-2718).
+/// The smallest first byte of an RLP list, and therefore of a legacy transaction (EIP-2718).
 const LIST_START: u8 = 0xc0;
 /// Number of signature fields at the end of each transaction type.
 const SIGNATURE_FIELDS: usize = 3;
 /// Number of fields of a legacy transaction before its signature.
 const LEGACY_FIELDS: usize = 6;
 
-/// The positions of the prices among the fields of a transaction type: priority fee, fee cap, blob fee cap.
+/// The positions of the priority fee, the fee cap and the blob fee cap among the fields of a transaction type.
 struct PricePositions {
     tip: Option<usize>,
     cap: usize,
@@ -41,7 +41,7 @@ impl PricePositions {
     }
 }
 
-/// A price. For some transaction types, geth decodes integers of any length.
+/// A price in wei. For some transaction types, geth decodes integers of any length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Price {
     /// At most 256 bits.
@@ -50,7 +50,7 @@ enum Price {
     Over256Bits,
 }
 
-/// A signed transaction with such a price.
+/// A signed transaction with a price above 128 bits.
 #[derive(Debug)]
 struct WideTx {
     /// The transaction with prices of zero.
@@ -89,7 +89,7 @@ impl WideTx {
         };
         let positions = PricePositions::of(kind)?;
         let mut fields = fields(list)?;
-        // Blobs that are included are not part of the signed message.
+        // With blobs, the first item is the list of the fields.
         if kind == 3 && *fields.first()?.first()? >= LIST_START {
             fields = self::fields(fields[0])?;
         }
@@ -103,15 +103,15 @@ impl WideTx {
         if ![tip, cap, blob_cap].iter().any(is_wide) {
             return None;
         }
-        let mut without = fields.clone();
-        positions.all().for_each(|position| without[position] = &[EMPTY_STRING_CODE]);
-        let rest = DecodedTx::decode(encoded(kind, &without, &[]).into()).ok()?.tx;
-        let signed = signed_hash(kind, &fields, &rest);
-        let sender = rest.signature().recover_address_from_prehash(&signed).ok()?;
+        let mut unpriced = fields.clone();
+        positions.all().for_each(|position| unpriced[position] = &[EMPTY_STRING_CODE]);
+        let rest = DecodedTx::decode(encoded(kind, &unpriced, &[]).into()).ok()?.tx;
+        let hash = signed_hash(kind, &fields, &rest);
+        let sender = rest.signature().recover_address_from_prehash(&hash).ok()?;
         Some(Self { rest, sender, tip, cap, blob_cap })
     }
 
-    /// Returns the error of the first of geth's checks that fails.
+    /// Returns the error of geth's first check that fails.
     fn refusal(&self, call: &Call) -> Result<Error, Error> {
         let want = call.context.spec.chain_id;
         if let Some(have) = self.rest.chain_id().filter(|have| *have != want) {
@@ -179,7 +179,7 @@ fn price(field: &[u8]) -> Option<Price> {
     Some(U256::try_from_be_slice(bytes).map_or(Price::Over256Bits, Price::Wei))
 }
 
-/// Encodes a transaction of this type from fields and further small integers.
+/// Encodes a transaction of this type from encoded fields, followed by integers.
 fn encoded(kind: u8, fields: &[&[u8]], more: &[u64]) -> Vec<u8> {
     let length = fields.iter().map(|field| field.len()).sum::<usize>();
     let payload_length = length + more.iter().map(|number| number.length()).sum::<usize>();
@@ -230,30 +230,30 @@ mod tests {
         sign(hash).recover_address_from_prehash(&hash).unwrap()
     }
 
-    /// One unsigned transaction of each kind.
+    /// One transaction of each type, with a signature that does not fit.
     fn transactions() -> Vec<Transaction> {
-        let none = Signature::test_signature();
+        let signature = Signature::test_signature();
         let to = Address::repeat_byte(5);
         let legacy = TxLegacy { gas_limit: 21_000, to: TxKind::Call(to), ..TxLegacy::default() };
         let protected = TxLegacy { chain_id: Some(CHAIN), ..legacy.clone() };
-        let listed = TxEip2930 { chain_id: CHAIN, gas_limit: 30_000, ..TxEip2930::default() };
+        let with_list = TxEip2930 { chain_id: CHAIN, gas_limit: 30_000, ..TxEip2930::default() };
         let dynamic = TxEip1559 { chain_id: CHAIN, value: U256::ONE, ..TxEip1559::default() };
         let blob_versioned_hashes = vec![B256::with_last_byte(1)];
         let blob = TxEip4844 { chain_id: CHAIN, blob_versioned_hashes, ..TxEip4844::default() };
         let allowed = Authorization { chain_id: U256::ZERO, address: to, nonce: 1 };
-        let authorization_list = vec![allowed.into_signed(none)];
+        let authorization_list = vec![allowed.into_signed(signature)];
         let delegating = TxEip7702 { chain_id: CHAIN, authorization_list, ..TxEip7702::default() };
         vec![
-            legacy.into_signed(none).into(),
-            protected.into_signed(none).into(),
-            listed.into_signed(none).into(),
-            dynamic.into_signed(none).into(),
-            blob.into_signed(none).into(),
-            delegating.into_signed(none).into(),
+            legacy.into_signed(signature).into(),
+            protected.into_signed(signature).into(),
+            with_list.into_signed(signature).into(),
+            dynamic.into_signed(signature).into(),
+            blob.into_signed(signature).into(),
+            delegating.into_signed(signature).into(),
         ]
     }
 
-    /// A transaction with other prices, signed.
+    /// Signs a transaction with other prices: priority fee, fee cap and blob fee cap.
     fn priced(tx: &Transaction, prices: [&[u8]; 3]) -> Vec<u8> {
         let kind = tx.tx_type() as u8;
         let raw = tx.encoded_2718();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_prices_of_every_kind_are_read() {
+    fn wide_prices_of_every_transaction_type_are_decoded() {
         // 2^128, and one byte more than 256 bits.
         let wide = [&[1][..], &[0; 16]].concat();
         let beyond = [1; 33];
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_otherwise_is_not_taken_for_a_price() {
+    fn other_malformed_transactions_are_not_decoded() {
         let wide = [&[1][..], &[0; 16]].concat();
         let zeros = [&[0][..], &wide[..]].concat();
         let raw = priced(&transactions()[3], [&[], &wide, &[]]);
@@ -319,8 +319,8 @@ mod tests {
             assert!(WideTx::decode(&raw[..end]).is_none(), "{end}");
         }
         let longer = [&raw[..], &[0]].concat();
-        for bad in [&longer[..], &[], &[2], &[0xc0], &[0xc1], &[0x7f, 0xc0], &[2, 0xc3, 1, 1, 1]] {
-            assert!(WideTx::decode(bad).is_none(), "{bad:02x?}");
+        for raw in [&longer[..], &[], &[2], &[0xc0], &[0xc1], &[0x7f, 0xc0], &[2, 0xc3, 1, 1, 1]] {
+            assert!(WideTx::decode(raw).is_none(), "{raw:02x?}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The types of the results of all methods, in the notation of [`super::schemas`].
+//! Lists the types of the results of all methods, in the notation of [`super::schemas`].
 
-/// The methods with the types of their results.
+/// Each method with the type of its result.
 const RESULTS: &[(&str, &str)] = &[
     ("eth_accounts", "[Address]"),
     ("eth_baseFee", "Quantity"),
@@ -203,7 +203,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_method_has_one_type_and_no_other_name_does() {
+    fn every_method_has_one_known_type_and_no_other_name_has_one() {
         let named: BTreeSet<_> = RESULTS.iter().map(|(name, _)| *name).collect();
         let methods: BTreeSet<_> = methods().map(|method| method.name).collect();
         assert_eq!(named, methods);

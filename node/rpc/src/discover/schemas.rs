@@ -1,8 +1,8 @@
-//! The JSON schemas of results. Those of standard methods follow the execution-apis specification.
+//! Creates the JSON schemas of results. Those of standard methods follow the execution-apis specification.
 //!
-//! Tables of names and types keep them short. A type is a name, `[T]` for a list, `{T}` for an object with any keys,
-//! `A|B` for either of two types, and `T?` for a type that may be null. A field name that ends in `?` is optional. A
-//! field `..` includes all fields of another object, and later fields replace those with the same name.
+//! Tables of names and types keep the schemas short. A type is a name, `[T]` for a list, `{T}` for an object with any
+//! keys, `A|B` for either of two types, or `T?` for a type that may be null. A field is optional if its name ends in
+//! `?`. A field `..` includes all fields of another object, and later fields replace those with the same name.
 
 mod chain;
 mod other;
@@ -11,7 +11,7 @@ mod traces;
 
 use serde_json::{Map, Value, json};
 
-/// The types of strings, with their patterns.
+/// The types of strings: name, description and pattern.
 const TEXTS: &[(&str, &str, &str)] = &[
     ("Quantity", "An unsigned integer in its shortest form.", "^0x(0|[1-9a-f][0-9a-f]{0,63})$"),
     ("Data", "Bytes.", "^0x([0-9a-f]{2})*$"),
@@ -27,11 +27,11 @@ const TEXTS: &[(&str, &str, &str)] = &[
 /// The fields of an object, each with its type.
 type Fields = &'static [(&'static str, &'static str)];
 
-/// The objects, which have no other fields.
+/// The objects with their fields. A result has no other fields.
 const OBJECTS: [&[(&str, Fields)]; 4] =
     [chain::OBJECTS, state::OBJECTS, traces::OBJECTS, other::OBJECTS];
 
-/// Names of types. The results of geth's tracers depend on the tracer.
+/// Names of further types. The result of a geth trace depends on the tracer.
 const NAMES: &[(&str, &str)] = &[
     ("Delta", "String|DeltaAdded|DeltaRemoved|DeltaChanged"),
     (
@@ -40,7 +40,7 @@ const NAMES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns the name of a JSON type.
+/// Returns JSON schema's name of a JSON type.
 fn json_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "Boolean" => "boolean",
@@ -80,7 +80,7 @@ pub(super) fn schema_of(text: &str) -> Value {
     if let Some(name) = json_type(text) {
         return json!({ "type": name });
     }
-    assert!(is_known(text), "{text} is no type");
+    assert!(is_known(text), "{text} is not a type");
     json!({ "$ref": format!("#/components/schemas/{text}") })
 }
 
@@ -110,7 +110,7 @@ fn is_known(name: &str) -> bool {
         || NAMES.iter().any(|(known, _)| *known == name)
 }
 
-/// Returns all schemas with names.
+/// Returns the schemas of all types that have a name in the tables.
 pub(super) fn components() -> Value {
     let mut schemas = Map::new();
     for (name, description, pattern) in TEXTS {
@@ -138,7 +138,7 @@ pub(super) fn components() -> Value {
 fn add_fields(fields: Fields, properties: &mut Map<String, Value>, required: &mut Vec<String>) {
     for (name, text) in fields {
         if *name == ".." {
-            let fields = object(text).unwrap_or_else(|| panic!("{text} is no object"));
+            let fields = object(text).unwrap_or_else(|| panic!("{text} is not an object"));
             add_fields(fields, properties, required);
             continue;
         }
@@ -156,25 +156,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_written_as_schemas() {
+    fn types_are_converted_to_schemas() {
         let hash = json!({ "$ref": "#/components/schemas/Hash" });
-        let nothing = json!({ "type": "null" });
+        let null_type = json!({ "type": "null" });
         for (text, schema) in [
             ("Hash", hash.clone()),
-            ("Hash?", json!({ "anyOf": [hash, nothing] })),
+            ("Hash?", json!({ "anyOf": [hash, null_type] })),
             ("[Boolean]", json!({ "type": "array", "items": { "type": "boolean" } })),
             (
                 "{[Integer]}?",
                 json!({ "anyOf": [
                     { "type": "object", "additionalProperties":
                         { "type": "array", "items": { "type": "integer" } } },
-                    nothing,
+                    null_type,
                 ] }),
             ),
             (
                 "[Hash|Null]|String|Null",
                 json!({ "anyOf": [
-                { "type": "array", "items": { "anyOf": [hash, nothing] } }, { "type": "string" }, nothing,
+                { "type": "array", "items": { "anyOf": [hash, null_type] } }, { "type": "string" }, null_type,
             ] }),
             ),
         ] {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_has_the_fields_of_another_and_replaces_some() {
+    fn an_object_includes_the_fields_of_another_and_replaces_some() {
         let schemas = components();
         let block = &schemas["CountedBlock"];
         assert_eq!(block["properties"]["logsBloom"], json!({ "type": "null" }));

@@ -1,4 +1,5 @@
-//! Batches. Their calls are answered one after another with the same view, and have one response.
+//! Answers batches. The calls of a batch run one after another on the same view, except consecutive submissions, which
+//! run together. A batch has one response.
 
 use super::{Dispatcher, ParsedCall, Respond, Transport, parsed_call};
 use crate::{
@@ -21,14 +22,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Consecutive calls of this method in a batch are submitted together. Each of them waits for the pool, and many take
-/// no longer than one.
+/// Consecutive calls of this method in a batch run together. Each of them waits for the pool, and many take no longer
+/// than one.
 const SUBMITTED_TOGETHER: &str = "eth_sendRawTransaction";
 
 /// Time after which a batch yields to the other connections of its thread.
-const BATCH_TURN: Duration = Duration::from_micros(200);
+const YIELD_PERIOD: Duration = Duration::from_micros(200);
 
-/// Yields to the other connections of the thread after each [`BATCH_TURN`].
+/// Yields to the other connections of the thread after each [`YIELD_PERIOD`].
 struct YieldTimer(Instant);
 
 impl YieldTimer {
@@ -37,17 +38,17 @@ impl YieldTimer {
     }
 
     async fn yield_if_due(&mut self) {
-        if self.0.elapsed() > BATCH_TURN {
+        if self.0.elapsed() > YIELD_PERIOD {
             tokio::task::yield_now().await;
             self.0 = Instant::now();
         }
     }
 }
 
-/// The answer to a call of a batch.
+/// The result or error of a call of a batch.
 struct BatchAnswer {
     answer: Answer,
-    /// Set for a call that opened a subscription.
+    /// Starts the subscription that the call opened.
     start: Option<Start>,
 }
 
@@ -93,7 +94,7 @@ impl Dispatcher {
             Ok(_) => None,
             Err((_, error)) => Some(Err(error.clone())),
         });
-        // The results count as memory of the client until they are part of the response.
+        // The results count as memory of the client until the response contains them.
         let (answers, _gathered) = self.answer_batch(calls.collect(), client, transport).await;
         let ids = read.iter().filter_map(|member| match member {
             Ok(call) => call.id(),
@@ -106,7 +107,7 @@ impl Dispatcher {
         for (index, (id, answered)) in ids.zip(answers).enumerate() {
             yield_timer.yield_if_due().await;
             reply.text(if index == 0 { "[" } else { "," });
-            // Ids and errors count as well. If the id of a subscription does not fit, the subscription ends here.
+            // Ids and errors count as well. If the id of a subscription does not fit, the subscription is dropped here.
             if reply.len() > self.max_response_bytes {
                 reply.answer(id, Err(Error::too_large("response", self.max_response_bytes)));
                 continue;
@@ -118,9 +119,9 @@ impl Dispatcher {
         Respond::Reply(reply)
     }
 
-    /// Answers the calls of a batch with the same view. Notifications are `None` and have no answer. When the results
+    /// Runs the calls of a batch on the same view. Notifications are `None` and have no result. When the results
     /// exceed the maximum length of a response or the memory of clients, or when the deadline of the batch has
-    /// passed, the remaining calls are not run.
+    /// passed, the remaining calls do not run and receive an error.
     async fn answer_batch(
         &self,
         calls: Vec<Option<Result<ParsedCall<'_>, Error>>>,
@@ -173,8 +174,8 @@ impl Dispatcher {
                         }
                     };
                     let answered = tokio::time::timeout_at(deadline, answer).await;
-                    let late = |_| Error::batch_timed_out(self.batch_timeout).into();
-                    answers.push(answered.unwrap_or_else(late));
+                    let timed_out = |_| Error::batch_timed_out(self.batch_timeout).into();
+                    answers.push(answered.unwrap_or_else(timed_out));
                 }
             }
             let bytes_of = |answered: &BatchAnswer| {
@@ -182,14 +183,14 @@ impl Dispatcher {
             };
             let more = answers[answered..].iter().map(bytes_of).sum::<usize>();
             bytes += more;
-            // The results that exist are returned. If memory is exhausted, the batch ends before its next call.
+            // The results so far are returned. If they do not fit into memory, the next calls receive an error.
             let _ = gathered.add(more);
         }
         (answers, gathered)
     }
 
-    /// Opens or closes a subscription, and returns `None` for other calls. As in geth, notifications follow the
-    /// response of the batch.
+    /// Opens or closes a subscription, and returns `None` for other calls. As in geth, notifications are sent after the
+    /// response to the batch.
     async fn answer_subscription(
         &self,
         call: &ParsedCall<'_>,
@@ -213,7 +214,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the answer to a call of a batch, or the timeout error.
+    /// Returns the result of a call of a batch, or the timeout error if there is none.
     fn in_batch_time(&self, answer: Option<Answer>) -> Answer {
         answer.unwrap_or_else(|| Err(Error::batch_timed_out(self.batch_timeout)))
     }
@@ -226,11 +227,12 @@ async fn all_until<F: Future>(
     futures: impl Iterator<Item = F>,
 ) -> Vec<Option<F::Output>> {
     let mut all: Vec<_> = futures.map(|future| Box::pin(maybe_done(future))).collect();
-    let mut late = pin!(tokio::time::sleep_until(deadline));
+    let mut timeout = pin!(tokio::time::sleep_until(deadline));
     poll_fn(|cx| {
-        let left = all.iter_mut().map(|one| one.as_mut().poll(cx)).filter(Poll::is_pending).count();
-        if left == 0 || late.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+        let pending = all.iter_mut().map(|call| call.as_mut().poll(cx)).filter(Poll::is_pending);
+        let is_ready = pending.count() == 0 || timeout.as_mut().poll(cx).is_ready();
+        if is_ready { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    all.iter_mut().map(|one| one.as_mut().take_output()).collect()
+    all.iter_mut().map(|call| call.as_mut().take_output()).collect()
 }

@@ -1,5 +1,5 @@
-//! Compresses large responses of HTTP on the threads for large bodies, round-robin by
-//! address. If the queue or the memory is full, the response is sent uncompressed.
+//! Compresses large HTTP responses on the threads for large bodies, round-robin by address. If the queue or the memory
+//! is full, the response is sent uncompressed.
 
 use crate::{client::Client, large_bodies::LargeBodies};
 use budget::{Account, Refused};
@@ -7,10 +7,10 @@ use hyper::body::Bytes;
 use server::compression::{CHUNK_BYTES, Gzip};
 use std::sync::Arc;
 
-/// Returns the compressed response, or `None` if there is no capacity. The pieces are already accounted; the output is
-/// accounted while it grows.
+/// Returns the compressed response, or `None` if there is no capacity. The pieces are already accounted, and the output
+/// is accounted while it grows.
 pub(super) async fn compressed(
-    turns: &Arc<LargeBodies>,
+    queue: &Arc<LargeBodies>,
     client: &Client,
     pieces: &[Bytes],
 ) -> Option<Bytes> {
@@ -20,10 +20,10 @@ pub(super) async fn compressed(
         drop(turn);
         compressed
     };
-    turns.answer(client, compress).await.ok()?.ok()
+    queue.answer(client, compress).await.ok()?.ok()
 }
 
-/// Yields to other tasks after each chunk. Dropping the future cancels the work.
+/// Compresses the pieces, and yields to other tasks after each chunk. Dropping the future cancels the work.
 async fn compress(pieces: &[Bytes], account: &Arc<Account>) -> Result<Bytes, Refused> {
     let mut usage = account.buffer(0);
     let mut gzip = Gzip::new();
@@ -49,9 +49,9 @@ mod tests {
     #[tokio::test]
     async fn pieces_become_one_compressed_response() {
         let threads = Threads::start(1).unwrap();
-        let turns = Arc::new(LargeBodies::new(threads.large()));
+        let queue = Arc::new(LargeBodies::new(threads.large()));
         let client = Client::for_tests();
-        let compressed = compressed(&turns, &client, &pieces()).await.unwrap();
+        let compressed = compressed(&queue, &client, &pieces()).await.unwrap();
         let mut read = Vec::new();
         GzDecoder::new(&compressed[..]).read_to_end(&mut read).unwrap();
         assert!(read == pieces().concat());

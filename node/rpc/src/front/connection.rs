@@ -1,5 +1,5 @@
-//! A client's connection: the layers that all servers use ([`server::connection`]), the permit among all
-//! connections, and the thread that suits its responses.
+//! Builds the connection of a client from the layers that all servers use ([`server::connection`]) and a permit, and
+//! determines which threads suit its responses.
 
 use super::{ConnectionPermit, threads::ThreadGroup};
 use crate::unsent_responses::is_large;
@@ -16,13 +16,13 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// Number of small responses after a large one before a connection moves back: moving costs as much as several of them.
+/// Number of small responses after a large one before a connection moves back. A move costs as much as several of them.
 const MIN_SMALL_RESPONSES: u32 = 64;
 
-/// A socket, with its permit among all connections. A WebSocket keeps both.
+/// A socket with its connection permit. A WebSocket keeps both.
 pub(super) type Connection = Layered<Hold<ConnectionPermit>, Http1Socket>;
 
-/// A connection of this thread's runtime. `read` was read by the thread that it was moved from.
+/// Creates a connection on the runtime of this thread. `read` was read by the thread that the connection comes from.
 pub(super) fn new_connection(
     stream: TcpStream,
     read: Bytes,
@@ -34,11 +34,11 @@ pub(super) fn new_connection(
     http1(stream, read, requests, evictable, timeouts).layer(Hold(permit))
 }
 
-/// The socket, the bytes that were read from it by an earlier thread and are not processed, and its permit, for another
-/// thread.
+/// Takes a connection apart for another thread. Returns the socket, the bytes that an earlier thread read and that are
+/// not processed, and the permit.
 ///
 /// # Errors
-/// If the runtime of this thread cannot release the socket.
+/// Returns an error if the runtime of this thread cannot release the socket.
 pub(super) fn into_parts(
     connection: Connection,
 ) -> io::Result<(std::net::TcpStream, Bytes, ConnectionPermit)> {
@@ -50,21 +50,21 @@ pub(super) fn into_parts(
 /// The state of a connection, which moves between threads with it.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The requests that are being read and answered.
+    /// Counts the requests that are being read and answered.
     pub(super) requests: Arc<Requests>,
     /// Set when another client needs the connection.
     pub(super) evictable: Arc<budget::Evictable>,
-    /// Small responses until the connection moves to the threads for small responses.
+    /// Number of small responses until the connection moves to the threads for small responses.
     until_small: AtomicU32,
 }
 
 impl Progress {
-    /// The head of a request has arrived, and the whole request if it has no body.
+    /// Counts a request whose head has arrived. `is_complete` means that it has no body.
     pub(super) fn open(&self, is_complete: bool) -> Open {
         self.requests.open(is_complete)
     }
 
-    /// A response of this many bytes will be written.
+    /// Records that a response of this many bytes will be written.
     pub(super) fn respond(&self, bytes: usize) {
         let left = match self.until_small.load(Relaxed) {
             _ if is_large(bytes) => MIN_SMALL_RESPONSES,
@@ -73,7 +73,7 @@ impl Progress {
         self.until_small.store(left, Relaxed);
     }
 
-    /// The threads that suit the sizes of the responses.
+    /// Returns the threads that suit the sizes of the last responses.
     pub(super) fn group(&self) -> ThreadGroup {
         if self.until_small.load(Relaxed) == 0 { ThreadGroup::Quick } else { ThreadGroup::Bulk }
     }
@@ -83,11 +83,11 @@ impl Progress {
 mod tests {
     use super::*;
 
-    /// Bytes of the smallest response that is large.
+    /// The length of the smallest large response.
     const LARGE: usize = 64 * 1024;
 
     #[test]
-    fn large_response_moves_a_connection_and_many_small_ones_move_it_back() {
+    fn a_large_response_moves_a_connection_and_many_small_ones_move_it_back() {
         let progress = Progress::default();
         let groups = |responses: u32, bytes| {
             let groups = (0..responses).map(|_| {

@@ -1,4 +1,4 @@
-//! One HTTP request: the host and origin checks, the client, and the body.
+//! Serves one HTTP request: checks host and origin, finds the client, reads the body, and writes the response.
 
 use super::{
     Front, compress,
@@ -32,13 +32,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Bytes of a request's body that are not accounted. A connection has one at a time.
+/// Bytes of a request body that are not accounted. A connection has one body at a time.
 const FREE_BODY_BYTES: usize = 16 * 1024;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Answers a request. It is open until hyper has taken the whole response. If that opens a WebSocket,
-/// `websocket` receives it.
+/// Answers a request. The request is open until hyper has received the whole response. If the response opens a
+/// WebSocket, `websocket` receives the upgrade.
 pub(super) async fn serve(
     front: &Front,
     client: &Arc<Client>,
@@ -52,8 +52,7 @@ pub(super) async fn serve(
     Ok(response)
 }
 
-/// Errors of the client are responses, too. The client of a request that a trusted proxy forwards is the one that
-/// the proxy names.
+/// Returns the response to a request, which may state an error of the client.
 async fn answer(
     front: &Front,
     client: &Arc<Client>,
@@ -79,7 +78,7 @@ async fn answer(
         return response;
     }
     let mut response = match *request.method() {
-        // As geth answers it: this is not the request of a page.
+        // This is geth's response. The check of the origin has already answered the preflight request of a page.
         Method::OPTIONS => plain(StatusCode::OK, ""),
         _ if !client.endpoint.http => plain(StatusCode::FORBIDDEN, "WebSocket only\n"),
         Method::POST => post(front, client, progress, request).await,
@@ -93,7 +92,7 @@ async fn answer(
     response
 }
 
-/// The response to a request whose minimum height is invalid or not reached.
+/// Returns the response to a request whose minimum height is invalid or not reached.
 fn without_height(error: HeightError) -> Response<ReplyBody> {
     match error {
         HeightError::Invalid => plain(StatusCode::BAD_REQUEST, format!("{error}\n")),
@@ -117,7 +116,7 @@ fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<ReplyBody> {
     respond(status, HeaderValue::from_static("text/plain"), body)
 }
 
-/// A link to the web pages, for browsers.
+/// Returns a link to the web pages, for browsers.
 fn html(front: &Front) -> Response<ReplyBody> {
     match front_page::text("JSON-RPC", front.dispatcher.context.endpoints.pages) {
         Some(text) => respond(
@@ -129,7 +128,7 @@ fn html(front: &Front) -> Response<ReplyBody> {
     }
 }
 
-/// An answer whose bytes are not accounted, because it is small.
+/// Returns a response whose bytes are not accounted, because it is small.
 fn small(status: StatusCode, reply: Reply) -> Response<ReplyBody> {
     respond(status, JSON, reply.finish(&UnsentResponses::default()))
 }
@@ -169,7 +168,7 @@ fn upgrade(
     response
 }
 
-/// Whether a body of this type is JSON. Pages of other origins can post only other types unasked.
+/// Returns whether a body of this type is JSON. Pages of other origins can send JSON only after a preflight request.
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -192,7 +191,7 @@ async fn post(
     }
     let accepts_gzip = compression::accepts_gzip(request.headers());
     let limit = front.max_request_bytes;
-    // Held until the response has been made.
+    // This is held until the response has been created.
     let mut usage = client.account.buffer(FREE_BODY_BYTES);
     let body = request.into_body();
     let read = match body.size_hint().lower() > limit as u64 {
@@ -213,7 +212,7 @@ async fn post(
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             return response;
         }
-        // The client is gone.
+        // The client has disconnected.
         Err(BodyError::Incomplete(_)) => {
             return plain(StatusCode::BAD_REQUEST, "the request body is incomplete\n");
         }
@@ -236,7 +235,7 @@ async fn post(
     }
 }
 
-/// A response that is compressed if the client accepts that.
+/// Returns a large response, compressed if the client accepts that and there is capacity.
 async fn large(
     front: &Front,
     client: &Client,

@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-/// Serves the connections of an address on the threads of all addresses.
+/// Serves the connections of one listening address on the threads that all addresses share.
 #[derive(Debug)]
 pub(crate) struct Listening {
     front: Arc<Front>,
@@ -66,8 +66,8 @@ impl Serve for Listening {
     }
 }
 
-/// Where a connection is to be served. WebSockets of an address of their own are with the large responses: the
-/// events of thousands of subscriptions are sent at once.
+/// Returns the threads that serve a connection. The connections of an address for WebSockets only are on the threads
+/// for large responses, because the notifications of thousands of subscriptions are sent at once.
 pub(super) fn group_of(endpoint: &Endpoint, progress: &Progress) -> ThreadGroup {
     if endpoint.http { progress.group() } else { ThreadGroup::Bulk }
 }
@@ -104,7 +104,7 @@ impl Listening {
     }
 }
 
-/// Refuses a connection with an HTTP error, which the client may not read.
+/// Refuses a connection with an HTTP error, which the client may never read.
 async fn refuse(mut stream: TcpStream, limit: u64) {
     let body = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32005,\"message\":\"too many \
@@ -115,7 +115,7 @@ async fn refuse(mut stream: TcpStream, limit: u64) {
          \r\nconnection: close\r\nretry-after: 1\r\n\r\n",
         body.len()
     );
-    // Little enough for the socket's buffer, so this does not wait for the client.
+    // The response fits into the socket's buffer, so this does not wait for the client.
     let _: io::Result<()> = stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await;
     let _ = stream.shutdown().await;
 }

@@ -1,10 +1,10 @@
-//! The sockets of JSON-RPC. HTTP calls are read, answered and written here, without jsonrpsee, so
-//! that large cached results are written without copying. WebSocket messages are handled in the same way
-//! (`docs/adr/0008`, `docs/adr/0023`).
+//! Serves the sockets of JSON-RPC. HTTP requests are read, answered and written here, without jsonrpsee, so that large
+//! cached results are written without copying. WebSocket messages are handled in the same way (`docs/adr/0008`,
+//! `docs/adr/0023`).
 //!
-//! Input: connections. Output: calls to the dispatcher, responses to clients. State: the open connections.
-//! Limits: connections in total and per address; bytes of unread responses. A connection that sends no request or
-//! does not read its response is closed. Requests and connections above a limit are refused with an error.
+//! Input: connections. Output: calls to the dispatcher, responses to clients. State: the open connections. Limits: the
+//! connections in total and per address, and the bytes of unread responses. A connection that sends no request or does
+//! not read its response is closed. Requests and connections above a limit are refused with an error.
 
 mod compress;
 mod connection;
@@ -54,12 +54,12 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// Maximum leading whitespace of a single call. Any other body counts as a batch until it is parsed, so that threads
-/// that serve sockets do not scan megabytes of spaces.
+/// A single call must begin in this many bytes of the body. Any other body counts as a batch until it is parsed, so
+/// that threads that serve sockets do not scan megabytes of spaces.
 const MAX_LEADING_SPACE: usize = 128;
-/// Maximum bytes of a request's head, which is not accounted.
+/// Maximum bytes of the head of a request, which is not accounted.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
-/// Maximum bytes that are read at a time.
+/// Maximum bytes that are read from a socket at a time.
 const MAX_READ_BYTES: usize = 128 * 1024;
 
 /// The state that all connections share.
@@ -69,9 +69,9 @@ pub(crate) struct Front {
     access: Access,
     next_id: AtomicU64,
     large_bodies: Arc<LargeBodies>,
-    /// Turns on the same threads to compress responses.
+    /// The queue of responses that are compressed on the same threads.
     compressions: Arc<LargeBodies>,
-    /// jsonrpsee's, for subscriptions.
+    /// The methods of jsonrpsee that open and close subscriptions.
     methods: Methods,
     subscription_ids: Arc<Ids>,
     max_subscriptions: u32,
@@ -128,7 +128,7 @@ impl Front {
         &self.dispatcher.context.budget
     }
 
-    /// The client of a request. Behind a trusted proxy, this is the client that the proxy names.
+    /// Returns the client of a request. If the connection is that of a trusted proxy, the proxy names the client.
     fn client_behind(&self, client: &Arc<Client>, headers: &HeaderMap) -> Arc<Client> {
         let budget = self.budget();
         if !budget.proxies.contains(client.address) {
@@ -173,7 +173,7 @@ impl Front {
             polled => polled.map(Some),
         });
         let ended = tokio::select! {
-            // Otherwise each poll generates a random number.
+            // Without this, each poll generates a random number.
             biased;
             ended = ended_or_to_move => ended,
             () = stopping.wait() => {
@@ -201,10 +201,10 @@ impl Front {
         None
     }
 
-    /// Answers the body of a request or a message. A large one is read and answered on other threads
-    /// than those that serve sockets.
+    /// Answers the body of a request or a message. A large one is parsed and answered on other threads than those that
+    /// serve sockets.
     async fn respond(&self, client: &Arc<Client>, body: Bytes, transport: Transport) -> Respond {
-        // A WebSocket client that does not read its responses waits here without blocking a thread. A batch
+        // If a WebSocket client does not read its responses, its calls wait here without blocking a thread. A batch
         // holds its permit until its response is counted.
         let start = &body[..body.len().min(MAX_LEADING_SPACE)];
         let permit = if start.trim_ascii_start().first() == Some(&b'{') {
@@ -237,7 +237,8 @@ impl Front {
     }
 }
 
-/// Joins the unprocessed bytes in hyper's buffer and those that the previous thread had read. Rarely are there both.
+/// Joins the unprocessed bytes in hyper's buffer and those that the previous thread had read. Usually at most one of
+/// the two exists.
 fn joined(read: Bytes, rest: Bytes) -> Bytes {
     if rest.is_empty() { read } else { [read, rest].concat().into() }
 }
@@ -262,8 +263,7 @@ mod tests {
         assert_eq!(joined(read, rest), "GET / HTTP/1.1");
     }
 
-    /// hyper flushes in the middle of a body when it holds 16 pieces, and the socket takes less than a
-    /// body at once.
+    /// hyper flushes in the middle of a body when it holds 16 pieces, and the socket accepts less than a body at once.
     #[tokio::test]
     async fn a_connection_taken_from_hyper_has_sent_its_whole_response() {
         const TIMEOUTS: Timeouts =
@@ -291,8 +291,8 @@ mod tests {
             let taking = async {
                 poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
                     Poll::Pending => {
-                        let asked = body.lock().unwrap().is_none();
-                        let complete = asked && requests.is_between_requests();
+                        let is_answered = body.lock().unwrap().is_none();
+                        let complete = is_answered && requests.is_between_requests();
                         if complete { Poll::Ready(()) } else { Poll::Pending }
                     }
                     Poll::Ready(ended) => panic!("{ended:?}"),

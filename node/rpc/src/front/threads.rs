@@ -1,7 +1,7 @@
-//! The threads that serve JSON-RPC sockets, one for each core unless set otherwise. Each has a runtime of its own, and a
-//! connection moves only between the threads for small and those for large responses (`docs/adr/0015`): a request takes
-//! microseconds, and work stealing would cost more. Half of the threads are for connections with large answers,
-//! so that no other connection waits while those are copied.
+//! Runs the threads that serve JSON-RPC sockets, one for each core unless set otherwise. Each has a runtime of its own,
+//! because a request takes microseconds, and work stealing would cost more. Half of the threads are for connections
+//! with large responses, so that no other connection waits while those are copied. A connection moves only between the
+//! threads for small and those for large responses (`docs/adr/0015`).
 //!
 //! Input: new and moved connections. Output: the thread that serves each. State: the number of connections of each
 //! thread. Limit: the maximum number of connections.
@@ -21,31 +21,31 @@ use tokio::{
     sync::watch,
 };
 
-/// Further threads for each of these, for work that may block: recovering many senders at once, signing with the
-/// node's keys, checking blobs.
+/// Maximum number of further threads for each of these, for work that may block: recovering many senders at once,
+/// signing with the node's keys, checking blobs.
 const MAX_BLOCKING_THREADS: usize = 2;
 
-/// Niceness of the threads for large bodies, as in `nice(1)`: all other threads have priority.
+/// Niceness of the threads for large bodies, as in `nice(1)`. The threads of sockets and of the pipeline have priority.
 const LARGE_NICE: i32 = 5;
 
 /// The threads that a connection belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThreadGroup {
-    /// Those for requests with small answers.
+    /// The threads for requests with small responses.
     Quick,
-    /// Those for large responses, and for WebSockets of an address that serves no HTTP calls.
+    /// The threads for large responses, and for WebSockets of an address that serves no HTTP calls.
     Bulk,
 }
 
-/// See the module documentation. Dropping it stops the threads and their connections.
+/// The threads. Dropping this stops them and closes their connections.
 #[derive(Debug)]
 pub(crate) struct Threads {
     quick: Vec<Thread>,
     /// Empty if there is only one thread.
     bulk: Vec<Thread>,
-    /// These serve no sockets: they read large bodies.
+    /// These serve no sockets. They parse large bodies and compress large responses.
     large: Vec<Thread>,
-    /// Dropping it stops the threads.
+    /// Dropping this sender stops the threads.
     running: watch::Sender<()>,
 }
 
@@ -56,7 +56,7 @@ struct Thread {
     ended: JoinHandle<()>,
 }
 
-/// How many connections each thread serves.
+/// Reads the number of connections of each thread.
 #[derive(Clone, Debug)]
 pub struct ConnectionsPerThread(Vec<(String, Arc<AtomicUsize>)>);
 
@@ -75,7 +75,7 @@ pub(super) struct ThreadConnection {
 }
 
 impl ThreadConnection {
-    /// The group of the thread; `None` if one thread serves all connections.
+    /// Returns the group of the thread, or `None` if one thread serves all connections.
     pub(super) const fn group(&self) -> Option<ThreadGroup> {
         self.group
     }
@@ -88,10 +88,11 @@ impl Drop for ThreadConnection {
 }
 
 impl Threads {
-    /// Starts `count` threads. If it is odd, the extra thread is for small responses.
+    /// Starts `count` threads that serve sockets, and half as many, rounded up, for large bodies. If `count` is odd,
+    /// the extra thread is for small responses.
     ///
     /// # Errors
-    /// If a thread or its runtime cannot be created.
+    /// Returns an error if a thread or its runtime cannot be created.
     pub(crate) fn start(count: usize) -> io::Result<Self> {
         let running = watch::Sender::new(());
         let start = |group, count, nice| {
@@ -107,15 +108,15 @@ impl Threads {
         Ok(Self { quick, bulk, large, running })
     }
 
-    /// The runtimes for large bodies.
+    /// Returns the runtimes of the threads for large bodies.
     pub(crate) fn large(&self) -> Vec<Handle> {
         self.large.iter().map(|thread| thread.runtime.clone()).collect()
     }
 
-    /// Reads how many connections each thread serves.
+    /// Returns the counters of the connections of each thread that serves sockets.
     pub(crate) fn connections_per_thread(&self) -> ConnectionsPerThread {
         let named = |thread: &Thread| {
-            let name = thread.ended.thread().name().expect("it was given one");
+            let name = thread.ended.thread().name().expect("the thread has a name");
             (name.to_owned(), Arc::clone(&thread.connections))
         };
         ConnectionsPerThread(self.quick.iter().chain(&self.bulk).map(named).collect())
@@ -129,7 +130,7 @@ impl Threads {
             ThreadGroup::Bulk => (&self.bulk, Some(group)),
         };
         let fewest = threads.iter().min_by_key(|thread| thread.connections.load(Relaxed));
-        let Thread { runtime, connections, .. } = fewest.expect("there is one");
+        let Thread { runtime, connections, .. } = fewest.expect("a group has a thread");
         connections.fetch_add(1, Relaxed);
         (runtime, ThreadConnection { connections: Arc::clone(connections), group })
     }
@@ -147,26 +148,27 @@ impl Drop for Threads {
 
 impl Thread {
     fn start(name: String, nice: i32, mut running: watch::Receiver<()>) -> io::Result<Self> {
-        let (made, runtime) = mpsc::sync_channel(1);
-        // Created on its thread: if `spawn` failed, it would otherwise be dropped inside another runtime and panic.
+        let (sender, runtime) = mpsc::sync_channel(1);
+        // The runtime is created on its thread. If `spawn` failed, it would otherwise be dropped in another runtime,
+        // which panics.
         let serve = move || {
             let mut own = Builder::new_current_thread();
             let own = match own.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).build() {
                 Ok(own) => own,
-                Err(error) => return made.send(Err(error)).expect("it is waited for"),
+                Err(error) => return sender.send(Err(error)).expect("the starter waits"),
             };
-            made.send(Ok(own.handle().clone())).expect("it is waited for");
+            sender.send(Ok(own.handle().clone())).expect("the starter waits");
             if nice == 0 {
                 slice::request(slice::SOCKETS);
             } else {
-                // On Linux this sets the priority of the calling thread. If it fails, the threads compete with the others.
+                // On Linux this sets the priority of the calling thread. If it fails, the priority is normal.
                 let _ = rustix::process::setpriority_process(None, nice);
             }
-            // Nothing is ever sent: an error says that the sender is gone.
+            // Nothing is ever sent. An error means that the sender was dropped.
             let _ = own.block_on(running.changed());
         };
         let ended = thread::Builder::new().name(name).spawn(serve)?;
-        let runtime = runtime.recv().expect("it sends before it ends")?;
+        let runtime = runtime.recv().expect("the thread sends before it ends")?;
         Ok(Self { runtime, connections: Arc::default(), ended })
     }
 }
@@ -198,7 +200,7 @@ mod tests {
         first.sort_by(|a, b| a.0.cmp(&b.0));
         let names: Vec<_> = first.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["serve-0", "serve-1", "serve-2"]);
-        // The next connection uses the thread that has become free.
+        // The next connection is assigned to the thread without connections.
         drop(first.remove(1));
         assert_eq!(assign().0, "serve-1");
         let bulk = [(); 2].map(|()| assign_to(ThreadGroup::Bulk));
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_is_for_all() {
+    fn a_single_thread_serves_all_connections() {
         let threads = Threads::start(1).unwrap();
         let connections =
             [ThreadGroup::Quick, ThreadGroup::Bulk].map(|group| threads.assign(group).1);

@@ -39,8 +39,7 @@ pub(super) async fn build(
 ) -> Result<PendingBlock, Error> {
     let started = Instant::now();
     let candidates = context.pool.candidates(MAX_PENDING).await?.unwrap_or_default();
-    // The pool no longer contains the transactions of an executed block, and only the view of that block has their
-    // effects.
+    // The pool no longer contains the transactions of the last executed block, so the view must contain their effects.
     let mut heads = context.published.heads();
     let published = heads.wait_for(|head| *head >= candidates.after);
     // This times out only if the disk is slow or the node stops.
@@ -67,7 +66,7 @@ pub(super) async fn build(
         .await
 }
 
-/// Removes the transactions that a newer block contains.
+/// Removes the transactions whose nonces were used by a newer block.
 fn not_mined(view: &View, txs: Vec<Arc<RecoveredTx>>) -> Result<Vec<Arc<RecoveredTx>>, Error> {
     let state = view.state.reader()?;
     let mut nonces: HashMap<Address, u64> = HashMap::default();
@@ -86,11 +85,11 @@ struct BuildLimits {
     deadline: Deadline,
 }
 
-/// The host of a pending block: block hashes, and the deadline for executing transactions.
+/// The host of the execution: it returns block hashes, and ends the execution of transactions at the deadline.
 struct BuildHost<'a> {
     view: &'a View,
     deadline: &'a Deadline,
-    /// Set after the transactions. The end of the block must not be interrupted.
+    /// Set after the last transaction, because the end of the block must not be interrupted.
     ending: Cell<bool>,
     caches: Option<&'a ExecutionCaches>,
 }
@@ -128,8 +127,8 @@ fn build_on(
     let spec = &context.spec;
     let next = next_block(spec, &view.head, &context.pool.next_block_settings());
     let (txs, mut executed) = execute(context, &view, &next, txs, limits)?;
-    let (header, turned) = next.end(spec, txs.iter().map(|tx| tx.sender), &mut executed);
-    let modules = turned.map(|turned| turned.modules);
+    let (header, outcome) = next.end(spec, txs.iter().map(|tx| tx.sender), &mut executed);
+    let modules = outcome.map(|outcome| outcome.modules);
     let market = modules.as_deref().map(|modules| &modules.market);
     let gas = executed.tx_gas.iter().copied();
     let row = fee_row(spec, &header, market, txs.iter().map(|tx| &tx.tx).zip(gas));
@@ -163,7 +162,7 @@ fn next_block(spec: &ChainSpec, head: &Head, settings: &NextBlockSettings) -> Ne
     next
 }
 
-/// Executes transactions and returns those that are in the block.
+/// Executes transactions, and returns those that the block contains with the result of the block.
 fn execute(
     context: &Context,
     view: &View,
@@ -208,7 +207,7 @@ fn stored(
     StoredBlock::new(spec, block, executed.senders.clone())
 }
 
-/// Adds the roots and the hash.
+/// Returns the block with its roots and its hash.
 pub(super) async fn add_roots(
     pending: Arc<PendingBlock>,
     queues: &CallQueues,

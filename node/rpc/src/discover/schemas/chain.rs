@@ -1,4 +1,4 @@
-//! The schemas of transactions, blocks, receipts and logs.
+//! The schemas of transactions, blocks, receipts, logs and the fee history.
 
 use super::Fields;
 

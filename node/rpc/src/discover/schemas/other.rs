@@ -1,4 +1,4 @@
-//! The schemas of the other namespaces.
+//! The schemas of the namespaces `ots`, `testing`, `evmd`, `anvil`, `hardhat` and `personal`.
 
 use super::Fields;
 
@@ -22,7 +22,7 @@ pub(super) const OBJECTS: &[(&str, Fields)] = &[
         "BlockDetails",
         &[("block", "CountedBlock"), ("issuance", "Issuance"), ("totalFees", "Quantity")],
     ),
-    // The input is cut after the four bytes of the selector, and may be shorter.
+    // The input is truncated after the four bytes of the selector. It may be shorter.
     ("ShortTransaction", &[("..", "Transaction"), ("input", "String")]),
     ("ShortReceipt", &[("..", "Receipt"), ("logs", "Null"), ("logsBloom", "Null")]),
     (

@@ -1,4 +1,4 @@
-//! The schemas of accounts, calls, rules and the pool.
+//! The schemas of accounts, calls, rules, stored data and the pool.
 
 use super::Fields;
 

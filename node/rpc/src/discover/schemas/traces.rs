@@ -1,4 +1,4 @@
-//! The schemas of `debug_` and `trace_`.
+//! The schemas of the namespaces `debug` and `trace`.
 
 use super::Fields;
 

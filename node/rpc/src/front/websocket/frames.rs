@@ -1,20 +1,21 @@
-//! The frames of a WebSocket as a server reads and writes them (RFC 6455, section 5).
+//! Decodes and encodes the frames of a WebSocket as a server (RFC 6455, section 5).
 //!
-//! The decoder checks everything that the RFC asks a server to check, and holds at most one message of
-//! the maximum size and one control frame.
+//! The decoder checks everything that the RFC requires a server to check, and holds at most one message of the maximum
+//! size and one control frame.
 
 use hyper::body::Bytes;
 use std::mem;
 
-/// Maximum length of a frame head: two bytes, eight of length, four of mask.
+/// Maximum length of a frame head in bytes: two, eight of length, and four of mask.
 const MAX_HEAD_BYTES: usize = 14;
-/// Maximum payload of a control frame (section 5.5).
+/// Maximum payload of a control frame in bytes (section 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
 
 /// In the first byte: the frame is the last of its message.
 const FIN: u8 = 0x80;
-/// In the first byte: bits for extensions, of which none is negotiated.
+/// In the first byte: bits for extensions. They must be 0, because no extension is negotiated.
 const RESERVED: u8 = 0x70;
+/// In the first byte: the opcode.
 const OPCODE: u8 = 0x0f;
 /// In the second byte: the payload is masked.
 const MASKED: u8 = 0x80;
@@ -36,14 +37,14 @@ const NO_STATUS: u16 = 1005;
 const INVALID_TEXT: u16 = 1007;
 const TOO_LARGE: u16 = 1009;
 
-/// What a client sent.
+/// A message or a control frame from the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A complete message, text or binary.
     Message(Bytes),
     Ping(Bytes),
     Pong,
-    /// The client closes, and expects this status in return; `None` for a close frame without one.
+    /// A close frame. The client expects the same status in return; `None` if the frame has none.
     Close(Option<u16>),
 }
 
@@ -75,7 +76,7 @@ struct Frame {
     opcode: u8,
     last: bool,
     mask: [u8; 4],
-    /// Bytes of the payload that are still to come.
+    /// Bytes of the payload that have not arrived.
     left: u64,
 }
 
@@ -90,7 +91,7 @@ impl Frame {
 struct Message {
     bytes: Vec<u8>,
     is_text: bool,
-    /// Bytes that are known to be UTF-8.
+    /// Number of bytes from the start that are known to be UTF-8.
     valid: usize,
 }
 
@@ -125,7 +126,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Bytes that are held of a message whose end has not arrived.
+    /// Returns the bytes that are allocated for a message whose end has not arrived.
     pub(super) fn unfinished_bytes(&self) -> usize {
         self.message.as_ref().map_or(0, |message| message.bytes.capacity())
     }
@@ -141,8 +142,8 @@ impl Decoder {
         }
     }
 
-    /// Reads from the front of `input` to the end of the next event; `None` if it needs more bytes.
-    /// After an error nothing more can be read.
+    /// Reads from the front of `input` to the end of the next event. Returns `None` if that needs more bytes. After an
+    /// error nothing more can be read.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event>, Violation> {
         loop {
             let mut frame = match self.frame {
@@ -184,7 +185,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Length of the head, which its second byte tells.
+    /// Returns the length of the head, which its second byte determines.
     const fn head_length(&self) -> usize {
         match self.head[1] & !MASKED {
             126 => 2 + 2 + 4,
@@ -193,7 +194,7 @@ impl Decoder {
         }
     }
 
-    /// Checks what the first two bytes of a head tell.
+    /// Checks the first two bytes of a head.
     fn check_start(&self) -> Result<(), Violation> {
         let [first, second, ..] = self.head;
         let protocol = |what| Err(Violation::Protocol(what));
@@ -218,7 +219,7 @@ impl Decoder {
         }
     }
 
-    /// Interprets a complete head.
+    /// Parses a complete head.
     fn begin_frame(&mut self) -> Result<Frame, Violation> {
         let (head, mask) = self.head[..self.head_length()].split_at(self.head_length() - 4);
         let extended = head[2..].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
@@ -244,7 +245,7 @@ impl Decoder {
         Ok(frame)
     }
 
-    /// Adds a part of the payload.
+    /// Adds a part of the payload of a frame.
     fn read_payload(&mut self, frame: &mut Frame, payload: &[u8]) -> Result<(), Violation> {
         let bytes = match &mut self.message {
             Some(message) if !frame.is_control() => &mut message.bytes,
@@ -261,7 +262,7 @@ impl Decoder {
         }
     }
 
-    /// A frame is complete.
+    /// Processes a complete frame, and returns the event that it completes.
     fn end_frame(&mut self, frame: Frame) -> Result<Option<Event>, Violation> {
         if frame.is_control() {
             let payload = mem::take(&mut self.control);
@@ -273,12 +274,12 @@ impl Decoder {
         }
         let Some(mut message) = self.message.take_if(|_| frame.last) else { return Ok(None) };
         message.check(true)?;
-        // A boxed slice has no more than its length, by which the message is accounted from now on.
+        // The message is accounted by its length from now on, and a boxed slice has no unused capacity.
         Ok(Some(Event::Message(message.bytes.into_boxed_slice().into())))
     }
 }
 
-/// Masks or unmasks bytes, the first of which belongs to the first byte of the mask.
+/// Masks or unmasks bytes, beginning with the first byte of the mask.
 fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     let wide: [u8; 16] = std::array::from_fn(|at| mask[at % 4]);
     let (chunks, rest) = bytes.as_chunks_mut::<16>();
@@ -292,7 +293,7 @@ fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     }
 }
 
-/// The status in the payload of a close frame, which a client may send (section 7.4).
+/// Returns the status in the payload of a close frame, if a client may send it (section 7.4).
 fn close_status(payload: &[u8]) -> Result<Option<u16>, Violation> {
     let Some((status, reason)) = payload.split_first_chunk() else {
         return match payload {
@@ -309,7 +310,7 @@ fn close_status(payload: &[u8]) -> Result<Option<u16>, Violation> {
     }
 }
 
-/// The head of a frame of the server that is a complete message. Servers do not mask.
+/// Returns the head of a frame that is a complete message. Servers do not mask their frames.
 fn head(opcode: u8, length: usize) -> Vec<u8> {
     let mut head = vec![FIN | opcode];
     match length {
@@ -326,22 +327,22 @@ fn head(opcode: u8, length: usize) -> Vec<u8> {
     head
 }
 
-/// The head of a text message of this many bytes.
+/// Returns the head of a text message of this many bytes.
 pub(super) fn text_head(length: usize) -> Vec<u8> {
     head(TEXT, length)
 }
 
-/// A ping without payload.
+/// Returns a ping without payload.
 pub(super) fn ping() -> Vec<u8> {
     head(PING, 0)
 }
 
-/// The response to a ping.
+/// Returns the pong to a ping with this payload.
 pub(super) fn pong(payload: &[u8]) -> Vec<u8> {
     [&head(PONG, payload.len()), payload].concat()
 }
 
-/// A close frame.
+/// Returns a close frame. [`NO_STATUS`] must not be sent, so the frame then has no status.
 pub(super) fn close(status: Option<u16>) -> Vec<u8> {
     match status.filter(|status| *status != NO_STATUS) {
         Some(status) => [&head(CLOSE, 2)[..], &status.to_be_bytes()].concat(),
@@ -375,7 +376,7 @@ mod tests {
         Event::Message(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    /// All events in these bytes, which arrive in pieces of this length.
+    /// Decodes bytes that arrive in pieces of this length.
     fn events(bytes: &[u8], piece: usize) -> Result<Vec<Event>, Violation> {
         let (mut decoder, mut events) = (Decoder::new(MAX), Vec::new());
         for mut piece in bytes.chunks(piece) {
@@ -443,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn violations_of_the_protocol_are_found() {
+    fn violations_of_the_protocol_are_errors() {
         let unmasked = vec![FIN | TEXT, 1, b'x'];
         let long_ping = frame(FIN | PING, &[0; 126]);
         let long_form = vec![FIN | TEXT, MASKED | 126, 0, 125, 0, 0, 0, 0];
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_at_most_so_many_bytes() {
+    fn a_message_above_the_maximum_is_refused() {
         let (max, one) = (vec![b'x'; MAX], [b'x']);
         assert_eq!(events(&frame(FIN | TEXT, &max), 1000).unwrap().len(), 1);
         let larger = frame(FIN | TEXT, &[&max[..], &one].concat());

@@ -1,4 +1,4 @@
-//! The request that opens a WebSocket (RFC 6455, section 4.2).
+//! Checks the request that opens a WebSocket, and computes the accepting header (RFC 6455, section 4.2).
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hyper::{
@@ -9,11 +9,11 @@ use hyper::{
 };
 use sha1::{Digest, Sha1};
 
-/// The only version there is.
+/// The version of the protocol that RFC 6455 defines.
 pub(in crate::front) const VERSION: HeaderValue = HeaderValue::from_static("13");
 /// Appended to the client's key before it is hashed.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Length of a decoded key.
+/// Length of a decoded key in bytes.
 const KEY_BYTES: usize = 16;
 
 /// Why a WebSocket is not opened.
@@ -29,22 +29,22 @@ pub(in crate::front) enum HandshakeError {
     Key,
 }
 
-/// Whether a request asks for a WebSocket. Other protocols, such as the `h2c` that Java's client offers
+/// Returns whether a request asks for a WebSocket. Other protocols, such as the `h2c` that Java's client offers
 /// with each first request, are ignored, as RFC 9110 (section 7.8) allows.
 pub(in crate::front) fn is_requested(headers: &HeaderMap) -> bool {
     has_token(headers, &UPGRADE, "websocket")
 }
 
-/// Whether a field, which may be repeated, lists a token.
+/// Returns whether a field, which may be repeated, lists a token.
 fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|item| item.trim().eq_ignore_ascii_case(token))
 }
 
-/// The value of `Sec-WebSocket-Accept` that completes the handshake.
+/// Returns the value of `Sec-WebSocket-Accept` that completes the handshake.
 ///
 /// # Errors
-/// If the request does not satisfy the RFC.
+/// Returns an error if the request does not satisfy the RFC.
 pub(in crate::front) fn accept<B>(request: &Request<B>) -> Result<HeaderValue, HandshakeError> {
     let headers = request.headers();
     if request.method() != Method::GET
@@ -72,7 +72,7 @@ mod tests {
 
     type Fields<'a> = &'a [(&'a str, &'a str)];
 
-    /// The example of the RFC (section 1.2).
+    /// The request in the example of RFC 6455 (section 1.2).
     const EXAMPLE: [(&str, &str); 4] = [
         ("upgrade", "websocket"),
         ("connection", "keep-alive, Upgrade"),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_break_a_rule_are_refused() {
+    fn requests_that_violate_the_rfc_are_refused() {
         let error = |method, version, fields: Fields<'_>| {
             accept(&request(method, version, fields)).expect_err("it is refused")
         };

@@ -1,9 +1,8 @@
-//! A WebSocket: its messages are decoded once, here, and answered by the same dispatcher as the bodies
-//! of HTTP requests, so both receive the same responses. jsonrpsee keeps the subscriptions.
+//! Serves a WebSocket. Its messages are decoded once, here. The dispatcher answers them like the bodies of HTTP
+//! requests, so both have the same responses. jsonrpsee manages the subscriptions.
 //!
-//! Input: a socket. Output: messages to the dispatcher, responses and notifications to the client.
-//! State: an incomplete message, and messages that wait for the client. Limit: [`Flow`]. Above it, the
-//! socket is not read.
+//! Input: a socket. Output: messages to the dispatcher, responses and notifications to the client. State: an incomplete
+//! message, and the messages that are not written yet. [`Flow`] has the limits. Above them, the socket is not read.
 
 mod frames;
 pub(super) mod handshake;
@@ -34,30 +33,30 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval_at, timeout},
 };
 
-/// Messages that may wait for the client before a call or a subscription waits with its next one.
+/// Maximum number of queued responses, and of queued notifications. If a queue is full, its senders wait.
 const BUFFER_MESSAGES: usize = 256;
 /// Bytes that are read and decoded at once.
 const READ_BYTES: usize = 8 * 1024;
-/// How often the client is sent a ping.
+/// Interval at which the client receives a ping.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// A client from which nothing arrives for this long, not even a pong, is gone.
+/// A client is disconnected if nothing arrives from it for this long, not even a pong.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
-/// After the close frame, how long the client's is waited for. A socket that is closed with unread bytes
-/// is reset, and the client might then not see the close frame.
+/// Maximum wait for the client to close after the close frame. A socket that is closed with unread bytes is reset, and
+/// the client might then not receive the close frame.
 const MAX_CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client has gone.
+    /// The client has disconnected.
     Lost,
-    /// A close frame with this status ends it.
+    /// The server sends a close frame with this status.
     Close(Option<u16>),
     /// The node stops.
     Stopped,
 }
 
-/// The reader's side of a connection.
+/// The state of the reader of a connection.
 struct Session {
     front: Arc<Front>,
     client: Arc<Client>,
@@ -72,7 +71,7 @@ struct Session {
     last_received: Instant,
 }
 
-/// Serves a WebSocket to its end, or until the node stops.
+/// Serves a WebSocket until it is closed or the node stops.
 pub(super) async fn serve(
     front: Arc<Front>,
     client: Arc<Client>,
@@ -108,7 +107,7 @@ pub(super) async fn serve(
     log_end(&ended, address);
     // Calls in flight end here.
     drop(session);
-    // An error says that the time is over.
+    // The result does not matter: after this time, the socket is closed in any case.
     let _ = timeout(MAX_CLOSE_WAIT, discard(&mut input)).await;
 }
 
@@ -174,11 +173,11 @@ impl Session {
                 }
                 () = client.flow.until_not_full(), if full => {}
                 _ = self.pings.tick() => {
-                    // Its pong may be among the bytes that are not read.
+                    // If the socket is not read, the client's pong may be among the unread bytes.
                     if !full && self.last_received.elapsed() > MAX_SILENCE {
                         return End::Lost;
                     }
-                    // A client that does not read for long is closed by its socket.
+                    // This fails if the queue is full. The socket disconnects a client that does not read for long.
                     let _ = self.outgoing.try_send(Outgoing::Control(frames::ping()));
                 }
                 count = input.read(&mut buffer), if !full && self.undecoded.is_empty() => {
@@ -190,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Decodes what has been read, as far as [`Flow`] allows.
+    /// Decodes the bytes that were read, as far as [`Flow`] allows.
     async fn decode(&mut self) -> Option<End> {
         while !self.undecoded.is_empty() && !self.client.flow.is_full() {
             let mut rest = &self.undecoded[..];
@@ -231,7 +230,7 @@ impl Session {
             };
             let (pieces, subscriptions) = reply.into_pieces();
             let response = Outgoing::Response { pieces, message: unanswered, subscriptions };
-            // An error says that the connection has ended.
+            // This fails if the connection has ended.
             let _ = outgoing.send(response).await;
         });
     }

@@ -1,5 +1,4 @@
-//! Writes to the client of a WebSocket: responses, notifications of subscriptions and control frames, each as
-//! one frame.
+//! Writes responses, notifications and control frames to the client of a WebSocket, each as one frame.
 
 use super::frames;
 use crate::{
@@ -15,10 +14,10 @@ use tokio::{
     sync::mpsc,
 };
 
-/// Pieces of a message that are given to the socket at once.
+/// Maximum number of pieces that one write passes to the socket.
 const MAX_SLICES: usize = 16;
 
-/// What the reader has for the client.
+/// A frame that the reader of the socket sends to the client.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     /// The response to a message, which is unanswered until the response is written.
@@ -68,7 +67,7 @@ pub(super) async fn write<W: AsyncWrite + Unpin>(
     }
 }
 
-/// Writes a text message, for which this many bytes are pending.
+/// Writes a text message, for which `pending` bytes were counted.
 async fn write_text<W: AsyncWrite + Unpin>(
     socket: &mut W,
     flow: &Flow,
@@ -80,8 +79,8 @@ async fn write_text<W: AsyncWrite + Unpin>(
     write_all(socket, flow, pieces, pending).await
 }
 
-/// Writes all pieces, and frees each once it is written. `pending` is the number of bytes that [`Flow`] counted for them.
-/// It excludes frame heads, pings and pongs, which would otherwise reduce the count too far.
+/// Writes all pieces, and frees each once it is written. `pending` is the number of bytes that [`Flow`] counted for
+/// them. It excludes frame heads, pings and pongs, which would otherwise reduce the count too far.
 async fn write_all<W: AsyncWrite + Unpin>(
     socket: &mut W,
     flow: &Flow,
@@ -99,11 +98,11 @@ async fn write_all<W: AsyncWrite + Unpin>(
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
-        let paid = written.min(pending);
-        if paid > 0 {
-            flow.written(paid);
+        let counted = written.min(pending);
+        if counted > 0 {
+            flow.written(counted);
         }
-        pending -= paid;
+        pending -= counted;
         first += advance(&mut pieces[first..], written);
     }
     if pending > 0 {
@@ -112,9 +111,9 @@ async fn write_all<W: AsyncWrite + Unpin>(
     socket.flush().await
 }
 
-/// Removes this many bytes from the front. Returns how many pieces are empty now.
+/// Removes this many bytes from the front, and returns the number of pieces that were removed completely.
 fn advance(pieces: &mut [Bytes], mut bytes: usize) -> usize {
-    let mut done = 0;
+    let mut removed = 0;
     for piece in pieces {
         if bytes < piece.len() {
             piece.advance(bytes);
@@ -122,9 +121,9 @@ fn advance(pieces: &mut [Bytes], mut bytes: usize) -> usize {
         }
         bytes -= piece.len();
         *piece = Bytes::new();
-        done += 1;
+        removed += 1;
     }
-    done
+    removed
 }
 
 #[cfg(test)]
@@ -138,7 +137,7 @@ mod tests {
             let piece = |at: usize| Bytes::from(vec![at as u8; length]);
             let pieces: Vec<_> = (0..count).map(piece).collect();
             let content = pieces.concat();
-            // Less than a piece fits into the pipe.
+            // The pipe holds 777 bytes, so larger messages need several writes.
             let (mut client, server) = tokio::io::duplex(777);
             let (flow, mut read) = (Flow::default(), Vec::new());
             flow.add_pending(content.len());
@@ -150,9 +149,9 @@ mod tests {
                 .unwrap();
             replies.try_send(Outgoing::Close(Some(frames::NORMAL))).unwrap();
             let writing = write(server, &flow, outgoing, pushed);
-            let (written, taken) = tokio::join!(writing, client.read_to_end(&mut read));
+            let (written, received) = tokio::join!(writing, client.read_to_end(&mut read));
             written.unwrap();
-            taken.unwrap();
+            received.unwrap();
             let head = frames::text_head(content.len());
             let expected = [head, content, frames::close(Some(frames::NORMAL))].concat();
             assert!(read == expected, "{count} pieces of {length} bytes");
@@ -160,9 +159,9 @@ mod tests {
         }
     }
 
-    /// A client that sends pings and reads the pongs, but not what is behind them, still owes all of that.
+    /// The whole response is still pending for a client that reads only the pongs before it.
     #[tokio::test]
-    async fn pongs_and_frame_heads_are_not_counted() {
+    async fn pongs_and_frame_heads_do_not_reduce_the_pending_bytes() {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let (flow, response) = (Flow::default(), vec![b'7'; 1000]);
         flow.add_pending(response.len());
