@@ -1,7 +1,7 @@
-//! A block in network form: header, raw transactions, ommers and withdrawals, in the RLP of the Yellow Paper
-//! section 4.3 with EIP-2718 transactions and EIP-4895 withdrawals.
+//! Decodes and encodes blocks in network form: header, raw transactions, ommers and withdrawals, in the RLP of the
+//! Yellow Paper (section 4.3) with EIP-2718 transactions and EIP-4895 withdrawals.
 //!
-//! Transactions are raw bytes here; the recover stage decodes and recovers them.
+//! Transactions are raw bytes here. The recover stage decodes them and recovers their senders.
 
 use crate::Body;
 use alloy_consensus::Header;
@@ -10,13 +10,13 @@ use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::{BufMut, Decodable, Encodable, Header as RlpHeader};
 use std::ops::Range;
 
-/// The error of bytes that are not a block.
+/// Why bytes are not a block.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("block is not valid RLP at {part}: {reason}")]
 pub struct BlockDecodeError {
     /// The part of the block.
     pub part: &'static str,
-    /// What is wrong there.
+    /// What is wrong with the part.
     pub reason: alloy_rlp::Error,
 }
 
@@ -57,7 +57,7 @@ impl Block {
         Ok(decoded)
     }
 
-    /// Rebuilds a block from its stored header and body. Copies no transaction.
+    /// Rebuilds a block from its stored header and body. Does not check the hash. Copies no transaction.
     ///
     /// # Errors
     /// The part that is malformed or not canonical.
@@ -92,7 +92,7 @@ impl Block {
     /// # Errors
     /// If the transactions before it are malformed.
     pub fn transaction_at(body: &Bytes, index: usize) -> Result<Option<Bytes>, BlockDecodeError> {
-        Ok(Self::transaction_place(body, index)?.map(|place| body.slice(place)))
+        Ok(Self::transaction_place(body, index)?.map(|range| body.slice(range)))
     }
 
     /// Returns the byte range of the transaction that [`Self::transaction_at`] returns.
@@ -215,7 +215,7 @@ fn next_transaction<'a>(items: &mut &'a [u8]) -> alloy_rlp::Result<&'a [u8]> {
     let (payload, after) = items.split_at(head.payload_length);
     *items = after;
     let raw = if head.list { &start[..start.len() - after.len()] } else { payload };
-    // A byte string that contains a list is not a typed transaction.
+    // A byte string that contains an RLP list is not a typed transaction.
     if !head.list && raw.first().is_none_or(|kind| *kind > 0x7f) {
         return Err(alloy_rlp::Error::Custom("transaction type out of range"));
     }
@@ -232,7 +232,7 @@ fn transactions(block: &Bytes, fields: &mut &[u8]) -> alloy_rlp::Result<Vec<Byte
     Ok(transactions)
 }
 
-/// A legacy transaction is an RLP list in place; a typed one is wrapped in a byte string.
+/// Whether a transaction is an RLP list. A body contains it as it is, and typed transactions as byte strings.
 fn is_legacy(raw: &Bytes) -> bool {
     raw.first().is_some_and(|first| *first >= 0xc0)
 }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn survives_its_encoding() {
+    fn block_survives_encoding_and_decoding() {
         let (block, whole) = sample();
         assert_eq!(Block::decode(&whole), Ok(block.clone()));
         let header = alloy_rlp::encode(&block.header);

@@ -7,7 +7,7 @@ use storage::trie::ordered_root;
 
 use super::{ChainSpec, Fork, HeaderError, Violation};
 
-/// Maximum RLP size of a block since Osaka, in bytes (EIP-7934): 10 MiB less a margin of 2 MiB for the consensus
+/// Maximum RLP size of a block since Osaka, in bytes (EIP-7934): 10 MiB minus a margin of 2 MiB for the consensus
 /// layer.
 pub const MAX_BLOCK_BYTES: usize = 8 * 1024 * 1024;
 
@@ -45,8 +45,8 @@ fn check(spec: &ChainSpec, header: &Header, body: &Body<'_>) -> Result<(), Viola
     check_roots(header, body)
 }
 
-/// Whether the roots in `header` are those of `body`: whether a block with its hash can have this body. Takes as long as
-/// hashing all transactions.
+/// Returns whether the roots in `header` are those of `body`, so that a block with this header can have this body.
+/// Takes as long as hashing all transactions.
 pub fn commits_to(header: &Header, body: &Body<'_>) -> bool {
     let has_withdrawals = header.withdrawals_root.is_some();
     body.withdrawals.is_some() == has_withdrawals && check_roots(header, body).is_ok()

@@ -1,13 +1,13 @@
-//! The commitment of a native chain to the whole `config` of its genesis, in canonical form.
+//! Computes the commitment of a native chain to the whole `config` of its genesis, in canonical form.
 //!
 //! The state root of block 0 covers `alloc`, and the header covers the other fields of the file. Chain id, forks
 //! and the native section are not part of any header, so the first block of every rules version from 1 on holds
-//! the Keccak-256 of this text in its module row. The text is JSON with ascending keys, without white space, of
-//! the values after defaults have been filled in: two files that describe the same chain have the same text.
+//! the Keccak-256 of a text in its module row. The text is JSON with ascending keys and without white space. It
+//! contains the values after defaults have been filled in, so two files that describe the same chain have one text.
 //! `docs/storage-format.md` lists its fields.
 //!
 //! A field that is added later must be omitted from the text while it is absent from the genesis, because the
-//! hashes of existing chains must not change. The tests pin two of them.
+//! hashes of existing chains must not change. The tests pin the hashes of two chains.
 
 use alloy_genesis::ChainConfig;
 use alloy_primitives::{Address, B256, keccak256};
@@ -34,7 +34,7 @@ pub(super) fn commitment(
     keccak256(canonical_text(&value))
 }
 
-/// Returns every field of geth's configuration that determines rules, if it is set.
+/// Returns the fields of geth's configuration that determine rules, without those that are not set.
 fn fork_heights_and_times(config: &ChainConfig) -> Value {
     let numbers = [
         ("homesteadBlock", config.homestead_block),
@@ -91,7 +91,7 @@ fn blobs(forks: &ForkSchedule) -> Value {
 
 /// Returns the native section with the effective values.
 fn section(native: &Native) -> Value {
-    // A new field must be listed here, so that each is either included or left out on purpose.
+    // A new field of `Native` must be listed here, so that it is either included or left out on purpose.
     let Native {
         bech32_prefix,
         max_gas,
@@ -172,7 +172,7 @@ fn governance(gov: &GovParams) -> Value {
         "burn_vote_veto": burn_vote_veto,
         "validators": validators.iter().map(validator).collect::<Vec<_>>(),
     });
-    // These fields were added after the first chains had been created, so default values are omitted.
+    // The following fields were added after the first chains had been created, so default values are omitted.
     let ratios = [
         ("min_initial_deposit_ratio", min_initial_deposit_ratio),
         ("min_deposit_ratio", min_deposit_ratio),
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn genesis_without_rules_has_the_block_hash_it_always_had() {
-        // Computed with the last program without rules versions.
+        // These hashes were computed with the last program without rules versions.
         let dev = b256!("21981cb0110434eea2494a325252103d6a83b87b50a966c1aeb7494279882a52");
         let without_rules = |file: &mut Value| {
             file["config"]["evmd"].as_object_mut().unwrap().remove("rules").unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_producer_needs_a_genesis_that_commits_to_it() {
+    fn producer_is_accepted_only_in_a_genesis_that_commits_to_it() {
         let producer = json!({ "key": KEY });
         let with = |change: &dyn Fn(&mut Value)| {
             genesis(|file| {
@@ -337,7 +337,7 @@ mod tests {
     const KEY: &str = "0xd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
     const OTHER_KEY: &str = "0x3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
 
-    /// Returns every field of the native section, and of the rest of `config`, with a different value.
+    /// Returns paths of fields with changed values: all of the native section, and some of the rest of `config`.
     fn changed_fields() -> Vec<(&'static str, Value)> {
         let listed = json!(["0x00000000000000000000000000000000000000aa"]);
         vec![
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_the_genesis_section_is_tried() {
+    fn changed_fields_include_every_field_of_the_native_section() {
         let file: Value = serde_json::from_str(&Genesis::native_dev(TIMESTAMP).to_json()).unwrap();
         let mut leaves = Vec::new();
         collect_leaves(&file["config"]["evmd"], "/config/evmd".to_owned(), &mut leaves);

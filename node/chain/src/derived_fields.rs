@@ -1,5 +1,6 @@
-//! Header fields that the producer of a native chain does not choose, from rules version 2 on. They are derived from the parent
-//! or are constant, so that a producer decides only about transactions and time, and cannot choose what contracts read as random.
+//! Checks the header fields that the producer of a native chain does not choose, from rules version 2 on. They are
+//! derived from the parent or constant. So a producer chooses only transactions and time, and not what contracts read
+//! as random.
 //!
 //! A development chain is not checked, because its clients set some of these fields.
 
@@ -10,7 +11,7 @@ use alloy_primitives::{B256, keccak256};
 /// Maximum timestamp, in seconds: the end of the year 9999, which is the limit of `google.protobuf.Timestamp`.
 const MAX_TIMESTAMP: u64 = 253_402_300_799;
 
-/// The value that PREVRANDAO returns in the block after `parent`. It is not random, but different in each block.
+/// Returns the value of PREVRANDAO in the block after `parent`. It is not random, but differs in each block.
 pub fn next_prev_randao(parent: &Header) -> B256 {
     keccak256(parent.mix_hash)
 }
@@ -33,8 +34,8 @@ pub(super) fn check(spec: &ChainSpec, parent: &Header, header: &Header) -> Resul
     Violation::hash("withdrawalsRoot", EMPTY_WITHDRAWALS, root)
 }
 
-/// If validators make the blocks, the miner is the account of one of them, and the validators check that it is the one that proposes.
-/// Otherwise it is that of the parent.
+/// Checks the miner. If validators make the blocks, it is the account of one of them, and they check that this one is
+/// the proposer. Otherwise it is the miner of the parent.
 fn check_miner(spec: &ChainSpec, parent: &Header, header: &Header) -> Result<(), Violation> {
     let found = header.beneficiary;
     let mut validators = spec.native().into_iter().flat_map(|it| it.gov.consensus_validators());
@@ -47,7 +48,7 @@ fn check_miner(spec: &ChainSpec, parent: &Header, header: &Header) -> Result<(),
     Err(Violation::Miner(found))
 }
 
-/// Checks that blocks after block 0 with this timestamp can be valid.
+/// Checks that a block after block 0 can be valid if block 0 has this timestamp.
 pub(super) fn check_genesis(native: &Native, timestamp: u64) -> Result<(), GenesisError> {
     let is_checked = native.rules.version(0) >= RulesVersion::V2 && !native.development;
     if is_checked && timestamp > MAX_TIMESTAMP {
@@ -82,8 +83,8 @@ mod tests {
         }),
     ];
 
-    /// The fields whose change is refused.
-    fn refused(spec: &ChainSpec, genesis: &Header) -> Vec<&'static str> {
+    /// The fields of the changes that are refused.
+    fn refused_fields(spec: &ChainSpec, genesis: &Header) -> Vec<&'static str> {
         let parent =
             Parent { header: genesis, hash: genesis.hash_slow(), total_difficulty: U256::ZERO };
         let attributes = crate::Attributes {
@@ -144,11 +145,11 @@ mod tests {
     fn each_field_is_checked_from_version_2_on_except_on_a_development_chain() {
         let genesis = Genesis::native_dev(1_700_000_000);
         let all: Vec<_> = CHANGES.iter().map(|(field, _)| *field).collect();
-        assert_eq!(refused(&genesis.spec, &genesis.header()), all);
+        assert_eq!(refused_fields(&genesis.spec, &genesis.header()), all);
         let development = Genesis::development(1_700_000_000);
-        // Checked in every merged chain.
+        // These fields are checked on every merged chain.
         let merged = ["nonce", "sha3Uncles"];
-        assert_eq!(refused(&development.spec, &development.header()), merged);
+        assert_eq!(refused_fields(&development.spec, &development.header()), merged);
         let mut file: serde_json::Value = serde_json::from_str(&genesis.to_json()).unwrap();
         file["timestamp"] = serde_json::json!(format!("{:#x}", MAX_TIMESTAMP + 1));
         let error = Genesis::from_json(&file.to_string()).unwrap_err().to_string();
@@ -157,6 +158,6 @@ mod tests {
         assert!(Genesis::from_json(&file.to_string()).is_ok());
         file["config"]["evmd"]["rules"] = serde_json::json!([{ "version": 1, "height": 0 }]);
         let earlier = Genesis::from_json(&file.to_string()).unwrap();
-        assert_eq!(refused(&earlier.spec, &earlier.header()), merged);
+        assert_eq!(refused_fields(&earlier.spec, &earlier.header()), merged);
     }
 }

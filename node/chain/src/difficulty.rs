@@ -1,6 +1,6 @@
-//! The proof-of-work difficulty of every era, as Ethereum's `ethash` engine computes it.
+//! Computes the proof-of-work difficulty of a block under every fork, as Ethereum's `ethash` engine does.
 //!
-//! Only the difficulty in the header is checked. Seals (mix hash and nonce) are not checked: the node imports
+//! Only the difficulty in the header is checked. Seals (mix hash and nonce) are not checked, because the node imports
 //! existing chains and does not mine.
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
@@ -14,7 +14,7 @@ const MIN_DIFFICULTY: U256 = U256::from_limbs([131_072, 0, 0, 0]);
 const BOUND_DIVISOR: U256 = U256::from_limbs([2048, 0, 0, 0]);
 /// Number of blocks between two doublings of the difficulty bomb.
 const BOMB_PERIOD_BLOCKS: u64 = 100_000;
-/// Frontier raises the difficulty if the time since the parent, in seconds, is below this.
+/// Frontier raises the difficulty if the time since the parent, in seconds, is below this limit.
 const FRONTIER_DURATION_LIMIT: u64 = 13;
 /// Largest downward step since Homestead, in units of parent / 2048.
 const MAX_STEPS_DOWN: i64 = -99;
@@ -45,13 +45,13 @@ fn homestead(parent: &Header, timestamp: u64) -> U256 {
 }
 
 fn frontier(parent: &Header, timestamp: u64) -> U256 {
-    let soon = timestamp.saturating_sub(parent.timestamp) < FRONTIER_DURATION_LIMIT;
-    let base = adjusted(parent, if soon { 1 } else { -1 });
+    let is_fast = timestamp.saturating_sub(parent.timestamp) < FRONTIER_DURATION_LIMIT;
+    let base = adjusted(parent, if is_fast { 1 } else { -1 });
     base.saturating_add(bomb(parent.number + 1)).max(MIN_DIFFICULTY)
 }
 
-fn steps(base: i64, late: u64) -> i64 {
-    base.saturating_sub(i64::try_from(late).unwrap_or(i64::MAX)).max(MAX_STEPS_DOWN)
+fn steps(base: i64, delay: u64) -> i64 {
+    base.saturating_sub(i64::try_from(delay).unwrap_or(i64::MAX)).max(MAX_STEPS_DOWN)
 }
 
 fn adjusted(parent: &Header, steps: i64) -> U256 {
@@ -68,7 +68,7 @@ fn adjusted(parent: &Header, steps: i64) -> U256 {
 fn bomb(number: u64) -> U256 {
     match number / BOMB_PERIOD_BLOCKS {
         0 | 1 => U256::ZERO,
-        // A larger shift results in zero. No chain reaches period 258.
+        // A shift by 256 or more results in zero. No chain reaches period 258.
         period => U256::from(1) << (period - 2).min(256),
     }
 }

@@ -1,4 +1,4 @@
-//! Who receives the fees of a native chain: the parameter of the module `distribution`.
+//! Defines the recipient of the fees of a native chain, which is the parameter of the module `distribution`.
 
 use alloy_primitives::Address;
 use proto::evmd::distribution::v1 as proto;
@@ -10,7 +10,7 @@ pub use proto::FeeRecipient;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistributionParams {
-    /// Who receives the fees of a block.
+    /// The recipient of the fees of a block.
     #[serde(serialize_with = "write_name", deserialize_with = "read_name")]
     pub fee_recipient: FeeRecipient,
 }
@@ -23,15 +23,15 @@ pub struct DistributionParams {
 pub struct UnknownFeeRecipient(i32);
 
 impl Default for DistributionParams {
-    /// What a chain has whose genesis states nothing.
+    /// Returns the parameters of a chain whose genesis does not state them.
     fn default() -> Self {
         Self { fee_recipient: FeeRecipient::FeeCollector }
     }
 }
 
 impl DistributionParams {
-    /// The account to which the fees of a block with this miner move at its end, if it has any; `None` if `fee_collector` keeps them.
-    /// No key belongs to the zero address, which is the miner of a chain whose genesis names none.
+    /// Returns the account to which the fees of a block with this miner move at its end; `None` if `fee_collector`
+    /// keeps them. It also keeps them if the miner is the zero address, to which no key belongs.
     pub fn paid_account(self, miner: Address) -> Option<Address> {
         let is_paid = self.fee_recipient == FeeRecipient::Proposer && !miner.is_zero();
         is_paid.then_some(miner)
@@ -65,7 +65,7 @@ fn write_name<S: Serializer>(recipient: &FeeRecipient, serializer: S) -> Result<
 fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FeeRecipient, D::Error> {
     let name = String::deserialize(deserializer)?;
     let known = FeeRecipient::from_str_name(&name);
-    known.filter(|it| *it != FeeRecipient::Unspecified).ok_or_else(|| {
+    known.filter(|found| *found != FeeRecipient::Unspecified).ok_or_else(|| {
         let [first, second] = [FeeRecipient::FeeCollector, FeeRecipient::Proposer];
         let (first, second) = (first.as_str_name(), second.as_str_name());
         D::Error::custom(format!("fee_recipient is {name:?}, allowed {first:?} and {second:?}"))
@@ -109,9 +109,9 @@ mod tests {
         for (name, fee_recipient) in names.into_iter().zip(recipients) {
             let stating = native(stated(name), 2).unwrap();
             assert_eq!(stating.distribution, Some(DistributionParams { fee_recipient }));
-            // Block 0 commits to it in both places.
+            // Block 0 commits to the recipient in the hash of the configuration and in the row.
             let commitments = (stating.config_hash, genesis_root(&stating));
-            assert!(seen.iter().all(|it| it.0 != commitments.0 && it.1 != commitments.1));
+            assert!(seen.iter().all(|old| old.0 != commitments.0 && old.1 != commitments.1));
             seen.push(commitments);
             let error = native(stated(name), 1).unwrap_err();
             assert!(error.contains("distribution") && error.contains("version 2"), "{error}");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn row_states_the_recipient_once_it_was_set() {
+    fn recipient_in_the_row_replaces_that_of_genesis() {
         let silent = native(None, 2).unwrap();
         assert_eq!(distribution_params(&Pairs::new(), &silent), Ok(None));
         let stating = native(stated("FEE_RECIPIENT_PROPOSER"), 2).unwrap();

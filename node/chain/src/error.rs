@@ -1,4 +1,4 @@
-//! Errors of genesis files, headers and bodies.
+//! Defines the errors of genesis files, headers and bodies.
 
 use alloy_primitives::{Address, B256, U256};
 
@@ -9,24 +9,24 @@ pub enum GenesisError {
     /// The text is not JSON.
     #[error("genesis is not JSON: {0}")]
     Json(String),
-    /// One field is missing, malformed or impossible.
+    /// One field is missing, malformed or invalid.
     #[error("genesis field `{field}`: {reason}")]
     Field {
         /// Path of the field, for example `config.berlinBlock`.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong with the field.
         reason: String,
     },
 }
 
 impl GenesisError {
-    /// An error in a field of the file.
+    /// Returns the error for a field of the file.
     pub fn field(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Field { field: field.into(), reason: reason.into() }
     }
 }
 
-/// A header, or a body, violates a consensus rule.
+/// A header or a body violates a consensus rule.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("block {number}: {violation}")]
 pub struct HeaderError {
@@ -82,7 +82,7 @@ pub enum Violation {
         /// Whether the block has it.
         found: bool,
     },
-    /// Validators make the blocks, and the fee recipient is not the account of one of them.
+    /// Validators make the blocks, and the miner of the block is not the account of one of them.
     #[error("miner is {0}, which is not the account of a validator in the genesis")]
     Miner(Address),
     /// The logs bloom differs from that of the receipts.

@@ -1,7 +1,7 @@
-//! Parameters of the EVM on a native chain: permissions, and accepted transactions.
+//! Defines the parameters of the EVM on a native chain: permissions, and accepted transactions.
 //!
-//! The JSON has the form of cosmos/evm's `evm` module. Parameters that this node does not support are rejected,
-//! not ignored.
+//! The JSON has the form of cosmos/evm's `evm` module. Parameters that this node does not support are rejected
+//! instead of ignored.
 
 mod extras;
 
@@ -18,11 +18,11 @@ pub use extras::{ExtraPrecompile, ExtraPrecompiles, ExtraPrecompilesError};
 pub struct EvmParams {
     /// Denomination of gas and value.
     pub evm_denom: String,
-    #[serde(deserialize_with = "none_of_these")]
+    #[serde(deserialize_with = "empty_list")]
     extra_eips: Vec<i64>,
     /// Whether legacy transactions without EIP-155 protection are accepted.
     pub allow_unprotected_txs: bool,
-    #[serde(deserialize_with = "none_of_these")]
+    #[serde(deserialize_with = "empty_list")]
     evm_channels: Vec<String>,
     /// Permissions to create and call contracts.
     pub access_control: AccessControl,
@@ -47,10 +47,10 @@ impl Default for EvmParams {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvmParamsError {
-    /// The bytes are not the protobuf message.
+    /// The bytes are not the protobuf message `Params`.
     #[error("EVM parameters: {0}")]
     Decode(#[from] prost::DecodeError),
-    /// A list of a feature that this node does not have is not empty.
+    /// The list of a feature that this node does not support is not empty.
     #[error("EVM parameters: {0} must be empty: not supported")]
     NotOffered(&'static str),
     /// A number is not an access type.
@@ -141,7 +141,7 @@ impl TryFrom<proto::AccessControlType> for AccessRule {
 }
 
 /// Accepts only the empty list, for features that this node does not support.
-fn none_of_these<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+fn empty_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -204,7 +204,7 @@ pub enum AccessType {
     Permissioned,
 }
 
-/// Names in JSON. The position is the number in protobuf.
+/// Names in JSON. The index is the number in protobuf.
 const ACCESS_TYPES: [(&str, AccessType); 3] = [
     ("ACCESS_TYPE_PERMISSIONLESS", AccessType::Permissionless),
     ("ACCESS_TYPE_RESTRICTED", AccessType::Restricted),
@@ -241,7 +241,7 @@ mod tests {
     const B: Address = Address::repeat_byte(2);
 
     #[test]
-    fn json_is_the_reference_s() {
+    fn default_json_is_that_of_cosmos_evm() {
         let text = serde_json::to_string(&EvmParams::default()).unwrap();
         let open =
             r#"{"access_type":"ACCESS_TYPE_PERMISSIONLESS","access_control_list":[]}"#.to_owned();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_offered_is_refused() {
+    fn unsupported_and_malformed_parameters_are_refused() {
         for (json, reason) in [
             (r#"{"extra_eips":[3855]}"#, "must be empty"),
             (r#"{"active_static_precompiles":["0x0100"]}"#, "invalid precompile 0x0100"),
@@ -273,15 +273,15 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_access() {
+    fn access_rules_apply_to_signer_and_caller() {
         let rule = |access_type| AccessRule { access_type, access_control_list: vec![A] };
-        let answers = |kind| {
+        let permissions = |kind| {
             let rule = rule(kind);
             [(A, A), (A, B), (B, A), (B, B)].map(|(signer, caller)| rule.allows(signer, caller))
         };
-        assert_eq!(answers(AccessType::Permissionless), [false, false, false, true]);
-        assert_eq!(answers(AccessType::Restricted), [false; 4]);
-        assert_eq!(answers(AccessType::Permissioned), [true, true, true, false]);
+        assert_eq!(permissions(AccessType::Permissionless), [false, false, false, true]);
+        assert_eq!(permissions(AccessType::Restricted), [false; 4]);
+        assert_eq!(permissions(AccessType::Permissioned), [true, true, true, false]);
         assert!(AccessControl::default().is_open());
         let blocked =
             AccessControl { call: rule(AccessType::Permissionless), ..Default::default() };

@@ -26,7 +26,6 @@ pub(super) enum Accounts {
     Skipped,
 }
 
-/// A genesis file.
 #[derive(Debug, PartialEq)]
 pub(super) struct ParsedFile {
     pub(super) file: GenesisFile,
@@ -55,7 +54,7 @@ pub(super) fn parse(text: &str, accounts: Accounts) -> Result<ParsedFile, Genesi
         fields.insert("difficulty".to_owned(), DEFAULT_DIFFICULTY.into());
     }
     let alloc = match alloc {
-        Some(Alloc { fault: Some(fault), .. }) => return Err(fault),
+        Some(Alloc { error: Some(error), .. }) => return Err(error),
         Some(Alloc { accounts, .. }) => {
             fields.insert(ALLOC.to_owned(), Map::new().into());
             accounts
@@ -63,7 +62,7 @@ pub(super) fn parse(text: &str, accounts: Accounts) -> Result<ParsedFile, Genesi
         None => BTreeMap::new(),
     };
     let file = serde_json::from_value::<GenesisFile>(fields.clone().into());
-    let file = file.map_err(|error| culprit(&fields, &error.to_string()))?;
+    let file = file.map_err(|error| invalid_field(&fields, &error.to_string()))?;
     Ok(ParsedFile { file: GenesisFile { alloc, ..file }, gas_used })
 }
 
@@ -86,15 +85,15 @@ fn gas_used(value: Value) -> Result<u64, GenesisError> {
 /// The fields of the file, with the accounts separate.
 struct Parts {
     fields: Map<String, Value>,
-    /// `None` if the file has no such field.
+    /// `None` if the file has no field `alloc`.
     alloc: Option<Alloc>,
 }
 
-/// The accounts before the first malformed one.
+/// The accounts before the first malformed one, and the error of the latter.
 #[derive(Default)]
 struct Alloc {
     accounts: BTreeMap<Address, GenesisAccount>,
-    fault: Option<GenesisError>,
+    error: Option<GenesisError>,
 }
 
 struct FileSeed(Accounts);
@@ -150,7 +149,7 @@ impl<'de> Visitor<'de> for AllocSeed {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Alloc, A::Error> {
         let mut alloc = Alloc::default();
         while let Some((key, value)) = map.next_entry::<String, Value>()? {
-            if alloc.fault.is_some() {
+            if alloc.error.is_some() {
                 continue;
             }
             match account(&key, value) {
@@ -158,7 +157,7 @@ impl<'de> Visitor<'de> for AllocSeed {
                     alloc.accounts.insert(address, account);
                 }
                 Err(reason) => {
-                    alloc.fault = Some(GenesisError::field(format!("{ALLOC}.{key}"), reason));
+                    alloc.error = Some(GenesisError::field(format!("{ALLOC}.{key}"), reason));
                 }
             }
         }
@@ -184,7 +183,7 @@ fn account(key: &str, mut value: Value) -> Result<(Address, GenesisAccount), Str
     Ok((address, account))
 }
 
-/// Pads a hex number to 32 bytes, as geth does. Other text is left unchanged, so that the parser rejects it.
+/// Pads a hex number to 32 bytes, as geth does. Other text is padded too, and the parser rejects it.
 fn word(text: &str) -> String {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     format!("0x{digits:0>64}")
@@ -193,7 +192,7 @@ fn word(text: &str) -> String {
 const ACCOUNT_FIELDS: [&str; 5] = ["nonce", "balance", "code", "storage", "secretKey"];
 
 /// Finds the invalid field by parsing one field at a time.
-fn culprit(fields: &Map<String, Value>, error: &str) -> GenesisError {
+fn invalid_field(fields: &Map<String, Value>, error: &str) -> GenesisError {
     let fails = |key: &str, value: Value| {
         let single = Value::Object(Map::from_iter([(key.to_owned(), value)]));
         serde_json::from_value::<GenesisFile>(single).err().map(|error| error.to_string())
@@ -219,7 +218,7 @@ fn culprit(fields: &Map<String, Value>, error: &str) -> GenesisError {
 mod tests {
     use super::*;
 
-    fn refused(alloc: &str) -> String {
+    fn error(alloc: &str) -> String {
         let text =
             format!(r#"{{"config": {{"chainId": 1}}, "gasLimit": "0x1", "alloc": {alloc}}}"#);
         parse(&text, Accounts::Kept).unwrap_err().to_string()
@@ -266,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn the_account_at_fault_is_named() {
+    fn error_names_the_malformed_account() {
         let address = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
-        let error = refused(&format!(r#"{{"{address}": {{"balance": "much"}}}}"#));
-        assert!(error.contains(&format!("`alloc.{address}`")), "{error}");
-        assert!(refused(r#"{"0x12": {"balance": "1"}}"#).contains("`alloc.0x12`"));
-        assert!(refused("[]").contains("`alloc`"));
+        let text = error(&format!(r#"{{"{address}": {{"balance": "much"}}}}"#));
+        assert!(text.contains(&format!("`alloc.{address}`")), "{text}");
+        assert!(error(r#"{"0x12": {"balance": "1"}}"#).contains("`alloc.0x12`"));
+        assert!(error("[]").contains("`alloc`"));
         assert!(parse("[]", Accounts::Kept).unwrap_err().to_string().contains("an object"));
         assert!(parse("{}", Accounts::Kept).unwrap_err().to_string().contains("config"));
         assert!(parse("{} x", Accounts::Kept).unwrap_err().to_string().contains("not JSON"));

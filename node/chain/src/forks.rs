@@ -1,4 +1,4 @@
-//! The fork of a block: by height before the merge, by time after it.
+//! Determines the fork of a block: up to London by height, then by the merge, and from Shanghai on by time.
 
 use alloy_eips::{
     eip7594::MAX_BLOBS_PER_TX_FUSAKA,
@@ -50,7 +50,7 @@ pub enum Fork {
 impl Fork {
     /// Returns the interpreter's identifier of these rules.
     ///
-    /// The interpreter has no Constantinople. The caller implements its difference to Petersburg, EIP-1283.
+    /// The interpreter has no Constantinople. The caller implements EIP-1283, the difference from Petersburg.
     pub const fn spec_id(self) -> SpecId {
         match self {
             Self::Frontier => SpecId::FRONTIER,
@@ -81,12 +81,12 @@ impl Fork {
     }
 }
 
-/// When each fork starts, and the blob limits of each period.
+/// The height or time at which each fork starts, and the blob limits of each period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkSchedule {
     /// Heights, ascending by fork: Homestead to London.
     heights: Vec<(Fork, u64)>,
-    /// Times, ascending by fork: Shanghai to Osaka.
+    /// Times in seconds, ascending by fork: Shanghai to Osaka.
     times: Vec<(Fork, u64)>,
     /// Blob limits from a time on, in the order of the forks that set them.
     blobs: Vec<(u64, BlobParams)>,
@@ -96,8 +96,8 @@ impl ForkSchedule {
     /// Reads the schedule from a geth chain configuration.
     ///
     /// # Errors
-    /// Names the field if a fork is set without the previous one or earlier than it, or if an entry of the blob
-    /// schedule is missing or impossible.
+    /// The error names the field if a fork is set without the previous fork or starts before it, or if an entry of the
+    /// blob schedule is missing or invalid.
     pub fn new(config: &ChainConfig) -> Result<Self, GenesisError> {
         let heights = ascending(&[
             ("homesteadBlock", Fork::Homestead, config.homestead_block),
@@ -105,7 +105,7 @@ impl ForkSchedule {
             ("eip158Block", Fork::SpuriousDragon, config.eip158_block),
             ("byzantiumBlock", Fork::Byzantium, config.byzantium_block),
             ("constantinopleBlock", Fork::Constantinople, config.constantinople_block),
-            // As in geth, Petersburg starts with Constantinople if it is not set.
+            // As in geth, Petersburg starts with Constantinople if no height is set.
             (
                 "petersburgBlock",
                 Fork::Petersburg,
@@ -143,7 +143,7 @@ impl ForkSchedule {
         }
     }
 
-    /// Returns the time at which a fork starts; `None` if it never does, or if it starts at a height.
+    /// Returns the time at which a fork starts, in seconds; `None` if it never does, or if it starts at a height.
     pub(super) fn time(&self, fork: Fork) -> Option<u64> {
         self.times.iter().find(|(known, _)| *known == fork).map(|(_, time)| *time)
     }

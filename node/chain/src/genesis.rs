@@ -22,7 +22,7 @@ pub struct Genesis {
     /// The chain's rules.
     pub spec: ChainSpec,
     alloc: BTreeMap<Address, GenesisAccount>,
-    /// `gasUsed` of the header, as in the file. No transaction of the genesis is executed.
+    /// `gasUsed` of the header, as in the file. Block 0 executes no transaction.
     gas_used: u64,
 }
 
@@ -30,10 +30,10 @@ pub struct Genesis {
 const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
 
 impl Genesis {
-    /// Reads a geth `genesis.json`. Native rules apply when `config` has a section `evmd`.
+    /// Reads a geth `genesis.json`. Native rules apply if `config` has a section `evmd`.
     ///
     /// # Errors
-    /// The error names the field that is missing, malformed or impossible.
+    /// The error names the field that is missing, malformed or invalid.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
         let ParsedFile { file, gas_used } = file::parse(text, Accounts::Kept)?;
         let genesis = Self { gas_used, ..Self::from_file(file)? };
@@ -49,7 +49,7 @@ impl Genesis {
     /// Checks an already parsed file.
     ///
     /// # Errors
-    /// The error names the field that is impossible.
+    /// The error names the field that is invalid.
     pub fn from_file(mut file: GenesisFile) -> Result<Self, GenesisError> {
         if let Some(number) = file.number.filter(|number| *number != 0) {
             let reason = format!("must be 0, because genesis is block 0, got {number}");
@@ -217,7 +217,7 @@ mod tests {
 
     /// geth's `params.GenesisGasLimit`.
     #[test]
-    fn a_gas_limit_of_0_is_the_default() {
+    fn gas_limit_of_0_means_the_default() {
         let genesis = Genesis::from_json(&file(json!({ "gasLimit": "0x0" }))).unwrap();
         assert_eq!(genesis.header().gas_limit, 4_712_388);
     }

@@ -1,4 +1,4 @@
-//! The governance parameters in genesis.
+//! Defines the governance parameters in genesis.
 
 use alloy_primitives::{Address, U256};
 use certificates::PublicKey;
@@ -14,7 +14,8 @@ pub struct Validator {
     pub address: Address,
     /// The weight of its vote on proposals.
     pub power: u64,
-    /// The key with which it takes part in consensus, with one vote, whatever its power is. `None` if one producer makes the blocks.
+    /// The key with which the validator takes part in consensus; `None` if one producer makes the blocks. In consensus,
+    /// each validator has one vote, independent of its power.
     pub consensus_key: Option<PublicKey>,
 }
 
@@ -53,26 +54,26 @@ pub struct GovParams {
     /// Share of the deposit that cancelling a proposal costs. Proposals cannot be cancelled here, so it is only
     /// returned by queries.
     pub proposal_cancel_ratio: LegacyDec,
-    /// The account that receives this share; empty to burn it. It is also only returned by queries.
+    /// The account that receives this share; empty if the share is burned. It is only returned by queries too.
     pub proposal_cancel_dest: String,
     /// The validators, in order of address.
     pub validators: Vec<Validator>,
 }
 
 impl GovParams {
-    /// Returns the validators that decide about blocks, with their keys. There are none if one producer makes the blocks.
+    /// Returns the validators that decide about blocks, with their keys; none if one producer makes the blocks.
     pub fn consensus_validators(&self) -> impl Iterator<Item = (Validator, PublicKey)> + '_ {
         self.validators.iter().filter_map(|validator| Some((*validator, validator.consensus_key?)))
     }
 
-    /// The address of a validator's consensus key, as CometBFT derives it, by the account of the operator.
+    /// Returns the address of the consensus key of the validator with this account, as CometBFT derives it.
     pub fn consensus_address(&self, operator: Address) -> Option<Address> {
         let mut validators = self.consensus_validators();
         let (_, key) = validators.find(|(validator, _)| validator.address == operator)?;
         Some(validator_address(&key.bytes().0))
     }
 
-    /// The account of the operator with this consensus address.
+    /// Returns the account of the validator whose consensus key has this address.
     pub fn operator(&self, consensus_address: Address) -> Option<Address> {
         let address = |key: PublicKey| validator_address(&key.bytes().0);
         let mut validators = self.consensus_validators();
@@ -80,7 +81,7 @@ impl GovParams {
         Some(validator.address)
     }
 
-    /// Returns the keys of these validators, in ascending order of their bytes.
+    /// Returns the keys of [`Self::consensus_validators`], in ascending order of their bytes.
     pub fn consensus_keys(&self) -> Vec<PublicKey> {
         let mut keys: Vec<_> = self.consensus_validators().map(|(_, key)| key).collect();
         keys.sort_unstable_by_key(PublicKey::bytes);
@@ -141,7 +142,7 @@ impl GovParams {
     }
 }
 
-/// Returns a share (at most 1) of an amount, rounded down, or with `rounds` to the nearest integer (half to
+/// Returns a share (at most 1) of an amount, rounded down, or if `rounds` is set to the nearest integer (half to
 /// even).
 fn share_of(amount: U256, share: LegacyDec, rounds: bool) -> U256 {
     let product = share.checked_mul_int(amount).unwrap_or(LegacyDec::MAX);

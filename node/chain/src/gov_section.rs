@@ -1,4 +1,4 @@
-//! Governance in a genesis file: the SDK's parameters, and the validators.
+//! Reads the section `gov` of a genesis file: the SDK's parameters, and the validators.
 
 use super::{GovParams, Validator};
 use crate::RulesVersion;
@@ -8,20 +8,20 @@ use feemarket::LegacyDec;
 use keys::{is_module_account, parse_address};
 use serde::{Deserialize, Serialize};
 
-/// Two days, the SDK's deposit period and voting period.
+/// Two days in seconds, the SDK's deposit period and voting period.
 const TWO_DAYS: u64 = 172_800;
-/// One day, the SDK's voting period of expedited proposals.
+/// One day in seconds, the SDK's voting period of expedited proposals.
 const DAY: u64 = 86_400;
-/// The SDK's minimum deposit.
+/// The SDK's minimum deposit, in the token's base unit.
 const MIN_DEPOSIT: u64 = 10_000_000;
-/// The SDK's minimum deposit of an expedited proposal.
+/// The SDK's minimum deposit of an expedited proposal, in the token's base unit.
 const EXPEDITED_MIN_DEPOSIT: u64 = 50_000_000;
 /// Maximum period, in seconds: 100 years.
 const MAX_PERIOD: u64 = 100 * 365 * 86_400;
 /// Maximum number of validators.
 const MAX_VALIDATORS: usize = 1000;
-/// Maximum number of validators that decide about blocks: those that a certificate can name. Each of them sends its votes and blocks
-/// to all others.
+/// Maximum number of validators that decide about blocks, which is the maximum number of signers of a certificate. Each
+/// of these validators sends its votes and blocks to all others.
 pub const MAX_CONSENSUS_VALIDATORS: usize = MAX_SIGNERS;
 
 /// The section `gov` of genesis: the SDK's parameters, and the validators.
@@ -99,13 +99,13 @@ impl Default for ParamsJson {
 }
 
 impl GovSection {
-    /// Returns the section of a development chain: a single validator, and periods of seconds.
-    pub fn development(validator: Address, seconds: u64, urgent: u64) -> Self {
+    /// Returns the section of a development chain: one validator, and periods of these numbers of seconds.
+    pub fn development(validator: Address, seconds: u64, expedited_seconds: u64) -> Self {
         Self {
             params: ParamsJson {
                 max_deposit_period: format!("{seconds}s"),
                 voting_period: format!("{seconds}s"),
-                expedited_voting_period: format!("{urgent}s"),
+                expedited_voting_period: format!("{expedited_seconds}s"),
                 ..ParamsJson::default()
             },
             validators: vec![ValidatorJson {
@@ -226,7 +226,8 @@ impl GovSection {
     }
 }
 
-/// Checks that all validators or none have a consensus key, that the keys differ, and that fees paid to their accounts are not lost.
+/// Checks that all validators or none have a consensus key, that the keys differ and are not too many, and that a key
+/// belongs to each account, so that fees are not lost.
 fn check_consensus_keys(validators: &[Validator]) -> Result<(), String> {
     let mut keys: Vec<_> =
         validators.iter().filter_map(|v| Some(v.consensus_key?.bytes())).collect();
@@ -283,7 +284,7 @@ fn deposit(coins: &[CoinJson], denom: &str, default: u64) -> Result<U256, String
 }
 
 impl GovParams {
-    /// Compares the parameters with each other (SDK: `Params.ValidateBasic`).
+    /// Checks minimums, and compares the parameters with each other (SDK: `Params.ValidateBasic`).
     fn check(&self) -> Result<(), String> {
         let refuse = |name: &str, reason: String| Err(format!("params.{name}: {reason}"));
         if self.min_deposit.is_zero() {

@@ -56,7 +56,7 @@ fn parameters_are_compared_with_each_other_from_version_1_on() {
 }
 
 #[test]
-fn borders_are_accepted() {
+fn boundary_values_are_accepted() {
     for params in [
         json!({ "min_deposit": atest("49999999") }),
         json!({ "min_deposit": atest("1"), "expedited_min_deposit": atest("2") }),
@@ -71,9 +71,9 @@ fn borders_are_accepted() {
     }
 }
 
-/// The parameters as `simd init` writes them, and as this node's own query returns them.
+/// The parameters are in the form in which `simd init` writes them and this node's query returns them.
 #[test]
-fn parameters_of_the_sdk_and_of_the_query_are_a_genesis() {
+fn parameters_in_the_form_of_the_sdk_are_accepted() {
     let sdk = json!({
         "min_deposit": atest("10000000"),
         "max_deposit_period": "172800s",
@@ -114,7 +114,7 @@ fn shares_are_rounded_as_the_sdk_rounds_them() {
         [params.min_initial_deposit(false), params.min_single_deposit(false)]
             .map(|share| share.to::<u64>())
     };
-    // Rounded to the nearest integer, half to even; and rounded down.
+    // The first share is rounded to the nearest integer, half to even, and the second is rounded down.
     assert_eq!(params("5", "0.5"), [2, 2]);
     assert_eq!(params("7", "0.5"), [4, 3]);
     assert_eq!(params("5", "0.51"), [3, 2]);

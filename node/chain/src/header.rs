@@ -24,7 +24,7 @@ const MIN_GAS_LIMIT: u64 = 5_000;
 const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
 /// A gas limit differs from its parent's by less than parent / 1024.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
-/// Extra data of the first blocks of the DAO fork on a chain that supports it, and the number of these blocks.
+/// Extra data of the first [`DAO_EXTRA_BLOCKS`] blocks of the DAO fork, on a chain that supports the fork.
 const DAO_EXTRA_DATA: &[u8] = b"dao-hard-fork";
 const DAO_EXTRA_BLOCKS: u64 = 10;
 
@@ -97,8 +97,8 @@ fn check_time_and_extra(
     parent: &Header,
     header: &Header,
 ) -> Result<(), Violation> {
-    let least = parent.timestamp.saturating_add(spec.rules.timestamp_step());
-    Violation::range("timestamp", least, u64::MAX, header.timestamp)?;
+    let min = parent.timestamp.saturating_add(spec.rules.timestamp_step());
+    Violation::range("timestamp", min, u64::MAX, header.timestamp)?;
     let bytes = header.extra_data.len() as u64;
     Violation::range("extraData", 0, MAX_EXTRA_DATA_BYTES as u64, bytes)?;
     if let Some((fork, supported)) = spec.dao_fork()
@@ -112,13 +112,13 @@ fn check_time_and_extra(
 
 fn check_gas(fork: Fork, parent: &Header, header: &Header) -> Result<(), Violation> {
     Violation::range("gasLimit", MIN_GAS_LIMIT, MAX_GAS_LIMIT, header.gas_limit)?;
-    // EIP-1559: in the first block, the parent's gas limit counts twice, so that the gas target stays the same.
+    // In the first block of EIP-1559, the parent's gas limit counts twice, so that the gas target stays the same.
     let transition = fork >= Fork::London && parent.base_fee_per_gas.is_none();
     let elasticity = if transition { DEFAULT_ELASTICITY_MULTIPLIER } else { 1 };
     let base = parent.gas_limit.saturating_mul(elasticity);
-    let reach = (base / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
-    let (least, most) = (base.saturating_sub(reach), base.saturating_add(reach));
-    Violation::range("gasLimit", least, most, header.gas_limit)?;
+    let max_change = (base / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
+    let (min, max) = (base.saturating_sub(max_change), base.saturating_add(max_change));
+    Violation::range("gasLimit", min, max, header.gas_limit)?;
     if base < GAS_LIMIT_BOUND_DIVISOR {
         return Err(Violation::Range {
             field: "gasLimit",
@@ -159,23 +159,23 @@ fn check_blob_gas(
 /// The fields that a block producer chooses. All other fields of a header follow from the parent or the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Seconds since the epoch: after the parent's timestamp, or on a native chain not before it.
+    /// Seconds since the epoch: above the parent's timestamp, or on a native chain equal to it or above.
     pub timestamp: u64,
     /// Coinbase.
     pub beneficiary: Address,
-    /// Gas limit, within 1/1024 of the parent's.
+    /// Gas limit, which differs from the parent's by less than 1/1024.
     pub gas_limit: u64,
     /// The value that PREVRANDAO returns.
     pub prev_randao: B256,
-    /// At most 32 bytes.
+    /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
-    /// Root that EIP-4788 makes available to contracts.
+    /// The root that EIP-4788 makes available to contracts.
     pub parent_beacon_block_root: B256,
 }
 
 /// Returns the header of the block after `parent` as far as it is known before execution, which is enough for
-/// [`evm::BlockBuilder::start`]; [`evm::complete_header`] adds the rest. On a native chain the fee market
-/// replaces the base fee and adds the extra data.
+/// `evm::BlockBuilder::start`. `evm::complete_header` adds the rest. On a native chain, the fee market replaces the
+/// base fee, and the extra data is replaced by the root of the modules.
 pub fn next_header(spec: &ChainSpec, parent: &Parent<'_>, attributes: &Attributes) -> Header {
     let (number, timestamp) = (parent.header.number + 1, attributes.timestamp);
     let merged = is_merged(spec, parent);
@@ -236,8 +236,8 @@ pub fn next_excess_blob_gas(params: &BlobParams, fork: Fork, parent: &Header) ->
             * U256::from(parent.base_fee_per_gas.unwrap_or_default());
         let blob_fee = U256::from(params.calc_blob_fee(excess));
         if reserve > U256::from(DATA_GAS_PER_BLOB) * blob_fee {
-            let room = u128::from(params.max_blob_count - params.target_blob_count);
-            let scaled = u128::from(used) * room / u128::from(params.max_blob_count);
+            let spare_blobs = u128::from(params.max_blob_count - params.target_blob_count);
+            let scaled = u128::from(used) * spare_blobs / u128::from(params.max_blob_count);
             return excess.saturating_add(u64::try_from(scaled).unwrap_or(u64::MAX));
         }
     }

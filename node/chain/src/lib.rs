@@ -1,8 +1,8 @@
-//! The definition of a chain: its rules, its forks, its genesis, and the validity of headers.
+//! Defines a chain: its rules, forks and genesis, and the validity of headers and bodies.
 //!
-//! This crate has no I/O, no clock and no state. A chain is read from a geth `genesis.json` (Ethereum rules,
-//! for import and conformance), or created by [`Genesis::native_dev`] (native rules). The crate `evm`
-//! executes transactions.
+//! This crate has no I/O, no clock and no state. A chain is read from a geth `genesis.json`. It has native rules if
+//! `config` has a section `evmd`, as in the genesis of [`Genesis::native_dev`], and Ethereum rules otherwise.
+//! The crate `evm` executes transactions.
 
 pub mod block;
 mod body;

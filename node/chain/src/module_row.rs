@@ -1,5 +1,5 @@
-//! The parts of the module row that hold the parameters of the EVM, the rules versions and the contents of the
-//! block, and the row of genesis. The format of a row is defined in [`feemarket::store`].
+//! Reads and creates parts of the module row: the parameters of the EVM and of the distribution of fees, the rules
+//! versions, the contents of the block, and the row of genesis. [`feemarket::store`] defines the format of a row.
 
 use super::{
     DistributionParams, EvmParams, EvmParamsError, Native, RulesVersion, UnknownFeeRecipient,
@@ -46,7 +46,7 @@ pub enum EvmRowError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DistributionRowError {
-    /// The value is not the protobuf message.
+    /// The value is not the protobuf message `Params`.
     #[error("module row: parameters of the distribution of fees: {0}")]
     Decode(#[from] prost::DecodeError),
     /// The parameters are invalid.
@@ -77,8 +77,8 @@ pub fn evm_params(pairs: &Pairs, native: &Native) -> Result<EvmParams, EvmRowErr
     Ok(params)
 }
 
-/// Returns the pair that stores the parameters of the distribution of fees. A row has it from the block on that states them: block 0, or
-/// the one in which governance has set them.
+/// Returns the pair that stores the parameters of the distribution of fees. Rows have this pair from block 0 on if the
+/// genesis states the parameters, and otherwise from the block on in which governance sets them.
 pub fn distribution_pair(params: DistributionParams) -> (Bytes, Bytes) {
     let value = proto::Params::from(params).encode_to_vec();
     (key(DISTRIBUTION_KEY_SPACE, DISTRIBUTION_PARAMS_KEY), value.into())
@@ -99,7 +99,7 @@ pub fn distribution_params(
 }
 
 /// Returns the additional pairs in the first block of a rules version from 1 on: the version, and the hash of
-/// the genesis configuration. A home with a different schedule rejects the block. Empty for all other blocks.
+/// the genesis configuration. A home with a different schedule rejects the block. Other blocks have no such pairs.
 pub fn version_pairs(native: &Native, height: u64) -> Vec<(Bytes, Bytes)> {
     let starting = native.rules.starting_at(height);
     let Some(version) = starting.filter(|version| *version > RulesVersion::V0) else {
@@ -112,8 +112,8 @@ pub fn version_pairs(native: &Native, height: u64) -> Vec<(Bytes, Bytes)> {
     ]
 }
 
-/// Returns the additional pairs in every block of rules version 2 and later: the Keccak-256 of the addresses of the
-/// senders, one after the other, and of the RLP list of the events of the modules. The cost grows with the
+/// Returns the additional pairs in every block of rules version 2 and later: the Keccak-256 of the concatenated
+/// addresses of the senders, and that of the RLP list of the events of the modules. The cost grows with the
 /// number of transactions: 20 bytes of each are hashed.
 pub fn content_pairs(
     native: &Native,
@@ -149,7 +149,6 @@ fn evm_key(byte: u8) -> Bytes {
     key(EVM_KEY_SPACE, byte)
 }
 
-/// Returns a key of a key space.
 fn key(space: &str, byte: u8) -> Bytes {
     [space.as_bytes(), b"/", &[byte]].concat().into()
 }

@@ -1,4 +1,4 @@
-//! The section of a native chain in a genesis file, its constants, and its development genesis.
+//! Reads the native section of a genesis file, and creates the genesis of development chains and test networks.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use super::{
 use crate::{GovParams, GovSection, Validator};
 use feemarket::{self, LegacyDec, Market, Params, TokenDecimals};
 
-/// Receives all fees of a native chain: the account of the module `fee_collector`.
+/// The account of the module `fee_collector`, which receives the fees of all transactions of a native chain.
 pub const FEE_COLLECTOR: Address = address!("f1829676DB577682E944fc3493d451B67Ff3E29F");
 
 /// Prefix of Bech32 addresses if genesis does not state one.
 pub(super) const DEFAULT_BECH32_PREFIX: &str = "cosmos";
 /// Decimals of the token if genesis does not state them.
 const EVM_DECIMALS: u8 = 18;
-/// Longest prefix with which a 20-byte address fits into Bech32's 90 characters.
+/// Maximum length of a prefix with which a 20-byte address fits into Bech32's 90 characters.
 const MAX_PREFIX_CHARS: usize = 50;
 /// Key of the section in the genesis file's `config`. A chain with this section is native.
 const SECTION: &str = "evmd";
@@ -33,7 +33,7 @@ const CHAIN_ID: u64 = 262_144;
 const GAS_LIMIT: u64 = 100_000_000;
 /// Gas limit in the header of a block without a limit: 2^32 - 1, as in cosmos/evm.
 const UNLIMITED_GAS_SHOWN: u64 = u32::MAX as u64;
-/// Range of the gas limit in a header.
+/// Allowed gas limits in a header.
 const GAS_LIMITS: std::ops::RangeInclusive<u64> = 5_000..=i64::MAX as u64;
 /// Deposit period and voting period of a development chain, in seconds.
 const DEV_PERIOD: u64 = 30;
@@ -119,11 +119,9 @@ struct Section {
     max_gas: Option<i64>,
     /// The initial state of the fee market. Default: the default parameters with the file's `baseFeePerGas`.
     feemarket: Option<feemarket::Genesis>,
-    /// The parameters of the EVM.
     evm: EvmSection,
-    /// Governance parameters and validators.
     gov: GovSection,
-    /// Who receives the fees. Default: `fee_collector`.
+    /// The recipient of the fees. Default: `fee_collector`.
     distribution: Option<DistributionSection>,
     /// Whether it is a development chain. Default: false.
     development: bool,
@@ -140,7 +138,6 @@ struct EvmSection {
     params: EvmParams,
 }
 
-/// The parameters of the distribution of fees.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DistributionSection {
@@ -184,13 +181,14 @@ pub struct Native {
     pub max_gas: u64,
     /// Gas limit in every header.
     pub gas_limit: u64,
-    /// The EVM's parameters in genesis. Those in force are in [`modules::Modules`].
+    /// The EVM's parameters in genesis. The parameters in force are in `modules::Modules`.
     pub evm: EvmParams,
     /// The fee market before block 1.
     pub market: Market,
     /// Governance parameters and validators.
     pub gov: GovParams,
-    /// Who receives the fees in genesis, if it says so. Otherwise `fee_collector` does. Those in force are in [`modules::Modules`].
+    /// The recipient of the fees in genesis; `None` if genesis does not state one, which means `fee_collector`. The
+    /// parameters in force are in `modules::Modules`.
     pub distribution: Option<DistributionParams>,
     /// Whether it is a development chain: its keys are public, and clients may change its state (ADR 0033).
     pub development: bool,
@@ -203,7 +201,7 @@ pub struct Native {
     pub config_hash: B256,
 }
 
-/// Reads the native section. `None` if there is none; the chain is an Ethereum chain then.
+/// Reads the native section; `None` if there is none, as on an Ethereum chain.
 pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
     let Some(section) = file.config.extra_fields.get(SECTION) else { return Ok(None) };
     let refuse = |field: &str, reason: String| {
@@ -272,8 +270,8 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
     }))
 }
 
-/// Checks that a genesis may name a producer: its hash must commit to the key, and blocks of a development chain are
-/// replaced.
+/// Checks that a genesis may name a producer: its hash must commit to the key, and the chain must not be a development
+/// chain, whose blocks can be replaced.
 const fn check_producer(
     is_named: bool,
     is_development: bool,
@@ -288,8 +286,8 @@ const fn check_producer(
     }
 }
 
-/// Checks that validators of a genesis may have consensus keys: the rules must leave a proposer no choice except transactions and
-/// time.
+/// Checks that validators of a genesis may have consensus keys: the genesis must not name a producer, and the rules
+/// must allow a proposer to choose only transactions and time.
 const fn check_validators(
     names_producer: bool,
     is_development: bool,
@@ -315,13 +313,13 @@ fn gas_limits(max_gas: Option<i64>, gas_limit: u64) -> Result<(u64, u64), String
         None => gas_limit,
     };
     if !GAS_LIMITS.contains(&limit) {
-        let (least, most) = (GAS_LIMITS.start(), GAS_LIMITS.end());
-        return Err(format!("{limit} gas a block: allowed are -1 and {least} to {most}"));
+        let (min, max) = (GAS_LIMITS.start(), GAS_LIMITS.end());
+        return Err(format!("{limit} gas a block: allowed are -1 and {min} to {max}"));
     }
     Ok((limit, limit))
 }
 
-/// Returns the fee market that the section describes, or else `baseFeePerGas`.
+/// Returns the fee market that the section describes, or else one with default parameters and `baseFeePerGas`.
 fn start_market(
     section: Option<feemarket::Genesis>,
     base_fee_wei: Option<u128>,
@@ -347,21 +345,21 @@ fn start_market(
 }
 
 impl Genesis {
-    /// Returns the genesis of a native chain with default parameters: chain id 262144, every fork through Prague and the newest rules version
-    /// from the start, the system contracts of EIP-2935, 4788, 7002 and 7251 and the contracts that tools
-    /// expect, and [`DEV_ACCOUNTS`] with 10,000 ether each.
+    /// Returns the genesis of a native chain with default parameters: chain id 262144, every fork through Prague, the
+    /// newest rules version, the system contracts of EIP-2935, 4788, 7002 and 7251, the contracts that tools expect,
+    /// and [`DEV_ACCOUNTS`] with 10,000 ether each.
     pub fn native_dev(timestamp: u64) -> Self {
         Self::native_with(timestamp, feemarket::Genesis::default(), false)
     }
 
-    /// Returns the genesis of a development chain. It differs from [`Self::native_dev`] in a minimum gas price, so that
-    /// the base fee of an idle chain does not fall to 0, at which clients stop using EIP-1559 transactions.
+    /// Returns the genesis of a development chain: [`Self::native_dev`] with the mark of a development chain and a
+    /// minimum gas price. At a base fee of 0, to which an idle chain would fall, clients do not use EIP-1559.
     pub fn development(timestamp: u64) -> Self {
         Self::native_with(timestamp, with_minimum_price(), true)
     }
 
-    /// Returns the genesis of a test network of these validators, which receive the fees, with the minimum gas price of a development
-    /// chain.
+    /// Returns the genesis of a test network with these validators, which receive the fees of their blocks, and the
+    /// minimum gas price of a development chain.
     ///
     /// # Errors
     /// [`GenesisError`] if the validators are not valid.
@@ -374,7 +372,8 @@ impl Genesis {
     /// Returns the same genesis with this recipient of the fees.
     ///
     /// # Errors
-    /// [`GenesisError`] if it is not the genesis of a native chain that starts with rules version 2.
+    /// [`GenesisError`] if this is not the genesis of a native chain that starts with rules version 2 or later, or
+    /// there is no account to pay.
     pub fn with_fee_recipient(&self, fee_recipient: FeeRecipient) -> Result<Self, GenesisError> {
         self.with_section(|section| {
             let params = DistributionParams { fee_recipient };
@@ -385,7 +384,7 @@ impl Genesis {
     /// Returns the same genesis with the keys whose signatures prove blocks.
     ///
     /// # Errors
-    /// [`GenesisError`] if it is not the genesis of a native chain, or of one that may not name a producer.
+    /// [`GenesisError`] if this is not the genesis of a native chain, or the chain may not name a producer.
     pub fn with_producer(&self, producer: Producer) -> Result<Self, GenesisError> {
         self.with_section(|section| {
             section["producer"] = serde_json::to_value(producer).expect("two keys are JSON");
@@ -395,7 +394,7 @@ impl Genesis {
     /// Returns the same genesis with these validators.
     ///
     /// # Errors
-    /// [`GenesisError`] if it is not the genesis of a native chain, or the validators are not valid.
+    /// [`GenesisError`] if this is not the genesis of a native chain, or the validators are not valid.
     pub fn with_validators(&self, validators: &[Validator]) -> Result<Self, GenesisError> {
         self.with_section(|section| {
             let gov = GovSection::deserialize(&section["gov"]).unwrap_or_default();
@@ -410,7 +409,7 @@ impl Genesis {
         change: impl FnOnce(&mut serde_json::Value),
     ) -> Result<Self, GenesisError> {
         let mut file: serde_json::Value =
-            serde_json::from_str(&self.to_json()).expect("written just now");
+            serde_json::from_str(&self.to_json()).expect("`to_json` writes JSON");
         let section = &mut file["config"][SECTION];
         if section.is_null() {
             return Err(GenesisError::field(
@@ -473,7 +472,7 @@ impl Genesis {
     }
 }
 
-/// The fee market of a chain that is often idle.
+/// The fee market of a chain that is often idle, with a minimum gas price.
 fn with_minimum_price() -> feemarket::Genesis {
     let mut market = feemarket::Genesis::default();
     market.params.min_gas_price = LegacyDec::from(DEV_MIN_GAS_PRICE);
@@ -515,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn dev_genesis_is_native_and_survives_storage() {
+    fn dev_genesis_is_native_and_survives_json() {
         let genesis = Genesis::native_dev(0);
         assert_eq!(genesis.spec.rules, super::super::Rules::Native);
         assert_eq!(genesis.spec.chain_id, 262_144);

@@ -17,7 +17,7 @@ pub struct Ancestor {
     pub hash: B256,
     /// Its header.
     pub header: Header,
-    /// Hashes of the ommers it includes.
+    /// Hashes of the ommers that it includes.
     pub ommers: Vec<B256>,
 }
 
@@ -57,7 +57,7 @@ pub fn validate_ommers(
             .iter()
             .find(|block| block.hash == ommer.parent_hash)
             .ok_or_else(|| fail(index, "has no parent among the last seven ancestors"))?;
-        // Only blocks before the merge have ommers, and there the total difficulty is irrelevant.
+        // Only blocks before the merge have ommers, and their total difficulty is irrelevant here.
         let parent =
             Parent { header: &parent.header, hash: parent.hash, total_difficulty: U256::ZERO };
         check(spec, &parent, ommer).map_err(|_| fail(index, "has an invalid header"))?;

@@ -1,10 +1,10 @@
-//! Contracts that tools expect on every chain, for the development genesis. On other chains they are deployed
-//! with transactions without a chain id, which this chain rejects (EIP-155).
+//! Provides contracts that tools expect on every chain, for the development genesis. On other chains they are deployed
+//! with transactions without a chain id, which a native chain rejects by default (EIP-155).
 
 use alloy_primitives::{Address, Bytes, address, hex};
 
-/// Deploys the init code after a salt of 32 bytes with CREATE2. Used by Foundry and others
-/// (Arachnid/deterministic-deployment-proxy).
+/// Deploys with CREATE2 the init code that follows a salt of 32 bytes in the calldata. Foundry and others use this
+/// contract (Arachnid/deterministic-deployment-proxy).
 pub const CREATE2_DEPLOYER: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 /// Does the same for the contracts of Safe (safe-global/safe-singleton-factory).
 pub const SAFE_FACTORY: Address = address!("914d7Fec6aaC8cd542e72Bca78B30650d45643d7");

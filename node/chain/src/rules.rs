@@ -1,4 +1,4 @@
-//! Versions of the native chain's consensus rules, and the heights at which they start.
+//! Defines the versions of the native chain's consensus rules, and the heights at which they start.
 //!
 //! A change of consensus rules is tied to a [`RulesVersion`], so that a chain that was created under older rules
 //! can still be executed and imported. All changes of one release share one version. Genesis states the schedule
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 /// | Version | Changes |
 /// |---|---|
 /// | 0 | The rules of every chain whose genesis states no `rules`. |
-/// | 1 | The first block of a version commits to the version and to the genesis configuration: the module row of that block holds `rules/` 00 and `rules/` 01 (see `docs/storage-format.md`). A chain that starts with version 1 has this in block 0. Cosmos transactions count in the token's base unit instead of wei ([`ChainSpec::token_unit`](super::ChainSpec::token_unit)). Messages of `cosmos.gov.v1beta1`, stated default values and `fee.payer` in the Amino document are accepted; Cosmos transactions pay the base fee with its fraction of a wei; what no signature covers has one form only (see `docs/cosmos.md`). The commitment to governance is a tree of two levels, places in governance go to the larger deposit, and the SDK's deposit ratios hold (ADR 0030). Module accounts receive neither `MsgSend` nor ether, and precompiles no `MsgSend`. |
-/// | 2 | Every block commits to the senders of its transactions and to the events of its modules: the module row has `block/` 00 and `block/` 01 (see `docs/storage-format.md`), so that a replica can check both without executing. The producer chooses only transactions and time. Fees can move to the proposer of a block. |
+/// | 1 | The first block of a version commits to the version and to the genesis configuration: the module row of that block holds `rules/` 00 and `rules/` 01 (see `docs/storage-format.md`). A chain that starts with version 1 has this in block 0. Cosmos transactions count in the token's base unit instead of wei ([`ChainSpec::token_unit`](super::ChainSpec::token_unit)). Messages of `cosmos.gov.v1beta1`, stated default values and `fee.payer` in the Amino document are accepted; Cosmos transactions pay the base fee with its fraction of a wei; the parts of a transaction that no signature covers have only one valid encoding (see `docs/cosmos.md`). The commitment to governance is a tree of two levels; if the number of proposals or deposits is at its limit, larger deposits have priority; and the SDK's deposit ratios apply (ADR 0030). Module accounts receive neither `MsgSend` nor ether, and precompiles no `MsgSend`. |
+/// | 2 | Every block commits to the senders of its transactions and to the events of its modules: the module row has `block/` 00 and `block/` 01 (see `docs/storage-format.md`), so that a replica can check both without executing the block. The producer chooses only transactions and time. Fees can move to the proposer of a block. |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RulesVersion {
     /// The rules before versions were introduced.
@@ -62,7 +62,7 @@ impl fmt::Display for RulesVersion {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RulesError {
-    /// A newer program created the chain, or the number is wrong.
+    /// A newer program wrote the schedule, or the number is wrong.
     #[error(
         "rules version {version} is unknown to this program, which knows versions 0 to {newest}; \
          use a newer evmd"

@@ -1,4 +1,4 @@
-//! The rules of a chain: its kind, its forks, and their constants.
+//! Defines the rules of a chain: native or Ethereum, its forks, and their constants.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -20,7 +20,7 @@ use super::{
 /// The kind of rules in addition to the forks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// A native chain: fees go to the fee collector, nothing is burned, and blob transactions are rejected.
+    /// A native chain: fees go to the fee collector, the base fee is not burned, and blob transactions are rejected.
     Native,
     /// An imported Ethereum chain.
     Ethereum,
@@ -70,7 +70,7 @@ impl ChainSpec {
     /// Takes the rules from a genesis file. The accounts are dropped.
     ///
     /// # Errors
-    /// Names the field that is impossible.
+    /// The error names the field that is invalid.
     pub(super) fn new(mut file: GenesisFile) -> Result<Self, GenesisError> {
         file.alloc.clear();
         let config = &file.config;
@@ -113,7 +113,7 @@ impl ChainSpec {
     /// skipped.
     ///
     /// # Errors
-    /// Names the field that is missing, malformed or impossible.
+    /// The error names the field that is missing, malformed or invalid.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
         Self::new(file::parse(text, Accounts::Skipped)?.file)
     }
@@ -123,8 +123,8 @@ impl ChainSpec {
         serde_json::to_string(&self.file).expect("maps with string keys only")
     }
 
-    /// Returns the rules version of block `height`. This is version 0 on an Ethereum chain, whose rules follow
-    /// from its forks alone.
+    /// Returns the rules version of block `height`. It is 0 on an Ethereum chain, whose rules follow from its forks
+    /// alone.
     pub fn rules_version(&self, height: u64) -> RulesVersion {
         self.native().map_or(RulesVersion::V0, |native| native.rules.version(height))
     }
@@ -147,7 +147,7 @@ impl ChainSpec {
         at_genesis(self) == at_genesis(other)
     }
 
-    /// Returns the fork of block `number` at `timestamp`; `merged` states that it has no proof of work.
+    /// Returns the fork of block `number` at `timestamp`; `merged` states that the block has no proof of work.
     pub fn fork(&self, number: u64, timestamp: u64, merged: bool) -> Fork {
         self.forks.at(number, timestamp, merged)
     }
@@ -172,7 +172,7 @@ impl ChainSpec {
         self.forks.time(fork)
     }
 
-    /// Returns the fork by height alone. This is correct before the merge, and London after it.
+    /// Returns the fork by height alone: the fork of the block before the merge, and London after it.
     pub(super) fn fork_by_height(&self, number: u64) -> Fork {
         self.forks.at(number, 0, false).min(Fork::London)
     }

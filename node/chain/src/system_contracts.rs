@@ -1,4 +1,4 @@
-//! The system contracts that blocks call, and which of them a chain lacks.
+//! Lists the system contracts that blocks call, and finds those that a chain lacks.
 
 use super::{ChainSpec, Fork};
 use alloy_eips::{
@@ -9,10 +9,10 @@ use alloy_eips::{
 use alloy_primitives::Address;
 use std::fmt;
 
-/// A contract that every block from a fork on calls.
+/// A contract that every block of a fork and of later forks calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemContract {
-    /// Its address, the same on all chains.
+    /// Its address, which is the same on all chains.
     pub address: Address,
     /// The EIP that defines its code.
     pub eip: u16,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_development_genesis_has_all() {
+    fn native_dev_genesis_has_all_system_contracts() {
         assert_eq!(missing(&Genesis::native_dev(0)), []);
         let none = |_| Ok::<_, Infallible>(false);
         let spec = Genesis::native_dev(0).spec;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_names_address_standard_and_remedy() {
+    fn message_names_address_eip_and_remedy() {
         let text = MissingContract { contract: SYSTEM_CONTRACTS[2], from: 9 }.to_string();
         for part in
             ["0x00000961Ef480Eb55e80D19ad83579A64c007002", "EIP-7002", "timestamp 9", "alloc"]

@@ -1,14 +1,14 @@
-//! The chain's token in the Cosmos interfaces.
+//! Converts amounts of the chain's token between wei and the unit of the Cosmos interfaces.
 //!
-//! Accounts hold wei, of which a token has 10^18, because the EVM uses this unit. Cosmos transactions and
-//! queries use the token's base unit, of which a token has 10^`tokenDecimals`. [`TokenUnit`] is the only place
-//! that converts between them. The part of a balance below one base unit stays in the account and can only be
-//! moved by Ethereum transactions; the SDK's `precisebank` calls it the fractional balance.
+//! Balances are stored in wei, the unit of the EVM; a token has 10^18 wei. Cosmos transactions and queries use the
+//! token's base unit; a token has 10^`tokenDecimals` base units. Only [`TokenUnit`] converts between these units.
+//! Only Ethereum transactions can move the part of a balance below one base unit, which the SDK's `precisebank` calls
+//! the fractional balance.
 
 use alloy_primitives::U256;
 use feemarket::{DecError, LegacyDec, TokenDecimals};
 
-/// The SI prefixes of units of 10^-`decimals` tokens, with which the names of denominations begin.
+/// The SI prefix by number of decimals. The name of a base unit of 10^-`decimals` tokens begins with it.
 const SI_PREFIXES: [(u8, char); 8] =
     [(1, 'd'), (2, 'c'), (3, 'm'), (6, 'u'), (9, 'n'), (12, 'p'), (15, 'f'), (18, 'a')];
 /// The prefix of a unit of one wei.
@@ -119,17 +119,17 @@ mod tests {
         assert_eq!(unit(18), TokenUnit::WEI);
         for (decimals, factor) in [(6, 1_000_000_000_000_u64), (8, 10_000_000_000), (18, 1)] {
             let (unit, factor) = (unit(decimals), U256::from(factor));
-            let most = U256::MAX / factor;
-            for amount in [U256::ZERO, U256::ONE, U256::from(7), most] {
+            let max = U256::MAX / factor;
+            for amount in [U256::ZERO, U256::ONE, U256::from(7), max] {
                 assert_eq!(unit.to_wei(amount), Some(amount * factor), "{decimals}");
                 assert_eq!(unit.from_wei(amount * factor), amount);
                 assert_eq!(unit.from_wei_up(amount * factor), amount);
             }
-            assert_eq!(unit.to_wei(most.saturating_add(U256::ONE)).is_none(), factor > U256::ONE);
+            assert_eq!(unit.to_wei(max.saturating_add(U256::ONE)).is_none(), factor > U256::ONE);
             let below = factor - U256::ONE;
             assert_eq!(unit.from_wei(below), U256::ZERO);
             assert_eq!(unit.from_wei_up(below), U256::from(u8::from(!below.is_zero())));
-            assert_eq!(unit.from_wei(U256::MAX), most);
+            assert_eq!(unit.from_wei(U256::MAX), max);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The unit of amounts in Cosmos transactions and queries.
+//! Determines the unit of amounts in Cosmos transactions and queries at a height.
 
 use super::{ChainSpec, EvmParams, RulesVersion};
 use crate::{Token, TokenUnit};
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_changes_where_version_1_begins() {
+    fn unit_changes_in_the_first_block_of_version_1() {
         let six = TokenUnit::of(TokenDecimals::new(6).unwrap());
         let old = r#"[{"version":0,"height":0}]"#;
         let new = r#"[{"version":1,"height":0}]"#;

@@ -1,4 +1,4 @@
-//! The overrides of one account in a call.
+//! Defines the overrides of one account, for calls, simulated blocks and the setters of development chains.
 
 use alloy_primitives::{Address, Bytes, U256};
 

@@ -1,4 +1,4 @@
-//! Admission against block execution and gas estimates, under every fork.
+//! Compares admission with block execution and gas estimates under every fork.
 
 use crate::{BlockBuilder, Call, CallError, CallOutcome, CallSite, StateError};
 use alloy_consensus::{Header, SignableTransaction, TxEip1559, TxEip2930, TxEip7702, TxLegacy};
@@ -20,7 +20,7 @@ const RECIPIENT: Address = Address::repeat_byte(0xbb);
 const NONCE: u64 = 5;
 const PRICE: u128 = 3_000_000_000;
 const PARENT_TIME: u64 = 1_000;
-/// More gas than any of the transactions needs, and less than every fork's limits.
+/// More gas than any sample needs, and less than every fork's limit.
 const AMPLE_GAS: u64 = 5_000_000;
 const BLOCK_GAS: u64 = 100_000_000;
 
@@ -67,7 +67,7 @@ impl StateRead for OneSender {
     }
 }
 
-/// The configuration of a chain on which `fork` is active from block 0, and `later` from a height or time.
+/// The rules of a chain on which `fork` is active from block 0 on, and the fork `later` from a height or time on.
 fn spec(fork: Fork, later: Option<(&str, u64)>) -> ChainSpec {
     let fields = [
         ("homesteadBlock", Fork::Homestead),
@@ -163,8 +163,8 @@ impl World {
         ended.is_ok_and(|result| matches!(result.outcome, CallOutcome::Success(_)))
     }
 
-    /// The lowest gas limit that admission accepts: raises the limit to the missing amount until it is
-    /// accepted.
+    /// The lowest gas limit that admission accepts: raises the limit to the required amount until admission
+    /// accepts it.
     fn lowest_admitted(&self, sample: &Sample) -> u64 {
         let mut gas = 1;
         for _ in 0..3 {
@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// A header as blocks of the fork have it.
+/// A header with the fields that blocks of the fork have.
 fn parent_under(fork: Fork) -> Header {
     let cancun = (fork >= Fork::Cancun).then_some(0);
     Header {
@@ -196,7 +196,7 @@ fn parent_under(fork: Fork) -> Header {
     }
 }
 
-/// The kind of a transaction, without its gas limit.
+/// A transaction without its gas limit.
 #[derive(Clone, Debug)]
 struct Sample {
     tx_type: u8,
@@ -353,17 +353,17 @@ fn admission_agrees_with_estimates_and_blocks_under_every_fork() {
         let world = World::new(fork);
         for sample in samples() {
             if fork < sample.first_fork() {
-                refused_by_type(&world, &sample);
+                assert_refused_by_type(&world, &sample);
             } else if is_oversized(&world, &sample) {
-                refused_by_size(&world, &sample);
+                assert_refused_by_size(&world, &sample);
             } else {
-                estimate_is_admitted(&world, &sample);
+                assert_estimate_is_admitted(&world, &sample);
             }
         }
     }
 }
 
-fn refused_by_type(world: &World, sample: &Sample) {
+fn assert_refused_by_type(world: &World, sample: &Sample) {
     let tx = sample.tx(world.fork, AMPLE_GAS);
     let missing = if world.fork < Fork::Berlin { Fork::Berlin } else { sample.first_fork() };
     let expected = format!(
@@ -379,7 +379,7 @@ fn is_oversized(world: &World, sample: &Sample) -> bool {
     sample.to.is_create() && size > INIT_CODE_BYTES && world.fork >= Fork::Shanghai
 }
 
-fn refused_by_size(world: &World, sample: &Sample) {
+fn assert_refused_by_size(world: &World, sample: &Sample) {
     let tx = sample.tx(world.fork, AMPLE_GAS);
     let text = "max initcode size exceeded: code size 49153, limit 49152";
     assert_eq!(world.admit(&tx).unwrap_err().to_string(), text);
@@ -389,20 +389,20 @@ fn refused_by_size(world: &World, sample: &Sample) {
     assert!(!world.is_valid_in_block(&tx));
 }
 
-fn estimate_is_admitted(world: &World, sample: &Sample) {
+fn assert_estimate_is_admitted(world: &World, sample: &Sample) {
     let (fork, at) = (world.fork, |gas| sample.tx(world.fork, gas));
     let shown = format!("{fork:?}, type {}, {} bytes", sample.tx_type, sample.input.len());
     let estimate = world.estimate(sample).expect(&shown);
     assert_eq!(world.admit(&at(estimate)), Ok(()), "{shown}");
     assert!(world.is_valid_in_block(&at(estimate)) && world.succeeds(sample, estimate), "{shown}");
 
-    // Admission and blocks have the same limit.
+    // Admission and blocks have the same minimum gas limit.
     let lowest = world.lowest_admitted(sample);
     assert!(world.is_valid_in_block(&at(lowest)), "{shown}: {lowest} is admitted");
     assert!(world.admit(&at(lowest - 1)).is_err(), "{shown}");
     assert!(!world.is_valid_in_block(&at(lowest - 1)), "{shown}: {} is refused", lowest - 1);
 
-    // With less gas it is refused or fails. An estimate may exceed the limit by 1.5 %.
+    // With less gas, the transaction is refused or fails. An estimate may exceed the required gas by 1.5 %.
     let (mut low, mut need) = (lowest - 1, estimate);
     while low + 1 < need {
         let middle = low + (need - low) / 2;
@@ -466,7 +466,7 @@ fn fork_that_starts_with_the_next_block_decides_admission() {
     let prague = (Fork::Cancun, ("pragueTime", START));
     let osaka = (Fork::Prague, ("osakaTime", START));
     // A rule of the later fork refuses a sample, and a transaction type of the later fork is accepted.
-    for (forks, sample, gas, is_taken_later) in [
+    for (forks, sample, gas, is_admitted_later) in [
         (shanghai, Sample::creation(INIT_CODE_BYTES + 1), AMPLE_GAS, false),
         // Between the intrinsic gas and the floor of EIP-7623.
         (prague, Sample::with_input(1_000, 1), 50_000, false),
@@ -474,21 +474,21 @@ fn fork_that_starts_with_the_next_block_decides_admission() {
         (osaka, Sample::of_type(2), (1 << 24) + 1, false),
     ] {
         for timestamp in [START - 1, START, START + 1] {
-            let is_taken = admit_after(forks, timestamp, &sample, gas).is_ok();
+            let is_admitted = admit_after(forks, timestamp, &sample, gas).is_ok();
             let is_later = timestamp >= START;
-            assert_eq!(is_taken, is_later == is_taken_later, "{forks:?} at {timestamp}");
+            assert_eq!(is_admitted, is_later == is_admitted_later, "{forks:?} at {timestamp}");
         }
     }
     // Forks by height: the parent is block 1.
     for height in [2, 3] {
         let london = (Fork::Berlin, ("londonBlock", height));
-        let is_taken = admit_after(london, START, &Sample::of_type(2), 21_000).is_ok();
-        assert_eq!(is_taken, height == 2);
+        let is_admitted = admit_after(london, START, &Sample::of_type(2), 21_000).is_ok();
+        assert_eq!(is_admitted, height == 2);
     }
 }
 
 #[test]
-fn intrinsic_gas_of_a_sample_grows_and_shrinks_with_the_forks() {
+fn intrinsic_gas_of_a_sample_follows_the_fork() {
     let lowest = |fork, sample: &Sample| World::new(fork).lowest_admitted(sample);
     let nonzero = Sample::with_input(1_000, 1);
     let creation = Sample::creation(INIT_CODE_BYTES);
@@ -523,7 +523,7 @@ fn init_code_and_gas_limit_are_admitted_up_to_their_limits() {
 }
 
 #[test]
-fn the_rules_of_a_context_begin_with_their_forks() {
+fn rules_of_a_context_start_with_their_forks() {
     for fork in FORKS {
         let world = World::new(fork);
         let context = world.context();

@@ -1,8 +1,8 @@
 //! Executes one block, transaction by transaction.
 //!
 //! [`execute_block`] executes an imported block and refuses it at the first invalid transaction.
-//! [`BlockBuilder`] tries transactions and keeps the valid ones. Both use the same engine, so importing a
-//! produced block gives the same result.
+//! [`BlockBuilder`] executes transactions and includes the valid ones. Both use the same engine, so a produced block
+//! has the same result when it is imported.
 
 mod begin;
 mod end;
@@ -67,7 +67,7 @@ pub struct Executed {
     pub named: Vec<Address>,
     /// Gas used by all transactions.
     pub gas_used: u64,
-    /// Gas limits of all transactions, as counted by the fee market.
+    /// Sum of the gas limits of all transactions, for the fee market. 0 on an Ethereum chain.
     pub gas_wanted: u64,
     /// Blob gas used by all transactions.
     pub blob_gas_used: u64,
@@ -75,26 +75,26 @@ pub struct Executed {
     pub requests: Requests,
     /// The differences from the parent's state.
     pub changes: StateChanges,
-    /// New parameters of modules that were decided in the block, in order. Each is one that
-    /// [`Modules::update`] accepts.
+    /// New parameters of modules that governance decided in the block, in order. [`Modules::update`] accepts
+    /// each of them.
     pub updates: Vec<Update>,
-    /// Governance after the block and the rows to store of it, if the block changed it.
+    /// Governance after the block, and its rows to store, if the block changed it.
     pub gov: Option<(Governance, Vec<GovernanceRow>)>,
-    /// Events of Cosmos transactions and of governance, in order.
+    /// Events of Cosmos transactions, of governance and of the payment to the proposer, in order.
     pub events: Vec<StoredEvent>,
 }
 
-/// Computes the state root after `changes` to the parent's state.
+/// Computes the state root after changes to the parent's state.
 pub type StateRoot<'a> = dyn Fn(&StateChanges) -> Result<B256, StateError> + 'a;
 
 /// Executes a whole block on its parent's state.
 ///
-/// `state_root` is called after each transaction before Byzantium, whose receipts contain state roots, and
-/// never since. For `modules` see [`BlockBuilder::start`]. The result is not compared with the header; see
-/// [`super::validate_executed`].
+/// Before Byzantium, receipts contain state roots, and `state_root` is called after each transaction. From
+/// Byzantium on, it is never called. For `modules` see [`BlockBuilder::start`]. The result is not compared with the
+/// header; see [`super::validate_executed`].
 ///
 /// # Errors
-/// The first transaction that is not valid, a system contract that failed, or a failed read.
+/// If a transaction is not valid, a system contract failed, or state cannot be read.
 pub fn execute_block<S, T: Borrow<RecoveredTx>>(
     spec: &ChainSpec,
     state: &S,
@@ -120,10 +120,11 @@ where
     block.finish(input.ommers, input.withdrawals)
 }
 
-/// Executes one transaction on `state`, without what a block does before and after its transactions.
+/// Executes one transaction on `state`, without what a block does before and after its transactions. Before
+/// Byzantium, the state root in the receipt is zero.
 ///
 /// # Errors
-/// The outer error is a failed read; the inner one says why the transaction is not valid.
+/// The outer error means that a read or the interpreter failed; the inner one that the transaction is not valid.
 pub fn execute_transaction<S>(
     spec: &ChainSpec,
     state: &S,
@@ -135,7 +136,6 @@ where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     let mut block = BlockBuilder::new(spec, state, host, None, header);
-    // No receipt leaves this function, so its state root does not matter.
     Ok(block.push(tx, &|_| Ok(B256::ZERO))?.map(|_| block.into_executed()))
 }
 
@@ -149,12 +149,12 @@ where
     pub(super) number: u64,
     pub(super) environment: Environment,
     pub(super) machine: Machine<'a, S, I>,
-    /// On a native chain: what its transactions are checked against.
+    /// On a native chain: the context in which transactions are checked.
     checks: Option<CheckContext<'a>>,
     /// On a native chain: governance in this block.
     pub(super) gov: Option<Session<'a>>,
     /// The balance of `fee_collector` before the first transaction, in wei, if the proposer receives the fees.
-    kept_fees: U256,
+    fees_before: U256,
     pub(super) executed: Executed,
     /// Prefetching, prediction and fast paths; `None` in the plain executor.
     fast: Option<FastPaths<'a>>,
@@ -186,7 +186,7 @@ impl<'a, S, I> BlockBuilder<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// A block on an existing overlay, under an inspector.
+    /// Creates a block on an existing overlay, with an inspector.
     pub(super) fn over(
         spec: &'a ChainSpec,
         overlay: Overlay<'a, S>,
@@ -210,17 +210,17 @@ where
             machine,
             checks: None,
             gov: None,
-            kept_fees: U256::ZERO,
+            fees_before: U256::ZERO,
             executed: Executed::default(),
             fast,
         }
     }
 
-    /// Prepares for transactions that will probably be pushed: reserves memory and, on the fast path, reads
-    /// what they will access.
+    /// Prepares for transactions that will probably be pushed: reserves memory and, if the host has caches, reads
+    /// what the transactions will probably access.
     ///
     /// # Errors
-    /// When state cannot be read.
+    /// If state cannot be read.
     pub fn preload<T: Borrow<RecoveredTx>>(&mut self, txs: &[T]) -> Result<(), ExecutionError> {
         self.executed.receipts.reserve(txs.len());
         self.executed.tx_gas.reserve(txs.len());
@@ -230,7 +230,7 @@ where
         fast.preload(&mut self.machine, txs).map_err(|source| self.state_error(source))
     }
 
-    /// Prepares for the preloaded transaction at `at`, which will be pushed next.
+    /// Prepares for the preloaded transaction at index `at`, which will be pushed next.
     pub fn prepare_next<T: Borrow<RecoveredTx>>(&mut self, txs: &[T], at: usize) {
         if let Some(fast) = &self.fast {
             fast.prepare_tx(self.machine.overlay_mut(), txs, at);
@@ -257,13 +257,13 @@ where
         self.executed.receipts.is_empty()
     }
 
-    /// Executes a transaction and returns its gas, or the reason why it is not valid here. The block is
-    /// unchanged in that case.
+    /// Executes a transaction and returns its gas. If the transaction is not valid here, returns the reason and
+    /// leaves the block unchanged.
     ///
     /// For `state_root` see [`execute_block`].
     ///
     /// # Errors
-    /// The outer error is fatal: a read failed, and the block cannot continue.
+    /// The outer error is fatal: a read or the interpreter failed, and the block cannot continue.
     pub fn push(
         &mut self,
         tx: &RecoveredTx,
@@ -324,17 +324,17 @@ where
         Ok(succeeded.map(|succeeded| Outcome::without_logs(TX_TYPE, cosmos.gas_used(), succeeded)))
     }
 
-    /// Records the participants of a transaction now, while it is in the caches.
+    /// Records the sender and the participants of a transaction now, while it is in the processor's caches.
     fn record_participants(&mut self, tx: &RecoveredTx) {
         self.executed.senders.push(tx.sender);
         self.executed.named.extend(participants(&tx.tx, tx.sender, tx.cosmos.as_deref()));
     }
 
-    /// Tries the messages of a Cosmos transaction without checking signature, fee and sequence; returns the
-    /// gas it would use, and its events.
+    /// Executes the messages of a Cosmos transaction without checking signature, fee and sequence. Returns the
+    /// gas that the transaction would use, and its events.
     ///
     /// # Errors
-    /// The outer error is a failed read.
+    /// The outer error is a failed read; the inner one is the refusal of a message.
     pub fn try_cosmos(
         &mut self,
         cosmos: &CosmosTx,
@@ -376,12 +376,11 @@ where
         Ok(gas)
     }
 
-    /// The machine the block runs on.
     pub(super) const fn machine_mut(&mut self) -> &mut Machine<'a, S, I> {
         &mut self.machine
     }
 
-    /// Rules that the interpreter does not check: signatures and the block's limits.
+    /// Checks rules that the interpreter does not check: signatures, blobs on a native chain, and the block's limits.
     fn admit(&self, tx: &RecoveredTx) -> Result<(), TxError> {
         if tx.high_s && self.environment.fork >= Fork::Homestead {
             return Err(TxError::HighS);
@@ -407,7 +406,7 @@ where
         Ok(())
     }
 
-    /// The native chain's checks on the current state of the block; `None` on an Ethereum chain.
+    /// Runs the native chain's checks on the current state of the block. Returns `None` on an Ethereum chain.
     fn deliver(
         &mut self,
         tx: &RecoveredTx,

@@ -1,4 +1,4 @@
-//! Rules of the protocol at their exact boundaries, through the block builder and simulated blocks.
+//! Tests rules of the protocol at their exact boundaries, with the block builder and simulated blocks.
 
 use super::{
     BlockBuilder, Call, CallSite, Executed, ExecutionCaches, ExecutionHost, PARENT_UNKNOWN,
@@ -145,7 +145,7 @@ impl ExecutionHost for FastHost {
     }
 }
 
-/// Executes transactions in a block, with the interpreter only or also with the fast paths.
+/// Executes transactions in a block, if `is_plain` with the interpreter only, otherwise also with the fast paths.
 fn run(
     state: &TestState,
     header: &Header,
@@ -249,7 +249,7 @@ fn block_contains_the_requests_of_both_system_contracts() {
     assert_eq!(executed.requests.iter().collect::<Vec<_>>(), [&withdrawal, &consolidation]);
 }
 
-/// The hash is set in the same slot whether it is known at the block's start or put in later.
+/// The slot is the same if the hash is known when the block starts and if it is inserted later.
 #[test]
 fn history_contract_reuses_its_slots_after_8191_blocks() {
     let state = TestState::new();
@@ -270,7 +270,7 @@ fn history_contract_reuses_its_slots_after_8191_blocks() {
     }
 }
 
-/// Logs of one simulated call: the address that logged, and the position in the block.
+/// Logs of one simulated call: the address that emitted the log, and its position in the block.
 fn simulated_logs(state: &TestState, value: u64, trace_transfers: bool) -> Vec<(Address, usize)> {
     let (spec, parent) = (spec(), header(1));
     let host: &dyn ExecutionHost = &|_: u64| None;
@@ -307,8 +307,8 @@ fn simulated_transfer_logs_leave_out_delegate_calls_and_count_reverted_logs() {
         code
     };
     let (plain_call, delegate_call) = (0xf1, 0xf4);
-    // Logs, makes a delegate call while it holds the value that it received, calls a contract that logs twice and reverts, sends
-    // one wei, and logs.
+    // Logs, makes a delegate call in the context of a value transfer, calls a contract that logs twice and reverts,
+    // sends one wei, and logs.
     let code = [
         LOG,
         &call(delegate_call, None, DELEGATE),
@@ -332,6 +332,6 @@ fn simulated_transfer_logs_leave_out_delegate_calls_and_count_reverted_logs() {
             (RECIPIENT, 6),
         ]
     );
-    let unpaid = [(RECIPIENT, 0), (RECIPIENT, 1), (RECIPIENT, 4)];
-    assert_eq!(simulated_logs(&state, 9, false), unpaid);
+    let without_transfers = [(RECIPIENT, 0), (RECIPIENT, 1), (RECIPIENT, 4)];
+    assert_eq!(simulated_logs(&state, 9, false), without_transfers);
 }

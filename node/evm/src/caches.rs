@@ -1,5 +1,5 @@
-//! What executions keep for later ones, because it is expensive to compute: analysed code, and the access
-//! patterns of functions. Nothing of it changes a result.
+//! Caches data that later executions need and that is expensive to compute: analysed code, and the access patterns of
+//! functions. The caches do not change a result.
 
 mod access_pattern;
 mod code;
@@ -12,16 +12,15 @@ use revm::bytecode::Bytecode;
 pub(crate) use access_pattern::{AccessPattern, CalldataWords, Function, MAX_TX_SLOTS, Pair};
 pub(crate) use code::analysed;
 
-/// The caches of a process, which its executions share. Their size is limited; see the modules.
+/// The caches that all executions of a process share. The size of each is limited.
 pub struct ExecutionCaches {
     codes: code::CodeCache,
-    /// The access patterns of functions.
     pub(crate) patterns: access_pattern::AccessPatterns,
 }
 
 impl Default for ExecutionCaches {
     fn default() -> Self {
-        Self { codes: code::no_code(), patterns: access_pattern::no_patterns() }
+        Self { codes: code::empty_cache(), patterns: access_pattern::empty_cache() }
     }
 }
 

@@ -1,6 +1,6 @@
-//! Single calls on a state, for `eth_call` and `eth_estimateGas`. Their changes are discarded.
+//! Executes single calls on a state, for `eth_call` and `eth_estimateGas`. Their changes are never stored.
 //!
-//! The checks that a call skips, its environment and the search for a gas limit follow geth, because tools
+//! The checks that a call skips, its environment and the search for a gas limit are those of geth, because tools
 //! compare results with geth's.
 
 use std::error::Error;
@@ -26,23 +26,23 @@ use chain::{ChainSpec, Fork};
 use modules::Modules;
 use transactions::RecoveredTx;
 
-/// Gas of a plain transfer, the least of any transaction.
+/// Gas of a plain transfer, the minimum of any transaction.
 const TRANSFER_GAS: u64 = 21_000;
 /// Gas stipend of a call that transfers value.
 const CALL_STIPEND: u64 = 2_300;
-/// An estimate may exceed the required gas by 1.5 %, as in geth: the search stops there.
+/// The search for an estimate stops when its bounds differ by less than 1.5 % of the upper bound, as in geth.
 const ESTIMATE_ERROR_PER_MILLE: u64 = 15;
 
-/// A call as a client describes it. Absent fields have no effect.
+/// A call as a client describes it.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// Caller; the zero address when absent.
+    /// Caller; the zero address if the client states none.
     pub from: Address,
-    /// Callee, or a creation.
+    /// The called address, or a creation.
     pub to: TxKind,
-    /// Gas limit; the cap if absent.
+    /// Gas limit; if absent, the gas cap of calls or the gas left in a simulated block.
     pub gas: Option<u64>,
-    /// Legacy gas price, or the fee cap when a priority fee is given, in wei.
+    /// Legacy gas price, or fee cap of an EIP-1559 call, in wei.
     pub max_fee_per_gas: u128,
     /// Priority fee in wei; its presence makes the call an EIP-1559 one.
     pub max_priority_fee_per_gas: Option<u128>,
@@ -58,20 +58,20 @@ pub struct Call {
     pub max_fee_per_blob_gas: Option<u128>,
     /// EIP-7702 authorizations.
     pub authorizations: Vec<SignedAuthorization>,
-    /// The caller's nonce, if it matters: in simulated blocks.
+    /// The caller's nonce. Only simulated blocks with validation check it.
     pub nonce: Option<u64>,
-    /// The price was given as a legacy gas price.
+    /// Whether the price is a legacy gas price.
     pub is_legacy: bool,
     /// Overrides of the block's state.
     pub overrides: Vec<AccountOverride>,
     /// Price of blob gas instead of the block's, in wei.
     pub blob_base_fee: Option<u128>,
-    /// The prices, if they exceed 128 bits. Such a call is never executed.
+    /// The prices, if one of them exceeds 128 bits. The call is never executed then.
     pub wide_prices: Option<WidePrices>,
 }
 
 impl Call {
-    /// The call of a signed transaction.
+    /// The call that a signed transaction makes.
     pub fn of(tx: &RecoveredTx) -> Self {
         let RecoveredTx { tx, sender, .. } = tx;
         let authorizations = tx.authorization_list().unwrap_or_default().to_vec();
@@ -99,18 +99,18 @@ impl Call {
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// It returned these bytes.
+    /// The call returned these bytes.
     Success(Bytes),
-    /// It reverted with these bytes.
+    /// The call reverted with these bytes.
     Revert(Bytes),
-    /// It failed and used all gas.
+    /// The call failed and used all gas.
     Halt(HaltReason),
 }
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallResult {
-    /// How it ended.
+    /// How the call ended.
     pub outcome: CallOutcome,
     /// Gas used, after refunds.
     pub gas_used: u64,
@@ -127,16 +127,16 @@ pub enum CallError {
     /// The call is not a valid transaction.
     #[error("{0}")]
     Invalid(InvalidTransaction),
-    /// The balance of the caller is lower than the value.
+    /// The balance of the caller does not exceed the sum of the value and the cost of the blobs.
     #[error("insufficient funds for transfer")]
     InsufficientFunds,
-    /// The call reverts or fails at any gas limit.
+    /// The call reverts or fails at the highest gas limit allowed, but not for lack of gas.
     #[error("execution failed")]
     Failed(CallOutcome),
     /// The call runs out of gas at the highest gas limit allowed.
     #[error("gas required exceeds allowance ({0})")]
     Allowance(u64),
-    /// The call has a price above 128 bits that its sender could pay.
+    /// The call has a price above 128 bits, and the balance of its sender covers it.
     #[error("a price of gas above 2^128-1 wei is not supported, whatever the balance is")]
     PriceTooHigh,
     /// The overrides are invalid.
@@ -183,25 +183,25 @@ where
         self.run(call, call.gas.unwrap_or(gas_cap).min(gas_cap))
     }
 
-    /// [`Self::call`] with `reduced_gas` gas instead of all that it may use. Returns the result if it is certain
-    /// that the call would have the same result with all of it. `reduced_gas` limits the cost of this attempt.
+    /// Does the same as [`Self::call`] with at most `reduced_gas` gas, which limits the cost of this attempt. Returns
+    /// the result only if the call would certainly have the same result with its own gas limit.
     pub fn call_with_reduced_gas(
         &self,
         call: &Call,
         gas_cap: u64,
         reduced_gas: u64,
     ) -> Option<CallOutcome> {
-        // The caller's balance must cover price times limit, and the results of old forks depend more on gas.
+        // A price makes the required balance depend on the gas limit, and results before Byzantium depend more on gas.
         let free = call.max_fee_per_gas == 0 && call.wide_prices.is_none();
         if !free || self.spec.fork_of(self.header) < Fork::Byzantium {
             return None;
         }
-        let all = call.gas.unwrap_or(gas_cap).min(gas_cap);
+        let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
         let mut machine = self.machine(call, ()).ok()?;
-        if all > reduced_gas {
+        if gas > reduced_gas {
             machine.fail_if_gas_matters();
         }
-        let result = machine.transact(transaction(self.spec, call, all.min(reduced_gas))).ok()?;
+        let result = machine.transact(transaction(self.spec, call, gas.min(reduced_gas))).ok()?;
         match outcome(result).outcome {
             CallOutcome::Halt(_) => None,
             ended => Some(ended),
@@ -211,8 +211,8 @@ where
     /// Finds the lowest gas limit, to within 1.5 %, at which the call succeeds.
     ///
     /// # Errors
-    /// If the call fails at every limit up to the lowest of these: the block's limit (or that of the call),
-    /// what the caller can pay for, EIP-7825's limit, and `gas_cap`.
+    /// If the call is not valid, a read fails, or the call fails at the highest limit allowed. This is the minimum of
+    /// the limit of the call or else of the block, the gas that the caller can pay for, EIP-7825's limit and `gas_cap`.
     pub fn estimate_gas(&self, call: &Call, gas_cap: u64) -> Result<u64, CallError> {
         let mut high = self.highest_limit(call)?.min(gas_cap);
         if call.wide_prices.is_some() && high < TRANSFER_GAS {
@@ -237,7 +237,7 @@ where
             outcome => return Err(CallError::Failed(outcome)),
         }
         let mut low = first.gas_used.saturating_sub(1);
-        // Most calls succeed with the gas they used, plus what the 63/64 rule reserves.
+        // Most calls succeed with the gas that they used, a stipend, and the gas that the 63/64 rule reserves.
         let optimistic = first.gas_spent.saturating_add(CALL_STIPEND).saturating_mul(64) / 63;
         if optimistic < high {
             if self.succeeds(call, optimistic)? {
@@ -274,7 +274,7 @@ where
         let price = call.wide_prices.map_or(U256::from(call.max_fee_per_gas), |wide| wide.fee_cap);
         if !price.is_zero() {
             let balance = self.account(call, call.from)?.balance;
-            // Blobs are paid for at their own price, whatever the gas limit is.
+            // The price of blobs does not depend on the gas limit.
             let available = balance
                 .checked_sub(call.value)
                 .and_then(|rest| rest.checked_sub(max_blob_fee(call)))
@@ -286,14 +286,14 @@ where
         Ok(high)
     }
 
-    /// An account as the call reads it before it is executed.
+    /// An account after the overrides of the call and before its execution.
     fn account(&self, call: &Call, address: Address) -> Result<Account, CallError> {
         let mut machine = self.machine(call, ())?;
         Ok(machine.overlay_mut().account(address)?.unwrap_or_default())
     }
 
-    /// Whether the gas of a transfer is enough. If the call is not valid with that gas, an execution with all
-    /// the gas it may use returns the reason.
+    /// Whether the call succeeds with the gas of a plain transfer. Returns false if the call is not valid with it,
+    /// because the execution with the highest limit returns the reason.
     fn is_transfer(&self, call: &Call) -> Result<bool, CallError> {
         match self.succeeds(call, TRANSFER_GAS) {
             Err(CallError::Invalid(_)) => Ok(false),
@@ -316,7 +316,7 @@ where
         result.map(outcome).map_err(machine_error)
     }
 
-    /// [`Self::call`] on the state after other calls; the state after this call is returned too.
+    /// Does the same as [`Self::call`] on the state after other calls, and also returns the state after this call.
     ///
     /// # Errors
     /// As [`Self::call`], and if the execution was cancelled.
@@ -342,7 +342,7 @@ where
         Overlay::new(self.state, self.host, keep_empty)
     }
 
-    /// The machine that executes a call, with checks disabled and overrides applied.
+    /// The machine that executes a call, with some checks disabled and the overrides applied.
     pub(super) fn machine<'m, I>(
         &'m self,
         call: &Call,
@@ -351,7 +351,7 @@ where
         self.machine_over(self.overlay(), call, inspector)
     }
 
-    /// [`Self::machine`] on the state after other calls.
+    /// Does the same as [`Self::machine`] on the state after other calls.
     pub(super) fn machine_over<'m, I>(
         &self,
         overlay: Overlay<'m, S>,
@@ -388,7 +388,7 @@ where
     }
 }
 
-/// Why the machine did not execute a call.
+/// Converts the reason why the machine did not execute a call.
 pub(super) fn machine_error(error: MachineError) -> CallError {
     match error {
         EVMError::Transaction(reason) => CallError::Invalid(reason),
@@ -404,7 +404,7 @@ impl<S> std::fmt::Debug for CallSite<'_, S> {
     }
 }
 
-/// The gas limit does not cover the transaction's bytes; a higher one may.
+/// Whether the gas limit is below the minimum for the transaction's data. A higher limit may suffice.
 const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
     matches!(
         reason,
@@ -420,10 +420,10 @@ fn max_blob_fee(call: &Call) -> U256 {
     gas.saturating_mul(call.wide_prices.map_or(price, |wide| wide.blob_fee_cap))
 }
 
-/// Refuses a call with prices above 128 bits on the state that it would be executed on.
+/// Refuses a call with prices above 128 bits. `overlay` is the state on which the call would be executed.
 ///
 /// # Errors
-/// Why the call is not valid, or a failed read.
+/// If the call has such prices, or a read fails.
 pub(super) fn check_prices<S>(
     call: &Call,
     gas: u64,

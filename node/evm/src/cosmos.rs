@@ -1,9 +1,9 @@
-//! Cosmos transactions in a block: fee and sequence first, then the messages, all of them or none.
+//! Executes Cosmos transactions: pays the fee and increments the sequence, then executes all messages or none.
 //!
 //! The gas used is a function of the messages (see [`CosmosTx::gas_used`]). The fee covers the whole gas
 //! limit and is not refunded, as in the SDK.
 
-use super::{BlockBuilder, StateError, TxError, overlay::Overlay, precompiles::is_one_of_any_fork};
+use super::{BlockBuilder, StateError, TxError, overlay::Overlay, precompiles::is_any_precompile};
 use alloy_consensus::Header;
 use alloy_primitives::{Address, U256};
 use chain::{ChainSpec, FEE_COLLECTOR, Token};
@@ -21,7 +21,7 @@ use transactions::cosmos::{
     unauthorized, unsupported,
 };
 
-/// Accounts being changed, on top of those of the block. Nothing is changed before [`Self::write`].
+/// Changed accounts, on top of those of the block. The block is unchanged until [`Self::write`].
 struct Ledger<'o, 'a, S> {
     overlay: &'o mut Overlay<'a, S>,
     /// The token in this block.
@@ -41,8 +41,8 @@ where
         use std::collections::btree_map::Entry;
         match self.accounts.entry(address) {
             Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => {
-                Ok(place.insert(self.overlay.account(address)?.unwrap_or_default()))
+            Entry::Vacant(entry) => {
+                Ok(entry.insert(self.overlay.account(address)?.unwrap_or_default()))
             }
         }
     }
@@ -68,25 +68,25 @@ where
         amount: U256,
     ) -> Result<Result<(), Refusal>, StateError> {
         let token = self.token;
-        let giver = self.account(from)?;
+        let payer = self.account(from)?;
         // An amount that exceeds 256 bits of wei exceeds every balance.
         let wei = token.unit.to_wei(amount);
-        let Some((wei, rest)) = wei.and_then(|wei| Some((wei, giver.balance.checked_sub(wei)?)))
+        let Some((wei, rest)) = wei.and_then(|wei| Some((wei, payer.balance.checked_sub(wei)?)))
         else {
-            let held = token.show_wei(giver.balance);
+            let held = token.show_wei(payer.balance);
             let text = format!("spendable balance {held} is smaller than {amount}{}", token.denom);
             return Ok(Err(insufficient_funds(text)));
         };
-        giver.balance = rest;
+        payer.balance = rest;
         if let Some(to) = to {
-            let taker = self.account(to)?;
-            taker.balance = taker.balance.saturating_add(wei);
+            let recipient = self.account(to)?;
+            recipient.balance = recipient.balance.saturating_add(wei);
         }
         Ok(Ok(()))
     }
 }
 
-/// Governance at the beginning of a block; `None` on an Ethereum chain.
+/// Governance at the beginning of a block; `None` on an Ethereum chain and without modules.
 pub(super) fn session<'a>(
     spec: &'a ChainSpec,
     modules: Option<&'a Modules>,
@@ -109,12 +109,12 @@ impl<'a, S, I> BlockBuilder<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// The token of this name in this block.
+    /// The token with this name, in its unit at this block.
     fn token(&self, denom: &'a str) -> Token<'a> {
         Token { denom, unit: self.spec.token_unit(self.number) }
     }
 
-    /// Executes a Cosmos transaction that passed its checks; returns whether its messages took effect.
+    /// Executes a Cosmos transaction whose sender was checked. Returns whether its messages took effect.
     pub(super) fn run_cosmos(
         &mut self,
         tx: &CosmosTx,
@@ -247,17 +247,17 @@ fn run<B: Bank>(
     Ok(done)
 }
 
-/// Module accounts and precompiles have no keys, so that what they receive is lost (SDK: blocked addresses).
+/// Module accounts and precompiles have no keys, so what they received would be lost (SDK: blocked addresses).
 fn may_receive(address: Address) -> bool {
-    !is_module_account(address) && !is_one_of_any_fork(address)
+    !is_module_account(address) && !is_any_precompile(address)
 }
 
 /// The refusal of the message at `index`, with the text that the SDK adds.
 fn of_message(index: usize, refusal: Refusal) -> Refusal {
-    let place = format!("failed to execute message; message index: {index}");
+    let prefix = format!("failed to execute message; message index: {index}");
     let detail = match refusal.detail.as_str() {
-        "" => place,
-        detail => format!("{place}: {detail}"),
+        "" => prefix,
+        detail => format!("{prefix}: {detail}"),
     };
     Refusal { detail, ..refusal }
 }

@@ -1,9 +1,9 @@
-//! Execution of a block before its parent's hash is known, while the parent is still being sealed.
+//! Executes a block before its parent's hash is known, while the parent is still being sealed.
 //!
-//! A transaction can observe the hash in two ways: by BLOCKHASH of the parent, and by reading the slot of the
-//! history contract (EIP-2935) that the block sets before its first transaction. Both fail with
+//! A transaction can observe the hash in two ways: with BLOCKHASH, and by reading the slot of the history contract
+//! (EIP-2935) that the block sets before its first transaction. Both fail with
 //! [`ParentUnknown`], and the block is executed again when the hash is known. Nothing else depends on the
-//! hash, so if a block never requested it, the slot is set to the hash in the block's changes.
+//! hash, so if no transaction reads it, inserting it into the slot in the block's changes is sufficient.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use super::{ExecutionError, StateError};
 /// Placeholder for the unknown hash. No input with this Keccak-256 is known.
 pub const PARENT_UNKNOWN: B256 = B256::new(*b"the hash of the parent (unknown)");
 
-/// Code hash of EIP-2935's contract. Nothing can be assumed about other code at its address.
+/// Code hash of EIP-2935's contract. Other code at its address might use the hash in any way.
 static HISTORY_CODE_HASH: LazyLock<B256> = LazyLock::new(|| keccak256(&HISTORY_STORAGE_CODE));
 
 /// Execution requested the hash of the parent block, which is not known yet.
@@ -47,7 +47,7 @@ pub(super) fn parent_slot(number: u64) -> U256 {
     U256::from(number.saturating_sub(1) % HISTORY_SERVE_WINDOW as u64)
 }
 
-/// Replaces the placeholder by the parent's hash in the changes of block `number`, if it was executed without
+/// Replaces the placeholder with the parent's hash in the changes of block `number`, if it was executed without
 /// the hash.
 pub fn put_parent_hash(changes: &mut StateChanges, number: u64, hash: B256) {
     let accounts = &mut changes.accounts;

@@ -1,4 +1,4 @@
-//! The environment of a block or a call: fork, limits, prices.
+//! Derives the environment of a block or a call from its header: fork, limits and prices.
 
 use alloy_consensus::Header;
 use alloy_primitives::{Address, U256};
@@ -11,10 +11,10 @@ use super::native::NativeRules;
 use chain::{ChainSpec, Fork};
 use modules::Modules;
 
-/// Price of reading a slot from Tangerine to Constantinople, in gas.
+/// Price of reading a slot in Constantinople, in gas.
 const SLOAD_GAS: u64 = 200;
-/// EIP-1283: a write costs as much as a read; the rest of the old price is charged for the first change of a
-/// slot in a transaction only, and refunded if the change is undone.
+/// Gas prices of EIP-1283. A write costs as much as a read. The rest of the old price is charged only for the first
+/// change of a slot in a transaction, and refunded if the change is undone.
 const EIP1283_GAS: [(GasId, u64); 5] = [
     (GasId::sstore_static(), SLOAD_GAS),
     (GasId::sstore_set_without_load_cost(), 20_000 - SLOAD_GAS),
@@ -36,13 +36,13 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Takes the environment from a header whose roots may still be unknown; `modules` are those of a native
+    /// Derives the environment from a header whose roots may still be unknown. `modules` are those of a native
     /// chain.
     pub(super) fn new(spec: &ChainSpec, modules: Option<&Modules>, header: &Header) -> Self {
         let fork = spec.fork_of(header);
         let blob_params = spec.blob_params(header.timestamp).filter(|_| fork >= Fork::Cancun);
         let mut cfg = CfgEnv::new_with_spec(fork.spec_id()).with_chain_id(spec.chain_id);
-        // Clients of a development chain can send transactions of contracts; all others were checked before.
+        // Clients of a development chain can impersonate contracts. The decorator checks all other senders.
         cfg.disable_eip3607 = spec.is_development();
         if let Some(params) = &blob_params {
             cfg.set_max_blobs_per_tx(params.max_blobs_per_tx);
@@ -79,13 +79,13 @@ impl Environment {
         }
     }
 
-    /// The account that receives the fees of the block at its end, if it is not `fee_collector`.
+    /// The account to which the fees of the block move at its end; `None` if `fee_collector` keeps them.
     pub(super) fn paid_account(&self) -> Option<Address> {
         self.native.as_ref()?.paid_account
     }
 
-    /// Charges transactions like those of a block, for at least a share of their gas limit.
-    pub(super) fn charge_shares(&mut self, modules: Option<&Modules>) {
+    /// Charges transactions for at least a share of their gas limit, as in stored blocks.
+    pub(super) fn set_min_gas_multiplier(&mut self, modules: Option<&Modules>) {
         if let Some((native, modules)) = self.native.as_mut().zip(modules) {
             native.min_gas_multiplier = Some(modules.market.params().min_gas_multiplier);
         }

@@ -1,4 +1,4 @@
-//! Why a transaction or a block cannot be executed.
+//! Defines the reasons why a transaction or a block cannot be executed.
 
 use std::{error::Error, sync::Arc};
 
@@ -26,10 +26,10 @@ impl StateError {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TxError {
-    /// EIP-2: since Homestead `s` must be in the lower half.
+    /// Since Homestead, `s` must be in the lower half of the curve order (EIP-2).
     #[error("signature s is in the upper half of the curve order")]
     HighS,
-    /// EIP-155 signatures are valid only since that fork.
+    /// Signatures with a chain ID are valid only since the fork of EIP-155.
     #[error("replay-protected transaction before EIP-155")]
     ReplayProtected,
     /// Native chains do not accept blobs.
@@ -51,10 +51,10 @@ pub enum TxError {
         /// Blob gas left in the block.
         available: u64,
     },
-    /// A rule of the native chain.
+    /// The transaction violates a rule of the native chain.
     #[error(transparent)]
     Rejected(#[from] Reject),
-    /// A rule of the fork, as the interpreter reports it.
+    /// The transaction violates a rule of the fork that the interpreter checks.
     #[error("{0}")]
     Invalid(InvalidTransaction),
 }
@@ -88,7 +88,7 @@ pub enum ExecutionError {
         /// The reason.
         reason: SystemFailure,
     },
-    /// A log of the deposit contract has another layout than EIP-6110 requires.
+    /// A log of the deposit contract does not have the layout that EIP-6110 requires.
     #[error("block {number}: transaction {index}: deposit event has an invalid layout")]
     DepositLayout {
         /// The block.
@@ -121,7 +121,7 @@ pub enum SystemFailure {
     /// There is no code at its address.
     #[error("has no code")]
     Empty,
-    /// It reverted or halted.
+    /// The call reverted or halted.
     #[error("failed")]
     Failed,
 }

@@ -1,8 +1,8 @@
-//! Faster ways to execute a block. None of them changes a result: on a host without caches a block is executed
-//! without this module, by the plain executor in `block`, and tests compare both.
+//! Executes blocks faster on a host with caches, with the same result. On a host without caches, the plain executor in
+//! `block` executes blocks without this module. Tests compare the results of both.
 //!
 //! Before the first transaction, the accounts and the predicted slots of all transactions are read together
-//! ([`predictor`]). While one transaction is executed, the data of the next ones is prefetched. Plain transfers
+//! ([`predictor`]). While a transaction is executed, the data of the following ones is prefetched. Plain transfers
 //! are computed without the interpreter ([`transfer`]).
 
 mod predictor;
@@ -24,7 +24,7 @@ use super::{
 };
 use predictor::AccessPredictor;
 
-/// How many transactions ahead of the executed one memory is prefetched.
+/// Number of transactions from the current one to the one whose memory is prefetched.
 const PREFETCH_DISTANCE: usize = 8;
 
 /// The fast paths of one block; see the module documentation.
@@ -32,14 +32,14 @@ const PREFETCH_DISTANCE: usize = 8;
 pub(super) struct FastPaths<'a> {
     caches: &'a ExecutionCaches,
     /// Positions of sender and recipient of each preloaded transaction.
-    parties: Vec<[u32; 2]>,
-    /// Predicts the slots that they will access.
+    participants: Vec<[u32; 2]>,
+    /// Predicts the slots that the preloaded transactions will access.
     predictor: AccessPredictor,
 }
 
 impl<'a> FastPaths<'a> {
     pub(super) fn new(caches: &'a ExecutionCaches) -> Self {
-        Self { caches, parties: Vec::new(), predictor: AccessPredictor::default() }
+        Self { caches, participants: Vec::new(), predictor: AccessPredictor::default() }
     }
 
     /// Reads the senders, the recipients and the predicted slots of these transactions.
@@ -51,18 +51,18 @@ impl<'a> FastPaths<'a> {
     where
         S: StateRead<Error: Error + Send + Sync + 'static>,
     {
-        let mut parties = Vec::with_capacity(2 * txs.len());
+        let mut participants = Vec::with_capacity(2 * txs.len());
         let mut calls = Vec::new();
         for (at, tx) in txs.iter().map(Borrow::borrow).enumerate() {
             prefetch_tx(txs, at + PREFETCH_DISTANCE);
-            parties.extend(sender_and_recipient(tx));
+            participants.extend(sender_and_recipient(tx));
             if tx.tx.to().is_some() && !tx.tx.input().is_empty() {
                 prefetch(tx.tx.input().as_ref());
                 calls.push(at as u32);
             }
         }
-        let positions = machine.overlay_mut().preload(&parties)?;
-        self.parties = positions.as_chunks().0.to_vec();
+        let positions = machine.overlay_mut().preload(&participants)?;
+        self.participants = positions.as_chunks().0.to_vec();
         self.preload_predicted_slots(machine, txs, &calls)
     }
 
@@ -78,7 +78,7 @@ impl<'a> FastPaths<'a> {
     {
         let call = |at: u32| {
             let tx: &RecoveredTx = txs[at as usize].borrow();
-            let [_, position] = self.parties[at as usize];
+            let [_, position] = self.participants[at as usize];
             (position, tx.tx.to().unwrap_or_default(), calldata_words(tx))
         };
         for predicted in self.predictor.predict(self.caches, calls, call) {
@@ -91,7 +91,7 @@ impl<'a> FastPaths<'a> {
         Ok(())
     }
 
-    /// Prepares for the preloaded transaction at `at`, and prefetches the data of the following ones.
+    /// Prepares for the preloaded transaction at index `at`, and prefetches the data of following ones.
     pub(super) fn prepare_tx<S, T: Borrow<RecoveredTx>>(
         &self,
         overlay: &mut Overlay<'_, S>,
@@ -101,7 +101,7 @@ impl<'a> FastPaths<'a> {
         S: StateRead<Error: Error + Send + Sync + 'static>,
     {
         self.prefetch_following(overlay, txs, at);
-        let Some([sender, recipient]) = self.parties.get(at) else { return };
+        let Some([sender, recipient]) = self.participants.get(at) else { return };
         let tx = txs[at].borrow();
         let [from, to] = sender_and_recipient(tx);
         overlay.touched_accounts().prepare_tx([(from, *sender), (to, *recipient)]);
@@ -123,13 +123,13 @@ impl<'a> FastPaths<'a> {
         S: StateRead<Error: Error + Send + Sync + 'static>,
     {
         let following = at + PREFETCH_DISTANCE;
-        if let Some(parties) = self.parties.get(following) {
+        if let Some(participants) = self.participants.get(following) {
             prefetch_tx(txs, following);
             let accounts = overlay.touched_accounts();
-            parties.iter().for_each(|position| accounts.prefetch(*position));
+            participants.iter().for_each(|position| accounts.prefetch(*position));
             let predicted = self.predictor.positions(following);
             if !predicted.is_empty()
-                && let Some(slots) = accounts.at(parties[1]).touched_slots_mut()
+                && let Some(slots) = accounts.at(participants[1]).touched_slots_mut()
             {
                 predicted.iter().for_each(|position| slots.prefetch(*position));
             }
@@ -169,7 +169,7 @@ fn calldata_words(tx: &RecoveredTx) -> CalldataWords<'_> {
     CalldataWords { sender: tx.sender, input: tx.tx.input() }
 }
 
-/// Prefetches the transaction at `at`, if there is one.
+/// Prefetches the transaction at index `at`, if there is one.
 fn prefetch_tx<T: Borrow<RecoveredTx>>(txs: &[T], at: usize) {
     if let Some(tx) = txs.get(at) {
         prefetch(tx.borrow());

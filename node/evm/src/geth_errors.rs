@@ -1,4 +1,4 @@
-//! geth's texts for failed executions, where the texts of the interpreter or of the tracers differ.
+//! Provides geth's texts for failed executions, from which those of the interpreter and of the tracers differ.
 
 use alloy_primitives::Address;
 use revm::{
@@ -23,7 +23,7 @@ pub(super) struct LastStep {
     pub(super) stack: usize,
 }
 
-/// The text for a call or creation that failed.
+/// The text for a call or creation that failed; `None` if it did not fail.
 pub(super) fn failure_text(result: InstructionResult, last: LastStep) -> Option<String> {
     let LastStep { opcode, stack } = last;
     let (inputs, outputs) = OpCode::new(opcode)
@@ -48,7 +48,7 @@ pub(super) fn failure_text(result: InstructionResult, last: LastStep) -> Option<
     })
 }
 
-/// An opcode that the fork does not define may belong to a later fork; geth names it then.
+/// The text for an opcode that the fork does not define. If a later fork defines the opcode, geth shows its name.
 fn opcode_text(opcode: u8) -> String {
     match OpCode::new(opcode) {
         Some(code) => code.as_str().to_owned(),
@@ -56,7 +56,7 @@ fn opcode_text(opcode: u8) -> String {
     }
 }
 
-/// The text for a precompile that refused its input. `revm` does not keep the reason, but for most
+/// The text for a precompile that refused its input. `revm` does not report the reason, but for most
 /// precompiles it follows from the length of the input.
 pub(super) fn precompile_text(address: Address, input: usize) -> &'static str {
     const WRONG_LENGTH: &str = "invalid input length";

@@ -1,4 +1,4 @@
-//! What an execution needs from outside the state.
+//! Defines the interface through which an execution reads what is not in the state.
 
 use alloy_primitives::B256;
 
@@ -6,17 +6,17 @@ use super::{caches::ExecutionCaches, error::StateError};
 
 /// The host of an execution: hashes of earlier blocks, cancellation, and caches.
 ///
-/// A closure that returns hashes is a host without caches, so blocks are executed on it by the plain executor.
+/// A closure that returns hashes is a host without caches, so the plain executor executes its blocks.
 pub trait ExecutionHost {
-    /// The hash of block `number` on the chain being extended, for the BLOCKHASH instruction; `None` when it
-    /// is not known. Only the last 256 are requested.
+    /// The hash of block `number` on the chain being extended, for the BLOCKHASH instruction; `None` if the hash
+    /// is not known. Only the hashes of the last 256 blocks are requested.
     ///
     /// # Errors
-    /// When it could not be read.
+    /// If the hash cannot be read.
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError>;
 
-    /// Whether the execution can be cancelled. If it can, it polls [`Self::is_given_up`] regularly. Blocks
-    /// are always executed to their end.
+    /// Whether the execution can be cancelled. If so, the execution polls [`Self::is_given_up`] regularly. Blocks
+    /// that are stored are never cancelled.
     fn may_be_given_up(&self) -> bool {
         false
     }
@@ -26,8 +26,8 @@ pub trait ExecutionHost {
         false
     }
 
-    /// The caches that the execution uses. With them, blocks are executed by the fast paths of `fast`; without
-    /// them, by the plain executor. The result is the same.
+    /// The caches that the execution uses. With caches, blocks are executed with the fast paths; without caches, by
+    /// the plain executor. The result is the same.
     fn caches(&self) -> Option<&ExecutionCaches> {
         None
     }

@@ -1,4 +1,4 @@
-//! A block between two of its transactions: its changes so far, and the code it has loaded.
+//! Returns the changes of a block between two of its transactions, and the code that the block has loaded.
 
 use std::{collections::BTreeMap, error::Error};
 
@@ -13,15 +13,15 @@ impl<S, I> BlockBuilder<'_, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// The block's changes so far, against its parent's state.
+    /// The changes of the block so far to its parent's state.
     pub fn changes_so_far(&self) -> StateChanges {
         self.machine.overlay().changes()
     }
 
-    /// Ends the block like `finish`; also returns the hashes of all code that was loaded or deployed.
+    /// Does the same as [`Self::finish`], and also returns the hashes of all code that was loaded or deployed.
     ///
     /// # Errors
-    /// As `finish`.
+    /// As [`Self::finish`].
     pub fn finish_with_codes(
         mut self,
         ommers: &[Header],
@@ -37,7 +37,7 @@ where
 /// `parent`.
 ///
 /// # Errors
-/// When the parent's state cannot be read.
+/// If the parent's state cannot be read.
 pub fn changes_since<S>(
     parent: &S,
     before: &StateChanges,
@@ -63,7 +63,7 @@ where
     Ok(changes)
 }
 
-/// The changes of one account. `None` means the account as in the parent's state.
+/// The changes of one account. `None` means that the account does not differ from the parent's state.
 fn account_step<S>(
     parent: &S,
     address: Address,
@@ -168,7 +168,7 @@ mod tests {
         })
     }
 
-    fn whole(model: &Model) -> StateChanges {
+    fn from_empty(model: &Model) -> StateChanges {
         let accounts = model.iter();
         let accounts =
             accounts.filter_map(|(address, now)| change(*address, None, Some(now), false));
@@ -176,12 +176,12 @@ mod tests {
     }
 
     fn root(model: &Model) -> B256 {
-        update_state_root(&Nothing, &whole(model), EMPTY_ROOT_HASH).unwrap().0
+        update_state_root(&EmptyTrie, &from_empty(model), EMPTY_ROOT_HASH).unwrap().0
     }
 
-    struct Nothing;
+    struct EmptyTrie;
 
-    impl storage::trie::NodeRead for Nothing {
+    impl storage::trie::NodeRead for EmptyTrie {
         type Error = Infallible;
 
         fn node(
@@ -193,9 +193,9 @@ mod tests {
         }
     }
 
-    struct Updated(storage::TrieUpdates);
+    struct UpdatedTrie(storage::TrieUpdates);
 
-    impl storage::trie::NodeRead for Updated {
+    impl storage::trie::NodeRead for UpdatedTrie {
         type Error = Infallible;
 
         fn node(
@@ -210,9 +210,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
-        /// States of four accounts: in the parent's state, and after each of some transactions.
+        /// `states` are states of four accounts: the parent's state, and the states after some transactions.
         #[test]
-        fn steps_lead_from_root_to_root(
+        fn steps_lead_to_the_root_of_each_state(
             states in prop::collection::vec(prop::collection::vec((entry(), any::<bool>()), 4), 2..8),
         ) {
             let address = |index: usize| Address::repeat_byte(index as u8 + 1);
@@ -222,8 +222,8 @@ mod tests {
             };
             let parent = Parent(model(&states[0]));
             let (mut at, updates) =
-                update_state_root(&Nothing, &whole(&parent.0), EMPTY_ROOT_HASH).unwrap();
-            let mut trie = Updated(updates);
+                update_state_root(&EmptyTrie, &from_empty(&parent.0), EMPTY_ROOT_HASH).unwrap();
+            let mut trie = UpdatedTrie(updates);
             let mut before = StateChanges::default();
             let mut wiped = [false; 4];
             for state in &states[1..] {
@@ -231,7 +231,7 @@ mod tests {
                 let mut after = StateChanges::default();
                 for (index, wiped) in wiped.iter_mut().enumerate() {
                     let existed = parent.0.contains_key(&address(index));
-                    // After a storage was cleared, the parent's storage is never visible again.
+                    // Once storage was cleared, the parent's storage is never visible again.
                     *wiped |= existed && (state[index].1 || state[index].0.is_none());
                     let (old, new) = (parent.0.get(&address(index)), now.get(&address(index)));
                     after.accounts.extend(change(address(index), old, new, *wiped));

@@ -1,8 +1,8 @@
-//! The executor: a block in, receipts and state changes out.
+//! The executor: returns the receipts and the state changes of a block.
 //!
-//! Reads state through [`storage::StateRead`], writes nothing, keeps no time. One engine runs a
-//! given block ([`execute_block`]), a block being built ([`BlockBuilder`]) and a single call
-//! ([`CallSite`]); fork rules come from [`chain`], instructions and precompiles from `revm`.
+//! It reads state through [`storage::StateRead`]. It neither writes state nor reads a clock. The same engine executes
+//! imported blocks ([`execute_block`]), blocks under construction ([`BlockBuilder`]) and single calls ([`CallSite`]).
+//! The rules of forks are in [`chain`]; `revm` has the instructions and precompiles.
 
 mod account_override;
 mod block;

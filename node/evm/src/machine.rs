@@ -1,7 +1,7 @@
-//! The interpreter with this node's rules: `revm`'s mainnet machine, plus EIP-7610 and the native chain's
+//! Executes single transactions with `revm`'s mainnet interpreter, plus EIP-1283, EIP-7610 and the native chain's
 //! rules.
 //!
-//! It handles single transactions. Their order and accounting within a block are in `block`.
+//! The order of transactions and their accounting within a block are in `block`.
 
 use std::error::Error;
 
@@ -52,20 +52,20 @@ pub(super) type MachineContext<'a, S> =
     Context<BlockEnv, TxEnv, CfgEnv, Overlay<'a, S>, Journal<Overlay<'a, S>>, ()>;
 pub(super) type MachineError = EVMError<StateError>;
 
-/// The interpreter's error for a cancelled execution.
+/// The interpreter's error if the execution was cancelled, or if its result depends on the gas limit.
 pub(super) const GIVEN_UP: &str = "given up";
-/// Gas of JUMPDEST, in every fork.
+/// Gas of the instruction JUMPDEST, in every fork.
 const JUMPDEST_GAS: u16 = 1;
-/// Gas of GAS, in every fork.
+/// Gas of the instruction GAS, in every fork.
 const GAS_GAS: u16 = 2;
-/// Gas of KECCAK256 before its words, in every fork.
+/// Gas of KECCAK256 without the gas per word, in every fork.
 const KECCAK256_GAS: u16 = 30;
-/// Gas of SELFDESTRUCT before what it touches, since EIP-150.
+/// Gas of SELFDESTRUCT without the cost of the beneficiary's account, since EIP-150.
 const SELFDESTRUCT_GAS: u16 = 5_000;
-/// Maximum number of accounts for which the memory of a transaction's journal is reused. The next transaction
-/// iterates over all of it.
+/// Maximum capacity, in accounts, of a transaction's journal that the next transaction reuses. Emptying the journal
+/// iterates over its whole capacity.
 const MAX_REUSED_ACCOUNTS: usize = 64;
-/// Gas limit of a system call (EIP-4788 and its followers).
+/// Gas limit of a system call (EIP-4788 and its successors).
 const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
 type Inner<'a, S, I> = Evm<
@@ -82,7 +82,7 @@ where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
     inner: Inner<'a, S, I>,
-    /// Set on a native chain. On others the base fee is burnt and the coinbase receives the priority fee.
+    /// Set on a native chain. On other chains, the base fee is burned and the coinbase receives the priority fee.
     native: Option<NativeRules>,
     /// See [`Self::fail_if_gas_matters`].
     fails_if_gas_matters: bool,
@@ -127,14 +127,14 @@ where
         Self { inner, native, fails_if_gas_matters: false }
     }
 
-    /// From now on, fails whatever might have another result with more gas: a frame that runs out of gas, and
-    /// GAS read for anything but the call that follows it.
+    /// From now on, executions fail if they might have another result with more gas: if a frame runs out of gas, or
+    /// if anything but a call follows the instruction GAS.
     pub(super) fn fail_if_gas_matters(&mut self) {
         self.fails_if_gas_matters = true;
         self.inner.instruction.insert_instruction(GAS, Instruction::new(gas_before_call), GAS_GAS);
     }
 
-    /// From now on, hashes that the overlay knows are not computed again.
+    /// From now on, KECCAK256 uses the hashes that the overlay knows instead of computing them.
     pub(super) fn use_known_hashes(&mut self) {
         let instruction = Instruction::new(cached_keccak256);
         self.inner.instruction.insert_instruction(KECCAK256, instruction, KECCAK256_GAS);
@@ -161,7 +161,7 @@ where
         (&mut self.inner.ctx.journaled_state.database, &mut self.inner.inspector)
     }
 
-    /// Addresses of the fork's precompiles.
+    /// Addresses of the precompiles, without the effect of moves.
     pub(super) fn precompiles(&self) -> impl Iterator<Item = Address> {
         self.inner.precompiles.fork_addresses()
     }
@@ -210,8 +210,8 @@ where
         Ok(result)
     }
 
-    /// Executes one transaction under the inspector, without committing. Pass the changes to the overlay, or
-    /// discard them.
+    /// Executes one transaction with the inspector, without committing its changes. The caller commits them to the
+    /// overlay, or discards them.
     pub(super) fn inspect(&mut self, tx: TxEnv) -> Result<ResultAndState, MachineError>
     where
         I: Inspector<MachineContext<'a, S>>,
@@ -276,7 +276,7 @@ where
             && let Some(end) = native.forbidden(self.inner.ctx.tx.caller, &input.frame_input)
         {
             if let (0, FrameInput::Create(create)) = (input.depth, &input.frame_input) {
-                // The nonce of a creation is used when its frame begins.
+                // A creation increments the nonce when its frame begins, and this frame does not begin.
                 let journal = &mut self.inner.ctx.journaled_state;
                 journal.load_account_mut(create.caller())?.bump_nonce();
             }
@@ -297,7 +297,7 @@ where
         set_nonce(self, 1)?;
         let result = match self.inner.frame_init(input)? {
             ItemOrResult::Result(result) => result,
-            ItemOrResult::Item(_) => unreachable!("an account with a nonce is never created over"),
+            ItemOrResult::Item(_) => unreachable!("revm reports the collision with a nonce"),
         };
         set_nonce(self, 0)?;
         Ok(ItemOrResult::Result(result))
@@ -387,8 +387,8 @@ where
     Err(InstructionResult::FatalExternalError)
 }
 
-/// GAS, if its result must not matter: it is allowed in front of a call only, where it is the gas that the
-/// callee may use. A callee that needs more runs out of gas, which fails too.
+/// GAS, which fails unless a call follows and uses the value as the gas limit of the callee. If the callee needs more
+/// gas, its frame runs out of gas, which fails too.
 fn gas_before_call<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
@@ -428,9 +428,9 @@ where
     let known = || {
         let (from, length) = (interpreter.stack.peek(0).ok()?, interpreter.stack.peek(1).ok()?);
         let (from, length) = (usize::try_from(from).ok()?, usize::try_from(length).ok()?);
-        let is_there = length == size_of::<Pair>()
+        let is_pair = length == size_of::<Pair>()
             && from.checked_add(length).is_some_and(|end| end <= interpreter.memory.len());
-        let bytes = is_there.then(|| interpreter.memory.slice_len(from, length))?;
+        let bytes = is_pair.then(|| interpreter.memory.slice_len(from, length))?;
         context.host.journaled_state.database.hints().known_hash(&bytes)
     };
     let Some(hash) = known() else { return keccak256(context) };
@@ -458,7 +458,7 @@ fn given_up() -> ContextError<StateError> {
     ContextError::Custom(GIVEN_UP.to_owned())
 }
 
-/// Mainnet's transaction rules, with the least charge of native chains, and their fees sent to the
+/// Mainnet's transaction rules. On a native chain, the minimum charge applies and the fees go to the fee
 /// collector.
 struct NodeRules<'a, S, I>(std::marker::PhantomData<fn(&'a S, I)>);
 
@@ -484,7 +484,7 @@ where
     type Error = MachineError;
     type HaltReason = HaltReason;
 
-    /// As the provided method, with the native chain's least charge as one more floor of gas.
+    /// Does the same as the provided method, with the native chain's minimum charge as an additional floor.
     fn post_execution(
         &self,
         evm: &mut Self::Evm,
@@ -493,8 +493,8 @@ where
         eip7702_refund: i64,
     ) -> Result<ResultGas, Self::Error> {
         if let Some(native) = &evm.native {
-            let least = native.least_charge(evm.inner.ctx.tx.gas_limit);
-            initial.set_floor_gas(initial.floor_gas().max(least));
+            let min = native.min_charge(evm.inner.ctx.tx.gas_limit);
+            initial.set_floor_gas(initial.floor_gas().max(min));
         }
         self.refund(evm, result, eip7702_refund)?;
         let is_halt = result.instruction_result().is_halt();
@@ -532,7 +532,7 @@ where
     }
 }
 
-/// An error of the interpreter that is not about the transaction.
+/// Converts an error of the interpreter that does not concern the transaction.
 pub(super) fn fatal(number: u64, error: MachineError) -> ExecutionError {
     match error {
         EVMError::Database(source) => ExecutionError::State { number, source },
@@ -541,7 +541,7 @@ pub(super) fn fatal(number: u64, error: MachineError) -> ExecutionError {
 }
 
 /// The output of a system call, if it succeeded.
-pub(super) fn succeeded(result: ExecutionResult) -> Option<Bytes> {
+pub(super) fn success_output(result: ExecutionResult) -> Option<Bytes> {
     match result {
         ExecutionResult::Success { output, .. } => Some(output.into_data()),
         _ => None,

@@ -1,4 +1,4 @@
-//! The native chain's rules in the interpreter: the recipient of the fees, the minimum charge, and the
+//! Implements the native chain's rules in the interpreter: the recipient of the fees, the minimum charge, and the
 //! permissions to create and call contracts.
 
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use modules::Modules;
 pub(super) struct NativeRules {
     /// The recipient of the fees of each transaction.
     pub(super) fee_collector: Address,
-    /// Who receives the fees of the block at its end, if it is not `fee_collector`.
+    /// The account to which the fees of the block move at its end; `None` if `fee_collector` keeps them.
     pub(super) paid_account: Option<Address>,
-    /// Minimum share of the gas limit that is charged; `None` in calls and estimates, which return the gas
-    /// that is really used.
+    /// Minimum share of the gas limit that is charged; `None` in calls, estimates and simulations, which return the
+    /// gas that is actually used.
     pub(super) min_gas_multiplier: Option<LegacyDec>,
     /// Contracts in addition to those of the fork.
     pub(super) precompiles: ExtraPrecompiles,
-    /// `None` if access is not restricted.
+    /// The permissions to create and call contracts; `None` if access is not restricted.
     access: Option<Arc<AccessControl>>,
-    /// From version 1 of the rules on: module accounts receive ether only as fees and deposits.
+    /// Whether module accounts receive ether only as fees and deposits. True from version 1 of the rules on.
     blocks_module_accounts: bool,
 }
 
@@ -59,7 +59,7 @@ impl NativeRules {
     }
 
     /// Minimum gas charged for a transaction with this gas limit (`min_gas_multiplier` of cosmos/evm).
-    pub(super) fn least_charge(&self, gas_limit: u64) -> u64 {
+    pub(super) fn min_charge(&self, gas_limit: u64) -> u64 {
         let multiplier = self.min_gas_multiplier;
         multiplier.map_or(0, |multiplier| feemarket::charge(0, gas_limit, multiplier))
     }
@@ -69,7 +69,7 @@ impl NativeRules {
         self.access.is_none()
     }
 
-    /// Whether ether sent to this address would be lost: module accounts have no keys.
+    /// Whether transfers to this address fail. Module accounts have no keys, so the ether would be lost.
     pub(super) fn refuses_ether(&self, address: Address) -> bool {
         self.blocks_module_accounts && is_module_account(address)
     }
@@ -87,20 +87,20 @@ impl NativeRules {
             && call.transfers_value()
             && self.refuses_ether(call.target_address)
         {
-            let result = refused(call.gas_limit);
+            let result = reverted(call.gas_limit);
             let memory = call.return_memory_offset.clone();
             return Some(FrameResult::Call(CallOutcome::new(result, memory)));
         }
-        // The block's own calls (EIP-4788 and its successors) have no sender.
+        // The access rules do not apply to system calls (EIP-4788 and its successors).
         let access = self.access.as_deref().filter(|_| signer != SYSTEM_ADDRESS)?;
         match frame {
             FrameInput::Create(create) if !access.create.allows(signer, create.caller()) => {
-                let result = refused(create.gas_limit());
+                let result = reverted(create.gas_limit());
                 Some(FrameResult::Create(CreateOutcome::new(result, None)))
             }
             FrameInput::Call(call) if !access.call.allows(signer, call.caller) => {
                 let memory = call.return_memory_offset.clone();
-                Some(FrameResult::Call(CallOutcome::new(refused(call.gas_limit), memory)))
+                Some(FrameResult::Call(CallOutcome::new(reverted(call.gas_limit), memory)))
             }
             _ => None,
         }
@@ -108,6 +108,6 @@ impl NativeRules {
 }
 
 /// The result of a frame that reverts before it is executed.
-fn refused(gas_limit: u64) -> InterpreterResult {
+fn reverted(gas_limit: u64) -> InterpreterResult {
     InterpreterResult::new(InstructionResult::Revert, Bytes::new(), Gas::new(gas_limit))
 }

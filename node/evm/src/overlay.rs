@@ -1,8 +1,7 @@
-//! The state of a block during its execution: what it read and what it changed, on top of its parent's state.
+//! Stores what a block has read and changed during its execution, on top of its parent's state.
 //!
-//! The interpreter uses it as its database, and it returns the block's [`StateChanges`]. Unlike a general
-//! cache it knows the block's fork, because empty accounts are kept before EIP-161 and removed since. It does
-//! not write to the parent's state.
+//! The interpreter uses the overlay as its database. At the end, the overlay returns the block's [`StateChanges`].
+//! It does not write to the parent's state. It knows whether empty accounts are kept, as before EIP-161, or removed.
 
 mod hints;
 mod touched_accounts;
@@ -46,17 +45,17 @@ pub struct Overlay<'a, S> {
     host: &'a dyn ExecutionHost,
     accounts: TouchedAccounts,
     codes: B256Map<Bytecode>,
-    /// Before EIP-161: touched accounts stay, even empty ones.
+    /// Whether touched empty accounts are kept, as before EIP-161.
     keep_empty: bool,
-    /// Jump targets executed.
+    /// Number of jump targets executed; wraps around.
     jumps: u32,
-    /// The slot whose value is not known yet.
+    /// The slot of [`Self::hide_slot`], whose value is not known yet.
     unknown: Option<(Address, U256)>,
-    /// Of the current transaction.
+    /// Hints for the current transaction.
     hints: TxHints,
 }
 
-/// Jump targets between two checks for cancellation: a check costs as much as some dozen instructions.
+/// Number of jump targets between two checks for cancellation. A check costs as much as a few dozen instructions.
 const JUMPS_PER_CHECK: u32 = 64;
 
 impl<'a, S> Overlay<'a, S>
@@ -82,7 +81,6 @@ where
         self.unknown = Some((address, slot));
     }
 
-    /// The caches of the execution.
     pub(super) fn caches(&self) -> Option<&'a ExecutionCaches> {
         self.host.caches()
     }
@@ -98,7 +96,7 @@ where
         !self.jumps.is_multiple_of(JUMPS_PER_CHECK) || !self.host.is_given_up()
     }
 
-    /// Continues under the rules of another block.
+    /// Sets whether empty accounts are kept, before another block is executed on this overlay.
     pub(super) const fn keep_empty(&mut self, keep_empty: bool) {
         self.keep_empty = keep_empty;
     }
@@ -109,10 +107,8 @@ where
         self.accounts.preload(addresses, |new| state.accounts(new).map_err(StateError::new))
     }
 
-    /// Reads these slots of the account at a position, and returns their positions. All are [`NOT_PRELOADED`]
-    /// if the slots cannot be read from the parent's state.
-    ///
-    /// [`NOT_PRELOADED`]: touched_slots::NOT_PRELOADED
+    /// Reads these slots of the account at a position, and returns the positions of the slots. All are
+    /// [`NOT_PRELOADED`] if the block replaced the account's storage, or if one of its slots is hidden.
     pub(super) fn preload_slots(
         &mut self,
         address: Address,
@@ -128,8 +124,9 @@ where
         entry.slots_mut().preload(keys, read)
     }
 
-    /// Prepares for the next transaction: its predicted slots in the contract at a position are found without
-    /// a search. Returns the hints of the transaction, and these slots if there are any.
+    /// Prepares for the next transaction: clears the hints, and makes the slots at `positions` of the contract at
+    /// position `contract` the first ones searched. Returns the hints, and the contract's slots if `positions` is not
+    /// empty.
     pub(super) fn prepare_tx_slots(
         &mut self,
         contract: u32,
@@ -154,7 +151,7 @@ where
         &mut self.accounts
     }
 
-    /// Code of the parent's state.
+    /// Reads code from the host's caches or the parent's state.
     fn read_code(&self, code_hash: B256) -> Result<Bytecode, StateError> {
         let read = || self.state.code(code_hash).map_err(StateError::new);
         match self.host.caches() {
@@ -175,7 +172,7 @@ where
 
     /// Changes an account that was read before. The new account must not be empty.
     pub(super) fn set(&mut self, address: Address, account: Account) {
-        let entry = self.accounts.get_mut(&address).expect("who changes an account has read it");
+        let entry = self.accounts.get_mut(&address).expect("an account is read before it is set");
         entry.current = Some(account);
     }
 
@@ -195,15 +192,16 @@ where
         state.has_storage(address).map_err(StateError::new)
     }
 
-    /// Adds to a balance outside any transaction: rewards, withdrawals, the DAO fork. Adding zero touches the
-    /// account as well.
+    /// Adds to a balance outside any transaction: rewards, withdrawals, fees of the proposer, the DAO fork. Adding
+    /// zero touches the account too.
     pub(super) fn credit(&mut self, address: Address, wei: U256) -> Result<(), StateError> {
         let mut account = self.account(address)?.unwrap_or_default();
         account.balance = account.balance.saturating_add(wei);
         self.put(address, account)
     }
 
-    /// Sets an account's balance and nonce outside any contract. An account that is empty then is removed.
+    /// Replaces an account outside the interpreter; its storage is unchanged. Removes the account if it is empty and
+    /// empty accounts are not kept.
     pub(super) fn put(&mut self, address: Address, account: Account) -> Result<(), StateError> {
         let keep_empty = self.keep_empty;
         let entry = self.entry(address)?;
@@ -215,8 +213,7 @@ where
         Ok(())
     }
 
-    /// Sets a balance to zero and returns the old one. Before EIP-161 this creates the account, as it did in
-    /// clients.
+    /// Sets a balance to zero and returns the old one. Before EIP-161, creates a missing account, as geth does.
     pub(super) fn drain(&mut self, address: Address) -> Result<U256, StateError> {
         let balance = self.account(address)?.unwrap_or_default().balance;
         let entry = self.entry(address)?;
@@ -227,8 +224,8 @@ where
         Ok(balance)
     }
 
-    /// Applies the override of an account, outside any transaction. If it changes anything, the account
-    /// exists afterwards, even if it is empty.
+    /// Applies the override of an account, outside any transaction. If a field is overridden, the account exists
+    /// afterwards, even if it is empty.
     pub(super) fn replace(
         &mut self,
         address: Address,
@@ -439,7 +436,7 @@ impl<S> Overlay<'_, S> {
                 if !value.is_changed() {
                     continue;
                 }
-                // A slot of a contract created in this transaction is written without being read.
+                // Only slots of contracts created in this transaction are written without a read. They were zero.
                 entry.slots_mut().set(key, value.present_value, U256::ZERO);
             }
             if let Some(code) = info.code

@@ -1,6 +1,6 @@
-//! Overrides of a call: accounts, storage, and moved precompiles.
+//! Applies the overrides of a call: accounts, storage, and moved precompiles.
 //!
-//! The rules are geth's: overrides are applied as if in a transaction before the call.
+//! As in geth, they have the effect of a transaction before the call.
 
 use std::error::Error;
 
@@ -44,10 +44,10 @@ pub(super) fn apply<S>(
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    let mut taken = AddressSet::default();
+    let mut moved_to = AddressSet::default();
     for account in overrides {
         let address = account.address;
-        if taken.contains(&address) {
+        if moved_to.contains(&address) {
             return Err(OverrideError::OverriddenByPrecompile(address));
         }
         let origin = precompiles.origin(address);
@@ -57,7 +57,7 @@ where
                 return Err(OverrideError::Overridden(to));
             }
             precompiles.put(to, origin);
-            taken.insert(to);
+            moved_to.insert(to);
         }
         if origin.is_some() {
             precompiles.remove(address);

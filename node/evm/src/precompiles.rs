@@ -1,5 +1,5 @@
-//! The precompiled contracts of the fork, and the additional ones of a native chain. A simulation may move
-//! some of them.
+//! Provides the precompiled contracts of the fork, and the additional ones of a native chain. The overrides of a call
+//! or of a simulated block can move them.
 //!
 //! A move does not change which addresses are warm, as in geth.
 
@@ -22,26 +22,26 @@ use revm::{
 
 use chain::{ExtraPrecompile, ExtraPrecompiles};
 
-/// Leading bytes of an address that are zero for every precompile.
+/// Number of leading bytes that are zero in the address of every precompile.
 const ZERO_BYTES: usize = 18;
 
-/// Whether a precompile of any fork may be at this address.
-pub(super) fn may_be_one(address: Address) -> bool {
+/// A quick test, which returns true for the address of every precompile and for some others.
+pub(super) fn may_be_precompile(address: Address) -> bool {
     address[..ZERO_BYTES] == [0; ZERO_BYTES]
 }
 
-/// Whether a precompile of some fork or of a native chain can be at this address: 0x01 to 0x11 (the last of
+/// Whether a precompile of any fork or of a native chain can be at this address: 0x01 to 0x11 (the last of
 /// EIP-2537), 0x0100 (EIP-7951) and 0x0400 (bech32).
-pub(super) fn is_one_of_any_fork(address: Address) -> bool {
+pub(super) fn is_any_precompile(address: Address) -> bool {
     let number = u16::from_be_bytes([address[ZERO_BYTES], address[ZERO_BYTES + 1]]);
-    may_be_one(address) && matches!(number, 0x01..=0x11 | 0x0100 | 0x0400)
+    may_be_precompile(address) && matches!(number, 0x01..=0x11 | 0x0100 | 0x0400)
 }
 
 /// The precompiles of a block; see the module documentation.
 #[derive(Debug)]
 pub(super) struct NodePrecompiles {
     fork: EthPrecompiles,
-    /// Addresses whose contract was moved: the address that it has now, or `None`.
+    /// Addresses at which moves changed the contract: the original address of the contract now there, or `None`.
     changed: AddressMap<Option<Address>>,
 }
 
@@ -56,7 +56,7 @@ impl NodePrecompiles {
         Self { fork, changed: AddressMap::default() }
     }
 
-    /// The address at which the fork has the contract that is at `address` now; `None` if there is none.
+    /// The original address of the contract that is at `address` now; `None` if there is none.
     pub(super) fn origin(&self, address: Address) -> Option<Address> {
         match self.changed.get(&address) {
             Some(changed) => *changed,
@@ -64,7 +64,7 @@ impl NodePrecompiles {
         }
     }
 
-    /// Addresses at which the fork has contracts.
+    /// The original addresses of all contracts.
     pub(super) fn fork_addresses(&self) -> impl Iterator<Item = Address> {
         self.fork.warm_addresses().iter().copied()
     }
@@ -74,14 +74,14 @@ impl NodePrecompiles {
         self.changed.insert(address, None);
     }
 
-    /// Puts the fork's contract of `origin` at `address`.
+    /// Puts the contract whose original address is `origin` at `address`.
     pub(super) fn put(&mut self, address: Address, origin: Address) {
         self.changed.insert(address, Some(origin));
     }
 }
 
-/// The contracts of a fork with those of a chain. Each set is created once per process; there are four per
-/// fork.
+/// The contracts of a fork with those of a chain. Each set is created once per process and never freed. There are at
+/// most three per fork.
 fn joined(fork: &EthPrecompiles, extra: &ExtraPrecompiles) -> &'static Precompiles {
     type Sets = HashMap<(SpecId, ExtraPrecompiles), &'static Precompiles>;
     static SETS: LazyLock<Mutex<Sets>> = LazyLock::new(Mutex::default);

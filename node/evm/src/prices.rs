@@ -1,12 +1,12 @@
-//! Prices above 128 bits. They are well-formed, but neither transactions nor the interpreter can represent
-//! them, and their cost exceeds all the ether of a usual chain.
+//! Handles prices above 128 bits in calls. They are well-formed, but neither transactions nor the interpreter can
+//! represent them, and their cost exceeds all the ether of a usual chain.
 
 use super::{Call, CallError};
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::U256;
 use revm::context_interface::result::InvalidTransaction;
 
-/// The prices of a call, of which at least one exceeds 128 bits. The call itself has the maximum instead.
+/// The prices of a call if at least one exceeds 128 bits. The fields of [`Call`] contain 2^128 - 1 for such a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WidePrices {
     /// Legacy gas price or fee cap, in wei.
@@ -18,14 +18,14 @@ pub struct WidePrices {
 }
 
 impl WidePrices {
-    /// The prices, unless all of them fit into 128 bits.
+    /// Returns the prices if at least one exceeds 128 bits.
     pub fn of(fee_cap: U256, tip: U256, blob_fee_cap: U256) -> Option<Self> {
         let is_wide = [fee_cap, tip, blob_fee_cap].iter().any(|price| price.bit_len() > 128);
         is_wide.then_some(Self { fee_cap, tip, blob_fee_cap })
     }
 
-    /// Why a call with these prices is not executed: its sender cannot pay for them. If the sender could,
-    /// because its balance was overridden, the call is refused too.
+    /// Returns why a call with these prices is not executed: its sender cannot pay. If an override raises the balance
+    /// enough, the reason is that such prices are not supported.
     pub(super) fn refusal(&self, call: &Call, gas: u64, balance: U256) -> CallError {
         if self.tip > self.fee_cap {
             return CallError::Invalid(InvalidTransaction::PriorityFeeGreaterThanMaxFee);
@@ -54,18 +54,18 @@ mod tests {
 
     #[test]
     fn prices_are_wide_above_128_bits() {
-        let most = U256::from(u128::MAX);
-        assert_eq!(WidePrices::of(most, most, most), None);
-        for place in 0..3 {
-            let mut prices = [most; 3];
-            prices[place] += U256::ONE;
+        let max = U256::from(u128::MAX);
+        assert_eq!(WidePrices::of(max, max, max), None);
+        for index in 0..3 {
+            let mut prices = [max; 3];
+            prices[index] += U256::ONE;
             let [fee_cap, tip, blob_fee_cap] = prices;
-            assert!(WidePrices::of(fee_cap, tip, blob_fee_cap).is_some(), "{place}");
+            assert!(WidePrices::of(fee_cap, tip, blob_fee_cap).is_some(), "{index}");
         }
     }
 
     #[test]
-    fn a_wide_price_is_refused_for_what_it_costs() {
+    fn wide_price_is_refused_with_its_cost() {
         let call = |blobs| Call { blob_hashes: vec![B256::ZERO; blobs], ..Call::default() };
         let wide = U256::ONE << 130;
         let refusal = |fee_cap, tip, blob_fee_cap, blobs, balance| {
@@ -75,14 +75,14 @@ mod tests {
                 error => error.to_string(),
             }
         };
-        let (zero, most) = (U256::ZERO, U256::MAX);
+        let (zero, max) = (U256::ZERO, U256::MAX);
         let cost = wide * U256::from(21_000);
         let lack = |fee: U256| format!("LackOfFundForMaxFee {{ fee: {fee}, balance: 7 }}");
         assert_eq!(refusal(wide, zero, zero, 0, U256::from(7)), lack(cost));
-        let of_blobs = wide * U256::from(2 * DATA_GAS_PER_BLOB);
-        assert_eq!(refusal(zero, zero, wide, 2, U256::from(7)), lack(of_blobs));
-        assert_eq!(refusal(zero, wide, zero, 0, most), "PriorityFeeGreaterThanMaxFee");
-        assert_eq!(refusal(most, zero, zero, 0, most), "OverflowPaymentInTransaction");
-        assert!(refusal(wide, wide, zero, 0, most).contains("2^128"));
+        let blob_cost = wide * U256::from(2 * DATA_GAS_PER_BLOB);
+        assert_eq!(refusal(zero, zero, wide, 2, U256::from(7)), lack(blob_cost));
+        assert_eq!(refusal(zero, wide, zero, 0, max), "PriorityFeeGreaterThanMaxFee");
+        assert_eq!(refusal(max, zero, zero, 0, max), "OverflowPaymentInTransaction");
+        assert!(refusal(wide, wide, zero, 0, max).contains("2^128"));
     }
 }

@@ -1,10 +1,10 @@
-//! Receipts, their root and their bloom filter.
+//! Encodes receipts, and computes their root and their bloom filters.
 
 use alloy_primitives::{B256, Bloom, Log};
 use alloy_rlp::{BufMut, Encodable, Header as RlpHeader};
 use storage::{ReceiptOutcome, StoredReceipt, trie::ordered_root_with};
 
-/// Maximum words of a log that are added to blooms: its address and topics.
+/// Maximum number of words of a log that are added to blooms: its address and four topics.
 const MAX_LOG_WORDS: usize = 5;
 
 /// The bloom filter over the address and topics of `logs`.
@@ -56,8 +56,8 @@ fn blooms(receipts: &[StoredReceipt]) -> Vec<Bloom> {
     if logs().next().is_none() {
         return Vec::new();
     }
-    // Logs of one contract have equal address and first topic: a word that equals the one at the same
-    // position of the previous log is not hashed again.
+    // Logs of one contract often have the same first topic. A word is not hashed again if it equals the last
+    // word at the same position.
     let (mut items, mut positions) = (Vec::new(), Vec::new());
     let mut last = [(&[][..], 0); MAX_LOG_WORDS];
     for log in logs() {
@@ -95,7 +95,7 @@ mod tests {
     use alloy_trie::root::ordered_trie_root_with_encoder;
 
     #[test]
-    fn root_and_bloom_are_those_of_receipts_one_by_one() {
+    fn root_and_bloom_match_receipts_that_are_hashed_one_by_one() {
         let log = |i: u64| {
             let topics = (0..i % 5).map(|topic| B256::with_last_byte((i + topic) as u8)).collect();
             Log::new_unchecked(Address::with_last_byte(i as u8), topics, Bytes::from(vec![7; 40]))
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Addresses and topics that differ from those of the previous log in one byte, at every position.
+    /// An address or all topics differ from those of the previous log in one byte, for every position of the byte.
     #[test]
     fn bloom_distinguishes_words_that_differ_in_one_byte() {
         let topic = B256::repeat_byte(0x11);
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn bloom_of_random_words_is_that_of_each_log() {
+    fn bloom_of_random_words_matches_a_bloom_of_each_log() {
         let mut word = B256::repeat_byte(7);
         let mut next = || {
             word = alloy_primitives::keccak256(word);
             word
         };
         for _ in 0..50 {
-            // Half of the topics repeat the same few words.
+            // About half of the topics are one of a few words that repeat.
             let logs: Vec<Log> = (0..6)
                 .map(|_| {
                     let choice = next()[0];

@@ -1,4 +1,4 @@
-//! Requests from the execution layer to the consensus layer (EIP-7685), collected at the end of a block.
+//! Collects the requests from the execution layer to the consensus layer (EIP-7685) at the end of a block.
 
 use std::error::Error;
 
@@ -13,16 +13,16 @@ use storage::{StateRead, StoredReceipt};
 
 use super::{
     ExecutionError, SystemFailure,
-    machine::{Machine, fatal, succeeded},
+    machine::{Machine, fatal, success_output},
 };
 
 /// First topic of `DepositEvent(bytes,bytes,bytes,bytes,bytes)`.
 const DEPOSIT_EVENT: B256 =
     b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
-/// Bytes of data of a well-formed deposit event.
+/// Size of the data of a well-formed deposit event, in bytes.
 const DEPOSIT_DATA_BYTES: usize = 576;
-/// The position of each field's length word in the data, and its required value: public key, withdrawal
-/// credentials, amount, signature, index.
+/// The offset of each field's length word in the data, and the required length, both in bytes: public key,
+/// withdrawal credentials, amount, signature, index.
 const DEPOSIT_FIELDS: [(usize, usize); 5] = [(160, 48), (256, 32), (320, 8), (384, 96), (512, 8)];
 
 /// Collects deposits from the logs, then calls the two system contracts.
@@ -44,15 +44,15 @@ where
         (WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, WITHDRAWAL_REQUEST_TYPE),
         (CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, CONSOLIDATION_REQUEST_TYPE),
     ] {
-        let answer = ask(machine, number, contract)?;
-        if !answer.is_empty() {
-            requests.push_request_with_type(kind, answer);
+        let output = call_contract(machine, number, contract)?;
+        if !output.is_empty() {
+            requests.push_request_with_type(kind, output);
         }
     }
     Ok(requests)
 }
 
-fn ask<S, I>(
+fn call_contract<S, I>(
     machine: &mut Machine<'_, S, I>,
     number: u64,
     contract: Address,
@@ -70,7 +70,7 @@ where
     }
     let result =
         machine.system_call(contract, Bytes::new()).map_err(|error| fatal(number, error))?;
-    succeeded(result).ok_or_else(|| fail(SystemFailure::Failed))
+    success_output(result).ok_or_else(|| fail(SystemFailure::Failed))
 }
 
 /// EIP-6110: the fields of every deposit event, one after another, in the order of the logs.
@@ -121,7 +121,7 @@ mod tests {
     use storage::ReceiptOutcome;
 
     const DEPOSIT_CONTRACT: Address = Address::repeat_byte(0xdc);
-    /// Bytes of a deposit request: the five fields without the ABI encoding.
+    /// Size of a deposit request in bytes: the five fields without the ABI encoding.
     const REQUEST_BYTES: usize = 48 + 32 + 8 + 96 + 8;
 
     /// The data of a deposit event whose fields consist of one repeated byte.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_of_the_layout_of_a_deposit_event_is_read_whole() {
+    fn every_byte_of_the_layout_of_a_deposit_event_is_checked() {
         let is_valid = |data: Vec<u8>| {
             let log = Log::new_unchecked(DEPOSIT_CONTRACT, vec![DEPOSIT_EVENT], data.into());
             deposits(1, DEPOSIT_CONTRACT, &[receipt(vec![log])]).is_ok()

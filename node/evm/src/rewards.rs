@@ -1,4 +1,4 @@
-//! Block rewards of proof of work (Yellow Paper, 11.3; EIP-649, EIP-1234).
+//! Computes the block rewards of proof of work (Yellow Paper, 11.3; EIP-649, EIP-1234).
 
 use alloy_consensus::Header;
 use alloy_consensus::constants::ETH_TO_WEI as ETHER;

@@ -1,7 +1,7 @@
-//! Simulated blocks on the state of a real one (`eth_simulateV1`).
+//! Simulates blocks on the state of a real block (`eth_simulateV1`).
 //!
-//! The rules are those of execution-apis, with geth's choices where it leaves any: gaps in block numbers are
-//! filled with empty blocks, and without validation prices, nonces and the base fee are not checked.
+//! The rules are those of execution-apis and, if these leave a choice, geth's: gaps in block numbers are filled
+//! with empty blocks, and unless validation is requested, prices, nonces and the base fee are not checked.
 
 use std::{cell::RefCell, collections::BTreeMap, error::Error};
 
@@ -43,7 +43,7 @@ pub const MAX_SIMULATED_BLOCKS: u64 = 256;
 /// Seconds between blocks whose timestamp is not given, as in geth.
 const BLOCK_SECONDS: u64 = 12;
 
-/// Overrides of a block. Absent fields follow from the previous block.
+/// Overrides of a block. Absent fields follow from the previous block; in a call, they are those of its block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockOverrides {
     /// Number.
@@ -69,7 +69,8 @@ pub struct BlockOverrides {
 }
 
 impl BlockOverrides {
-    /// Applies the overrides to a header, except for the price of blob gas, which headers do not contain.
+    /// Applies the overrides to a header, except for the price of blob gas, which headers do not contain, and the
+    /// fields that [`Self::beyond_header`] names.
     pub fn apply(&self, header: &mut Header) {
         header.number = self.number.unwrap_or(header.number);
         header.difficulty = self.difficulty.unwrap_or(header.difficulty);
@@ -80,7 +81,7 @@ impl BlockOverrides {
         header.base_fee_per_gas = self.base_fee.or(header.base_fee_per_gas);
     }
 
-    /// The name of a field that is given but has a meaning only in a block of its own.
+    /// The name of a field that is set, but has a meaning only in a simulated block.
     pub const fn beyond_header(&self) -> Option<&'static str> {
         if self.beacon_root.is_some() {
             Some("beaconRoot")
@@ -95,7 +96,7 @@ impl BlockOverrides {
 /// A block to simulate.
 #[derive(Clone, Debug, Default)]
 pub struct SimulateBlock {
-    /// Its header.
+    /// Overrides of its header and body.
     pub block: BlockOverrides,
     /// Account overrides applied before it.
     pub accounts: Vec<AccountOverride>,
@@ -108,7 +109,7 @@ pub struct SimulateBlock {
 pub struct SimulateOptions {
     /// Whether ether transfers are added to the logs.
     pub trace_transfers: bool,
-    /// Whether transactions must follow the rules of real ones, except for signature and sender.
+    /// Whether transactions must follow the rules of real transactions, except for signature and sender code.
     pub validation: bool,
     /// Maximum gas of all calls together.
     pub gas_cap: u64,
@@ -127,7 +128,7 @@ pub struct SimulatedCall {
     pub outcome: CallOutcome,
     /// Gas used.
     pub gas_used: u64,
-    /// Maximum gas used during execution, before refunds.
+    /// Gas used before refunds, or the floor of EIP-7623 if it is larger.
     pub max_used_gas: u64,
     /// Logs with their positions in the block, and ether transfers if requested.
     pub logs: Vec<(usize, Log)>,
@@ -146,13 +147,13 @@ pub struct SimulatedBlock {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulateError {
-    /// There are more blocks than [`MAX_SIMULATED_BLOCKS`].
+    /// There are more blocks than [`MAX_SIMULATED_BLOCKS`], including those that fill gaps.
     #[error("too many blocks")]
     TooManyBlocks,
     /// Block numbers must increase.
     #[error("block numbers must be in order: {number} <= {previous}")]
     Number {
-        /// The number given.
+        /// The number of the block.
         number: u64,
         /// The number of the previous block.
         previous: u64,
@@ -160,12 +161,12 @@ pub enum SimulateError {
     /// Timestamps must increase.
     #[error("block timestamps must be in order: {time} <= {previous}")]
     Time {
-        /// The time given.
+        /// The timestamp of the block.
         time: u64,
         /// The timestamp of the previous block.
         previous: u64,
     },
-    /// The gas limits of the calls exceed that of the block.
+    /// The gas limit of a call exceeds the gas left in the block.
     #[error("block gas limit reached: {used} >= {limit}")]
     BlockGas {
         /// Gas used so far.
@@ -178,9 +179,9 @@ pub enum SimulateError {
     Invalid {
         /// The reason.
         reason: InvalidTransaction,
-        /// Its sender.
+        /// The sender of the call.
         sender: Address,
-        /// Its gas limit.
+        /// The gas limit of the call.
         gas: u64,
     },
     /// The overrides are invalid.
@@ -209,7 +210,7 @@ impl ExecutionHost for SimulatedHashes<'_> {
         if let Some(hash) = new.get(&number) {
             return Ok(Some(*hash));
         }
-        // The first entry is the real block's.
+        // The first entry is the real block on which the simulation builds.
         match new.first_key_value() {
             Some((base, _)) if number > *base => Ok(None),
             _ => self.below.block_hash(number),
@@ -233,11 +234,11 @@ impl<S> CallSite<'_, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Executes blocks on this site's block, whose hash is `base_hash`. `state_root` computes the root after
-    /// changes to its state.
+    /// Executes blocks on this site's block, whose hash is `base_hash`. `state_root` computes the state root after
+    /// changes to the site's state.
     ///
     /// # Errors
-    /// The first block or call that is not valid. A revert is not an error.
+    /// If a block or a call is not valid, or a read fails. A revert is not an error.
     pub fn simulate(
         &self,
         base_hash: B256,
@@ -322,7 +323,7 @@ fn draft(
         header.difficulty = U256::ZERO;
     }
     if fork >= Fork::London && header.base_fee_per_gas.is_none() {
-        // Without validation, prices of zero would be below any base fee.
+        // Without validation, the default is 0 as in geth, because calls may have a price of 0.
         header.base_fee_per_gas = Some(if validation { next_base_fee(parent) } else { 0 });
     }
     header.withdrawals_root = (fork >= Fork::Shanghai).then_some(EMPTY_WITHDRAWALS);
@@ -337,7 +338,7 @@ fn draft(
     header
 }
 
-/// One block to run.
+/// A block to simulate, and what all blocks of the simulation share.
 struct BlockRun<'b> {
     spec: &'b ChainSpec,
     modules: Option<&'b Modules>,
@@ -392,7 +393,7 @@ impl<'b> BlockRun<'b> {
         let withdrawals = self.wanted.block.withdrawals.clone().unwrap_or_default();
         let withdrawals = header.withdrawals_root.map(|_| withdrawals);
         let (executed, overlay) =
-            block.finish_and_go_on(withdrawals.as_ref().map(|list| list.as_slice()))?;
+            block.finish_with_overlay(withdrawals.as_ref().map(|list| list.as_slice()))?;
         let mut block = Block { transactions: raw, withdrawals, ..Block::default() };
         let root = (self.state_root)(&executed.changes)?;
         complete_header(&mut header, &executed, root, &block.body());
@@ -423,7 +424,7 @@ impl<'b> BlockRun<'b> {
             let account = block.machine_mut().overlay_mut().account(call.from)?;
             call.nonce = Some(account.unwrap_or_default().nonce);
         }
-        let restart = AccountOverride { nonce: Some(0), ..AccountOverride::default() };
+        let nonce_zero = AccountOverride { nonce: Some(0), ..AccountOverride::default() };
         let overflows = call.nonce == Some(u64::MAX);
         if overflows && self.options.validation {
             let reason = InvalidTransaction::NonceOverflowInTransaction;
@@ -443,16 +444,16 @@ impl<'b> BlockRun<'b> {
         check_prices(&call, gas, block.machine_mut().overlay_mut()).map_err(failed)?;
         let mut env = transaction(self.spec, &call, gas);
         if overflows {
-            // The nonce is not checked here, but the interpreter refuses the maximum.
+            // The nonce check is disabled, but the interpreter would still refuse the maximum nonce.
             env.nonce = 0;
-            block.machine_mut().overlay_mut().replace(sender, &restart, None)?;
+            block.machine_mut().overlay_mut().replace(sender, &nonce_zero, None)?;
         }
         let result = block.machine_mut().inspect(env).map_err(machine_error).map_err(failed)?;
         let machine = block.machine_mut();
         machine.overlay_mut().commit(result.state);
         if overflows {
-            // Without the check the nonce wraps, as in geth.
-            machine.overlay_mut().replace(sender, &restart, None)?;
+            // The nonce wraps to 0, as in geth.
+            machine.overlay_mut().replace(sender, &nonce_zero, None)?;
         }
         let mut logs = machine.inspector_mut().take();
         let result = result.result;
@@ -544,7 +545,7 @@ fn unsigned(spec: &ChainSpec, call: &Call, gas_limit: u64) -> (Transaction, Byte
     (tx, raw, hash)
 }
 
-/// A legacy transaction whose signature is all zeros, which is never valid.
+/// Encodes a legacy transaction with zeros as v, r and s, which are never a valid signature.
 fn legacy(tx: &TxLegacy) -> Bytes {
     let TxKind::Call(to) = tx.to else { return legacy_fields(tx, &Bytes::new()) };
     legacy_fields(tx, &to)

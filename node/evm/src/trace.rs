@@ -1,4 +1,4 @@
-//! Traces of transactions for `debug_` and `trace_`, and access lists for `eth_createAccessList`.
+//! Traces transactions for the `debug_` and `trace_` methods, and computes access lists for `eth_createAccessList`.
 //!
 //! The tracers are those of `revm-inspectors`, selected by [`Tracer`].
 
@@ -28,13 +28,13 @@ use super::{
     environment::Environment,
     machine::{Machine, MachineError, fatal},
     overlay::Overlay,
-    tracer::{GethTracer, MAX_TRACE_BYTES, Ran, Standing, Tracer, Watch},
+    tracer::{FinishedTx, GethTracer, MAX_TRACE_BYTES, Tracer, TxPosition, Watch},
 };
 use chain::{ChainSpec, Fork};
 use modules::Modules;
 use transactions::RecoveredTx;
 
-/// Maximum number of executions until an access list no longer changes; each execution only adds to it.
+/// Maximum number of executions of a call, each with the access list of the last one, until the list does not change.
 const ACCESS_LIST_RUNS: usize = 16;
 
 /// Why there is no trace.
@@ -50,7 +50,7 @@ pub enum TraceError {
          keeps less"
     )]
     TooLarge,
-    /// A transaction is not valid, which cannot happen in a block of the chain.
+    /// A transaction is not valid. This cannot happen in a block of the chain.
     #[error(transparent)]
     Transaction(#[from] TxError),
     /// A call is not valid.
@@ -85,7 +85,7 @@ where
     number: u64,
     hash: B256,
     index: usize,
-    /// Logs of the transactions so far.
+    /// Number of logs of the transactions so far.
     logs: u64,
 }
 
@@ -109,7 +109,7 @@ where
         tracer: T,
     ) -> Result<Self, TraceError> {
         let mut environment = Environment::new(spec, modules, header);
-        environment.charge_shares(modules);
+        environment.set_min_gas_multiplier(modules);
         let overlay = Overlay::new(state, host, environment.fork < Fork::SpuriousDragon);
         let watch = tracer.watch()?;
         let mut builder = BlockBuilder::over(spec, overlay, environment, header.number, watch);
@@ -128,7 +128,7 @@ where
         Ok(())
     }
 
-    /// Counts a finished transaction.
+    /// Counts a finished transaction and its logs.
     fn count(&mut self) {
         let receipt = self.builder.executed.receipts.last();
         self.logs += receipt.map_or(0, |receipt| receipt.logs.len() as u64);
@@ -150,7 +150,7 @@ where
         state_root: &StateRoot<'_>,
     ) -> Result<T::Trace, TraceError> {
         if let Some(cosmos) = &tx.cosmos {
-            // The interpreter executes no part of it.
+            // The interpreter does not execute Cosmos transactions.
             self.pass(tx, state_root)?;
             return Ok(self.tracer.trace_cosmos(tx, cosmos.gas_used()));
         }
@@ -159,14 +159,15 @@ where
             tx_index: Some(self.index),
             tx_hash: Some(tx.hash),
         };
-        let standing = Standing { context, logs_before: self.logs };
+        let position = TxPosition { context, logs_before: self.logs };
         let env = TxEnv::from_recovered_tx(&tx.tx, tx.sender);
         let number = self.number;
         let machine = self.builder.machine_mut();
-        let (trace, result) = watch(machine, &self.tracer, standing, &env, |error| match error {
-            EVMError::Transaction(reason) => TxError::Invalid(reason).into(),
-            error => fatal(number, error).into(),
-        })?;
+        let (trace, result) =
+            trace_tx(machine, &self.tracer, position, &env, |error| match error {
+                EVMError::Transaction(reason) => TxError::Invalid(reason).into(),
+                error => fatal(number, error).into(),
+            })?;
         machine.overlay_mut().commit(result.state);
         let tx_type = alloy_consensus::Typed2718::ty(&tx.tx);
         let outcome = Outcome::interpreted(tx_type, tx.blob_gas(), result.result);
@@ -176,12 +177,12 @@ where
     }
 }
 
-/// Executes a transaction under a tracer, without committing its changes. `error` converts the reason why it
-/// was not executed.
-fn watch<S, T>(
+/// Executes a transaction with a tracer, without committing its changes. `error` converts the reason why the
+/// transaction was not executed.
+fn trace_tx<S, T>(
     machine: &mut Machine<'_, S, Watch<T::Inspector>>,
     tracer: &T,
-    standing: Standing,
+    position: TxPosition,
     env: &TxEnv,
     error: impl FnOnce(MachineError) -> TraceError,
 ) -> Result<(T::Trace, ResultAndState), TraceError>
@@ -191,15 +192,15 @@ where
 {
     *machine.inspector_mut() = tracer.watch()?;
     let result = machine.inspect(env.clone());
-    let (kept, inspector) = machine.inspector_mut();
-    if kept.is_exceeded() || T::is_exceeded(&inspector.tracer) {
+    let (memory, inspector) = machine.inspector_mut();
+    if memory.is_exceeded() || T::is_exceeded(&inspector.tracer) {
         return Err(TraceError::TooLarge);
     }
     let result = result.map_err(error)?;
     let block = machine.block().clone();
     let (overlay, (_, inspector)) = machine.overlay_and_inspector();
-    let ran = Ran { standing, env, block: &block, result: &result };
-    let trace = tracer.trace(inspector, &ran, overlay)?;
+    let finished = FinishedTx { position, env, block: &block, result: &result };
+    let trace = tracer.trace(inspector, &finished, overlay)?;
     Ok((trace, result))
 }
 
@@ -207,7 +208,7 @@ impl<'a, S> CallSite<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// The state after the first transactions of the next block, which has this header and hash.
+    /// The state after `txs`, the first transactions of the next block, which has this header and hash.
     ///
     /// # Errors
     /// If one of them is not valid, a read fails, or the execution was cancelled.
@@ -223,7 +224,7 @@ where
         let Self { spec, modules, state, host, .. } = *self;
         let tracer = GethTracer::default();
         let mut block = TracedBlock::start(spec, state, host, header, hash, modules, tracer)?;
-        // Receipts are discarded, so their roots do not matter.
+        // The receipts are discarded, so the state roots in them do not matter.
         let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
         for tx in txs {
             let passed = block.pass(tx, &no_root);
@@ -235,7 +236,7 @@ where
         Ok(block.into_overlay())
     }
 
-    /// Executes a call under a tracer.
+    /// Executes a call with a tracer and returns its trace.
     ///
     /// # Errors
     /// As [`Self::call`], or if the tracer is unknown or the trace is too large.
@@ -247,7 +248,7 @@ where
         self.trace_on(self.overlay(), call, tracer, gas_cap).map(|(trace, _)| trace)
     }
 
-    /// [`Self::trace`] on the state after other calls; the state after this call is returned too.
+    /// Does the same as [`Self::trace`] on the state after other calls, and also returns the state after this call.
     ///
     /// # Errors
     /// As [`Self::trace`].
@@ -270,14 +271,14 @@ where
         check_prices(call, gas, machine.overlay_mut())?;
         let env = transaction(self.spec, call, gas);
         let error = |error| machine_error(error).into();
-        let (trace, result) = watch(&mut machine, tracer, Standing::default(), &env, error)?;
+        let (trace, result) = trace_tx(&mut machine, tracer, TxPosition::default(), &env, error)?;
         let mut overlay = machine.into_overlay();
         overlay.commit(result.state);
         Ok((trace, overlay))
     }
 
-    /// The accounts and slots that a call touches, without those that are warm anyway, and the result of the
-    /// call with this access list.
+    /// The accounts and slots that a call touches, without accounts that are warm in any case and have no slots, and
+    /// the result of the call with this access list.
     ///
     /// # Errors
     /// As [`Self::call`].
@@ -287,7 +288,7 @@ where
         gas_cap: u64,
     ) -> Result<(AccessList, CallResult), CallError> {
         let mut call = call.clone();
-        // Empty and not absent: on a fork without access lists, the first execution fails.
+        // With an empty list, the first execution fails on a fork without access lists.
         call.access_list.get_or_insert_default();
         let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
         let excluded = self.warm(&call)?;

@@ -1,4 +1,5 @@
-//! The tracers that observe a transaction, and their results: geth's and parity's, all with a memory limit.
+//! Observes transactions and returns geth's or parity's traces, or what a development chain prints. Every tracer has
+//! a memory limit.
 
 mod call_memory;
 mod completed;
@@ -46,13 +47,13 @@ use completed::Note;
 pub use console::{ConsoleTrace, ConsoleTracer};
 pub use gas::{ExecutionGas, WithGas};
 pub(super) use kept::MAX_TRACE_BYTES;
-use kept::{Kept, Steps, What};
+use kept::{Recorded, Steps, TraceMemory};
 use transactions::RecoveredTx;
 
-/// A tracer's inspector, with notes that complete its results and a memory limit.
-pub(super) type Watch<I> = (Kept, CompletingTracer<I>);
+/// The inspector of a tracer, with a memory limit and with notes that complete its results.
+pub(super) type Watch<I> = (TraceMemory, CompletingTracer<I>);
 
-/// A kind of trace.
+/// A tracer, which creates the inspector for a transaction and returns the trace.
 pub trait Tracer<S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
@@ -65,39 +66,39 @@ where
     /// Creates the inspector for one transaction.
     fn watch(&self) -> Result<Watch<Self::Inspector>, TraceError>;
 
-    /// Whether the execution was ended because the trace exceeded its limit.
+    /// Whether the inspector itself ended the execution because the trace exceeded its limit.
     fn is_exceeded(inspector: &Self::Inspector) -> bool;
 
     /// The trace of a transaction that was executed on `state` and not committed.
     fn trace(
         &self,
         inspector: &mut CompletingTracer<Self::Inspector>,
-        ran: &Ran<'_>,
+        tx: &FinishedTx<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<Self::Trace, TraceError>;
 
-    /// The trace of a Cosmos transaction: one call, which the interpreter did not execute.
+    /// The trace of a Cosmos transaction, which the interpreter does not execute.
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> Self::Trace;
 }
 
-/// The position of a transaction in its block. A call has none.
+/// The position of a transaction in its block; the default value for a call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct TxPosition {
     pub(super) context: TransactionContext,
     /// Number of logs of the previous transactions.
     pub(super) logs_before: u64,
 }
 
-/// A finished transaction.
+/// A transaction that was executed and not committed.
 #[derive(Debug)]
-pub struct Ran<'a> {
-    pub(super) standing: Standing,
+pub struct FinishedTx<'a> {
+    pub(super) position: TxPosition,
     pub(super) env: &'a TxEnv,
     pub(super) block: &'a BlockEnv,
     pub(super) result: &'a ResultAndState,
 }
 
-/// The traces of `debug_`.
+/// Returns the traces of the `debug_` methods.
 #[derive(Clone, Debug, Default)]
 pub struct GethTracer(pub GethDebugTracingOptions);
 
@@ -112,27 +113,27 @@ where
         check(&self.0)?;
         let options = for_inspectors(self.0.clone());
         let mut inspector = DebugInspector::new(options).map_err(TraceError::from)?;
-        let bare = What { calls: true, inputs: false, outputs: false, steps: None };
-        let what = match &mut inspector {
+        let bare = Recorded { calls: true, inputs: false, outputs: false, steps: None };
+        let recorded = match &mut inspector {
             DebugInspector::CallTracer(..) | DebugInspector::FlatCallTracer(_) => {
-                What { inputs: true, ..bare }
+                Recorded { inputs: true, ..bare }
             }
             DebugInspector::PreStateTracer(..) => bare,
             DebugInspector::Default(_, options) => {
                 let steps = Steps {
                     stack: !options.disable_stack.unwrap_or_default(),
-                    // The output repeats it for every instruction, although it is stored once.
+                    // The output repeats the memory for every instruction, although it is stored once.
                     memory: options.is_memory_enabled(),
                     pushes: false,
-                    most: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
+                    max_steps: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
                 };
-                What { steps: Some(steps), ..bare }
+                Recorded { steps: Some(steps), ..bare }
             }
-            DebugInspector::Mux(..) => What { inputs: true, ..bare },
+            DebugInspector::Mux(..) => Recorded { inputs: true, ..bare },
             // The other tracers store only selectors, or nothing.
-            _ => What { calls: false, ..bare },
+            _ => Recorded { calls: false, ..bare },
         };
-        Ok((Kept::new(what), CompletingTracer::new(inspector)))
+        Ok((TraceMemory::new(recorded), CompletingTracer::new(inspector)))
     }
 
     fn is_exceeded(_: &DebugInspector) -> bool {
@@ -142,14 +143,14 @@ where
     fn trace(
         &self,
         inspector: &mut CompletingTracer<DebugInspector>,
-        ran: &Ran<'_>,
+        tx: &FinishedTx<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<GethTrace, TraceError> {
-        let context = Some(ran.standing.context);
+        let context = Some(tx.position.context);
         let CompletingTracer { tracer, notes, created, .. } = inspector;
-        let trace = tracer.get_result(context, ran.env, ran.block, ran.result, state)?;
+        let trace = tracer.get_result(context, tx.env, tx.block, tx.result, state)?;
         let noted = Noted { notes, created };
-        let mut trace = formed(trace, &self.0.tracer_config.0, noted, ran, state)?;
+        let mut trace = to_geth_form(trace, &self.0.tracer_config.0, noted, tx, state)?;
         if let GethTrace::Default(frame) = &mut trace {
             steps::cut(frame, self.0.config.limit.unwrap_or_default());
         }
@@ -170,7 +171,7 @@ where
     }
 }
 
-/// The tracers that exist.
+/// The names of the supported tracers, for errors.
 const TRACERS: &str =
     "callTracer, prestateTracer, 4byteTracer, flatCallTracer, muxTracer and noopTracer";
 /// A setting of `callTracer`.
@@ -198,8 +199,8 @@ fn settings(options: &GethDebugTracingOptions, of: GethDebugBuiltInTracerType) -
     }
 }
 
-/// Refuses what the inspectors would accept: contradictory settings, and a tracer whose results differ from
-/// geth's.
+/// Refuses unsupported tracers and contradictory settings: tracers in JavaScript, and options that the inspectors
+/// would accept with results that differ from geth's.
 fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
     match &options.tracer {
         Some(GethDebugTracerType::JsTracer(name)) => return Err(unknown_tracer(name)),
@@ -215,7 +216,7 @@ fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// The error for a tracer that does not exist. A text that is not a name is the code of a JavaScript tracer.
+/// The error for an unsupported tracer. A text that is not a name is the code of a JavaScript tracer.
 fn unknown_tracer(name: &str) -> TraceError {
     let what = match name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         true => format!("unknown tracer {name:?}: JavaScript tracers"),
@@ -228,12 +229,12 @@ fn unknown_tracer(name: &str) -> TraceError {
 fn for_inspectors(mut options: GethDebugTracingOptions) -> GethDebugTracingOptions {
     options.config.limit = options.config.limit.map(steps::to_record);
     let calls = settings_mut(&mut options, GethDebugBuiltInTracerType::CallTracer);
-    // Logs are numbered including those of calls that are not shown.
+    // The indices of logs count those of calls that are not shown too.
     if let Some(config) = calls.filter(|config| is_set(config, WITH_LOG)) {
         config[ONLY_TOP_CALL] = false.into();
     }
     let flat = settings_mut(&mut options, GethDebugBuiltInTracerType::FlatCallTracer);
-    // The inspector would hide every such call, but the notes have one entry per call.
+    // The inspector would hide calls of precompiles, but the notes have one entry per call.
     if let Some(config) = flat.filter(|config| config.is_null() || config.is_object()) {
         config[PRECOMPILES] = true.into();
     }
@@ -256,12 +257,12 @@ struct Noted<'a> {
     created: &'a [Address],
 }
 
-/// The trace in geth's form, with the settings of its tracer.
-fn formed<S>(
+/// Converts a trace to geth's form, with the settings of its tracer.
+fn to_geth_form<S>(
     trace: GethTrace,
     config: &Value,
     noted: Noted<'_>,
-    ran: &Ran<'_>,
+    tx: &FinishedTx<'_>,
     state: &Overlay<'_, S>,
 ) -> Result<GethTrace, TraceError>
 where
@@ -275,7 +276,7 @@ where
         GethTrace::CallTracer(mut frame) => {
             completed::set_geth_errors(&mut frame, noted.notes);
             if is_set(config, WITH_LOG) {
-                logs::number(&mut frame, ran.standing.logs_before);
+                logs::number(&mut frame, tx.position.logs_before);
             }
             if is_set(config, ONLY_TOP_CALL) {
                 logs::keep_only_top_call(&mut frame);
@@ -284,8 +285,8 @@ where
         }
         GethTrace::FlatCallTracer(mut frames) => {
             if let Some(first) = frames.first_mut() {
-                // Like the gas limit, this is the value of the whole transaction.
-                first.set_gas_used(ran.result.result.tx_gas_used());
+                // Like its gas limit, the gas used of the outermost call is that of the whole transaction.
+                first.set_gas_used(tx.result.result.tx_gas_used());
             }
             let (parity, precompiles) =
                 (is_set(config, PARITY_ERRORS), is_set(config, PRECOMPILES));
@@ -293,21 +294,21 @@ where
             frames.into()
         }
         GethTrace::PreStateTracer(mut frame) => {
-            let looked_up = looked_up::addresses(ran.env, noted.created);
-            let touched = &ran.result.state;
+            let looked_up = looked_up::addresses(tx.env, noted.created);
+            let touched = &tx.result.state;
             looked_up::add(&mut frame, config, &looked_up, touched, state)?;
-            // Accounts share their code until each has its own text.
+            // Accounts with the same code share its bytes here, but each has its own copy in the JSON text.
             if prestate::code_digits(&frame) > MAX_TRACE_BYTES {
                 return Err(TraceError::TooLarge);
             }
             // The inspector's type has no field for the code hash.
-            let to = ran.env.kind.to();
+            let to = tx.env.kind.to();
             GethTrace::JS(prestate::show(frame, config, to, &looked_up, touched, state)?)
         }
         GethTrace::MuxTracer(mut mux) => {
             for (tracer, trace) in &mut mux.0 {
                 let config = &config[tracer.as_str()];
-                *trace = formed(mem::take(trace), config, noted, ran, state)?;
+                *trace = to_geth_form(mem::take(trace), config, noted, tx, state)?;
             }
             GethTrace::MuxTracer(mux)
         }
@@ -315,14 +316,14 @@ where
     })
 }
 
-/// The limit for a tracer whose copies are counted here; ends the execution when exceeded.
-fn copies() -> TraceLimits {
+/// The limit for an inspector that counts its memory itself. The inspector ends the execution above the limit.
+fn inspector_limits() -> TraceLimits {
     TraceLimits::default()
         .set_max_recorded_bytes(Some(MAX_TRACE_BYTES))
         .set_behavior(TraceLimitBehavior::Halt)
 }
 
-/// The traces of `trace_`: of calls, of instructions, and of state changes.
+/// Returns the traces of the `trace_` methods: of calls, of instructions, and of state changes.
 #[derive(Clone, Debug, Default)]
 pub struct ParityTracer(pub HashSet<TraceType>);
 
@@ -335,16 +336,16 @@ where
 
     fn watch(&self) -> Result<Watch<Self::Inspector>, TraceError> {
         let config = TracingInspectorConfig::from_parity_config(&self.0);
-        let what = What {
+        let recorded = Recorded {
             calls: true,
             inputs: config.record_inputs,
             outputs: config.record_steps,
-            // Memory written by them is counted separately.
+            // The inspector's own limit counts the memory that instructions write.
             steps: config.record_steps.then_some(Steps::pushes()),
         };
-        let inspector = TracingInspector::new(config).with_limits(copies());
+        let inspector = TracingInspector::new(config).with_limits(inspector_limits());
         let inspector = (CallMemory::new(config.record_steps), inspector);
-        Ok((Kept::new(what), CompletingTracer::new(inspector)))
+        Ok((TraceMemory::new(recorded), CompletingTracer::new(inspector)))
     }
 
     fn is_exceeded((_, inspector): &Self::Inspector) -> bool {
@@ -354,12 +355,12 @@ where
     fn trace(
         &self,
         inspector: &mut CompletingTracer<Self::Inspector>,
-        ran: &Ran<'_>,
+        tx: &FinishedTx<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<TraceResults, TraceError> {
         let (memory, tracer) = &mut inspector.tracer;
         let builder = mem::take(tracer).into_parity_builder();
-        let mut results = builder.into_trace_results_with_state(ran.result, &self.0, &*state)?;
+        let mut results = builder.into_trace_results_with_state(tx.result, &self.0, &*state)?;
         if let Some(trace) = &mut results.vm_trace {
             memory.complete(trace);
         }

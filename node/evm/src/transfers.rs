@@ -12,7 +12,7 @@ use revm::{
 
 /// The address that emits the logs of ether transfers.
 const ETHER: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
-/// `Transfer(address,address,uint256)`.
+/// First topic of `Transfer(address,address,uint256)`.
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
 /// The inspector; see the module documentation.
@@ -20,6 +20,7 @@ const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628
 pub(super) struct TransferLogs {
     /// Whether ether transfers are collected.
     transfers: bool,
+    /// Logs of the current transaction, with their positions in the block.
     logs: Vec<(usize, Log)>,
     /// Number of logs of the block so far, including discarded ones, as in geth.
     count: usize,
@@ -38,7 +39,7 @@ impl TransferLogs {
         std::mem::take(&mut self.logs)
     }
 
-    fn moved(&mut self, from: Address, to: Address, wei: U256) {
+    fn push_transfer(&mut self, from: Address, to: Address, wei: U256) {
         if self.transfers && !wei.is_zero() {
             let topics = vec![TRANSFER, from.into_word(), to.into_word()];
             let data = wei.to_be_bytes::<32>().into();
@@ -52,9 +53,9 @@ impl TransferLogs {
     }
 
     fn end(&mut self, succeeded: bool) {
-        let begun_with = self.frames.pop().unwrap_or_default();
+        let logs_before = self.frames.pop().unwrap_or_default();
         if !succeeded {
-            self.logs.truncate(begun_with);
+            self.logs.truncate(logs_before);
         }
     }
 }
@@ -69,7 +70,7 @@ impl<C: ContextTr> Inspector<C> for TransferLogs {
         if inputs.scheme != CallScheme::DelegateCall
             && let Some(wei) = inputs.transfer_value()
         {
-            self.moved(inputs.transfer_from(), inputs.transfer_to(), wei);
+            self.push_transfer(inputs.transfer_from(), inputs.transfer_to(), wei);
         }
         None
     }
@@ -83,14 +84,14 @@ impl<C: ContextTr> Inspector<C> for TransferLogs {
         let from = inputs.caller();
         let to = match inputs.scheme() {
             CreateScheme::Create => {
-                // The transaction itself has already incremented the nonce of the first frame.
+                // `revm` increments the creator's nonce after this call.
                 let account = context.journal_mut().load_account(from);
                 let nonce = account.map_or(0, |account| account.data.info.nonce);
                 inputs.created_address(nonce)
             }
             _ => inputs.created_address(0),
         };
-        self.moved(from, to, inputs.value());
+        self.push_transfer(from, to, inputs.value());
         None
     }
 
@@ -99,6 +100,6 @@ impl<C: ContextTr> Inspector<C> for TransferLogs {
     }
 
     fn selfdestruct(&mut self, contract: Address, target: Address, wei: U256) {
-        self.moved(contract, target, wei);
+        self.push_transfer(contract, target, wei);
     }
 }

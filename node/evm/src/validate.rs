@@ -24,8 +24,8 @@ pub fn validate_executed(
         .map_err(|violation| HeaderError { number: header.number, violation })
 }
 
-/// Does the same for a block that was received with its results and not executed. Its requests to the consensus layer are
-/// not known.
+/// Does the same as [`validate_executed`] for a block that was received with its results and not executed. Does not
+/// compare the requests to the consensus layer, which are not known.
 ///
 /// # Errors
 /// As [`validate_executed`].

@@ -1,10 +1,10 @@
-//! Precompiled contracts of a native chain in addition to those of its fork. They are active if the parameters
-//! of the EVM list them, as in cosmos/evm.
+//! Lists the precompiled contracts that a native chain can have in addition to those of its fork. A contract is active
+//! if the parameters of the EVM list it, as in cosmos/evm.
 
 use alloy_primitives::{Address, address};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// A precompiled contract that a chain may have.
+/// A precompiled contract that a native chain can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExtraPrecompile {
     /// ECDSA over secp256r1 (RIP-7212).
@@ -13,20 +13,20 @@ pub enum ExtraPrecompile {
     Bech32,
 }
 
-/// The supported ones, in ascending order of address.
-const OFFERED: [(Address, ExtraPrecompile); 2] = [
+/// The supported contracts, in ascending order of address, which is the order of [`ExtraPrecompile`].
+const SUPPORTED: [(Address, ExtraPrecompile); 2] = [
     (address!("0000000000000000000000000000000000000100"), ExtraPrecompile::P256),
     (address!("0000000000000000000000000000000000000400"), ExtraPrecompile::Bech32),
 ];
 
 impl ExtraPrecompile {
-    /// Returns its address.
+    /// Returns the address of the contract.
     pub const fn address(self) -> Address {
-        OFFERED[self as usize].0
+        SUPPORTED[self as usize].0
     }
 }
 
-/// A list of them, which must be ascending and without duplicates, as in cosmos/evm.
+/// A list of these contracts, which must be ascending and without duplicates, as in cosmos/evm.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ExtraPrecompiles(Vec<ExtraPrecompile>);
 
@@ -54,7 +54,7 @@ impl ExtraPrecompiles {
         self.0.is_empty()
     }
 
-    /// Returns all of them, in ascending order.
+    /// Returns all contracts of the list, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ExtraPrecompile> {
         self.0.iter().copied()
     }
@@ -73,9 +73,9 @@ impl TryFrom<Vec<String>> for ExtraPrecompiles {
         for text in &texts {
             let address: Address =
                 text.parse().map_err(|_| ExtraPrecompilesError::Address(text.clone()))?;
-            let offered = OFFERED.iter().find(|(at, _)| *at == address);
+            let found = SUPPORTED.iter().find(|(at, _)| *at == address);
             let (_, extra) =
-                offered.ok_or_else(|| ExtraPrecompilesError::NotOffered(text.clone()))?;
+                found.ok_or_else(|| ExtraPrecompilesError::NotOffered(text.clone()))?;
             if list.contains(extra) {
                 return Err(ExtraPrecompilesError::Duplicate(text.clone()));
             }
@@ -105,21 +105,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_ascending_and_of_what_there_is() {
-        let [p256, bech32] = OFFERED.map(|(address, _)| address.to_string());
+    fn list_must_be_ascending_and_of_supported_contracts() {
+        let [p256, bech32] = SUPPORTED.map(|(address, _)| address.to_string());
         let read = |texts: &[&String]| {
             ExtraPrecompiles::try_from(texts.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         let both = read(&[&p256, &bech32]).unwrap();
         assert_eq!(both.to_texts(), [p256.clone(), bech32.clone()]);
-        let places = both.iter().map(ExtraPrecompile::address);
-        assert!(places.eq(OFFERED.map(|(address, _)| address)));
-        let refused = |texts: &[&String]| read(texts).unwrap_err().to_string();
+        let addresses = both.iter().map(ExtraPrecompile::address);
+        assert!(addresses.eq(SUPPORTED.map(|(address, _)| address)));
+        let error = |texts: &[&String]| read(texts).unwrap_err().to_string();
         let unsorted = format!("precompiles need to be sorted: [{bech32} {p256}]");
-        assert_eq!(refused(&[&bech32, &p256]), unsorted);
-        assert!(refused(&[&p256, &p256]).starts_with("duplicate precompile 0x"));
+        assert_eq!(error(&[&bech32, &p256]), unsorted);
+        assert!(error(&[&p256, &p256]).starts_with("duplicate precompile 0x"));
         let staking = Address::with_last_byte(8).to_string();
-        assert!(refused(&[&staking]).contains("is not supported"));
-        assert_eq!(refused(&[&"0x0100".to_owned()]), "invalid precompile 0x0100");
+        assert!(error(&[&staking]).contains("is not supported"));
+        assert_eq!(error(&[&"0x0100".to_owned()]), "invalid precompile 0x0100");
     }
 }

@@ -1,4 +1,4 @@
-//! The beginning of a block: what precedes its first transaction.
+//! Applies what precedes the first transaction of a block: the DAO fork and system calls.
 
 use std::error::Error;
 
@@ -26,15 +26,15 @@ impl<'a, S> BlockBuilder<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Starts a block and applies what precedes its first transaction: the system calls of EIP-4788 and
-    /// EIP-2935, and the DAO fork. Only the header fields that transactions can observe matter, and not gas
-    /// used, roots or bloom.
+    /// Starts a block and applies what precedes its first transaction: the DAO fork, and the system calls of
+    /// EIP-4788 and EIP-2935. Ignores the header fields that transactions cannot observe, such as gas used, state root
+    /// and bloom.
     ///
-    /// `modules` are those of a native chain at the beginning of the block. With them, transactions are
-    /// checked and charged by the rules of the chain; without, they run as if alone.
+    /// `modules` are those of a native chain at the beginning of the block. Without them, the native chain's checks,
+    /// access rules, additional precompiles and minimum charge do not apply.
     ///
     /// # Errors
-    /// When state cannot be read.
+    /// If state cannot be read.
     pub fn start(
         spec: &'a ChainSpec,
         state: &'a S,
@@ -47,8 +47,8 @@ where
         Ok(block)
     }
 
-    /// [`Self::start`] before the parent's hash is known. The header contains [`PARENT_UNKNOWN`] instead of
-    /// the hash, and `host` fails when it is requested. Complete the changes with [`put_parent_hash`].
+    /// Does the same as [`Self::start`] before the parent's hash is known. The header contains [`PARENT_UNKNOWN`]
+    /// instead of the hash, and `host` must fail if the hash is requested. [`put_parent_hash`] completes the changes.
     ///
     /// # Errors
     /// [`ParentUnknown`] if the code of the history contract is not that of EIP-2935; or as [`Self::start`].
@@ -69,8 +69,7 @@ where
         Ok(block)
     }
 
-    /// Makes reads of the placeholder fail that was written to the history contract instead of the parent's
-    /// hash.
+    /// Hides the slot of the history contract that contains the placeholder, so that reads of the slot fail.
     fn hide_parent_hash(&mut self) -> Result<(), StateError> {
         let overlay = self.machine.overlay_mut();
         let Some(contract) = overlay.account(HISTORY_STORAGE_ADDRESS)? else { return Ok(()) };
@@ -89,7 +88,7 @@ where
         header: &Header,
     ) -> Self {
         let mut environment = Environment::new(spec, modules, header);
-        environment.charge_shares(modules);
+        environment.set_min_gas_multiplier(modules);
         let checks = modules.map(|_| CheckContext::of_block(spec, modules, header));
         let overlay = Overlay::new(state, host, environment.fork < Fork::SpuriousDragon);
         let block = Self::over(spec, overlay, environment, header.number, ());
@@ -113,18 +112,18 @@ where
         if self.environment.fork >= Fork::Prague {
             self.silent_call(HISTORY_STORAGE_ADDRESS, header.parent_hash)?;
         }
-        self.note_kept_fees().map_err(|source| self.state_error(source))
+        self.record_fees_before().map_err(|source| self.state_error(source))
     }
 
-    /// Sets accounts before the first transaction, as a client of a development chain asks.
+    /// Sets accounts before the first transaction, as requested by a client of a development chain.
     ///
     /// # Errors
-    /// When state cannot be read.
+    /// If state cannot be read.
     pub fn set_accounts(&mut self, accounts: &[AccountOverride]) -> Result<(), ExecutionError> {
         for account in accounts {
             self.set_account(account).map_err(|source| self.state_error(source))?;
         }
-        self.note_kept_fees().map_err(|source| self.state_error(source))
+        self.record_fees_before().map_err(|source| self.state_error(source))
     }
 
     fn set_account(&mut self, account: &AccountOverride) -> Result<(), StateError> {
@@ -152,7 +151,7 @@ where
         overlay.credit(DAO_HARDFORK_BENEFICIARY, total)
     }
 
-    /// A system call whose failure, or whose missing contract, is ignored (EIP-4788, EIP-2935).
+    /// Makes a system call (EIP-4788, EIP-2935). Ignores a missing contract and a call that fails.
     fn silent_call(&mut self, contract: Address, data: B256) -> Result<(), ExecutionError> {
         if self.number == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The end of a block: what follows its last transaction.
+//! Applies what follows the last transaction of a block: requests, governance, fees, rewards and withdrawals.
 
 use std::error::Error;
 
@@ -15,10 +15,11 @@ impl<'a, S, I> BlockBuilder<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Ends the block: requests of EIP-6110, 7002 and 7251, governance, fees for the proposer, rewards, withdrawals.
+    /// Ends the block: collects the requests of EIP-6110, 7002 and 7251, applies the decisions of governance, and
+    /// pays the proposer, the rewards and the withdrawals.
     ///
     /// # Errors
-    /// A system contract that failed, a deposit that cannot be read, or a failed state read.
+    /// If a system contract failed, a deposit event has an invalid layout, or state cannot be read.
     pub fn finish(
         mut self,
         ommers: &[Header],
@@ -28,9 +29,9 @@ where
         Ok(self.into_executed())
     }
 
-    /// [`Self::finish`] for a block that is followed by another one on the same overlay. The changes are
-    /// those of all blocks so far.
-    pub(crate) fn finish_and_go_on(
+    /// Does the same as [`Self::finish`], and returns the overlay for the next block too. The changes are those of
+    /// all blocks on the overlay.
+    pub(crate) fn finish_with_overlay(
         mut self,
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<(Executed, Overlay<'a, S>), ExecutionError> {

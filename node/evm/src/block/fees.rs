@@ -1,5 +1,5 @@
-//! The fees of a block of a native chain. During the block they are in `fee_collector`; at its end they move to the proposer, if
-//! the parameters of the distribution say so.
+//! Pays the fees of a native chain's block. Transactions pay them to `fee_collector`. At the end of the block they
+//! move to the proposer, if the parameters of the module `distribution` say so.
 
 use std::error::Error;
 
@@ -18,10 +18,10 @@ impl<S, I> BlockBuilder<'_, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Notes what `fee_collector` has before the first transaction. It keeps that.
-    pub(super) fn note_kept_fees(&mut self) -> Result<(), StateError> {
+    /// Records the balance of `fee_collector` before the first transaction, which does not move.
+    pub(super) fn record_fees_before(&mut self) -> Result<(), StateError> {
         if self.environment.paid_account().is_some() {
-            self.kept_fees = self.collected()?;
+            self.fees_before = self.collector_balance()?;
         }
         Ok(())
     }
@@ -29,8 +29,8 @@ where
     /// Moves the fees of the block to the proposer.
     pub(super) fn pay_proposer(&mut self) -> Result<(), StateError> {
         let Some(proposer) = self.environment.paid_account() else { return Ok(()) };
-        // An override of the state can lower the balance in a simulated block.
-        let fees = self.collected()?.saturating_sub(self.kept_fees);
+        // The balance can be lower than before: a simulated call can have `fee_collector` as its sender.
+        let fees = self.collector_balance()?.saturating_sub(self.fees_before);
         if fees.is_zero() {
             return Ok(());
         }
@@ -46,7 +46,7 @@ where
         Ok(())
     }
 
-    fn collected(&mut self) -> Result<U256, StateError> {
+    fn collector_balance(&mut self) -> Result<U256, StateError> {
         Ok(self.machine.overlay_mut().account(FEE_COLLECTOR)?.unwrap_or_default().balance)
     }
 }

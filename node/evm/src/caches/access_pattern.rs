@@ -1,14 +1,13 @@
-//! Access patterns: which storage slots of a contract a call will access, as earlier calls of the same
-//! function show.
+//! Predicts which storage slots of a contract a call will access, from earlier calls of the same function.
 //!
 //! Most accessed slots are entries of mappings whose keys are the sender or an argument. Solidity stores the
 //! entry of `key` at Keccak-256(key . slot of the mapping), and the entry of a nested mapping at
-//! Keccak-256(inner key . slot of the outer entry). One call shows which mappings it accessed with which of
-//! its words: this is its [`AccessPattern`]. The slots of all calls of a block are then computed eight at a
-//! time and read together in ascending order, instead of one after the other.
+//! Keccak-256(inner key . slot of the outer entry). The slots that a call read reveal which mappings it accessed, and
+//! with which of its words as keys. They are recorded as an [`AccessPattern`]. The slots of all calls of a block are
+//! then computed eight at a time and read together in ascending order, instead of one after the other.
 //!
-//! A prediction only causes an early read. A wrong one costs that read and does not change a result, and
-//! slots that were not predicted are read on demand.
+//! A prediction only causes a read in advance. A wrong prediction costs one read and does not change a result.
+//! Slots that were not predicted are read on demand.
 //!
 //! Access patterns are small and are kept between blocks. Their number is limited; the least recently used
 //! ones are discarded.
@@ -19,19 +18,19 @@ use alloy_primitives::{Address, B256, Selector, U256};
 use quick_cache::sync::Cache;
 use verify::keccak256_spans;
 
-/// Maximum slots per transaction that are predicted; most transactions access two or three slots of a
+/// Maximum number of slots that are predicted per transaction. Most transactions access two or three slots of a
 /// contract.
 pub(crate) const MAX_TX_SLOTS: usize = 4;
-/// Maximum number of contract functions whose patterns are stored, some 100 bytes each.
+/// Maximum number of contract functions whose patterns are stored, about 100 bytes each.
 const MAX_PATTERNS: usize = 4096;
-/// Calls without a new path after which a pattern is not extended any more.
+/// Number of calls without a new path after which a pattern is no longer extended.
 const MAX_CALLS_WITHOUT_PATH: u8 = 4;
-/// Number of slots at the beginning of a contract's storage in which mappings are searched.
+/// Number of slots at the beginning of a contract's storage that are tried as slots of mappings.
 const MAX_MAPPING_SLOT: u8 = 16;
-/// Maximum number of arguments considered. They must have static types, so that each is one word of call
-/// data.
+/// Maximum number of arguments that are tried as keys. They must have static types, so that each is one word of
+/// calldata.
 const MAX_ARGUMENTS: u8 = 4;
-/// Calls whose slots are computed together, so that their words stay in the L1 cache.
+/// Number of calls whose slots are computed together, so that their words stay in the L1 cache.
 const CALLS_PER_BATCH: usize = 64;
 
 /// A function of a contract.
@@ -67,21 +66,20 @@ pub(crate) struct AccessPattern {
     calls_without_path: u8,
 }
 
-/// The patterns of many functions.
 pub(super) type AccessPatterns = Cache<Function, Arc<AccessPattern>>;
 
-/// No patterns yet.
-pub(super) fn no_patterns() -> AccessPatterns {
+/// Creates a cache without patterns.
+pub(super) fn empty_cache() -> AccessPatterns {
     Cache::new(MAX_PATTERNS)
 }
 
 impl CalldataWords<'_> {
-    /// The function called, if the calldata begins with one.
+    /// The selector of the called function, if the calldata has at least four bytes.
     pub(crate) fn selector(&self) -> Option<Selector> {
         self.input.first_chunk().map(Selector::from)
     }
 
-    /// A word of the call; words beyond the call data are zero.
+    /// A word of the call. Bytes beyond the end of the calldata are zero.
     fn word(&self, key: Key) -> B256 {
         let Key::Argument(at) = key else { return self.sender.into_word() };
         let start = Selector::len_bytes() + B256::len_bytes() * usize::from(at);
@@ -149,7 +147,7 @@ impl AccessPattern {
         self.paths.len() < MAX_TX_SLOTS && self.calls_without_path < MAX_CALLS_WITHOUT_PATH
     }
 
-    /// Appends the slots that these calls will access, one per call and path.
+    /// Appends the predicted slots of these calls, one per call and path.
     pub(crate) fn slots(&self, calls: &[CalldataWords<'_>], slots: &mut Vec<U256>) {
         let mut pairs = Pairs::default();
         for calls in calls.chunks(CALLS_PER_BATCH) {
@@ -193,7 +191,7 @@ impl AccessPattern {
                 found.extend(position_read(hash.into()).map(|at| (at, path)));
             }
         }
-        // If two words are equal, the first path is used. Another call will distinguish them.
+        // If two words of the call are equal, two paths lead to the same slot, and only the first is learned.
         found.sort_by_key(|(at, _)| *at);
         found.dedup_by_key(|(at, _)| *at);
         let before = self.paths.len();
@@ -205,8 +203,8 @@ impl AccessPattern {
         self.calls_without_path += u8::from(self.paths.len() == before);
     }
 
-    /// The mapping entries among the slots of a call whose preimage is known from the call alone: their index
-    /// among the slots, and the preimage.
+    /// The predicted slots of a call whose preimage is known from the call alone, because their mapping is not
+    /// nested: index of the slot among those of the call, and preimage.
     pub(crate) fn preimages(&self, call: CalldataWords<'_>) -> impl Iterator<Item = (usize, Pair)> {
         let paths = self.paths.iter().enumerate().filter(|(_, path)| path.inner.is_none());
         paths.map(move |(at, path)| (at, pair(call.word(path.key), word_of(path.mapping))))

@@ -9,12 +9,12 @@ use platform::memory::derived;
 use quick_cache::{Weighter, sync::Cache};
 use revm::bytecode::Bytecode;
 
-/// Cache size on a machine with enough memory: some thousand contracts of the maximum size, or ten thousand
-/// usual ones.
+/// Cache size on a machine with enough memory: about 2,400 contracts of the maximum size, or 9,000 of the usual
+/// size.
 const FULL_BYTES: u64 = 64 << 20;
 /// Minimum cache size.
 const MIN_BYTES: u64 = 4 << 20;
-/// Bytes of a usual contract, from which the number of entries is estimated.
+/// Usual size of a contract, from which the number of entries is estimated.
 const CONTRACT_BYTES: u64 = 6 * 1024;
 /// Memory of an entry in addition to its code.
 const ENTRY_BYTES: u64 = 256;
@@ -33,8 +33,8 @@ impl Weighter<B256, Bytecode> for Weight {
 /// Analysed code by its hash.
 pub(super) type CodeCache = Cache<B256, Bytecode, Weight>;
 
-/// A cache without code.
-pub(super) fn no_code() -> CodeCache {
+/// Creates a cache without code.
+pub(super) fn empty_cache() -> CodeCache {
     let bytes = derived(FULL_BYTES, MIN_BYTES);
     Cache::with_weighter((bytes / CONTRACT_BYTES) as usize, bytes, Weight)
 }
@@ -71,21 +71,21 @@ mod tests {
 
     #[test]
     fn code_is_read_once_and_cached_unchanged() {
-        // The fourth byte is a jump target. The second is the operand of PUSH1, and therefore none.
+        // The fourth byte is a jump target. The second is not, because it is the operand of PUSH1.
         let code = Bytes::from_static(&hex!("605b505b00"));
-        let (hash, cache) = (keccak256(&code), no_code());
+        let (hash, cache) = (keccak256(&code), empty_cache());
         let first = super::code(&cache, hash, || Ok::<_, Infallible>(code.clone())).unwrap();
         let again = super::code(&cache, hash, || Err("read again")).unwrap();
-        for kept in [first, again] {
-            assert_eq!(kept.original_bytes(), code);
-            let targets = kept.legacy_jump_table().unwrap();
+        for cached in [first, again] {
+            assert_eq!(cached.original_bytes(), code);
+            let targets = cached.legacy_jump_table().unwrap();
             assert_eq!([1, 3].map(|at| targets.is_valid(at)), [false, true]);
         }
     }
 
     #[test]
     fn failed_read_is_repeated() {
-        let (hash, cache) = (B256::repeat_byte(0xcd), no_code());
+        let (hash, cache) = (B256::repeat_byte(0xcd), empty_cache());
         assert_eq!(code(&cache, hash, || Err("lost")), Err("lost"));
         assert!(code(&cache, hash, || Ok::<_, Infallible>(Bytes::new())).unwrap().is_empty());
     }

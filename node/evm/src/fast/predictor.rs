@@ -1,4 +1,4 @@
-//! The slots that the transactions of a block will access, as the patterns of their functions predict.
+//! Predicts the slots that the transactions of a block will access, from the patterns of the called functions.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,12 +6,12 @@ use alloy_primitives::{Address, Selector, U256, map::DefaultHashBuilder};
 
 use crate::caches::{AccessPattern, CalldataWords, ExecutionCaches, Function, Pair};
 
-/// Minimum calls of a function in a block for which its slots are predicted.
+/// Minimum number of calls of a function in a block for which its slots are predicted.
 const MIN_CALLS: usize = 8;
-/// Maximum number of functions whose patterns one block extends: half a millisecond.
+/// Maximum number of functions whose patterns one block extends, which takes half a millisecond.
 const MAX_LEARNED: usize = 8;
 
-/// Calls of one function in a block: the positions of their transactions.
+/// Calls in a block, by position of the contract and selector: the indices of their transactions.
 type Calls = HashMap<(u32, Selector), Vec<u32>, DefaultHashBuilder>;
 
 /// The predictions for one block.
@@ -19,21 +19,22 @@ type Calls = HashMap<(u32, Selector), Vec<u32>, DefaultHashBuilder>;
 pub(super) struct AccessPredictor {
     /// Functions whose patterns this block may extend.
     open: Vec<Function>,
-    /// Patterns used.
+    /// Patterns on which the predictions are based.
     patterns: Vec<Arc<AccessPattern>>,
-    /// By transaction; empty if no transaction has a prediction.
+    /// Predictions by index of the transaction; empty if there are none.
     by_tx: Vec<TxPrediction>,
-    /// Positions of slots in their contracts.
+    /// Positions of the predicted slots in their contracts, call by call.
     positions: Vec<u32>,
 }
 
 /// The prediction for one transaction.
 #[derive(Clone, Copy, Debug, Default)]
 struct TxPrediction {
-    /// Index of its first slot in the list of positions.
+    /// Index of the first predicted slot in the list of positions.
     start: u32,
-    /// Number of its slots.
+    /// Number of predicted slots.
     slots: u32,
+    /// Index of the pattern.
     pattern: u32,
 }
 
@@ -42,9 +43,9 @@ struct TxPrediction {
 pub(super) struct PredictedSlots {
     /// Address and position of the contract.
     pub(super) contract: (Address, u32),
-    /// Its slots, call by call.
+    /// The slots, call by call.
     pub(super) slots: Vec<U256>,
-    /// Transactions that access these slots: position, number of slots, and index of the pattern.
+    /// The calls: index of the transaction, number of its slots, and index of the pattern.
     calls: Vec<(u32, u32, u32)>,
 }
 
@@ -97,14 +98,14 @@ impl AccessPredictor {
         }
     }
 
-    /// Positions of the predicted slots in the contract that the transaction at `at` calls.
+    /// Positions of the predicted slots in the contract that the transaction at index `at` calls.
     #[inline]
     pub(super) fn positions(&self, at: usize) -> &[u32] {
         let by_tx = self.by_tx.get(at).copied().unwrap_or_default();
         &self.positions[by_tx.start as usize..][..by_tx.slots as usize]
     }
 
-    /// The predicted slots whose preimage is known from the call alone: position and preimage.
+    /// The predicted slots whose preimage is known from the call alone: position of the slot, and preimage.
     pub(super) fn preimages(
         &self,
         at: usize,
@@ -117,7 +118,8 @@ impl AccessPredictor {
         preimages.filter_map(|(slot, preimage)| Some((*positions.get(slot)?, preimage)))
     }
 
-    /// Extends the pattern of a function if a call of it read slots that were not predicted.
+    /// Extends the pattern of a function with the slots that a call read without a prediction. A block extends each
+    /// pattern at most once.
     pub(super) fn learn(
         &mut self,
         caches: &ExecutionCaches,

@@ -1,7 +1,6 @@
-//! Plain transfers without the interpreter: computes the result of a transfer between accounts without code
-//! directly, without the interpreter.
+//! Computes the result of plain transfers between accounts without code, without the interpreter.
 //!
-//! It accepts only transfers that cannot fail and have no special properties. The interpreter executes
+//! The fast path accepts only transfers that cannot fail and have no special properties. The interpreter executes
 //! everything else, including transactions that will be refused. Tests execute the same random blocks with
 //! and without the fast path and compare the results.
 
@@ -12,7 +11,7 @@ use alloy_primitives::{Address, KECCAK256_EMPTY, U256};
 use storage::{Account, StateRead};
 
 use crate::{
-    environment::Environment, error::StateError, overlay::Overlay, precompiles::may_be_one,
+    environment::Environment, error::StateError, overlay::Overlay, precompiles::may_be_precompile,
 };
 use chain::Fork;
 use transactions::RecoveredTx;
@@ -22,11 +21,11 @@ const TRANSFER_GAS: u64 = 21_000;
 /// Largest transaction type that adds only a price and an access list: EIP-1559.
 const DYNAMIC_FEE_TYPE: u8 = 2;
 
-/// Executes a transfer and returns its gas. `None` leaves the state unchanged, and the interpreter must
+/// Executes a transfer and returns its gas. If it returns `None`, the state is unchanged, and the interpreter must
 /// execute the transaction.
 ///
 /// # Errors
-/// When state cannot be read.
+/// If state cannot be read.
 pub(super) fn transfer<S>(
     overlay: &mut Overlay<'_, S>,
     environment: &Environment,
@@ -41,12 +40,12 @@ where
     if tx.sender == to || tx.sender == fee_recipient || to == fee_recipient {
         return Ok(None);
     }
-    let minimum = native.map_or(0, |native| native.least_charge(tx.tx.gas_limit()));
+    let minimum = native.map_or(0, |native| native.min_charge(tx.tx.gas_limit()));
     let gas = TRANSFER_GAS.max(minimum);
-    // The base fee burns on an Ethereum chain.
-    let burnt_price = if native.is_some() { 0 } else { u128::from(environment.block.basefee) };
+    // On an Ethereum chain, the base fee is burned.
+    let burned_price = if native.is_some() { 0 } else { u128::from(environment.block.basefee) };
     let (Some(charge), Some(fee)) =
-        (wei(price, gas), price.checked_sub(burnt_price).and_then(|p| wei(p, gas)))
+        (wei(price, gas), price.checked_sub(burned_price).and_then(|p| wei(p, gas)))
     else {
         return Ok(None);
     };
@@ -85,7 +84,7 @@ fn transfer_fields(environment: &Environment, tx: &RecoveredTx) -> Option<(Addre
     let to = envelope.to()?;
     let native = environment.native.as_ref();
     let is_unrestricted = native.is_none_or(|native| native.is_open() && !native.refuses_ether(to));
-    if !known_fork || !is_transfer || !is_unrestricted || may_be_one(to) {
+    if !known_fork || !is_transfer || !is_unrestricted || may_be_precompile(to) {
         return None;
     }
     if envelope.chain_id().is_some_and(|id| id != environment.cfg.chain_id) {
@@ -97,7 +96,7 @@ fn transfer_fields(environment: &Environment, tx: &RecoveredTx) -> Option<(Addre
     is_valid.then(|| (to, envelope.effective_gas_price(Some(environment.block.basefee))))
 }
 
-/// The sender after the transfer, if it is valid.
+/// The sender after the transfer, if the sender can make it.
 fn paid(account: Option<Account>, tx: &RecoveredTx, charge: U256) -> Option<Account> {
     let mut account = account?;
     if account.code_hash != KECCAK256_EMPTY || account.nonce != tx.tx.nonce() {
@@ -113,14 +112,14 @@ fn paid(account: Option<Account>, tx: &RecoveredTx, charge: U256) -> Option<Acco
     (account.nonce != u64::MAX).then_some(account)
 }
 
-/// The recipient after the transfer, if it is an account without code.
+/// The recipient after the transfer, if the recipient has no code.
 fn credited(account: Option<Account>, value: U256) -> Option<Account> {
     let mut account = account.unwrap_or_default();
     account.balance = account.balance.checked_add(value)?;
     (account.code_hash == KECCAK256_EMPTY).then_some(account)
 }
 
-/// `None` above 128 bits, where the interpreter's own sums saturate.
+/// The cost of `gas` at `price`, in wei. `None` above 128 bits, at which the sums of the interpreter saturate.
 fn wei(price: u128, gas: u64) -> Option<U256> {
     price.checked_mul(u128::from(gas)).map(U256::from)
 }

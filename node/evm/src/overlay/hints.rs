@@ -1,16 +1,15 @@
-//! Hints of the fast paths for the current transaction. They save reads and hashes, and change no result.
+//! Stores data of the fast paths about the current transaction: reads that were not predicted, and known hashes.
 
 use alloy_primitives::{Address, U256};
 
 use crate::caches::{MAX_TX_SLOTS, Pair};
 
-/// Maximum number of unpredicted reads that are kept: more than a simple call makes.
+/// Maximum number of unpredicted reads that are stored per transaction. A simple call makes fewer.
 const MAX_UNPREDICTED_READS: usize = 8;
 
-/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct TxHints {
-    /// The first slots that the transaction read and that were not predicted.
+    /// The first slots that were neither predicted nor accessed in the block before the transaction read them.
     unpredicted_reads: Vec<(Address, U256)>,
     /// Pairs of words whose Keccak-256 is known.
     known_hashes: Vec<(Pair, U256)>,
@@ -26,13 +25,13 @@ impl Default for TxHints {
 }
 
 impl TxHints {
-    /// Removes the hints for the last transaction.
+    /// Removes the hints for the previous transaction.
     pub(super) fn clear(&mut self) {
         self.unpredicted_reads.clear();
         self.known_hashes.clear();
     }
 
-    /// Records that a slot was read that was not predicted.
+    /// Records the read of a slot that was not predicted.
     #[inline]
     pub(super) fn add_read(&mut self, address: Address, slot: U256) {
         if self.unpredicted_reads.len() < MAX_UNPREDICTED_READS {
@@ -40,7 +39,7 @@ impl TxHints {
         }
     }
 
-    /// The first slots that the transaction read and that were not predicted.
+    /// The first slots that were neither predicted nor accessed in the block before the transaction read them.
     pub(crate) fn unpredicted_reads(&self) -> &[(Address, U256)] {
         &self.unpredicted_reads
     }

@@ -1,8 +1,8 @@
-//! The accounts that a block touches. What each transaction accesses is stored apart from what is accessed
+//! Stores the accounts that a block touches. Data that each transaction accesses is separate from data that is accessed
 //! once per block, so that more accounts fit into the processor's caches.
 //!
 //! The senders and recipients of the block's transactions are preloaded together and sorted by address, which
-//! is the order needed at the end of the block. The other accounts are few, and are in the order of their
+//! is the order needed at the end of the block. The other accounts are few. They follow in the order of their
 //! first access.
 
 use std::ops::Range;
@@ -12,7 +12,8 @@ use storage::{Account, SortedIndex, address_order, prefetch};
 
 use super::touched_slots::{Slot, TouchedSlots};
 
-/// Accounts found without a search: sender, recipient, and one more, such as the recipient of the fees.
+/// Number of accounts that are found without a search: sender, recipient, and one more, for example the recipient of
+/// the fees.
 const TX_ACCOUNTS: usize = 3;
 
 /// The accounts of a block; see the module documentation.
@@ -62,7 +63,7 @@ impl Entry {
         self.slots.iter().flat_map(|slots| slots.iter())
     }
 
-    /// The slots, for changes.
+    /// The slots, for changes. Creates an empty set if there are none.
     pub(super) fn slots_mut(&mut self) -> &mut TouchedSlots {
         self.slots.get_or_insert_default()
     }
@@ -78,12 +79,12 @@ impl Entry {
         self.slots = None;
     }
 
-    /// Whether no slot can be read from the parent's state.
+    /// Whether the account has no storage from the parent's state, because it is new or its storage was cleared.
     pub(super) const fn hides_parent(&self) -> bool {
         self.wiped || !self.existed
     }
 
-    /// Slots that differ from the parent's, ascending.
+    /// Slots that differ from the parent's state, or from zero if the block cleared the storage, in ascending order.
     pub(super) fn changed_slots(&self) -> Vec<(U256, U256)> {
         let Some(slots) = self.slots.as_ref().filter(|_| self.current.is_some()) else {
             return Vec::new();
@@ -117,7 +118,7 @@ impl TouchedAccounts {
         self.tx_accounts
             .iter()
             .flatten()
-            .find(|(there, _)| there == address)
+            .find(|(found, _)| found == address)
             .map(|(_, position)| *position)
     }
 
@@ -130,7 +131,7 @@ impl TouchedAccounts {
         positions.find(|position| self.before[*position].0 == *address).map(position_number)
     }
 
-    /// Announces the accounts of the next transaction, with their positions.
+    /// Sets the accounts that the next transaction finds without a search, with their positions.
     #[inline]
     pub(crate) fn prepare_tx(&mut self, accounts: [(Address, u32); TX_ACCOUNTS - 1]) {
         self.tx_accounts[..TX_ACCOUNTS - 1].copy_from_slice(&accounts.map(Some));
@@ -185,8 +186,8 @@ impl TouchedAccounts {
         self.entries.push(Entry { current: before, existed, wiped: false, slots: None });
     }
 
-    /// Adds those of these accounts that are missing, and returns the positions of all. `read` receives the
-    /// missing addresses in ascending order.
+    /// Adds the accounts that are missing, and returns the positions of all. `read` receives the missing addresses in
+    /// ascending order.
     ///
     /// # Errors
     /// Those of `read`; no account is added then.
@@ -228,7 +229,7 @@ impl TouchedAccounts {
         Ok(positions)
     }
 
-    /// All accounts, ascending by address: before the block, and now.
+    /// All accounts in ascending order of address: address, account before the block, and current state.
     pub(super) fn ascending(&self) -> impl Iterator<Item = (Address, Option<Account>, &Entry)> {
         let mut others: Vec<(Address, u32)> =
             self.others.iter().map(|(address, position)| (*address, *position)).collect();

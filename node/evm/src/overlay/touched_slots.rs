@@ -1,4 +1,4 @@
-//! The storage slots of one account that a block has read or written.
+//! Stores the storage slots of one account that a block has read or written.
 //!
 //! Slots that were predicted for the block's transactions are preloaded together and sorted, which is the
 //! order needed at the end of the block. `touched_accounts` does the same with accounts.
@@ -45,7 +45,7 @@ impl Default for TouchedSlots {
 }
 
 impl TouchedSlots {
-    /// A slot that was read or written.
+    /// A slot that was preloaded, read or written.
     #[inline]
     pub(super) fn get(&self, key: &U256) -> Option<&Slot> {
         match self.find(key) {
@@ -54,7 +54,7 @@ impl TouchedSlots {
         }
     }
 
-    /// Sets the value of a slot. `original` is its value before the block, if this is the first access.
+    /// Sets the value of a slot. `original` is its value before the block, which is used only on the first access.
     pub(super) fn set(&mut self, key: U256, current: U256, original: U256) {
         if let Some(position) = self.find(&key) {
             self.preloaded[position].1.current = current;
@@ -67,20 +67,20 @@ impl TouchedSlots {
     /// The position of a preloaded slot.
     #[inline]
     fn find(&self, key: &U256) -> Option<usize> {
-        let is_there =
-            |position: &usize| self.preloaded.get(*position).is_some_and(|(there, _)| there == key);
-        let tx_slots = self.tx_slots.iter().map(|position| *position as usize).find(is_there);
-        tx_slots.or_else(|| self.index.of_word(first_word(key)).find(is_there))
+        let has_key =
+            |position: &usize| self.preloaded.get(*position).is_some_and(|(found, _)| found == key);
+        let predicted = self.tx_slots.iter().map(|position| *position as usize).find(has_key);
+        predicted.or_else(|| self.index.of_word(first_word(key)).find(has_key))
     }
 
-    /// Announces the positions of the slots that the next transaction will access.
+    /// Sets the positions of the next transaction's predicted slots, of which [`MAX_TX_SLOTS`] are used.
     #[inline]
     pub(super) fn prepare_tx(&mut self, positions: &[u32]) {
         self.tx_slots = [NOT_PRELOADED; MAX_TX_SLOTS];
         self.tx_slots
             .iter_mut()
             .zip(positions)
-            .for_each(|(tx_slots, position)| *tx_slots = *position);
+            .for_each(|(tx_slot, position)| *tx_slot = *position);
     }
 
     /// The key at a position, if there is one.
@@ -102,17 +102,18 @@ impl TouchedSlots {
         self.preloaded.iter().map(|(key, slot)| (key, slot)).chain(&self.others)
     }
 
-    /// Those for which `is_changed` holds, with their values, ascending.
+    /// The slots for which `is_changed` returns true, with their values, in ascending order.
     pub(super) fn changed(&self, is_changed: impl Fn(&Slot) -> bool) -> Vec<(U256, U256)> {
         let wanted = |(key, slot): (&U256, &Slot)| is_changed(slot).then_some((*key, slot.current));
         let mut changed: Vec<_> = self.iter().filter_map(wanted).collect();
-        // All but the slots that were not preloaded are sorted already, and a stable sort merges these in.
+        // The preloaded slots are sorted already. A stable sort merges the others with them.
         changed.sort_by_key(|(key, _)| *key);
         changed
     }
 
-    /// Reads those of these slots that are missing, and returns the positions of all that are preloaded then.
-    /// `read` receives the missing keys in ascending order. Has no effect after the first call.
+    /// Reads the slots that were not accessed before, and returns the position of each key. `read` receives the keys
+    /// of these slots in ascending order. The position is [`NOT_PRELOADED`] if the slot was accessed before, and for
+    /// all keys if slots were preloaded before.
     ///
     /// # Errors
     /// Those of `read`; no slot is added then.
@@ -159,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
     use std::{collections::BTreeMap, convert::Infallible};
 
-    /// Few keys, some with the same first word.
+    /// One of a few keys, of which several have the same first word.
     fn key() -> impl Strategy<Value = U256> {
         (0..4_u64, 0..8_u64).prop_map(|(high, low)| U256::from_limbs([low, 0, 0, high << 60]))
     }
@@ -187,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slots_are_a_map(steps in steps()) {
+        fn slots_behave_like_a_map(steps in steps()) {
             let (mut slots, mut model) = (TouchedSlots::default(), BTreeMap::<U256, U256>::new());
             for step in steps {
                 match step {

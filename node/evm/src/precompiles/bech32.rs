@@ -1,5 +1,5 @@
-//! The contract at 0x400 that converts addresses to their Bech32 form and back, as in cosmos/evm. Arguments
-//! and results are ABI-encoded:
+//! Implements the contract at 0x400, which converts addresses to their Bech32 form and back, as in cosmos/evm.
+//! Arguments and results are ABI-encoded:
 //!
 //! ```solidity
 //! function hexToBech32(address addr, string prefix) returns (string);
@@ -16,7 +16,7 @@ const GAS: u64 = 6_000;
 /// Function selectors.
 const HEX_TO_BECH32: [u8; 4] = [0xf9, 0x58, 0xa9, 0x8c];
 const BECH32_TO_HEX: [u8; 4] = [0xe6, 0xdf, 0x46, 0x1e];
-/// Maximum bytes of arguments: twice what the longest Bech32 text takes (1,023 characters), so that 6,000 gas
+/// Maximum size of the arguments in bytes: about twice the longest Bech32 text (1,023 characters), so that 6,000 gas
 /// do not pay for megabytes.
 const MAX_ARGUMENT_BYTES: usize = 2_048;
 
@@ -25,15 +25,15 @@ pub(super) fn run(input: &[u8], gas_limit: u64, reservoir: u64) -> PrecompileRes
     if gas_limit < GAS {
         return Ok(PrecompileOutput::halt(PrecompileHalt::OutOfGas, reservoir));
     }
-    let answer = match input.split_first_chunk() {
+    let result = match input.split_first_chunk() {
         Some((&HEX_TO_BECH32, arguments)) => to_bech32(arguments),
         Some((&BECH32_TO_HEX, arguments)) => to_hex(arguments),
         _ => return Ok(PrecompileOutput::revert(GAS, Bytes::new(), reservoir)),
     };
-    Ok(match answer {
-        Some(answer) => {
-            let answer = DynSolValue::Tuple(vec![answer]).abi_encode_params();
-            PrecompileOutput::new(GAS, answer.into(), reservoir)
+    Ok(match result {
+        Some(result) => {
+            let result = DynSolValue::Tuple(vec![result]).abi_encode_params();
+            PrecompileOutput::new(GAS, result.into(), reservoir)
         }
         None => {
             let halt = PrecompileHalt::other_static("no address, prefix or Bech32 text");
@@ -60,7 +60,7 @@ fn to_bech32(encoded: &[u8]) -> Option<DynSolValue> {
     encode_any(prefix, *address).map(DynSolValue::String)
 }
 
-/// Of more than 20 bytes the last 20 are used; fewer are left-padded with zeros.
+/// Uses the last 20 bytes if the text has more, and pads fewer bytes with zeros on the left.
 fn to_hex(encoded: &[u8]) -> Option<DynSolValue> {
     let values = arguments(vec![DynSolType::String], encoded)?;
     let [DynSolValue::String(text)] = &values[..] else { return None };
@@ -106,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn invalid_input_fails() {
+    fn invalid_arguments_halt_and_unknown_functions_revert() {
         let address = DynSolValue::Address(ADDRESS);
-        let wrong = TEXT.replace("17w0", "17w9");
+        let wrong_checksum = TEXT.replace("17w0", "17w9");
         for output in [
             call(HEX_TO_BECH32, vec![address.clone(), text("")]),
             call(HEX_TO_BECH32, vec![address, text("\u{e9}")]),
             call(HEX_TO_BECH32, vec![text("cosmos")]),
-            call(BECH32_TO_HEX, vec![text(&wrong)]),
+            call(BECH32_TO_HEX, vec![text(&wrong_checksum)]),
             call(BECH32_TO_HEX, vec![text("cosmos")]),
             call(BECH32_TO_HEX, vec![text(&"q".repeat(4_000))]),
         ] {

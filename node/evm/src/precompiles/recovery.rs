@@ -1,5 +1,5 @@
-//! The precompile at address 1, on the libsecp256k1 that the rest of the node uses. `revm` offers an older
-//! version of that library, which would be compiled in addition, or `k256`, which is slower.
+//! Implements the precompile at address 1 with the libsecp256k1 that the rest of the node uses. `revm` offers an
+//! older version of that library, which would be compiled in addition, or `k256`, which is slower.
 
 use std::sync::Once;
 
@@ -10,10 +10,10 @@ use secp256k1::{
     ecdsa::{RecoverableSignature, RecoveryId},
 };
 
-/// Bytes of a word in front of an address.
+/// Number of bytes before the address in a word.
 const ADDRESS_PADDING: usize = 12;
 
-/// Implements only the recovery; everything else is left to `revm`.
+/// Implements only the recovery. `revm`'s own functions do everything else.
 #[derive(Debug)]
 struct NodeCrypto;
 
@@ -28,7 +28,7 @@ impl Crypto for NodeCrypto {
     }
 }
 
-/// The address of the signer as a word; `None` if there is no such point. Signatures with a high `s` are
+/// The address of the signer as a word; `None` if no key can be recovered. Signatures with a high `s` are
 /// valid here (Yellow Paper, appendix E.1).
 fn recover(signature: &[u8; 64], recovery_id: u8, digest: &[u8; 32]) -> Option<[u8; 32]> {
     let id = RecoveryId::try_from(i32::from(recovery_id)).ok()?;

@@ -1,6 +1,5 @@
-//! The memory areas that receive the output of calls, as `vmTrace` shows them. `revm-inspectors` shows only
-//! the bytes that were returned, and nothing if there were none; OpenEthereum and its successors show the
-//! whole area.
+//! Records the memory areas that receive the output of calls, for `vmTrace`. `revm-inspectors` shows only the bytes
+//! that were returned, and nothing if there were none. OpenEthereum and its successors show the whole area.
 
 use std::ops::Range;
 
@@ -15,7 +14,7 @@ use revm::{
 /// The instructions that have such an area.
 const CALLS: [&str; 4] = ["CALL", "CALLCODE", "DELEGATECALL", "STATICCALL"];
 
-/// Records the areas after each call. [`Kept`](super::kept::Kept) limits their total size.
+/// Records the areas after each call. [`TraceMemory`](super::kept::TraceMemory) limits their total size.
 #[derive(Debug)]
 pub struct CallMemory {
     is_wanted: bool,
@@ -23,7 +22,7 @@ pub struct CallMemory {
     areas: Vec<Range<usize>>,
     /// Area of the call that ended since the last instruction.
     ended: Option<Range<usize>>,
-    /// Contents after each call, in the order in which the calls ended.
+    /// Contents of the area after each call, in the order in which the calls ended.
     recorded: Vec<Option<MemoryDelta>>,
 }
 

@@ -1,4 +1,4 @@
-//! Completes what the tracers of `revm-inspectors` do not record of calls: a self-destruct that transfers no
+//! Adds what the tracers of `revm-inspectors` do not record of calls: a self-destruct that transfers no
 //! balance, the reason of a failure as geth's error text, and calls that geth's flat tracer hides.
 
 use alloy_primitives::{Address, Bytes, Log, U256};
@@ -137,8 +137,8 @@ where
 
     fn call_end(&mut self, context: &mut C, inputs: &CallInputs, outcome: &mut CallOutcome) {
         let result = outcome.result.result;
-        // Since Cancun a contract that names itself as beneficiary of its self-destruct changes nothing.
-        // `revm` then has no journal entry to report, and the tracer shows zero addresses.
+        // Since Cancun, a self-destruct with the contract itself as beneficiary changes nothing. `revm` then has no
+        // journal entry to report, and the tracer would show zero addresses.
         if result == InstructionResult::SelfDestruct && !self.is_destruction_reported {
             let contract = inputs.target_address;
             let account = context.journal_ref().evm_state().get(&contract);
@@ -164,7 +164,7 @@ where
 
     fn create_end(&mut self, context: &mut C, inputs: &CreateInputs, outcome: &mut CreateOutcome) {
         let result = &outcome.result;
-        // `revm` returns `OutOfGas` in both cases. Only a creation whose gas does not suffice to store the code has an output.
+        // `revm` also returns `OutOfGas` if the gas does not suffice to store the code. Only then is there an output.
         let is_not_stored =
             result.result == InstructionResult::OutOfGas && !result.output.is_empty();
         self.end(match is_not_stored {
@@ -173,8 +173,8 @@ where
         });
         let returned = std::mem::take(&mut self.returned);
         if result.result == InstructionResult::Return && result.output.is_empty() {
-            // Before Homestead a creation succeeds even if the gas does not suffice to store its code. `revm`
-            // discards the code then, and geth shows it.
+            // Before Homestead, a creation succeeds even if the gas does not suffice to store its code. `revm`
+            // discards the code, but geth shows it.
             let mut shown = outcome.clone();
             shown.result.output = returned;
             self.tracer.create_end(context, inputs, &mut shown);

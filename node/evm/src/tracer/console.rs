@@ -1,4 +1,4 @@
-//! The tracer of what development chains print: how an execution ended, and the messages that its contracts passed to
+//! Records what development chains print: how an execution ended, and the messages that contracts passed to
 //! `console.log`.
 
 use std::{error::Error, mem};
@@ -11,7 +11,7 @@ use revm::{
 };
 use storage::StateRead;
 
-use super::{CompletingTracer, Kept, Ran, Tracer, Watch, What};
+use super::{CompletingTracer, FinishedTx, Recorded, TraceMemory, Tracer, Watch};
 use crate::{CallOutcome, TraceError, call::outcome, overlay::Overlay};
 use transactions::RecoveredTx;
 
@@ -26,12 +26,12 @@ const MAX_CONSOLE_BYTES: usize = 64 * 1024;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConsoleTracer;
 
-/// What a development chain prints of an execution.
+/// The part of an execution that a development chain prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsoleTrace {
-    /// The input of each call of the console, also of those that were reverted.
+    /// The input of each call of the console, including reverted ones.
     pub messages: Vec<Bytes>,
-    /// Number of calls of the console that exceed the limits of a trace.
+    /// Number of calls of the console that were not recorded because of the limits.
     pub omitted: u64,
     /// How the execution ended.
     pub outcome: CallOutcome,
@@ -69,8 +69,8 @@ where
     type Trace = ConsoleTrace;
 
     fn watch(&self) -> Result<Watch<ConsoleInspector>, TraceError> {
-        let calls = What { calls: true, inputs: false, outputs: false, steps: None };
-        Ok((Kept::new(calls), CompletingTracer::new(ConsoleInspector::default())))
+        let calls = Recorded { calls: true, inputs: false, outputs: false, steps: None };
+        Ok((TraceMemory::new(calls), CompletingTracer::new(ConsoleInspector::default())))
     }
 
     fn is_exceeded(_: &ConsoleInspector) -> bool {
@@ -80,11 +80,11 @@ where
     fn trace(
         &self,
         inspector: &mut CompletingTracer<ConsoleInspector>,
-        ran: &Ran<'_>,
+        tx: &FinishedTx<'_>,
         _: &mut Overlay<'_, S>,
     ) -> Result<ConsoleTrace, TraceError> {
         let ConsoleInspector { messages, omitted, .. } = mem::take(&mut inspector.tracer);
-        let outcome = outcome(ran.result.result.clone()).outcome;
+        let outcome = outcome(tx.result.result.clone()).outcome;
         Ok(ConsoleTrace { messages, omitted, outcome })
     }
 

@@ -1,4 +1,4 @@
-//! The frames of geth's `flatCallTracer`, which hides other frames than `trace_` and has other texts for
+//! Adapts frames to geth's `flatCallTracer`, which hides other frames than the `trace_` methods and has other texts for
 //! failures.
 
 use alloy_rpc_types_trace::parity::{Action, LocalizedTransactionTrace};
@@ -6,7 +6,7 @@ use alloy_rpc_types_trace::parity::{Action, LocalizedTransactionTrace};
 use super::completed::Note;
 use crate::geth_errors::parity_text;
 
-/// Sets the failures of frames to geth's texts and removes hidden frames, using the notes about their calls.
+/// Sets the errors of frames to geth's texts, and removes hidden frames unless `precompiles` is set.
 pub(super) fn complete(
     frames: &mut Vec<LocalizedTransactionTrace>,
     notes: &[Note],

@@ -1,12 +1,12 @@
-//! A tracer that adds the gas of a transaction to the trace of another tracer.
+//! Adds the gas of a transaction to the trace of another tracer.
 
-use super::{CompletingTracer, Ran, Tracer, Watch};
+use super::{CompletingTracer, FinishedTx, Tracer, Watch};
 use crate::{TraceError, overlay::Overlay};
 use std::error::Error;
 use storage::StateRead;
 use transactions::RecoveredTx;
 
-/// Traces with another tracer, and returns the gas too.
+/// Returns the trace of another tracer and the gas.
 #[derive(Clone, Debug, Default)]
 pub struct WithGas<T>(pub T);
 
@@ -38,12 +38,12 @@ where
     fn trace(
         &self,
         inspector: &mut CompletingTracer<T::Inspector>,
-        ran: &Ran<'_>,
+        tx: &FinishedTx<'_>,
         state: &mut Overlay<'_, S>,
     ) -> Result<Self::Trace, TraceError> {
-        let gas = ran.result.result.gas();
+        let gas = tx.result.result.gas();
         let gas = ExecutionGas { spent: gas.total_gas_spent(), refunded: gas.final_refunded() };
-        Ok((self.0.trace(inspector, ran, state)?, gas))
+        Ok((self.0.trace(inspector, tx, state)?, gas))
     }
 
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> Self::Trace {

@@ -11,21 +11,21 @@ use revm::{
     },
 };
 
-/// Maximum bytes recorded of one transaction: half a million instructions with their stacks. The limit of a
-/// response may be lower, and one thread for every two cores traces at a time.
+/// Maximum memory of the trace of one transaction, in bytes: about half a million instructions with their stacks. The
+/// limit of a response may be lower. At most one trace for every two cores runs at a time.
 pub(crate) const MAX_TRACE_BYTES: usize = 256 * 1024 * 1024;
-/// Bytes of an instruction, without stack and memory.
+/// Memory of a recorded instruction in bytes, without stack and memory contents.
 const STEP_BYTES: usize = 256;
-/// Bytes of a call or creation, without input and output.
+/// Memory of a recorded call or creation in bytes, without input and output.
 const CALL_BYTES: usize = 512;
-/// Bytes of a stack item.
+/// Memory of a stack item in bytes.
 const WORD_BYTES: usize = 32;
-/// Results of instructions are copied once more when the trace is written.
+/// Number of copies of the items that an instruction pushes: one is made when the trace is written.
 const PUSH_COPIES: usize = 2;
 
 /// What a tracer records.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct What {
+pub(super) struct Recorded {
     /// Calls, with their output.
     pub(super) calls: bool,
     /// Input of calls.
@@ -43,15 +43,15 @@ pub(super) struct Steps {
     pub(super) stack: bool,
     /// The memory before it.
     pub(super) memory: bool,
-    /// The items it pushes.
+    /// The items that it pushes.
     pub(super) pushes: bool,
-    /// Number of instructions.
-    pub(super) most: u64,
+    /// Maximum number of instructions that are recorded.
+    pub(super) max_steps: u64,
 }
 
 impl Steps {
     pub(super) const fn pushes() -> Self {
-        Self { stack: false, memory: false, pushes: true, most: u64::MAX }
+        Self { stack: false, memory: false, pushes: true, max_steps: u64::MAX }
     }
 
     fn bytes(self, interpreter: &Interpreter) -> usize {
@@ -65,24 +65,24 @@ impl Steps {
     }
 }
 
-/// Counts recorded bytes, and ends the execution above the limit.
+/// Counts the memory of a trace, and ends the execution above the limit.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct TraceMemory {
     bytes: usize,
-    what: What,
+    recorded: Recorded,
 }
 
-impl Kept {
-    pub(super) const fn new(what: What) -> Self {
-        Self { bytes: 0, what }
+impl TraceMemory {
+    pub(super) const fn new(recorded: Recorded) -> Self {
+        Self { bytes: 0, recorded }
     }
 
-    /// Whether the execution was ended for this reason.
+    /// Whether the trace exceeds the limit, which ends the execution.
     pub const fn is_exceeded(&self) -> bool {
         self.bytes > MAX_TRACE_BYTES
     }
 
-    fn keep(&mut self, bytes: usize, context: &mut impl ContextTr) {
+    fn add(&mut self, bytes: usize, context: &mut impl ContextTr) {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.is_exceeded() && context.error().is_ok() {
             *context.error() = Err(ContextError::Custom("too much to keep".into()));
@@ -90,26 +90,26 @@ impl Kept {
     }
 
     fn begin_call(&mut self, input: usize, context: &mut impl ContextTr) {
-        if self.what.calls {
-            let input = if self.what.inputs { input } else { 0 };
-            self.keep(CALL_BYTES + input, context);
+        if self.recorded.calls {
+            let input = if self.recorded.inputs { input } else { 0 };
+            self.add(CALL_BYTES + input, context);
         }
     }
 
     fn end_call(&mut self, output: usize, context: &mut impl ContextTr) {
-        if self.what.calls {
-            self.keep(output, context);
+        if self.recorded.calls {
+            self.add(output, context);
         }
     }
 }
 
-impl<C: ContextTr> Inspector<C> for Kept {
+impl<C: ContextTr> Inspector<C> for TraceMemory {
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut C) {
-        let Some(steps) = &mut self.what.steps else { return };
-        let Some(left) = steps.most.checked_sub(1) else { return };
-        steps.most = left;
+        let Some(steps) = &mut self.recorded.steps else { return };
+        let Some(left) = steps.max_steps.checked_sub(1) else { return };
+        steps.max_steps = left;
         let bytes = steps.bytes(interpreter);
-        self.keep(bytes, context);
+        self.add(bytes, context);
         if self.is_exceeded() {
             interpreter.bytecode.action().take();
             interpreter.halt_fatal();
@@ -118,8 +118,8 @@ impl<C: ContextTr> Inspector<C> for Kept {
 
     fn call(&mut self, context: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
         self.begin_call(inputs.input.len(), context);
-        if self.what.outputs {
-            self.keep(inputs.return_memory_offset.len(), context);
+        if self.recorded.outputs {
+            self.add(inputs.return_memory_offset.len(), context);
         }
         None
     }

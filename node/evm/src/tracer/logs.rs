@@ -1,4 +1,4 @@
-//! Logs in the frames of geth's `callTracer`: only those that took effect, numbered by their index in the block.
+//! Adapts the logs in frames to geth's `callTracer`: only logs that took effect, numbered by their index in the block.
 //!
 //! The inspector numbers the logs of a transaction in order of execution, including those of calls that fail
 //! later.
@@ -16,7 +16,7 @@ pub(super) fn number(root: &mut CallFrame, first: u64) {
     }
 }
 
-/// A failed call reverts its inner calls too.
+/// Removes the logs of a frame that was reverted. A failed call reverts its inner calls too.
 fn drop_undone(frame: &mut CallFrame, is_undone: bool) {
     let is_undone = is_undone || frame.error.is_some();
     if is_undone {
@@ -34,7 +34,7 @@ fn gather<'a>(frame: &'a mut CallFrame, logs: &mut Vec<&'a mut CallLogFrame>) {
     }
 }
 
-/// Replaces the outermost call by one without inner calls, so that none precedes its logs.
+/// Removes the inner calls of the outermost call, so that the position of its logs among them is 0.
 pub(super) fn keep_only_top_call(root: &mut CallFrame) {
     root.calls.clear();
     for log in &mut root.logs {
@@ -64,10 +64,11 @@ mod tests {
         frame.logs.iter().map(|log| (log.index.unwrap(), log.position.unwrap())).collect()
     }
 
-    /// The root emits a log, makes a call that logs, makes a failing call that logs (as does its inner call), and emits a log.
+    /// The root emits a log, makes a call that emits one, makes a call that fails after it and its inner call emitted
+    /// one each, and emits a log.
     fn root(error: Option<&str>) -> CallFrame {
-        let lost = frame(&[(3, 0)], None, Vec::new());
-        let failed = frame(&[(2, 0)], Some("execution reverted"), vec![lost]);
+        let reverted = frame(&[(3, 0)], None, Vec::new());
+        let failed = frame(&[(2, 0)], Some("execution reverted"), vec![reverted]);
         frame(&[(0, 0), (4, 2)], error, vec![frame(&[(1, 0)], None, Vec::new()), failed])
     }
 
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_that_failed_has_no_logs() {
+    fn failed_transaction_has_no_logs() {
         let mut root = root(Some("out of gas"));
         number(&mut root, 7);
         assert!(root.logs.is_empty() && root.calls.iter().all(|call| call.logs.is_empty()));

@@ -1,4 +1,4 @@
-//! Accounts that geth's `prestateTracer` reads because a transaction names them, and that `revm` does not
+//! Adds accounts that geth's `prestateTracer` reads because a transaction names them, and that `revm` does not
 //! load: signers of authorizations that are ignored, and the target address of a creation that fails before
 //! it begins.
 
@@ -13,15 +13,14 @@ use revm::{
 };
 use serde_json::Value;
 
-/// The signers of a transaction's authorizations, for any chain and with any nonce, and `created`. Signers
-/// are recovered one by one, as in execution.
+/// The signers of a transaction's authorizations, for any chain and with any nonce, and the addresses in `created`.
 pub(super) fn addresses(env: &TxEnv, created: &[Address]) -> Vec<Address> {
     let signers = env.authorization_list.iter().filter_map(|signed| signed.authority());
     signers.chain(created.iter().copied()).collect()
 }
 
-/// Adds these accounts as of `before`, unless `revm` has loaded them. A diff does not need them, because they
-/// do not change then.
+/// Adds these accounts as of `before`, unless `revm` has loaded them. A diff does not need them, because accounts
+/// that are not loaded do not change.
 ///
 /// # Errors
 /// If `before` cannot be read.

@@ -1,5 +1,5 @@
-//! What geth's `prestateTracer` shows and the inspector does not: code hashes and, if requested, accounts
-//! that did not exist before.
+//! Adds what geth's `prestateTracer` shows and the inspector does not: code hashes, slots of destroyed accounts and,
+//! if requested, accounts that did not exist before.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ struct Account {
 }
 
 impl Account {
-    /// Whether the account did not exist, judged by the fields that are shown.
+    /// Whether the account did not exist, according to the fields that are shown.
     fn is_empty(&self) -> bool {
         self.state.balance.unwrap_or_default().is_zero()
             && self.state.nonce.unwrap_or_default() == 0
@@ -47,7 +47,7 @@ enum Shown {
     Changed { post: Accounts, pre: Accounts },
 }
 
-/// Hexadecimal digits of the code that is shown.
+/// Number of hexadecimal digits of the code that is shown.
 pub(super) fn code_digits(frame: &PreStateFrame) -> usize {
     let of = |accounts: &BTreeMap<Address, AccountState>| {
         let code = accounts.values().filter_map(|account| account.code.as_ref());
@@ -59,8 +59,8 @@ pub(super) fn code_digits(frame: &PreStateFrame) -> usize {
     }
 }
 
-/// Converts the inspector's result for a transaction that was executed on `before` and left `touched` to
-/// geth's form with these settings. The accounts in `looked_up` have been added.
+/// Converts the inspector's result to geth's form with these settings. The transaction was executed on `before` and
+/// resulted in `touched`. The caller has added the accounts in `looked_up`.
 ///
 /// # Errors
 /// If `before` cannot be read.
@@ -97,8 +97,8 @@ pub(super) fn show<D: DatabaseRef>(
     Ok(serde_json::to_value(shown).expect("plain structures serialise"))
 }
 
-/// The account to which the recipient `to` delegates since this transaction (EIP-7702), if nothing else
-/// touches it. geth reads the recipient's code before the delegation, so it does not see this account.
+/// The account to which the transaction makes its recipient `to` delegate (EIP-7702), if nothing else touches this
+/// account. geth reads the recipient's code before the delegation, so geth does not show the account.
 fn new_delegate<D: DatabaseRef>(
     to: Option<&Address>,
     touched: &EvmState,
@@ -125,8 +125,8 @@ fn add_empty(accounts: &mut BTreeMap<Address, AccountState>, touched: &EvmState,
     }
 }
 
-/// Adds the slots of destroyed accounts. The inspector shows only slots that have another value afterwards,
-/// and those of a destroyed account have none.
+/// Adds the slots of destroyed accounts. The inspector shows only slots with a new value, and the slots of a
+/// destroyed account have none.
 fn add_destroyed_slots(pre: &mut BTreeMap<Address, AccountState>, touched: &EvmState) {
     for (address, account) in touched {
         if let Some(shown) = pre.get_mut(address).filter(|_| account.is_selfdestructed()) {
@@ -188,9 +188,9 @@ mod tests {
     };
     use serde_json::json;
 
-    const HERE: Address = Address::with_last_byte(1);
-    const THERE: Address = Address::with_last_byte(2);
-    const NOWHERE: Address = Address::with_last_byte(3);
+    const CONTRACT: Address = Address::with_last_byte(1);
+    const EOA: Address = Address::with_last_byte(2);
+    const ABSENT: Address = Address::with_last_byte(3);
 
     fn with_code(code: &'static [u8]) -> AccountInfo {
         let code = Bytecode::new_raw(Bytes::from_static(code));
@@ -202,22 +202,22 @@ mod tests {
         let contract = with_code(&[0x60, 0]);
         let hash = contract.code_hash;
         let mut state = InMemoryDB::default();
-        state.insert_account_info(HERE, contract);
-        state.insert_account_info(THERE, AccountInfo::from_balance(U256::from(1)));
+        state.insert_account_info(CONTRACT, contract);
+        state.insert_account_info(EOA, AccountInfo::from_balance(U256::from(1)));
         (state, hash)
     }
 
     #[test]
-    fn digits_of_code_are_those_of_every_account() {
+    fn code_digits_include_the_code_of_every_account() {
         let account = |code: &'static [u8]| AccountState {
             code: Some(Bytes::from_static(code)),
             ..AccountState::default()
         };
-        let accounts = BTreeMap::from([(HERE, account(&[1, 2, 3])), (THERE, account(&[1, 2, 3]))]);
-        let before = PreStateFrame::Default(PreStateMode(accounts.clone()));
+        let post = BTreeMap::from([(CONTRACT, account(&[1, 2, 3])), (EOA, account(&[1, 2, 3]))]);
+        let before = PreStateFrame::Default(PreStateMode(post.clone()));
         assert_eq!(code_digits(&before), 12);
-        let pre = BTreeMap::from([(NOWHERE, account(&[7])), (HERE, balance(1))]);
-        assert_eq!(code_digits(&PreStateFrame::Diff(DiffMode { post: accounts, pre })), 14);
+        let pre = BTreeMap::from([(ABSENT, account(&[7])), (CONTRACT, balance(1))]);
+        assert_eq!(code_digits(&PreStateFrame::Diff(DiffMode { post, pre })), 14);
     }
 
     fn balance(wei: u64) -> AccountState {
@@ -231,26 +231,26 @@ mod tests {
     #[test]
     fn code_hash_is_shown_and_absent_accounts_only_on_request() {
         let (state, hash) = state();
-        let frame_data = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
+        let frame_data = BTreeMap::from([(CONTRACT, balance(0)), (EOA, balance(1))]);
         let slot = EvmStorageSlot::new_changed(U256::ZERO, U256::from(9), TransactionId::ZERO);
         let created = changed(with_code(&[0])).with_storage([(U256::from(5), slot)].into_iter());
         let touched = EvmState::from_iter([
-            (HERE, changed(AccountInfo::default())),
-            (THERE, changed(AccountInfo::default())),
-            (NOWHERE, created),
+            (CONTRACT, changed(AccountInfo::default())),
+            (EOA, changed(AccountInfo::default())),
+            (ABSENT, created),
         ]);
         let show = |config: Value| {
             let frame = PreStateFrame::Default(PreStateMode(frame_data.clone()));
             show(frame, &config, None, &[], &touched, &state).unwrap()
         };
-        let (here, there) = (json!({ "balance": "0x0", "codeHash": hash }), balance(1));
-        let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
+        let (contract, eoa) = (json!({ "balance": "0x0", "codeHash": hash }), balance(1));
+        let keys = [CONTRACT, EOA, ABSENT].map(|address| format!("{address:?}").to_lowercase());
         let shown = show(json!({ "disableCode": true }));
-        assert_eq!(shown, json!({ &keys[0]: here, &keys[1]: there }));
+        assert_eq!(shown, json!({ &keys[0]: contract, &keys[1]: eoa }));
         let shown = show(json!({ "includeEmpty": true }));
         let slots = json!({ B256::with_last_byte(5).to_string(): B256::ZERO });
-        let nowhere = json!({ "balance": "0x0", "storage": slots });
-        assert_eq!(shown, json!({ &keys[0]: here, &keys[1]: there, &keys[2]: nowhere }));
+        let absent = json!({ "balance": "0x0", "storage": slots });
+        assert_eq!(shown, json!({ &keys[0]: contract, &keys[1]: eoa, &keys[2]: absent }));
         let shown = show(json!({ "includeEmpty": true, "disableStorage": true }));
         assert_eq!(shown[&keys[2]], json!({ "balance": "0x0" }));
     }
@@ -261,59 +261,59 @@ mod tests {
         let diff = |config: Value, touched: EvmState| {
             let frame_data = DiffMode {
                 pre: BTreeMap::from([
-                    (HERE, balance(0)),
-                    (THERE, balance(1)),
-                    (NOWHERE, balance(0)),
+                    (CONTRACT, balance(0)),
+                    (EOA, balance(1)),
+                    (ABSENT, balance(0)),
                 ]),
-                post: BTreeMap::from([(THERE, balance(2))]),
+                post: BTreeMap::from([(EOA, balance(2))]),
             };
             show(PreStateFrame::Diff(frame_data), &config, None, &[], &touched, &state).unwrap()
         };
-        let keys = [HERE, THERE, NOWHERE].map(|address| format!("{address:?}").to_lowercase());
+        let keys = [CONTRACT, EOA, ABSENT].map(|address| format!("{address:?}").to_lowercase());
         let created = with_code(&[0]);
         let new_hash = created.code_hash;
         let touched = EvmState::from_iter([
-            // The account gave up its code, as by EIP-7702.
-            (HERE, changed(AccountInfo { nonce: 2, ..AccountInfo::default() })),
-            (THERE, changed(AccountInfo::from_balance(U256::from(2)))),
-            (NOWHERE, changed(created.clone())),
+            // The account removed its code, as EIP-7702 allows.
+            (CONTRACT, changed(AccountInfo { nonce: 2, ..AccountInfo::default() })),
+            (EOA, changed(AccountInfo::from_balance(U256::from(2)))),
+            (ABSENT, changed(created.clone())),
         ]);
         let shown = diff(json!({ "diffMode": true }), touched.clone());
-        let here = json!({ "balance": "0x0", "codeHash": hash });
-        assert_eq!(shown["pre"], json!({ &keys[0]: here, &keys[1]: balance(1) }));
-        let gone = json!({ "code": "0x", "codeHash": KECCAK256_EMPTY });
-        let made = json!({ "codeHash": new_hash });
-        let post = json!({ &keys[0]: gone, &keys[1]: balance(2), &keys[2]: made });
+        let contract = json!({ "balance": "0x0", "codeHash": hash });
+        assert_eq!(shown["pre"], json!({ &keys[0]: contract, &keys[1]: balance(1) }));
+        let removed = json!({ "code": "0x", "codeHash": KECCAK256_EMPTY });
+        let added = json!({ "codeHash": new_hash });
+        let post = json!({ &keys[0]: removed, &keys[1]: balance(2), &keys[2]: added });
         assert_eq!(shown["post"], post);
         let shown = diff(json!({ "diffMode": true, "disableCode": true }), touched);
         assert_eq!(shown["post"][&keys[0]], json!({ "codeHash": KECCAK256_EMPTY }));
         // A destroyed account is not shown.
         let destroyed = changed(created).with_selfdestruct_mark();
-        let shown = diff(json!({ "diffMode": true }), EvmState::from_iter([(NOWHERE, destroyed)]));
+        let shown = diff(json!({ "diffMode": true }), EvmState::from_iter([(ABSENT, destroyed)]));
         assert_eq!(shown["post"], json!({ &keys[1]: balance(2) }));
     }
 
     #[test]
-    fn an_account_delegated_to_by_the_transaction_is_not_seen_before_it() {
+    fn account_to_which_the_transaction_delegates_is_shown_only_if_touched() {
         let (mut state, _) = state();
         let delegating = || {
-            let code = Bytecode::new_eip7702(HERE);
+            let code = Bytecode::new_eip7702(CONTRACT);
             AccountInfo { nonce: 1, ..AccountInfo::from_bytecode(code) }
         };
         let addresses = |state: &InMemoryDB, delegate: Touched| {
-            let found = BTreeMap::from([(HERE, balance(0)), (THERE, balance(1))]);
-            let touched = EvmState::from_iter([(HERE, delegate), (THERE, changed(delegating()))]);
+            let found = BTreeMap::from([(CONTRACT, balance(0)), (EOA, balance(1))]);
+            let touched = EvmState::from_iter([(CONTRACT, delegate), (EOA, changed(delegating()))]);
             let frame = PreStateFrame::Default(PreStateMode(found));
-            let shown = show(frame, &Value::Null, Some(&THERE), &[], &touched, state).unwrap();
+            let shown = show(frame, &Value::Null, Some(&EOA), &[], &touched, state).unwrap();
             shown.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };
-        let [here, there] = [HERE, THERE].map(|address| format!("{address:?}").to_lowercase());
+        let [contract, eoa] = [CONTRACT, EOA].map(|address| format!("{address:?}").to_lowercase());
         let loaded = || Touched::from(with_code(&[0x60, 0]));
-        assert_eq!(addresses(&state, loaded()), std::slice::from_ref(&there));
+        assert_eq!(addresses(&state, loaded()), std::slice::from_ref(&eoa));
         // The account is shown if something else touches it, or if the delegation existed before.
-        let both = [here, there];
-        assert_eq!(addresses(&state, loaded().with_touched_mark()), both);
-        state.insert_account_info(THERE, delegating());
-        assert_eq!(addresses(&state, loaded()), both);
+        let expected = [contract, eoa];
+        assert_eq!(addresses(&state, loaded().with_touched_mark()), expected);
+        state.insert_account_info(EOA, delegating());
+        assert_eq!(addresses(&state, loaded()), expected);
     }
 }

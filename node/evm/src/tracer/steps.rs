@@ -1,4 +1,4 @@
-//! Instructions in the form of geth's struct logger.
+//! Converts instructions to the form of geth's struct logger.
 
 use alloy_rpc_types_trace::geth::DefaultFrame;
 
@@ -7,8 +7,8 @@ use crate::geth_errors::INVALID;
 /// Minimum length of an instruction in JSON: `{"pc":0,"op":"OR","gas":1,"gasCost":3,"depth":1}`.
 const MIN_STEP_BYTES: u64 = 48;
 
-/// The number of instructions to record so that their JSON has at least `limit` bytes: the inspector limits
-/// the number of instructions, and geth bytes.
+/// The number of instructions to record so that their JSON exceeds `limit` bytes. The inspector limits the number
+/// of instructions, and geth limits bytes. 0 means no limit.
 pub(super) fn to_record(limit: u64) -> u64 {
     if limit == 0 { 0 } else { limit / MIN_STEP_BYTES + 2 }
 }
@@ -32,7 +32,7 @@ pub(super) fn cut(frame: &mut DefaultFrame, limit: u64) {
 /// Removes what geth does not show, and sets errors to geth's texts.
 pub(super) fn complete(frame: &mut DefaultFrame) {
     for step in &mut frame.struct_logs {
-        // The inspector shows all of them with every instruction.
+        // The inspector shows the three fields with every instruction.
         step.refund_counter = step.refund_counter.filter(|refund| *refund > 0);
         step.memory = step.memory.take().filter(|words| !words.is_empty());
         step.return_data = step.return_data.take().filter(|data| !data.is_empty());
@@ -40,7 +40,7 @@ pub(super) fn complete(frame: &mut DefaultFrame) {
     }
 }
 
-/// An instruction's error is the debug text of an option of the interpreter's result.
+/// Converts the error of an instruction, which is the debug text of `Option<InstructionResult>`.
 fn step_text(error: &mut String) {
     let result = error.strip_prefix("Some(").and_then(|text| text.strip_suffix(')'));
     let text = match result {
@@ -65,7 +65,7 @@ mod tests {
     use revm::interpreter::InstructionResult;
 
     #[test]
-    fn the_limit_is_one_of_bytes_and_includes_the_step_that_exceeds_it() {
+    fn limit_counts_bytes_and_includes_the_step_that_exceeds_it() {
         let frame = || DefaultFrame {
             struct_logs: vec![StructLog { op: "ADD".into(), ..StructLog::default() }; 4],
             ..DefaultFrame::default()

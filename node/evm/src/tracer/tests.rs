@@ -1,4 +1,4 @@
-//! Transactions on small chains in memory, traced by the code that serves `debug_` and `trace_`.
+//! Traces transactions on small chains in memory with the code that the `debug_` and `trace_` methods use.
 
 mod calls;
 mod looked_up;
@@ -44,7 +44,7 @@ impl StateRead for GenesisState {
     }
 }
 
-/// A chain of which only the state after its genesis exists.
+/// A chain without blocks, and the state after its genesis.
 struct TestChain {
     spec: ChainSpec,
     state: GenesisState,
@@ -70,7 +70,7 @@ impl TestChain {
         block.trace(tx, &|_: &StateChanges| Ok::<_, StateError>(B256::ZERO))
     }
 
-    /// [`Self::trace`] by one of geth's tracers, as JSON.
+    /// The result of [`Self::trace`] with one of geth's tracers, as JSON.
     fn geth_trace(
         &self,
         header: &Header,
@@ -160,13 +160,13 @@ fn transaction(to: TxKind, input: &[u8], gas_limit: u64) -> RecoveredTx {
     }
 }
 
-/// What one of geth's tracers shows of a call of [`CONTRACT`] on a chain with these accounts.
+/// The JSON that one of geth's tracers returns for a call of [`CONTRACT`] on a chain with these accounts.
 fn call(rules: Rules, accounts: Value, tracer: &str, config: Value) -> Value {
     let tx = transaction(TxKind::Call(CONTRACT), &[], 200_000);
     chain(rules, accounts).geth_trace(&rules.header(), &tx, tracer, &config).unwrap()
 }
 
-/// What `trace_` shows of that call.
+/// The JSON that the `trace_` methods return for the call.
 fn parity_call(rules: Rules, accounts: Value, kind: TraceType) -> Value {
     let tx = transaction(TxKind::Call(CONTRACT), &[], 200_000);
     let tracer = ParityTracer(HashSet::from_iter([kind]));

@@ -1,4 +1,4 @@
-//! Calls, creations and self-destructs in the frames of the tracers.
+//! Tests calls, creations and self-destructs in the frames of the tracers.
 
 use super::{CONTRACT, OTHER, Rules, SENDER, call, chain, parity_call, transaction};
 use alloy_primitives::{Address, Bytes, TxKind, hex};
@@ -10,8 +10,8 @@ fn destroying_for(target: Address) -> Bytes {
     [&[0x73], target.as_slice(), &[0xff]].concat().into()
 }
 
-/// Code that calls `target` without value by `opcode`, with `input` bytes of zeros, and reads 32 bytes of its
-/// output.
+/// Code that calls `target` without value by `opcode`, with `input` bytes of zeros, and reserves 32 bytes of memory
+/// for the output.
 fn calling(opcode: u8, target: u8, input: u8) -> Bytes {
     let value: &[u8] = if matches!(opcode, 0xf1 | 0xf2) { &[0x60, 0] } else { &[] };
     let call: &[u8] = &[0x60, target, 0x61, 0xff, 0xff, opcode, 0x50];
@@ -49,7 +49,7 @@ fn a_self_destruct_is_shown_with_its_addresses_and_its_balance() {
 #[test]
 fn the_balance_of_a_self_destruct_in_a_delegate_call_is_that_of_the_context() {
     let delegating = [&hex!("600060006000600073")[..], OTHER.as_slice(), &hex!("5af4")].concat();
-    // The context is its own beneficiary: ADDRESS, SELFDESTRUCT.
+    // The context is its own beneficiary: the code is ADDRESS, SELFDESTRUCT.
     let accounts = json!({
         CONTRACT.to_string(): account(&delegating.into()),
         OTHER.to_string(): { "balance": "0x1", "code": "0x30ff" },
@@ -80,20 +80,20 @@ fn the_flat_tracer_hides_plain_calls_of_precompiles_only() {
             .map(|frame| (frame["action"]["callType"].clone(), frame["traceAddress"].clone()));
         (frames[0]["subtraces"].clone(), kinds.skip(1).collect::<Vec<_>>())
     };
-    let row = |kind: &str, place: u64| (json!(kind), json!([place]));
-    let hidden = vec![row("callcode", 0), row("delegatecall", 1), row("call", 2)];
-    assert_eq!(shown(Value::Null), (json!(3), hidden));
+    let row = |kind: &str, index: u64| (json!(kind), json!([index]));
+    let visible = vec![row("callcode", 0), row("delegatecall", 1), row("call", 2)];
+    assert_eq!(shown(Value::Null), (json!(3), visible));
     let (count, all) = shown(json!({ "includePrecompiles": true }));
     assert_eq!((count, all.len()), (json!(5), 5));
-    // The tracer's own needs inside a mux do not change that setting either.
+    // Inside a mux, precompiles are hidden by default as well, although the inspector records them.
     let config = json!({ "flatCallTracer": {}, "callTracer": {} });
-    let both = call(Rules::Prague, accounts, "muxTracer", config);
-    assert_eq!(both["flatCallTracer"].as_array().unwrap().len(), 4);
-    assert_eq!(both["callTracer"]["calls"].as_array().unwrap().len(), 5);
+    let mux = call(Rules::Prague, accounts, "muxTracer", config);
+    assert_eq!(mux["flatCallTracer"].as_array().unwrap().len(), 4);
+    assert_eq!(mux["callTracer"]["calls"].as_array().unwrap().len(), 5);
 }
 
 #[test]
-fn a_failed_call_is_explained_in_the_words_of_geth() {
+fn failed_call_has_the_error_text_of_geth() {
     for (code, geth, parity) in [
         (&hex!("01")[..], "stack underflow (0 <=> 2)", "Stack underflow"),
         (&hex!("1f"), "invalid opcode: opcode 0x1f not defined", "Bad instruction"),
@@ -115,11 +115,11 @@ fn a_failed_call_is_explained_in_the_words_of_geth() {
 }
 
 #[test]
-fn a_precompile_that_refuses_its_input_says_why() {
+fn error_of_a_precompile_states_what_is_wrong_with_the_input() {
     for (target, input, text) in [
         (8, 1, "bad elliptic curve pairing size"),
         (9, 0, "invalid input length"),
-        (9, 213, "precompile"),
+        (9, 213, ""),
         (10, 1, "invalid input length"),
         (0x10, 0, "invalid input length"),
     ] {
@@ -127,7 +127,7 @@ fn a_precompile_that_refuses_its_input_says_why() {
         let frame = call(Rules::Prague, accounts, "callTracer", Value::Null);
         let error = &frame["calls"][0]["error"];
         // 213 zeros are a valid input of BLAKE2.
-        let expected = if text == "precompile" { Value::Null } else { text.into() };
+        let expected = if text.is_empty() { Value::Null } else { text.into() };
         assert_eq!(*error, expected, "{target}");
     }
 }
@@ -139,7 +139,7 @@ fn returning(bytes: u16) -> Vec<u8> {
 }
 
 #[test]
-fn code_that_costs_too_much_to_store_is_named_and_before_homestead_shown() {
+fn code_too_expensive_to_store_is_an_error_and_before_homestead_only_shown() {
     let create = |rules: Rules| {
         let gas_limit = 90_000;
         let tx = transaction(TxKind::Create, &returning(1_000), gas_limit);
@@ -156,19 +156,19 @@ fn code_that_costs_too_much_to_store_is_named_and_before_homestead_shown() {
 }
 
 #[test]
-fn the_tracer_of_erc_7562_is_as_unknown_as_any_other() {
+fn tracer_of_erc_7562_is_refused_like_an_unknown_tracer() {
     let tx = transaction(TxKind::Call(CONTRACT), &[], 21_000);
     let chain = chain(Rules::Prague, json!({}));
-    let refused = |tracer: &str| {
+    let error = |tracer: &str| {
         let trace = chain.geth_trace(&Rules::Prague.header(), &tx, tracer, &Value::Null);
         trace.unwrap_err().to_string()
     };
-    let other = refused("anyTracer");
-    assert_eq!(refused("erc7562Tracer"), other.replace("anyTracer", "erc7562Tracer"));
+    let other = error("anyTracer");
+    assert_eq!(error("erc7562Tracer"), other.replace("anyTracer", "erc7562Tracer"));
 }
 
 #[test]
-fn a_vm_trace_shows_the_memory_for_what_a_call_returns() {
+fn vm_trace_shows_the_memory_area_for_the_output_of_a_call() {
     // The callee returns a word with 7: MSTORE, RETURN.
     let callee = hex!("600760005260206000f3");
     for opcode in [0xf1, 0xf2, 0xf4, 0xfa] {

@@ -1,4 +1,4 @@
-//! Accounts that a transaction names and the interpreter does not load.
+//! Tests the prestate of accounts that a transaction names and the interpreter does not load.
 
 use super::{CHAIN_ID, CONTRACT, Rules, call, chain, transaction};
 use alloy_consensus::{SignableTransaction as _, TxEip7702};
@@ -36,8 +36,8 @@ fn key(address: Address) -> String {
 
 #[test]
 fn signer_of_an_ignored_authorization_is_shown() {
-    // Valid, of another chain, with the last nonce, with another nonce, and of an account that does not
-    // exist.
+    // The first is valid. The others are for another chain, with the maximum nonce, with a wrong nonce, and for
+    // another chain by an account that does not exist.
     let signed = [
         authorization(1, CHAIN_ID, 0),
         authorization(2, CHAIN_ID + 1, 0),
@@ -45,10 +45,10 @@ fn signer_of_an_ignored_authorization_is_shown() {
         authorization(4, 0, 9),
         authorization(5, CHAIN_ID + 1, 0),
     ];
-    let [applied, other_chain, last_nonce, other_nonce, unused] =
+    let [applied, other_chain, max_nonce, wrong_nonce, missing] =
         [0, 1, 2, 3, 4].map(|at: usize| signed[at].0);
     let mut accounts = json!({ CONTRACT.to_string(): { "balance": "0x0", "code": "0x00" } });
-    for address in [applied, other_chain, last_nonce, other_nonce] {
+    for address in [applied, other_chain, max_nonce, wrong_nonce] {
         accounts[address.to_string()] = json!({ "balance": "0x7" });
     }
     accounts[other_chain.to_string()]["code"] = json!("0x6001");
@@ -58,19 +58,19 @@ fn signer_of_an_ignored_authorization_is_shown() {
         chain.geth_trace(&Rules::Prague.header(), &tx, "prestateTracer", &config).unwrap()
     };
     let shown = show(Value::Null);
-    for address in [applied, last_nonce, other_nonce] {
+    for address in [applied, max_nonce, wrong_nonce] {
         assert_eq!(shown[key(address)]["balance"], "0x7", "{shown}");
     }
     assert_eq!(shown[key(other_chain)]["code"], "0x6001");
     assert!(shown[key(other_chain)]["codeHash"].is_string());
-    assert_eq!(shown.get(key(unused)), None);
+    assert_eq!(shown.get(key(missing)), None);
     let shown = show(json!({ "includeEmpty": true, "disableCode": true }));
-    assert_eq!(shown[key(unused)], json!({ "balance": "0x0" }));
+    assert_eq!(shown[key(missing)], json!({ "balance": "0x0" }));
     assert_eq!(shown[key(other_chain)].get("code"), None);
-    // Only one of them changes.
+    // Only the account with the valid authorization changes.
     let shown = show(json!({ "diffMode": true }));
     assert_eq!(shown["post"][key(applied)]["nonce"], 1, "{shown}");
-    for address in [other_chain, last_nonce, other_nonce, unused] {
+    for address in [other_chain, max_nonce, wrong_nonce, missing] {
         for side in ["pre", "post"] {
             assert_eq!(shown[side].get(key(address)), None, "{side}: {shown}");
         }
@@ -78,7 +78,7 @@ fn signer_of_an_ignored_authorization_is_shown() {
 }
 
 #[test]
-fn an_account_is_shown_where_a_creation_fails_before_it_begins() {
+fn target_of_a_creation_that_fails_before_it_begins_is_shown() {
     // CREATE2 with a value of one wei, which the contract does not have.
     let accounts = |target: Address| {
         json!({

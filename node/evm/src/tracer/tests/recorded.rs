@@ -1,4 +1,4 @@
-//! geth's own tests of its tracers: a genesis, a block, a transaction and the trace of it.
+//! Runs geth's own tests of its tracers. Each consists of a genesis, a block, a transaction and the expected trace.
 
 use super::TestChain;
 use alloy_consensus::Header;
@@ -23,19 +23,19 @@ const FOLDERS: [(&str, &str); 5] = [
 
 /// Folders of tests that are not run, with the reason.
 const EXCLUDED: [(&str, &str); 3] = [
-    ("call_tracer_legacy", "it tests a JavaScript tracer, and there is no JavaScript here"),
-    ("prestate_tracer_legacy", "it tests a JavaScript tracer, and there is no JavaScript here"),
+    ("call_tracer_legacy", "it tests a JavaScript tracer, which is not supported"),
+    ("prestate_tracer_legacy", "it tests a JavaScript tracer, which is not supported"),
     ("erc7562_tracer", "erc7562Tracer is refused"),
 ];
 
-/// Tests in [`FOLDERS`].
+/// Number of tests in [`FOLDERS`].
 const TESTS: usize = 81;
 
 /// Tests whose traces differ from geth's, with the reason.
 const DIFFERENT: [(&str, &str); 0] = [];
 
-/// Fields of the expected traces that geth's test does not compare: JavaScript tracers wrote the time, and
-/// flat frames contain the position of their transaction.
+/// Fields of traces that geth's tests do not compare. JavaScript tracers wrote the time, and flat frames contain the
+/// position of their transaction.
 const NOT_COMPARED: [&str; 5] =
     ["time", "blockHash", "blockNumber", "transactionHash", "transactionPosition"];
 
@@ -62,7 +62,7 @@ fn traces_are_those_that_the_tests_of_geth_expect() {
     assert_eq!(different, expected);
 }
 
-/// Every folder is either run or excluded.
+/// Asserts that the tests of every folder are either run or excluded.
 fn check_folders(root: &Path) {
     let found: BTreeSet<_> =
         fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -83,7 +83,7 @@ fn compare(file: &Path, tracer: &str) -> Result<(), String> {
     let mut test: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     let mut expected = test["result"].take();
     let header = header(&test);
-    // geth starts on the state of any block; here only block 0 is a genesis.
+    // geth's genesis is the state of any block. This node's genesis is block 0.
     test["genesis"].as_object_mut().unwrap().remove("number");
     adapt_config(test["genesis"]["config"].as_object_mut().unwrap());
     let chain = TestChain::new(&test["genesis"]);
@@ -99,7 +99,7 @@ fn compare(file: &Path, tracer: &str) -> Result<(), String> {
     }
 }
 
-/// Makes the rules of a test those of a chain that a node accepts. No trace depends on the difference.
+/// Changes the rules of a test to rules that a node accepts. No trace depends on the difference.
 fn adapt_config(config: &mut Map<String, Value>) {
     // Proof of authority is refused.
     config.remove("clique");
@@ -107,7 +107,7 @@ fn adapt_config(config: &mut Map<String, Value>) {
     if let Some(block) = config.remove("IstanbulBlock") {
         config.insert("istanbulBlock".to_owned(), block);
     }
-    // Forks out of order are refused too. All tests are after these forks, or before Byzantium.
+    // Forks out of order are refused too. The block of each test is after these forks, or before Byzantium.
     let mut later = u64::MAX;
     for name in ["byzantiumBlock", "eip158Block", "eip150Block", "homesteadBlock"] {
         let Some(block) = config.get(name).and_then(Value::as_u64) else { continue };
@@ -131,7 +131,7 @@ fn number(value: &Value) -> Option<U256> {
     }
 }
 
-/// The header of the transaction's block. geth takes randomness and blob fee from the genesis.
+/// The header of the transaction's block. As in geth's tests, mix hash and excess blob gas are those of the genesis.
 fn header(test: &Value) -> Header {
     let (context, genesis) = (&test["context"], &test["genesis"]);
     let is_merged = genesis["config"]["terminalTotalDifficulty"] == 0;
@@ -150,8 +150,8 @@ fn header(test: &Value) -> Header {
     }
 }
 
-/// Keeps what geth's tests compare. They parse flat frames and the index of a log into types that do not
-/// distinguish absent values from zero or empty ones.
+/// Removes the fields that geth's tests do not compare. They parse flat frames and the index of a log into types that
+/// do not distinguish absent values from zero or empty ones.
 fn normalize(trace: &mut Value, is_flat: bool) {
     match trace {
         Value::Array(items) => items.iter_mut().for_each(|item| normalize(item, is_flat)),

@@ -1,4 +1,4 @@
-//! Accounts and slots before and after a transaction, and instructions.
+//! Tests traces of accounts and slots before and after a transaction, and of instructions.
 
 use super::{CONTRACT, OTHER, Rules, SENDER, call, chain, transaction};
 use alloy_primitives::{Address, B256, Bytes, TxKind, hex};
@@ -35,7 +35,7 @@ fn a_diff_shows_the_slots_that_a_destroyed_account_had() {
 }
 
 #[test]
-fn an_instruction_is_shown_without_what_is_zero_or_empty() {
+fn instruction_omits_fields_that_are_zero_or_empty() {
     // Clears a slot, which is refunded, then writes a word to memory and stops.
     let accounts = json!({
         CONTRACT.to_string(): {
