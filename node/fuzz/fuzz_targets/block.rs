@@ -1,4 +1,4 @@
-//! Decodes bytes as a block of an import file, and reads it in each other way in which stored blocks are read.
+//! Decodes bytes as a block of an import file, and reads the block in every other way in which stored blocks are read.
 //! A decoded block has exactly one encoding.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Reads bytes as a journal of the mempool, and makes damaged journals of them; see
+//! Reads bytes as a journal of the mempool, and generates damaged journals from them; see
 //! `node/mempool/src/journal/fuzzing.rs`.
 #![no_main]
 

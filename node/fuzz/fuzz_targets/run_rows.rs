@@ -1,4 +1,4 @@
-//! Reads bytes as the rows of a sorted run of the index, and makes pages of them; see
+//! Reads bytes as the rows of a sorted run of the index, and encodes pages from them; see
 //! `storage/src/index/runs/fuzzing.rs`.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Decodes bytes as a transaction, Ethereum's or a Cosmos one, and recovers its sender.
+//! Decodes bytes as an Ethereum or Cosmos transaction, and recovers its sender.
 //!
 //! A decoded Ethereum transaction has exactly one encoding, the sender does not depend on the batch, and the
 //! normal form of a Cosmos transaction is its own normal form.
@@ -13,12 +13,12 @@ use transactions::{DecodedTx, Senders, cosmos, is_blob_tx, split};
 use verify::{Backend, Recoverer};
 
 const CHAIN_ID: u64 = 262_144;
-/// The checks of blobs behind this size take longer than an execution should.
-const MAX_SIDECAR_BYTES: usize = 100_000;
+/// Blob transactions of this many bytes or more are not split: checking their proofs takes too long for one execution.
+const MIN_SKIPPED_BYTES: usize = 100_000;
 
 thread_local! {
     static SENDERS: RefCell<Senders> = {
-        let backend = Backend::detect().expect("the variable is not set");
+        let backend = Backend::detect().expect("EVMD_VERIFY_BACKEND is not set");
         RefCell::new(Senders::of_chain(Recoverer::new(backend), CHAIN_ID))
     };
 }
@@ -38,11 +38,11 @@ fuzz_target!(|data: &[u8]| {
     }
     match recovered.as_slice() {
         [Some(first), Some(second)] => {
-            let decoded = decoded.expect("what is recovered decodes");
+            let decoded = decoded.expect("a recovered transaction decodes");
             assert_eq!((first.hash, first.sender), (second.hash, second.sender));
             assert_eq!(first.hash, decoded.hash);
             if first.cosmos.is_none() {
-                let sender = first.tx.recover_signer_unchecked().expect("it has a signer");
+                let sender = first.tx.recover_signer_unchecked().expect("it is signed");
                 assert_eq!(first.sender, sender);
             }
             first.authorities(CHAIN_ID);
@@ -50,7 +50,7 @@ fuzz_target!(|data: &[u8]| {
         [None, None] => {}
         _ => panic!("the result depends on the position in the batch"),
     }
-    if is_blob_tx(data) && data.len() < MAX_SIDECAR_BYTES {
+    if is_blob_tx(data) && data.len() < MIN_SKIPPED_BYTES {
         let _ = split(data);
     }
     let normal = cosmos::normalised(data.to_vec());
@@ -61,6 +61,6 @@ fn check_cosmos(data: &[u8], tx: &cosmos::CosmosTx) {
     assert!(tx.size <= data.len());
     assert!(tx.recipients().count() <= data.len());
     assert!(tx.body_bytes.len() + tx.auth_info_bytes.len() <= data.len());
-    // The documents that wallets sign are as long as the transaction, up to escapes and names.
+    // A document that a wallet signs is longer than the transaction because of escapes and field names.
     assert!(tx.sign_bytes(CHAIN_ID).len() <= 64 * (data.len() + 64));
 }

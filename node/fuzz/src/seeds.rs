@@ -1,7 +1,6 @@
-//! Writes the corpora of the fuzz targets from the data of the tests. Run it in the folder of this package.
+//! Writes the corpora of the fuzz targets from the data of the tests. Run this program in the folder of its package.
 //!
-//! The names of the files are hashes of their contents, as libFuzzer names them, so that running it again adds
-//! nothing.
+//! Each file is named by a hash of its contents, as in the corpora of libFuzzer, so that a second run adds no file.
 
 use alloy_primitives::{B256, Bytes, hex, keccak256};
 use alloy_rlp::Header;
@@ -18,8 +17,8 @@ use verify::{Backend, Recoverer};
 
 const TESTS: &str = "../evmd/tests";
 const CHAIN_ID: u64 = 262_144;
-/// Number of transactions of one journal.
-const JOURNALLED: usize = 3;
+/// Maximum number of transactions of one journal.
+const JOURNAL_TXS: usize = 3;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -32,7 +31,7 @@ fn main() -> Result<()> {
     write("envelope", &requests(tests)?)?;
     write("journal", &journals(&transactions)?)?;
     write("run_rows", &run_rows())?;
-    write("rest", &paths(tests)?)
+    write("rest", &rest_requests(tests)?)
 }
 
 fn write(target: &str, seeds: &[Vec<u8>]) -> Result<()> {
@@ -45,16 +44,16 @@ fn write(target: &str, seeds: &[Vec<u8>]) -> Result<()> {
     Ok(())
 }
 
-/// The contents of the files with this ending in a folder.
-fn texts(folder: &Path, ending: &str) -> Result<Vec<String>> {
+/// The contents of the files in a folder whose names have this extension.
+fn texts(folder: &Path, extension: &str) -> Result<Vec<String>> {
     let entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
     let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|found| found == ending));
+    paths.retain(|path| path.extension().is_some_and(|found| found == extension));
     paths.sort();
     Ok(paths.into_iter().map(fs::read_to_string).collect::<std::io::Result<_>>()?)
 }
 
-/// The strings of a JSON text that follow this key.
+/// The string values of this key anywhere in a JSON text.
 fn strings<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
     for part in text.split(&format!("\"{key}\"")).skip(1) {
@@ -64,7 +63,7 @@ fn strings<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     found
 }
 
-/// The blocks of the sample chain, and of the sample tests.
+/// The blocks of the sample chain and of the sample blockchain tests.
 fn blocks(tests: &Path) -> Result<Vec<Vec<u8>>> {
     let samples = tests.join("fixtures/samples");
     let chain = fs::read(samples.join("every_fork/chain.rlp"))?;
@@ -83,7 +82,7 @@ fn blocks(tests: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(blocks)
 }
 
-/// The transactions of the blocks, of the state tests and of the transcripts.
+/// The different transactions of the blocks, of the sample state tests and of the transcripts.
 fn transactions(tests: &Path, blocks: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
     let mut transactions = Vec::new();
     for block in blocks {
@@ -107,7 +106,7 @@ fn transactions(tests: &Path, blocks: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
     Ok(transactions)
 }
 
-/// The requests of the recorded conversations.
+/// The recorded JSON-RPC requests, and a batch of the first three.
 fn requests(tests: &Path) -> Result<Vec<Vec<u8>>> {
     let texts = texts(&tests.join("rpc_io"), "io")?;
     let lines = texts.iter().flat_map(|text| text.lines());
@@ -118,14 +117,14 @@ fn requests(tests: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(requests)
 }
 
-/// Journals of the transactions, and the inputs from which damaged ones are made.
+/// Journals of the transactions, and inputs from which `damaged_journal` generates damaged journals.
 fn journals(transactions: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
     let folder = tempfile::tempdir()?;
     let mut senders = Senders::of_chain(Recoverer::new(Backend::detect()?), CHAIN_ID);
     let raw: Vec<_> = transactions.iter().map(|raw| Bytes::copy_from_slice(raw)).collect();
     let recovered: Vec<_> = senders.recover(&raw).flatten().collect();
     let mut seeds = Vec::new();
-    for (number, txs) in recovered.chunks(JOURNALLED).enumerate() {
+    for (number, txs) in recovered.chunks(JOURNAL_TXS).enumerate() {
         let path = folder.path().join(number.to_string());
         let (mut journal, _) = Journal::open(&path, false, B256::ZERO)?;
         txs.iter().for_each(|tx| {
@@ -142,7 +141,7 @@ fn journals(transactions: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
     Ok(seeds)
 }
 
-/// A page, a directory, and the entries of some pages: `storage/src/index/runs/` has their layouts.
+/// A page, a directory, and the entries of some pages. `storage/src/index/runs/` documents their layouts.
 fn run_rows() -> Vec<Vec<u8>> {
     let page = [[2, 0, 2, 0, 3, 0, 7].as_slice(), &[0, 1, 9, 0, 2, 8, 8]].concat();
     let directory = vec![44, 2, 2, 1, 5, 0, 2, 6, 1, 1, 9, 7, 2, 3, 1, 2, 3, 0, 0];
@@ -150,8 +149,8 @@ fn run_rows() -> Vec<Vec<u8>> {
     vec![page, directory, entries]
 }
 
-/// The requests of the transcript of the REST server.
-fn paths(tests: &Path) -> Result<Vec<Vec<u8>>> {
+/// The requests in the transcript of the REST server.
+fn rest_requests(tests: &Path) -> Result<Vec<Vec<u8>>> {
     let text = fs::read_to_string(tests.join("transcripts/rest.txt"))?;
     let mut seeds = Vec::new();
     for line in text.lines() {

@@ -21,11 +21,11 @@ use std::{
 use storage::Account;
 use transactions::RecoveredTx;
 
-/// Maximum number of batches per step: fewer than in the pipeline, so that callers also leave some to the
+/// Maximum number of batches per step: fewer than in the pipeline, so that callers leave some batches to the
 /// worker.
 const MAX_BATCHES_PER_STEP: usize = 1;
 
-/// The stage.
+/// The ante stage of the models.
 pub(crate) struct Ante {
     pool: Mempool,
     journal: Journal,
@@ -36,14 +36,14 @@ pub(crate) struct Ante {
 }
 
 impl Ante {
-    /// A stage that answers submissions, and whose transactions stay in the pool.
+    /// A stage without blocks: accepted transactions stay in the pool.
     pub(crate) fn new(submissions: Inbox<Vec<Recovered>>) -> Self {
         let pool = Mempool::new(Limits { min_tip: 0, price_limit: 0, ..Limits::default() }, 0);
         let meter = Arc::new(Meter::new("ante"));
         Self { pool, journal: Journal::disabled(), submissions, chain: None, meter }
     }
 
-    /// Adds a journal, and blocks that remove transactions from the pool.
+    /// Adds a journal, and a chain whose blocks remove transactions from the pool.
     pub(crate) fn with_chain(self, journal: Journal, chain: Chain) -> Self {
         Self { journal, chain: Some(chain), ..self }
     }
@@ -64,7 +64,7 @@ impl Ante {
     }
 
     fn run_for_caller(&mut self) -> bool {
-        // The worker proposes the next block.
+        // With a chain, the worker must run too, because only it proposes blocks.
         self.serve_callers().is_ok() && self.chain.is_none() && self.submissions.depth() == 0
     }
 

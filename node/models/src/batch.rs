@@ -12,7 +12,7 @@ use transactions::{RecoveredTx, Transaction};
 pub(crate) type Submitted = Result<B256, Box<Reject>>;
 
 #[derive(Debug)]
-#[allow(dead_code, reason = "the files of the pipeline use them")]
+#[allow(dead_code, reason = "only the files of the pipeline use all variants")]
 pub(crate) enum Reply {
     Tcp(u64),
     Rpc(Caller),
@@ -27,17 +27,17 @@ pub(crate) struct RawTx {
 
 pub(crate) type Recovered = (Result<Arc<RecoveredTx>, Box<Reject>>, Reply);
 
-/// What happens when a result is sent, before the call that waits for it continues.
+/// A function that runs just before a result is passed to the call that waits for it.
 pub(crate) type OnAnswer = Arc<dyn Fn(&Submitted) + Send + Sync>;
 
 #[derive(Debug, Default)]
 struct Answer {
-    /// The result; `Some(None)` if the other end was dropped without one.
+    /// The result; `Some(None)` if the [`Caller`] was dropped without one.
     result: Mutex<Option<Option<Submitted>>>,
     changed: Condvar,
 }
 
-/// The end of a call that receives its result. The other end is [`Call`].
+/// The end through which the stage sends the result of a call. The other end is [`Call`].
 pub(crate) struct Caller {
     answer: Arc<Answer>,
     on_answer: Option<OnAnswer>,
@@ -52,9 +52,9 @@ impl Caller {
     }
 
     fn put(&self, result: Option<Submitted>) {
-        let mut place = self.answer.result.lock().unwrap_or_else(PoisonError::into_inner);
-        if place.is_none() {
-            *place = Some(result);
+        let mut stored = self.answer.result.lock().unwrap_or_else(PoisonError::into_inner);
+        if stored.is_none() {
+            *stored = Some(result);
             self.answer.changed.notify_one();
         }
     }
@@ -76,7 +76,6 @@ impl Drop for Caller {
 pub(crate) struct Call(Arc<Answer>);
 
 impl Call {
-    /// A call and the end that answers it.
     pub(crate) fn new(on_answer: Option<OnAnswer>) -> (Self, Caller) {
         let answer = Arc::<Answer>::default();
         (Self(Arc::clone(&answer)), Caller { answer, on_answer })
@@ -94,10 +93,10 @@ impl Call {
     }
 }
 
-/// The transaction with this number, made once for all executions.
+/// The transaction with this number, created once for all executions.
 ///
 /// # Panics
-/// If the number is not below the number of transactions that the models use.
+/// If the number is not 0 or 1: the models use two transactions.
 pub(crate) fn tx(number: usize) -> Arc<RecoveredTx> {
     static TXS: [OnceLock<Arc<RecoveredTx>>; 2] = [const { OnceLock::new() }; 2];
     Arc::clone(TXS[number].get_or_init(|| {

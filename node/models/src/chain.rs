@@ -1,4 +1,4 @@
-//! The blocks of the model of the journal, and what remains if the process is killed.
+//! The blocks of the journal model, and the data that remains if the process is killed.
 
 use crate::{
     batch::{OnAnswer, tx},
@@ -23,11 +23,12 @@ pub(crate) struct Block {
     pub(crate) txs: Arc<Vec<Arc<RecoveredTx>>>,
 }
 
-/// What remains if the process is killed. The model checker does not observe it: each use is one step.
+/// The data that remains if the process is killed. The model checker does not observe its locks, so each access is
+/// atomic.
 #[derive(Debug)]
 pub(crate) struct Remains {
     folder: tempfile::TempDir,
-    /// Transactions of durable blocks.
+    /// Hashes of the transactions of durable blocks.
     pub(crate) durable: Mutex<Vec<B256>>,
     pub(crate) answered: Mutex<Vec<Arc<RecoveredTx>>>,
 }
@@ -56,7 +57,7 @@ impl Remains {
         }
     }
 
-    /// Notes that a transaction is answered.
+    /// Records that the transaction was accepted, and checks that it would survive.
     pub(crate) fn on_answer(self: &Arc<Self>, number: usize) -> OnAnswer {
         let remains = Arc::clone(self);
         Arc::new(move |submitted| {
@@ -68,14 +69,14 @@ impl Remains {
     }
 }
 
-/// A folder in memory, if there is one: each execution syncs some files.
+/// A folder in memory, if there is one, because each execution syncs some files.
 fn fast_folder() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { env::temp_dir() }
 }
 
-/// Ante's part of the chain: proposes blocks, follows them, and compacts the journal after each change, in the
-/// same order of operations as `pipeline/src/ante.rs`.
+/// Ante's part of the chain: proposes blocks, follows head updates, and compacts the journal after them, in the same
+/// order of operations as `pipeline/src/ante.rs`.
 #[derive(Debug)]
 pub(crate) struct Chain {
     /// `None` after shutdown.
@@ -127,7 +128,7 @@ impl Chain {
         self.published.load(Ordering::Acquire) as u64
     }
 
-    /// Whether no block is in flight; there will be no more.
+    /// Whether no block is in flight. If so, stops proposing blocks.
     pub(crate) fn is_finished(&mut self) -> bool {
         if !self.is_in_flight {
             self.proposals = None;

@@ -1,15 +1,16 @@
-//! How the models are run.
+//! Runs the models in the model checker.
 
 use crate::{
     fault::FaultCell,
     stage::{Stage, Worker},
     sync::thread::JoinHandle,
 };
+
 /// Maximum number of operations of one execution. A model that exceeds it has a loop that does not end.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// Runs `model` in every order of execution with at most `preemptions` switches away from a thread that could
-/// have continued. Most faults need one or two.
+/// Runs `model` in every order of execution with at most `preemptions` switches away from a thread that could have
+/// continued (or as many as loom's variable LOOM_MAX_PREEMPTIONS states). Most errors need only one or two.
 ///
 /// # Panics
 /// If an execution panics or deadlocks.
@@ -27,12 +28,11 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// No threads so far.
     pub(crate) fn new() -> Self {
         Self { faults: FaultCell::default(), threads: Vec::new() }
     }
 
-    /// Starts a worker for one stage.
+    /// Starts a worker that runs this stage.
     pub(crate) fn start(&mut self, worker: Worker, stage: impl Stage + 'static) {
         let worker = worker.runs(stage);
         self.threads.push(worker.spawn(self.faults.clone()).expect("the model starts any thread"));

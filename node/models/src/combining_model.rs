@@ -1,4 +1,4 @@
-//! Flat combining: callers and the worker run one stage (`pipeline/src/ante/combining.rs`).
+//! Model of flat combining (`pipeline/src/ante/combining.rs`): callers and the worker run the same stage.
 
 use crate::{
     ante::{Ante, CombiningStage, CombiningWorker},
@@ -9,7 +9,7 @@ use crate::{
     sync::thread,
 };
 
-/// A stage with its worker.
+/// A running ante stage, with the ends that callers use.
 pub(crate) struct Admission {
     pub(crate) out: Outbox<Vec<Recovered>>,
     pub(crate) combining: CombiningStage,
@@ -17,7 +17,6 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Starts the worker.
     pub(crate) fn start() -> Self {
         let worker = Worker::new("ante");
         let (out, submissions) = ring("submit", 2, &[], &[]);
@@ -28,7 +27,7 @@ impl Admission {
         Self { out, combining, workers }
     }
 
-    /// Ends the input, and waits for the worker.
+    /// Closes the ring of submissions, and waits until the worker has ended.
     fn stop(self) {
         drop(self.out);
         self.combining.wake();
@@ -40,7 +39,7 @@ impl Admission {
 /// receives its own result.
 ///
 /// # Panics
-/// If a caller waits forever, or two threads run the stage.
+/// If a caller waits forever, or receives another result.
 pub fn every_caller_is_answered() {
     check(2, || {
         let admission = Admission::start();
@@ -48,7 +47,7 @@ pub fn every_caller_is_answered() {
             let (out, combining) = (admission.out.clone(), admission.combining.clone());
             thread::spawn(move || {
                 let (call, caller) = Call::new(None);
-                out.offer(vec![(Ok(tx(number)), Reply::Rpc(caller))]).expect("there is room");
+                out.offer(vec![(Ok(tx(number)), Reply::Rpc(caller))]).expect("ring not full");
                 combining.run_combined();
                 assert_eq!(call.wait(), Some(Ok(tx(number).hash)));
             })

@@ -1,4 +1,4 @@
-//! The faults of `pipeline/src/fault.rs` that a stage of a model can have.
+//! Replaces `pipeline/src/fault.rs`, with only the faults that a stage of a model can have.
 
 use mempool::journal::JournalError;
 use std::{
@@ -23,7 +23,7 @@ impl Fault {
     }
 }
 
-/// Stores the first fault. The model checker does not observe it.
+/// Stores the first fault. The model checker does not observe this lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FaultCell(Arc<Mutex<Option<Fault>>>);
 

@@ -1,9 +1,9 @@
-//! The hand-over of an accepted transaction: from its caller to the journal, from the pool to a block, and from
-//! the journal to the durable chain. The journal is the real one (`mempool/src/journal.rs`); the release of
-//! results is that of the pipeline (`pipeline/src/ante/results.rs`).
+//! Model of the durability of an accepted transaction, which passes from its caller to the journal, from the pool to
+//! a block, and from the journal to the durable chain. The journal is the real one (`mempool/src/journal.rs`); results
+//! are released by the code of the pipeline (`pipeline/src/ante/results.rs`).
 //!
-//! The property: if the process is killed after a transaction was answered, the transaction is in the journal
-//! file or in a durable block.
+//! The property: if the process is killed after the caller of an accepted transaction was answered, the transaction is
+//! in the journal file or in a durable block.
 
 use crate::{
     ante::{Ante, CombiningStage, CombiningWorker},
@@ -22,7 +22,7 @@ use alloy_primitives::B256;
 use mempool::journal::Journal;
 use std::sync::{Arc, atomic::Ordering};
 
-/// Executes and commits blocks.
+/// The stage that makes blocks durable.
 struct Commit {
     proposals: Inbox<Block>,
     heads: Outbox<Block>,
@@ -41,7 +41,7 @@ impl Stage for Commit {
             let is_finished = self.proposals.is_finished();
             return Ok(if is_finished { Progress::Finished } else { Progress::Idle });
         };
-        // Ante follows the block before, while or after it becomes durable.
+        // Sent first, so that ante may receive the head update before or after the block is durable.
         self.heads.send(block.clone());
         let hashes = block.txs.iter().map(|tx| tx.hash);
         self.remains.durable.lock().expect("no thread panics with it").extend(hashes);
@@ -54,7 +54,7 @@ impl Stage for Commit {
     }
 }
 
-/// Starts ante with a journal, and the stage that commits its blocks.
+/// Starts ante with a journal, and the stage that makes its blocks durable.
 fn start(remains: &Arc<Remains>) -> Admission {
     let (journal, saved) = Journal::open(&remains.journal(), false, B256::ZERO)
         .expect("a journal can be created in an empty folder");
@@ -88,7 +88,7 @@ fn start(remains: &Arc<Remains>) -> Admission {
 /// stays there until its block is durable.
 ///
 /// # Panics
-/// If an answered transaction would be lost with the process.
+/// If an answered transaction would be lost if the process were killed.
 pub fn answered_transactions_survive_the_process() {
     // With four threads, two preemptions take minutes.
     check(1, || {

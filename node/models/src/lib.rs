@@ -1,14 +1,14 @@
-//! Models of the node's concurrent code. The model checker `loom` runs each of them once for every order in
-//! which its threads can execute, and with every value that a load can return under the memory model, up to a
-//! number of preemptions.
+//! Models of the node's concurrent code. The model checker `loom` runs each model in every order in which its threads
+//! can execute, up to a maximum number of preemptions, and with every value that a load can return under the memory
+//! model.
 //!
-//! The code that is checked is that of the crate `pipeline`: this crate compiles the same files. They name
-//! their atomics, locks and threads through a module `sync`, which in this crate has the types of the model
-//! checker. What surrounds these files is simpler here: `batch` and `fault` lack what the files do not use, and
-//! `ante` has a stage with the real pool and journal, but without checks of transactions.
+//! The checked code is that of the crate `pipeline`: this crate compiles the same files. They import their atomics,
+//! locks and threads from a module `sync`, which in this crate has the types of the model checker. The modules around
+//! these files are simpler here: `batch` and `fault` contain only what the files use, and the stage in `ante` has the
+//! real pool and journal, but does not check transactions.
 //!
-//! Parking never times out in a model. The pipeline therefore does not depend on the timeouts of its workers:
-//! a lost wake-up is a deadlock here, which the model checker reports.
+//! Parking never times out in a model: a lost wake-up is a deadlock, which the model checker reports. The models thus
+//! show that the pipeline does not depend on the timeouts of its workers.
 //!
 //! `cargo test -p models` runs all models.
 

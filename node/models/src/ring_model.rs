@@ -1,4 +1,4 @@
-//! The rings (`pipeline/src/ring.rs`) between workers (`pipeline/src/stage.rs`).
+//! Models of the rings (`pipeline/src/ring.rs`) between workers (`pipeline/src/stage.rs`).
 
 use crate::{
     checker::{Workers, check},
@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Sends numbers.
+/// A stage that sends numbers.
 struct Source {
     out: Outbox<u32>,
     numbers: Range<u32>,
@@ -46,10 +46,10 @@ impl Stage for Source {
     }
 }
 
-/// Collects numbers.
+/// A stage that receives numbers.
 struct Sink {
     inbox: Inbox<u32>,
-    /// Not observed by the model checker.
+    /// The model checker does not observe this lock.
     received: Arc<Mutex<Vec<u32>>>,
     meter: Arc<Meter>,
 }
@@ -81,8 +81,8 @@ impl Stage for Sink {
     }
 }
 
-/// A producer that finds the ring full waits for credit, and a consumer that finds it empty waits for a batch.
-/// All batches arrive in order, the last one before the closed ring included, and both workers end.
+/// A producer that finds the ring full waits for credit, and a consumer that finds it empty waits for a batch. All
+/// batches arrive in order, including the last one before the ring is closed, and both workers end.
 ///
 /// # Panics
 /// If a batch or a wake-up is lost.
@@ -104,7 +104,7 @@ pub fn batches_arrive_in_order_and_the_last_is_not_lost() {
     });
 }
 
-/// Only one of the idle consumers is woken for a batch. Each batch is received once, and all consumers end.
+/// A batch wakes only one idle consumer. Each batch is received once, and all consumers end.
 ///
 /// # Panics
 /// If a batch or a wake-up is lost.
@@ -120,7 +120,7 @@ pub fn each_batch_reaches_one_of_two_consumers() {
         }
         drop(inbox);
         for number in 0..2 {
-            out.offer(number).expect("there is room");
+            out.offer(number).expect("the ring is not full");
         }
         drop(out);
         workers.join();
@@ -130,11 +130,11 @@ pub fn each_batch_reaches_one_of_two_consumers() {
     });
 }
 
-/// A batch is not kept in a ring whose last reader leaves at the same time: it may contain the sender of a
+/// A batch that is sent while the last inbox is dropped does not stay in the ring: it may contain the sender of a
 /// result for which a caller waits.
 ///
 /// # Panics
-/// If a batch is kept.
+/// If the batch stays in the ring.
 pub fn batches_without_a_reader_are_dropped() {
     check(4, || {
         let (out, inbox) = ring("test", 2, &[], &[]);
@@ -153,7 +153,7 @@ pub fn batches_without_a_reader_are_dropped() {
     });
 }
 
-/// A producer that waits for credit ends when the last reader leaves.
+/// A producer that waits for credit ends when the last inbox is dropped.
 ///
 /// # Panics
 /// If the producer is not woken.

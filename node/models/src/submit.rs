@@ -1,4 +1,4 @@
-//! The queue of submissions (`pipeline/src/submit/queue.rs`) and the ordered way from it to ante
+//! Model of the queue of submissions (`pipeline/src/submit/queue.rs`) and of its ordered output to ante
 //! (`pipeline/src/submit/ordered_output.rs`).
 
 #[path = "../../pipeline/src/submit/ordered_output.rs"]
@@ -21,23 +21,23 @@ use ordered_output::{OrderedOutput, STOPPING};
 use queue::SubmissionQueue;
 use std::sync::{Arc, Mutex};
 
-/// What all callers share: `pipeline/src/submit.rs` without tokio and without recovery.
+/// The state that all callers share: that of `pipeline/src/submit.rs` without tokio and without recovery.
 pub(crate) struct Submissions {
     queue: SubmissionQueue,
     output: OrderedOutput,
 }
 
 impl Submissions {
-    /// With batches of one transaction, so that two callers are two batches.
+    /// Each batch has one transaction, so that two callers submit two batches.
     pub(crate) fn new(out: Outbox<Vec<Recovered>>, combining: CombiningStage) -> Arc<Self> {
         let output = OrderedOutput::new(out, combining);
         Arc::new(Self { queue: SubmissionQueue::new(1), output })
     }
 
-    /// Submits the transaction with this number, and waits for the result.
+    /// Submits the transaction with this number, and waits for the result; `None` if the stage has ended.
     pub(crate) fn submit(&self, number: usize, on_answer: Option<OnAnswer>) -> Option<Submitted> {
         let (call, caller) = Call::new(on_answer);
-        // The bytes are the number; they are replaced by the transaction instead of being decoded.
+        // The bytes are only the number: `recovered` replaces them by the transaction.
         let number = u8::try_from(number).expect("there are few");
         let bytes = Ok(Bytes::copy_from_slice(&[number]));
         if self.queue.put(RawTx { bytes, reply: Reply::Rpc(caller) }) {
@@ -48,7 +48,7 @@ impl Submissions {
         call.wait()
     }
 
-    /// Ends the submissions.
+    /// Refuses further submissions, as at shutdown.
     pub(crate) fn close(&self) {
         self.output.close();
     }
@@ -58,8 +58,8 @@ fn recovered(raw: RawTx) -> Recovered {
     (raw.bytes.map(|bytes| tx(usize::from(bytes[0]))), raw.reply)
 }
 
-/// Two callers recover one batch each, their own or the other's, and send them to ante in the order in which
-/// they were taken. Both are answered, and shutdown ends the worker.
+/// Two callers submit one batch each. Either of them may recover a batch of the other and send it to ante. Both are
+/// answered, and shutdown ends the worker.
 ///
 /// # Panics
 /// If a caller waits forever, or receives another result.
@@ -80,7 +80,7 @@ pub fn callers_are_answered_through_one_queue() {
     });
 }
 
-/// A call during shutdown is admitted, refused, or dropped with the stage. It does not wait forever.
+/// A transaction that is submitted during shutdown is accepted, refused, or dropped with the stage. The call returns.
 ///
 /// # Panics
 /// If the caller or the worker waits forever.
@@ -102,17 +102,18 @@ pub fn calls_during_shutdown_end() {
     });
 }
 
-/// Ante receives the batches in the order in which they were taken from the queue, whichever thread was first
-/// to recover its batch.
+/// Ante receives the batches in the order in which they were taken from the queue, in whatever order their recovery
+/// ends.
 ///
 /// # Panics
-/// If the order is another one, or a transaction is missing.
+/// If the order differs, or a transaction is missing.
 pub fn batches_reach_ante_in_the_order_of_the_queue() {
     check(3, || {
         let (out, inbox) = ring("submit", 2, &[], &[]);
         let waker = WorkerWaker::thread().0;
         let submissions = Submissions::new(out, CombiningStage::new(waker));
-        // The numbers of the transactions by sequence number; not observed by the model checker.
+        // The number of the transaction in each batch, by sequence number. The model checker does not observe this
+        // lock.
         let taken = Arc::new(Mutex::new([None; 2]));
         let work = {
             let (submissions, taken) = (Arc::clone(&submissions), Arc::clone(&taken));

@@ -1,4 +1,4 @@
-//! The types of `pipeline/src/sync.rs` that the model checker observes.
+//! Replaces the types of `pipeline/src/sync.rs` with types that the model checker observes.
 
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
@@ -12,11 +12,11 @@ use std::{
     time::Duration,
 };
 
-/// A bounded queue in place of crossbeam's, which the model checker cannot observe.
+/// A bounded queue that replaces crossbeam's, which the model checker cannot observe.
 ///
-/// It orders less than crossbeam's: a queue that is found empty or full is found so by a relaxed load, which
-/// may return an old value. The files of the pipeline must therefore contain each fence that they need. Only
-/// a batch that is taken happens after it was put, because of the lock.
+/// It guarantees less order than crossbeam's: it decides whether it is empty or full by a relaxed load, which may
+/// return an old value. The files of the pipeline must therefore contain each fence that they need. The only order is
+/// that of the lock: taking a batch happens after putting it.
 #[derive(Debug)]
 pub(crate) struct ArrayQueue<T> {
     items: Mutex<VecDeque<T>>,
@@ -75,9 +75,9 @@ struct Permit {
     changed: Condvar,
 }
 
-/// Crossbeam's parker, except that it never times out. With two notifications at a time, the `Condvar` of loom 0.7
+/// Replaces crossbeam's parker; it never times out. If two notifications follow each other, the `Condvar` of loom 0.7
 /// loses one of them if its mutex is released between the two (`release_lock` resets the state of each thread whose
-/// last operation was on the mutex), so models with two callers allow two preemptions.
+/// last operation was on the mutex). Models in which two callers wait therefore allow only two preemptions.
 #[derive(Debug)]
 pub(crate) struct Parker(Unparker);
 
@@ -119,7 +119,7 @@ pub(crate) mod thread {
     /// Size of a stack, in words.
     const STACK_WORDS: usize = 1 << 16;
 
-    /// Starts a thread.
+    /// `std::thread::Builder` with the larger stack.
     pub(crate) struct Builder(loom::thread::Builder);
 
     impl Builder {

@@ -1,12 +1,12 @@
-//! Flush and execute decide about blocks at the same time (`pipeline/src/undo_floor.rs`).
+//! Model of the decision between writing and undoing a block (`pipeline/src/undo_floor.rs`).
 
 use crate::{checker::check, sync::thread, undo_floor::UndoFloor};
 
-/// Flush wants to write a block while execute wants to undo it: it is not both written and undone, and a refused undo
-/// leaves flush able to write.
+/// Flush wants to write a block while execute wants to undo it. The block is not both written and undone, and flush may
+/// write later blocks when the undo has ended.
 ///
 /// # Panics
-/// If a block is written and undone.
+/// If the block is both written and undone, or if flush may not write afterwards.
 pub fn block_is_not_both_written_and_undone() {
     check(3, || {
         let floor = UndoFloor::new(10);
@@ -16,7 +16,7 @@ pub fn block_is_not_both_written_and_undone() {
         };
         let undone = floor.begin_undo(10).is_ok();
         let written = flush.join().expect("the thread ends");
-        assert!(!(undone && written), "block 11 is written and undone");
+        assert!(!(undone && written), "block 11 is both written and undone");
         floor.end_undo();
         assert!(floor.may_write(12));
     });

@@ -1,4 +1,4 @@
-//! The wake-up of parked workers (`pipeline/src/worker_waker.rs`).
+//! Model of the wake-up of parked workers (`pipeline/src/worker_waker.rs`).
 
 use crate::{
     checker::check,
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// Sleeps as a worker does until `is_done`: announces it, checks once more, and parks.
+/// Sleeps until `is_done`, as a worker does: announces that it is idle, checks once more, and parks.
 fn sleep_until(waker: &WorkerWaker, parker: &crate::sync::Parker, is_done: impl Fn() -> bool) {
     while !is_done() {
         waker.begin_idle();
@@ -21,8 +21,8 @@ fn sleep_until(waker: &WorkerWaker, parker: &crate::sync::Parker, is_done: impl 
     }
 }
 
-/// A worker that parks is woken by a thread that wrote before, although the write itself is relaxed: the order comes
-/// from the handshake alone.
+/// A thread writes and then wakes the worker. The worker sees the write although it is relaxed: the handshake alone
+/// guarantees the order.
 ///
 /// # Panics
 /// If a wake-up is lost.
@@ -42,7 +42,7 @@ pub fn write_before_a_wake_up_is_seen() {
     });
 }
 
-/// Two threads wake a worker for one write each, and it sees both.
+/// Two threads write and wake the worker at the same time. The worker sees both writes.
 ///
 /// # Panics
 /// If a wake-up is lost.

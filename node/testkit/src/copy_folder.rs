@@ -1,8 +1,8 @@
-//! Copies of folders.
+//! Copies folders.
 
 use std::{fs, path::Path};
 
-/// Copies a folder and all that is in it, as a backup does.
+/// Copies a folder recursively, as a backup does.
 ///
 /// # Panics
 /// If a file or folder cannot be read or written.

@@ -1,14 +1,14 @@
-//! The addresses of a node, and calls to them.
+//! The addresses of a node, and a client that sends requests to them.
 
 use crate::{MAX_WAIT, Socket, exchange, own_address};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Width of the labels of the lines that a node prints at its start.
+/// Width, in bytes, of the label at the start of each line of the banner that a node prints when it starts.
 const LABEL_WIDTH: usize = 17;
 
-/// The addresses of a node under test. Its methods are a client for them; they panic, and so fail the test, if the
-/// node does not answer as they require.
+/// The addresses of a node under test. The methods are a client of the node. They panic, and so fail the test, if the
+/// response is not as they require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     /// JSON-RPC over HTTP and WebSocket.
@@ -32,15 +32,15 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Addresses that nothing else uses (see [`own_address`]), for a node that starts more than once, or that does not
-    /// print its addresses.
+    /// Addresses that nothing else uses (see [`own_address`]), for a node that is started more than once or that does
+    /// not print its addresses.
     pub fn unused() -> Self {
         let [json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages] =
             [(); 8].map(|()| own_address());
         Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages, replication: None }
     }
 
-    /// Addresses with port 0, in whose place the kernel chooses free ports. The node prints them.
+    /// Addresses with port 0, for which the kernel chooses free ports. The node prints the chosen ports.
     pub(crate) const fn chosen_by_kernel() -> Self {
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         Self {
@@ -56,7 +56,7 @@ impl Endpoints {
         }
     }
 
-    /// Reads the addresses in a line that the node prints at its start.
+    /// Reads the addresses in one line of the banner.
     pub(crate) fn read(&mut self, line: &str) {
         let address = |word: &str| {
             let after_scheme = word.split_once("://").map_or(word, |(_, rest)| rest);
@@ -80,7 +80,7 @@ impl Endpoints {
         }
     }
 
-    /// The options of `evmd start` that make a node listen on these addresses.
+    /// The options of `evmd start` that make a node listen on these addresses, except that for replicas.
     pub fn options(&self) -> Vec<String> {
         let options = [
             ("--json-rpc.address", self.json_rpc),
@@ -95,7 +95,7 @@ impl Endpoints {
         options.iter().flat_map(|(name, at)| [(*name).to_owned(), at.to_string()]).collect()
     }
 
-    /// All addresses.
+    /// All addresses, except that for replicas.
     pub const fn all(&self) -> [SocketAddr; 8] {
         let Self { json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages, .. } = *self;
         [json_rpc, web_socket, rest, grpc, comet, ingest, metrics, pages]
@@ -109,21 +109,21 @@ impl Endpoints {
 
     /// The result of a call, which must succeed.
     pub async fn call(&self, method: &str, params: Value) -> Value {
-        let answer = self.answer(method, params).await;
-        assert!(answer.get("error").is_none(), "{method}: {answer}");
-        answer["result"].clone()
+        let response = self.answer(method, params).await;
+        assert!(response.get("error").is_none(), "{method}: {response}");
+        response["result"].clone()
     }
 
-    /// The code and message of a call, which must fail.
+    /// The error code and message of a call, which must fail.
     pub async fn fail(&self, method: &str, params: Value) -> (i64, String) {
-        let answer = self.answer(method, params).await;
-        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
+        let response = self.answer(method, params).await;
+        let error = response.get("error").unwrap_or_else(|| panic!("{method}: {response}"));
         (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
     }
 
-    /// Calls until the result is not null.
+    /// Repeats a call until its result is not null, for at most [`MAX_WAIT`].
     pub async fn wait_for(&self, method: &str, params: Value) -> Value {
-        let looking = async {
+        let polling = async {
             loop {
                 let result = self.call(method, params.clone()).await;
                 if !result.is_null() {
@@ -131,19 +131,19 @@ impl Endpoints {
                 }
             }
         };
-        let found = tokio::time::timeout(MAX_WAIT, looking).await;
+        let found = tokio::time::timeout(MAX_WAIT, polling).await;
         found.unwrap_or_else(|_| panic!("{method} returned null for {MAX_WAIT:?}"))
     }
 
-    /// Posts a body. The response must be JSON.
+    /// Posts a body to the JSON-RPC server. The response must be JSON.
     pub async fn post(&self, body: &str) -> Value {
-        let (status, answer) = self.post_as("application/json", body.as_bytes()).await;
-        // The status is 400 if the body is not JSON-RPC; the response is JSON, too.
-        assert!([200, 400].contains(&status), "{status}: {answer}");
-        serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+        let (status, response) = self.post_as("application/json", body.as_bytes()).await;
+        // The status is 400 if the body is not JSON-RPC. Such responses are JSON, too.
+        assert!([200, 400].contains(&status), "{status}: {response}");
+        serde_json::from_str(&response).unwrap_or_else(|error| panic!("{error}: {response}"))
     }
 
-    /// Posts any body; returns status and body of the response.
+    /// Posts any body to the JSON-RPC server; returns status and body of the response.
     pub async fn post_as(&self, content_type: &str, body: &[u8]) -> (u16, String) {
         let head = format!(
             "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
@@ -153,14 +153,14 @@ impl Endpoints {
         exchange(self.json_rpc, &[head.as_bytes(), body].concat()).await
     }
 
-    /// Gets a path of the metrics server.
+    /// Gets a path from the metrics server; returns status and body of the response.
     pub async fn get(&self, path: &str) -> (u16, String) {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         exchange(self.metrics, request.as_bytes()).await
     }
 
-    /// One call over a new WebSocket connection to one of the addresses of JSON-RPC.
+    /// Sends one call over a new WebSocket connection to one of the addresses of JSON-RPC; returns the response.
     pub async fn call_over_websocket(&self, address: SocketAddr, call: &str) -> Value {
         let mut socket = self.websocket(address).await;
         socket.send(call).await;

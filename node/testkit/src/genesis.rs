@@ -2,7 +2,7 @@
 
 use chain::Genesis;
 
-/// The genesis of a chain of Ethereum's rules whose London fork is at block 7.
+/// The genesis of a chain with Ethereum's rules whose London fork is at block 7.
 pub fn london_at_block_7() -> Genesis {
     let file = serde_json::json!({
         "config": {

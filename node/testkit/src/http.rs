@@ -1,4 +1,4 @@
-//! A minimal HTTP/1.1 client that sends given bytes.
+//! A minimal HTTP/1.1 client, which sends a request as given, byte for byte.
 
 use crate::MAX_WAIT;
 use std::net::SocketAddr;
@@ -7,25 +7,26 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Sends bytes and reads the HTTP response to the end of the connection.
+/// Sends a request and reads until the server closes the connection; returns status and body of the response. The
+/// status is 0 if there is no valid response.
 pub async fn exchange(address: SocketAddr, request: &[u8]) -> (u16, String) {
     let (status, _, body) = exchange_with_head(address, request).await;
     (status, body)
 }
 
-/// The same with the head of the response.
+/// Like [`exchange`], but returns `(status, head, body)`.
 pub async fn exchange_with_head(address: SocketAddr, request: &[u8]) -> (u16, String, String) {
-    let talk = async {
+    let exchange = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // A server that has already refused the request may close the connection before it has read everything.
+        // A server that refuses the request may close the connection before it has read all of it.
         let _ = stream.write_all(request).await;
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        answer
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response).await;
+        response
     };
-    let answer = tokio::time::timeout(MAX_WAIT, talk).await.expect("an answer");
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let response = tokio::time::timeout(MAX_WAIT, exchange).await.expect("the exchange ends");
+    let response = String::from_utf8_lossy(&response).into_owned();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
         unchunk(body)

@@ -1,9 +1,9 @@
-//! What tests of several crates need. No program links it.
+//! Helpers for the tests of several crates. No program links this crate.
 //!
-//! - [`Endpoints`]: the addresses of a node, with a client for them. A test that takes them can run against a node in
-//!   its own process, against a [`NodeProcess`], or against any node whose addresses are known.
+//! - [`Endpoints`]: the addresses of a node, with a client. A test that uses only them can run against a node in the
+//!   process of the test, against a [`NodeProcess`], or against any node whose addresses are known.
 //! - [`NodeProcess`]: a node in a process of its own.
-//! - [`london_at_block_7`]: a chain.
+//! - [`london_at_block_7`]: the genesis of a chain.
 
 #![allow(clippy::unwrap_used, reason = "a failure of a test's preparation fails the test")]
 
@@ -27,6 +27,6 @@ pub use websocket::Socket;
 
 use std::time::Duration;
 
-/// Maximum wait for a response or a condition. It only ends a test that would never end: on a busy machine, a process with
-/// low priority, such as that of a snapshot, needs minutes for what takes seconds otherwise.
+/// Maximum wait for a response or a condition. It is long because on a busy machine, a process with low priority, such
+/// as that of a snapshot, needs minutes for work that otherwise takes seconds.
 pub const MAX_WAIT: Duration = Duration::from_secs(300);

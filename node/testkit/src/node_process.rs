@@ -1,4 +1,4 @@
-//! A node in a process of its own.
+//! Runs a node in a process of its own.
 
 use crate::Endpoints;
 use rustix::process::{Pid, Signal};
@@ -9,24 +9,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A running `evmd start`. It is killed when this is dropped, so that a failed test leaves no process behind.
+/// A running `evmd start`. Dropping this value kills the process, so that a failed test leaves no process behind.
 #[derive(Debug)]
 pub struct NodeProcess {
     child: Child,
-    /// The node must not find the pipe closed when it prints the rest of its banner.
+    /// Keeps the pipe open: the node still prints the rest of its banner after the line that `start` waits for.
     banner: BufReader<ChildStdout>,
     endpoints: Endpoints,
     started_in: Duration,
 }
 
 impl NodeProcess {
-    /// Starts `program` on a home folder with more options of `evmd start`; returns when all servers listen. The kernel
-    /// chooses their ports.
+    /// Runs `program start` with a home folder and `options`; returns when all servers listen. The kernel chooses their
+    /// ports.
     pub fn start(program: &Path, home: &Path, options: &[&str]) -> Self {
         Self::start_at(program, home, options, Endpoints::chosen_by_kernel())
     }
 
-    /// The same at given addresses.
+    /// Like [`Self::start`], but the servers listen on the addresses in `endpoints`.
     pub fn start_at(program: &Path, home: &Path, options: &[&str], endpoints: Endpoints) -> Self {
         let begun = Instant::now();
         let mut child = Command::new(program)
@@ -39,8 +39,8 @@ impl NodeProcess {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // From here on, a failed assertion kills the process.
         let banner = BufReader::new(child.stdout.take().unwrap());
+        // From here on, a failed assertion drops `node`, which kills the process.
         let mut node = Self { child, banner, endpoints, started_in: Duration::ZERO };
         let mut line = String::new();
         while !line.starts_with("metrics") {
@@ -63,13 +63,13 @@ impl NodeProcess {
         self.started_in
     }
 
-    /// Ends the process as an operator does (SIGTERM) and waits for its end.
+    /// Stops the process as an operator does (SIGTERM) and waits until it has ended.
     pub fn stop(&mut self) {
         rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Suspends the process (SIGSTOP), as a machine that stalls. Its connections stay open.
+    /// Suspends the process (SIGSTOP), like a machine that stalls. Its connections stay open.
     pub fn pause(&self) {
         rustix::process::kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
     }
@@ -79,7 +79,7 @@ impl NodeProcess {
         rustix::process::kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
-    /// Kills the process without a warning (SIGKILL) and waits for its end.
+    /// Kills the process (SIGKILL) and waits until it has ended.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -88,7 +88,7 @@ impl NodeProcess {
 
 impl Drop for NodeProcess {
     fn drop(&mut self) {
-        // Both calls fail without effect if the process has been killed and waited for.
+        // Neither call has an effect if the process has ended and was waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! A minimal WebSocket client. It does not answer pings and does not check what the server sends beyond the frames, so
-//! that tests see exactly what arrives.
+//! A minimal WebSocket client. It ignores pings and does not validate messages, so that tests receive them as the
+//! server sent them.
 
 use serde_json::{Value, json};
 use std::{collections::VecDeque, net::SocketAddr};
@@ -12,11 +12,11 @@ use tokio::{
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 
-/// A WebSocket connection.
+/// A WebSocket connection to a JSON-RPC server.
 #[derive(Debug)]
 pub struct Socket {
     stream: TcpStream,
-    /// Messages that were pushed before a response.
+    /// Notifications that arrived while [`Self::answer`] waited for a response, oldest first.
     pushed: VecDeque<Value>,
 }
 
@@ -38,7 +38,7 @@ impl Socket {
 
     /// Sends a message of up to 65,535 bytes.
     pub async fn send(&mut self, call: &str) {
-        // A final text frame with a mask of zeros (RFC 6455).
+        // One final text frame with a mask of zeros (RFC 6455, section 5.2).
         let mut frame = match call.len() {
             short @ 0..126 => vec![0x81, 0x80 | short as u8],
             middle @ 126..=0xffff => {
@@ -52,7 +52,7 @@ impl Socket {
         self.stream.write_all(&frame).await.unwrap();
     }
 
-    /// Sends a message of any length.
+    /// Sends a message of any length, with an extended length field of 64 bits.
     pub async fn send_long(&mut self, call: &str) {
         let mut frame = vec![0x81, 0xff];
         frame.extend((call.len() as u64).to_be_bytes());
@@ -61,17 +61,17 @@ impl Socket {
         self.stream.write_all(&frame).await.unwrap();
     }
 
-    /// The text of the next message.
+    /// The text of the next message that arrives. Stored notifications are ignored.
     pub async fn receive_text(&mut self) -> String {
         loop {
-            // There may be pings before it.
+            // Control frames, such as pings, may arrive before the message.
             if let (TEXT, content) = self.frame().await {
                 return String::from_utf8(content).unwrap();
             }
         }
     }
 
-    /// The next message.
+    /// The oldest stored notification, or else the next message that arrives.
     pub async fn receive(&mut self) -> Value {
         match self.pushed.pop_front() {
             Some(pushed) => pushed,
@@ -83,7 +83,7 @@ impl Socket {
         serde_json::from_str(&self.receive_text().await).unwrap()
     }
 
-    /// The status code with which the server closes the connection, after any other frames.
+    /// Discards frames until the server closes the connection; returns the status code of the close frame.
     pub async fn closing(&mut self) -> u16 {
         loop {
             if let (CLOSE, content) = self.frame().await {
@@ -106,7 +106,7 @@ impl Socket {
         (head[0] & 0x0f, content)
     }
 
-    /// The whole response to a call. Messages that are pushed before it are stored.
+    /// The whole response to a call. Notifications that arrive before the response are stored.
     pub async fn answer(&mut self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.send(&call.to_string()).await;
@@ -121,8 +121,8 @@ impl Socket {
 
     /// The result of a call, which must succeed.
     pub async fn call(&mut self, method: &str, params: Value) -> Value {
-        let answer = self.answer(method, params).await;
-        assert!(answer.get("error").is_none(), "{method}: {answer}");
-        answer["result"].clone()
+        let response = self.answer(method, params).await;
+        assert!(response.get("error").is_none(), "{method}: {response}");
+        response["result"].clone()
     }
 }

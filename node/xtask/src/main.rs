@@ -1,4 +1,4 @@
-//! Tasks of this repository: `cargo xtask tidy`.
+//! Tasks of this repository. The only one is `cargo xtask tidy`, which checks the source.
 
 mod tidy;
 

@@ -1,10 +1,10 @@
-//! Limits on batches and large bodies: their cost for the node and for other clients.
+//! Tests that batches and large bodies are limited, and that other clients are served meanwhile.
 
 use crate::client::{MAX_WAIT, Node, exchange};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
-/// Time limit of each call and of a batch, in milliseconds.
+/// Time limit of each call and of each batch, in milliseconds.
 const LIMIT_MS: u64 = 100;
 
 async fn node() -> Node {
@@ -22,7 +22,7 @@ fn call(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params })
 }
 
-/// A contract that runs until its gas is used up: JUMPDEST PUSH0 JUMP.
+/// A call of a contract that loops until its gas is used up: JUMPDEST PUSH0 JUMP.
 fn endless() -> Value {
     let to = "0x00000000000000000000000000000000000000aa";
     let params =
@@ -30,7 +30,7 @@ fn endless() -> Value {
     call("eth_call", &params)
 }
 
-/// Each call may take as long as the whole batch, so only one of them has enough time.
+/// The time limit of a call equals that of the batch, so the first call uses up the time of the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_has_one_deadline_for_all_its_calls() {
     let node = node().await;
@@ -42,22 +42,22 @@ async fn batch_has_one_deadline_for_all_its_calls() {
     let mut socket = node.websocket(node.web_socket).await;
     socket.send(&batch).await;
     let over_websocket = timeout(MAX_WAIT, socket.receive()).await.unwrap();
-    for answers in [over_http, over_websocket] {
+    for responses in [over_http, over_websocket] {
         let errors: Vec<_> =
-            answers.as_array().unwrap().iter().map(|answer| &answer["error"]).collect();
+            responses.as_array().unwrap().iter().map(|response| &response["error"]).collect();
         assert_eq!(errors.len(), 22);
-        let late = json!({
+        let timed_out = json!({
             "code": -32002, "message": "request timed out", "data": { "limit": LIMIT_MS }
         });
-        assert!(errors[1..20].iter().all(|error| **error == late), "{answers}");
-        assert_eq!(errors[20]["code"], -32600, "it is not a call, whatever the time");
-        assert_eq!(*errors[21], late);
+        assert!(errors[1..20].iter().all(|error| **error == timed_out), "{responses}");
+        assert_eq!(errors[20]["code"], -32600, "an invalid call has its own error");
+        assert_eq!(*errors[21], timed_out);
     }
     // The threads are available again.
     let cheap = call("eth_chainId", &json!([]));
-    let answers = node.post(&json!([cheap, cheap]).to_string()).await;
+    let responses = node.post(&json!([cheap, cheap]).to_string()).await;
     assert_eq!(
-        (&answers[0]["result"], &answers[1]["result"]),
+        (&responses[0]["result"], &responses[1]["result"]),
         (&json!("0x40000"), &json!("0x40000"))
     );
     node.stop().await;
@@ -76,27 +76,27 @@ async fn large_bodies_have_the_same_responses_as_small_ones() {
         (format!("[{}]", vec!["1"; 101].join(",")), "batch too large"),
     ] {
         let large = format!("{spaces}{small}{spaces}");
-        let (status, answer) = node.post_as("application/json", large.as_bytes()).await;
-        assert!(status == 200 && answer.contains(expected), "{small}: {answer}");
+        let (status, response) = node.post_as("application/json", large.as_bytes()).await;
+        assert!(status == 200 && response.contains(expected), "{small}: {response}");
         assert_eq!(
-            (status, answer.clone()),
+            (status, response.clone()),
             node.post_as("application/json", small.as_bytes()).await
         );
         socket.send(&small).await;
-        assert_eq!(timeout(MAX_WAIT, socket.receive_text()).await.unwrap(), answer);
+        assert_eq!(timeout(MAX_WAIT, socket.receive_text()).await.unwrap(), response);
     }
     // A subscription with many addresses.
     let addresses = vec![alloy_primitives::Address::ZERO; 1000];
     let mut subscription = call("eth_subscribe", &json!(["logs", { "address": addresses }]));
     subscription["padding"] = json!(" ".repeat(40_000));
     socket.send_long(&subscription.to_string()).await;
-    let answer = timeout(MAX_WAIT, socket.receive()).await.unwrap();
-    assert!(answer["result"].is_string(), "{answer}");
+    let response = timeout(MAX_WAIT, socket.receive()).await.unwrap();
+    assert!(response["result"].is_string(), "{response}");
     node.stop().await;
 }
 
-/// There are more of these requests than threads, and each is answered with an error although it is not read to
-/// its end.
+/// Each of the large batches is refused after it was parsed up to its first call above the limit. Meanwhile, calls of
+/// another client are answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_items_are_refused_and_others_are_answered() {
     const CLIENTS: usize = 20;
@@ -117,10 +117,10 @@ async fn floods_of_items_are_refused_and_others_are_answered() {
         assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000");
     }
     for client in clients {
-        let (status, answer) = client.await.unwrap();
-        assert!(status == 200 && answer.contains("batch too large"), "{status}: {answer}");
+        let (status, response) = client.await.unwrap();
+        assert!(status == 200 && response.contains("batch too large"), "{status}: {response}");
     }
-    // An incomplete request takes no thread.
+    // An incomplete request occupies no thread.
     let mut half = TcpStream::connect(node.json_rpc).await.unwrap();
     half.write_all(&flood[..flood.len() - 1]).await.unwrap();
     assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000");

@@ -1,5 +1,5 @@
-//! Blob transactions (EIP-4844) on an Ethereum chain: clients submit them with blobs, and blocks contain them
-//! without.
+//! Tests blob transactions (EIP-4844) on an Ethereum chain: clients submit them with blobs, and blocks contain them
+//! without blobs.
 
 use crate::client::{Node, config};
 use crate::common::{CHAIN_ID, FEE_CAP, export, frames::Frames, import, producing, sign};
@@ -16,7 +16,7 @@ use home::Home;
 use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
 
-const SOMEBODY: Address = Address::repeat_byte(0x77);
+const RECIPIENT: Address = Address::repeat_byte(0x77);
 
 /// An Ethereum chain in Cancun whose blocks have at most two blobs.
 pub(crate) fn ethereum_home(folder: &Path) -> Home {
@@ -51,18 +51,20 @@ async fn node(block_time: Option<Duration>) -> Node {
     Node::start_with(folder, home, producing(block_time), settings()).await
 }
 
-/// Field elements are below 2^248.
+/// Blobs with different contents. The first byte of each field element is 0, so that the element is below the modulus.
 fn blobs(count: u8) -> Vec<Blob> {
     let byte = |n: u8, at: usize| if at.is_multiple_of(32) { 0 } else { n ^ (at as u8) };
     let bytes = |n| (0..BYTES_PER_BLOB).map(|at| byte(n, at)).collect::<Vec<_>>();
     (0..count).map(|n| Blob::from_slice(&bytes(n))).collect()
 }
 
+/// A sidecar with one proof per blob (EIP-4844).
 pub(crate) fn whole(count: u8) -> Sidecar {
     let setup = c_kzg::ethereum_kzg_settings(0);
     BlobTransactionSidecar::try_from_blobs_with_settings(blobs(count), setup).unwrap().into()
 }
 
+/// A sidecar with proofs of cells (EIP-7594).
 fn cells(count: u8) -> Sidecar {
     let setup = c_kzg::ethereum_kzg_settings(0);
     BlobTransactionSidecarEip7594::try_from_blobs_with_settings(blobs(count), setup).unwrap().into()
@@ -75,7 +77,7 @@ pub(crate) fn blob_tx(nonce: u64, sidecar: &Sidecar) -> TxEip4844 {
         gas_limit: 21_000,
         max_fee_per_gas: FEE_CAP,
         max_priority_fee_per_gas: 1_000_000_000,
-        to: SOMEBODY,
+        to: RECIPIENT,
         blob_versioned_hashes: sidecar.versioned_hashes().collect(),
         max_fee_per_blob_gas: 1_000_000_000,
         ..TxEip4844::default()
@@ -110,7 +112,7 @@ async fn blob_transaction_with_its_sidecar_is_mined() {
         let raw = node.call("eth_getRawTransactionByHash", json!([hash])).await;
         assert_eq!(raw, json!(alone), "the chain has the transaction alone");
     }
-    // Two blobs where the target is one, so that the next block has an excess.
+    // One block has two blobs, which is twice the target, and another block has one.
     let fees = node.call("eth_feeHistory", json!(["0x400", "latest", []])).await;
     let ratios = fees["blobGasUsedRatio"].as_array().unwrap();
     let used = |ratio| ratios.iter().filter(|found| found.as_f64() == Some(ratio)).count();
@@ -124,23 +126,23 @@ async fn blob_transaction_without_its_sidecar_is_refused() {
     let sidecar = whole(1);
     let alone = sign(0, blob_tx(0, &sidecar));
     let send = |raw: Bytes| node.fail("eth_sendRawTransaction", json!([raw]));
-    let said = |text: &str| (-32_000, text.to_owned());
-    assert_eq!(send(alone.clone()).await, said("missing sidecar in blob transaction"));
-    let Sidecar::Eip4844(right) = &sidecar else { panic!("by its proofs") };
-    let other = BlobTransactionSidecar { blobs: blobs(2).split_off(1), ..right.clone() };
+    let error = |text: &str| (-32_000, text.to_owned());
+    assert_eq!(send(alone.clone()).await, error("missing sidecar in blob transaction"));
+    let Sidecar::Eip4844(valid) = &sidecar else { panic!("it has blob proofs") };
+    let other = BlobTransactionSidecar { blobs: blobs(2).split_off(1), ..valid.clone() };
     let text = "KZG verification error: invalid blob proof: can't verify opening proof";
-    assert_eq!(send(wrapped(&alone, &other.into())).await, said(text));
-    let zero = BlobTransactionSidecar { commitments: vec![Bytes48::ZERO], ..right.clone() };
+    assert_eq!(send(wrapped(&alone, &other.into())).await, error(text));
+    let zero = BlobTransactionSidecar { commitments: vec![Bytes48::ZERO], ..valid.clone() };
     let (code, text) = send(wrapped(&alone, &zero.into())).await;
     assert!(code == -32_000 && text.starts_with("blob 0: computed hash 0x01"), "{text}");
     let three = whole(3);
     let raw = wrapped(&sign(0, blob_tx(0, &three)), &three);
     let text = "too many blobs in transaction: have 3, permitted 2";
-    assert_eq!(send(raw).await, said(text));
+    assert_eq!(send(raw).await, error(text));
     let none = Sidecar::default();
     let raw = wrapped(&sign(0, blob_tx(0, &none)), &none);
-    assert_eq!(send(raw).await, said("blobless blob transaction"));
-    // Frames are too small for blobs.
+    assert_eq!(send(raw).await, error("blobless blob transaction"));
+    // The ingest refuses blob transactions, because its frames are too small for blobs.
     let mut frames = Frames::connect(node.pipeline.ingest_address.unwrap());
     frames.send([alone.as_ref()]).unwrap();
     assert_eq!(frames.answer().unwrap(), Err("transaction type not supported".to_owned()));
@@ -172,7 +174,7 @@ async fn pooled_blobs_survive_a_restart() {
     }
     assert_eq!(node.call("txpool_status", json!([])).await["pending"], json!("0x3"));
     let content = node.call("txpool_content", json!([])).await;
-    assert_eq!(content, json!({ "pending": {}, "queued": {} }), "as geth has it");
+    assert_eq!(content, json!({ "pending": {}, "queued": {} }), "as in geth");
     let pooled = node.call("eth_getTransactionByHash", json!([hashes[0]])).await;
     assert_eq!((&pooled["blockHash"], &pooled["type"]), (&Value::Null, &json!("0x3")));
     let folder = node.stop().await;
@@ -185,7 +187,7 @@ async fn pooled_blobs_survive_a_restart() {
         numbers.push(receipt["blockNumber"].clone());
     }
     numbers.dedup();
-    assert_eq!(numbers.len(), 3, "a block has room for two blobs: {numbers:?}");
+    assert_eq!(numbers.len(), 3, "a block has at most two blobs: {numbers:?}");
     let folder = node.stop().await;
     let file = folder.path().join("blocks.rlp");
     let head = export(&crate::common::reopened(folder.path()), &file);
@@ -202,7 +204,7 @@ async fn testing_build_block_returns_the_blobs() {
     let attributes = json!({
         "timestamp": "0x6553f10c",
         "prevRandao": parent["hash"],
-        "suggestedFeeRecipient": SOMEBODY,
+        "suggestedFeeRecipient": RECIPIENT,
         "withdrawals": [],
         "parentBeaconBlockRoot": parent["hash"],
     });

@@ -1,4 +1,4 @@
-//! Blocks that a producer signs: what is signed, who may sign, and how others check it.
+//! Tests of signed blocks: which blocks a producer signs, which nodes may produce, and how others verify signatures.
 
 use crate::{
     common::{native_home, transfer, wait_until},
@@ -20,7 +20,7 @@ use storage::{BlockFlags, BlockRecord};
 use testkit::NodeProcess;
 use tokio::runtime::Runtime;
 
-/// The public key of test 1 of RFC 8032, which no test has the secret key of in a home folder.
+/// The public key of test 1 of RFC 8032. No home folder of a test has its secret key.
 const FOREIGN_KEY: &str = "0xd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 
 fn evmd() -> Command {
@@ -39,14 +39,14 @@ fn fail(home: &Path, args: &[&str]) -> String {
     error
 }
 
-/// A home folder of `evmd init`.
+/// Creates a home folder with `evmd init`.
 fn new_home(folder: &Path) -> PathBuf {
     let home = folder.join("home");
     succeed(&home, &["init"]);
     home
 }
 
-/// Starts a node and waits until it has made some blocks.
+/// Starts a node and waits until it has produced `blocks` more blocks.
 fn produce(home: &Path, blocks: u64) -> NodeProcess {
     let options = ["--block-time", "20ms"];
     let node = NodeProcess::start(Path::new(env!("CARGO_BIN_EXE_evmd")), home, &options);
@@ -56,7 +56,7 @@ fn produce(home: &Path, blocks: u64) -> NodeProcess {
         u64::from_str_radix(head.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
     };
     let first = head();
-    wait_until("there are blocks", || head() >= first + blocks);
+    wait_until("blocks are produced", || head() >= first + blocks);
     node
 }
 
@@ -88,7 +88,7 @@ fn certificates_are_checked_with_the_genesis_alone() {
     let producer = home::producer_key(&home).unwrap().unwrap().public().to_string();
     assert_eq!(status["producer"], json!({ "key": producer, "term": 0 }));
     assert!(succeed(&home, &["status"]).contains(&format!("{producer}, term 0")));
-    // Of a running node.
+    // The command reads the files of a running node.
     let proof = proof(&home, 2);
     node.kill();
 
@@ -102,26 +102,26 @@ fn certificates_are_checked_with_the_genesis_alone() {
     {
         assert!(verify(&proof, trusted).unwrap().starts_with("Block 2 0x"), "{trusted:?}");
     }
-    let refused = |proof: &Value, trusted: &[&str], reason: &str| {
+    let reject = |proof: &Value, trusted: &[&str], reason: &str| {
         let error = verify(proof, trusted).unwrap_err();
         assert!(error.contains(reason), "{error}");
     };
-    refused(&proof, &["--genesis-hash", &hash, "--producer-key", FOREIGN_KEY], "not signed by");
+    reject(&proof, &["--genesis-hash", &hash, "--producer-key", FOREIGN_KEY], "not signed by");
     let other = format!("{:#066x}", 1);
-    refused(&proof, &["--genesis-hash", &other, "--producer-key", &producer], "not signed by");
-    refused(&proof, &["--genesis", genesis, "--producer-key", FOREIGN_KEY], "names the producer");
-    refused(&proof, &[], "state --genesis");
+    reject(&proof, &["--genesis-hash", &other, "--producer-key", &producer], "not signed by");
+    reject(&proof, &["--genesis", genesis, "--producer-key", FOREIGN_KEY], "names the producer");
+    reject(&proof, &[], "state --genesis");
     let mut altered = proof.clone();
     let header = altered["headers"][0].as_str().unwrap().replace("a0", "a1");
     altered["headers"][0] = header.into();
     assert!(verify(&altered, &["--genesis", genesis]).is_err());
     let mut empty = proof;
     empty["headers"] = json!([]);
-    refused(&empty, &["--genesis", genesis], "no header");
+    reject(&empty, &["--genesis", genesis], "no header");
     succeed(&home, &["doctor", "--verify"]);
 }
 
-/// A chain of a program before certificates: its genesis names no producer, and its blocks are not signed.
+/// A chain of a version without certificates: its genesis names no producer, and its blocks are not signed.
 #[test]
 fn an_existing_home_signs_from_its_next_block_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -186,13 +186,13 @@ fn signed_blocks_are_replaced_only_in_a_new_term() {
     let mut forged = new;
     forged["terms"][0]["last"]["number"] = json!(2);
     assert!(verify(&forged, &trusted).unwrap_err().contains("is not signed by"));
-    // Another term, of a producer that has not made a block in the one before.
+    // Another term, after all blocks of the previous one were removed.
     succeed(&home, &["rollback", "--height", "2", "--new-term"]);
     produce(&home, 1).kill();
     assert!(succeed(&home, &["doctor", "--verify"]).contains("term 2"));
 }
 
-/// A term that is cut off needs a successor, even if no block above is signed.
+/// A rollback that removes the start of the newest term needs another term.
 #[test]
 fn a_rollback_below_a_term_starts_another_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,14 +201,15 @@ fn a_rollback_below_a_term_starts_another_one() {
     succeed(&home, &["rollback", "--height", "3", "--new-term"]);
     assert!(fail(&home, &["rollback", "--height", "2"]).contains("--new-term"));
     succeed(&home, &["rollback", "--height", "2", "--new-term"]);
-    // At the head, nothing is removed, and the pool stays.
+    // Without a height, no block is removed.
     let printed = succeed(&home, &["rollback", "--new-term"]);
     assert!(printed.starts_with("A new producer term starts after block 2 0x"), "{printed}");
     produce(&home, 2).kill();
     assert!(succeed(&home, &["doctor", "--verify"]).contains("term 3"));
 }
 
-/// Without the key it cannot replace them. When it gets the key, it must not do so in the same term.
+/// Without the key, the node cannot replace the removed blocks. Once it has the key, it must not replace them in the
+/// same term.
 #[test]
 fn a_node_without_the_key_removes_signed_blocks() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,7 +245,7 @@ fn a_development_chain_has_no_certificates() {
     }
 }
 
-/// A replica serves both from what it has received, and does not execute the block.
+/// A replica may serve senders and events as received, without executing the block, so both have hashes in the header.
 #[test]
 fn senders_and_events_are_checked_against_the_header() {
     let folder = tempfile::tempdir().unwrap();
@@ -253,12 +254,12 @@ fn senders_and_events_are_checked_against_the_header() {
     let runtime = Runtime::new().unwrap();
     let raw = transfer(0, 0, Address::repeat_byte(0xaa));
     runtime.block_on(node.endpoints().call("eth_sendRawTransaction", json!([raw])));
-    let sent = || {
+    let receipt = || {
         runtime
             .block_on(node.endpoints().call("eth_getTransactionReceipt", json!([keccak256(&raw)])))
     };
-    wait_until("the transaction is mined", || !sent().is_null());
-    let number = sent()["blockNumber"].as_str().unwrap().to_owned();
+    wait_until("the transaction is mined", || !receipt().is_null());
+    let number = receipt()["blockNumber"].as_str().unwrap().to_owned();
     let number = u64::from_str_radix(number.trim_start_matches("0x"), 16).unwrap();
     node.kill();
     succeed(&home, &["doctor", "--verify"]);
@@ -304,7 +305,7 @@ fn stored(home: &Home, number: u64) -> BlockRecord {
     }
 }
 
-/// A certificate becomes visible with its block, and no block of the producer is without one.
+/// A certificate becomes visible together with its block, and every block of the producer has one.
 #[test]
 fn killed_producers_leave_certificates_of_all_their_blocks() {
     let folder = tempfile::tempdir().unwrap();

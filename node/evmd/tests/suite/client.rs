@@ -1,4 +1,4 @@
-//! A node with its servers in this process.
+//! Runs a node and its servers in the process of the test.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -33,7 +33,7 @@ pub(crate) use testkit::{MAX_WAIT, Socket, exchange, exchange_with_head};
 /// The address of a server that does not run.
 const NOT_SERVED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A running node. It dereferences to its endpoints, so that most of a test does not depend on how the node runs.
+/// A running node. It dereferences to its endpoints, so that most code of a test does not depend on how the node runs.
 pub(crate) struct Node {
     pub(crate) endpoints: testkit::Endpoints,
     pub(crate) pipeline: Pipeline,
@@ -42,7 +42,7 @@ pub(crate) struct Node {
     pub(crate) queries: Queries,
     metrics_server: listen::Server,
     pub(crate) budget: Arc<Budget>,
-    /// With the producer, if this node is a replica.
+    /// If this node is a replica: its follower, and the producer that it follows.
     following: Option<(Follower, Producer)>,
     _home: Home,
     folder: TempDir,
@@ -56,7 +56,7 @@ impl Deref for Node {
     }
 }
 
-/// A socket for a server. `address` becomes that of the socket.
+/// Opens a socket for a server, and sets `address` to its address.
 async fn opened(address: &mut Listen) -> Listener {
     let wanted = address.address().unwrap();
     let listener = Listener::bind("test", "--test.address", wanted).await.unwrap();
@@ -64,7 +64,7 @@ async fn opened(address: &mut Listen) -> Listener {
     listener
 }
 
-/// A socket for a server on a free port.
+/// Opens a socket for a server on a free port.
 pub(crate) async fn any_port() -> Listener {
     opened(&mut "127.0.0.1:0".parse().unwrap()).await
 }
@@ -85,7 +85,7 @@ pub(crate) fn config() -> Config {
 }
 
 impl Node {
-    /// A development chain that produces a block every few milliseconds.
+    /// A chain with development accounts that produces a block every 5 ms.
     pub(crate) async fn native() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = native_home(folder.path());
@@ -104,7 +104,7 @@ impl Node {
         Self::start_with(folder, home, options, config).await
     }
 
-    /// The same with other settings.
+    /// Like [`Self::native`], with changed settings.
     pub(crate) async fn native_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = native_home(folder.path());
@@ -127,7 +127,7 @@ impl Node {
         mut config: Config,
     ) -> Self {
         let (backend, mining) = (options.backend, options.mining.clone());
-        // As in the program: every server knows the addresses of the others.
+        // As in the program, all sockets are opened first, so that every server knows the addresses of the others.
         let http = opened(&mut config.json_rpc.address).await;
         let web_socket = opened(&mut config.json_rpc.ws_address).await;
         let rest = opened(&mut config.rest.address).await;
@@ -194,7 +194,7 @@ impl Node {
             json_rpc: at.json_rpc.unwrap(),
             web_socket: at.json_rpc_ws.unwrap(),
             rest: rest.address,
-            // Only `Served` starts the next two servers, and no test of this kind needs pages.
+            // Only `cosmos::served` starts gRPC and CometBFT's RPC, and no test of this `Node` needs pages.
             grpc: at.grpc.unwrap(),
             comet: at.comet.unwrap(),
             pages: at.pages.unwrap(),
@@ -220,12 +220,11 @@ impl Node {
         }
     }
 
-    /// The home folder.
     pub(crate) fn home(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Shuts down the servers and the node.
+    /// Shuts down the node and its servers; returns the home folder.
     pub(crate) async fn stop(self) -> TempDir {
         let producer = self.following.map(|(follower, producer)| {
             drop(follower);

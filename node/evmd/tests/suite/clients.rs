@@ -1,4 +1,4 @@
-//! Client libraries of wallets and explorers against a node: viem, ethers, web3.py. `.ci/clients` installs
+//! Runs client libraries of wallets and explorers (viem, ethers, web3.py) against a node. `.ci/clients` installs
 //! them; they are found through `NODE_PATH` and `PYTHONPATH`.
 
 use crate::client::{MAX_WAIT, Node};
@@ -8,11 +8,12 @@ use chain::DEV_ACCOUNTS;
 use std::{path::Path, time::Duration};
 use tokio::process::Command;
 
-/// Slow enough that the base fee, which decreases with empty blocks, and the suggested tip stay above the
+/// Long enough that the base fee, which decreases with empty blocks, and the suggested priority fee stay above the
 /// minimum of the pool while a script runs.
 const BLOCK_TIME: Duration = Duration::from_millis(200);
 
-/// Without input: stores 1 in slot 0 and logs `Stored(42)`. With input: reverts with `nope`.
+/// Init code of a contract. Called without input, it stores 1 in slot 0 and logs `Stored(42)`; with input, it reverts
+/// with `nope`.
 fn contract() -> Vec<u8> {
     let mut code = hex!("36603c57602a6000527f").to_vec();
     code.extend(keccak256("Stored(uint256)"));
@@ -33,7 +34,7 @@ fn contract() -> Vec<u8> {
     [&init[..], &code].concat()
 }
 
-/// Runs a script, which must end with `ok`.
+/// Runs a script, whose output must end with `ok`.
 async fn run(program: &str, script: &str, account: usize) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -47,28 +48,28 @@ async fn run(program: &str, script: &str, account: usize) {
         .arg(hex::encode_prefixed(contract()))
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(MAX_WAIT, child).await.expect("an end").unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{script}\n{said}\n{complained}");
-    assert!(said.trim_end().ends_with("ok"), "{script}\n{said}\n{complained}");
+    let output = tokio::time::timeout(MAX_WAIT, child).await.expect("it ends").unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}\n{stdout}\n{stderr}");
+    assert!(stdout.trim_end().ends_with("ok"), "{script}\n{stdout}\n{stderr}");
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs viem and ws: run .ci/clients"]
-async fn viem() {
+async fn viem_works_with_a_node() {
     run("node", "viem.cjs", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs ethers: run .ci/clients"]
-async fn ethers() {
+async fn ethers_works_with_a_node() {
     run("node", "ethers.cjs", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs web3.py: run .ci/clients"]
-async fn web3_py() {
+async fn web3_py_works_with_a_node() {
     run("python3", "web3_py.py", 2).await;
 }

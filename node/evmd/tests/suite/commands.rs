@@ -1,5 +1,5 @@
-//! The command line: recorded sessions are replayed, the reference is compared with the flags, and commands for
-//! operators are run on home folders.
+//! Tests of the command line: recorded sessions are replayed, the reference is compared with the flags, and commands
+//! for operators are run on home folders.
 
 mod client_commands;
 mod db;

@@ -1,4 +1,4 @@
-//! Large responses over HTTP are compressed for clients that accept it.
+//! Tests that large responses over HTTP are compressed for clients that accept compression.
 
 use crate::client::Node;
 use flate2::bufread::GzDecoder;
@@ -9,7 +9,6 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A received response.
 struct Received {
     head: String,
     body: Vec<u8>,
@@ -65,7 +64,7 @@ async fn get(address: SocketAddr, accepted: &str, path: &str) -> Received {
     exchange(address, &request).await
 }
 
-/// A call whose result has this many bytes, and twice as many digits.
+/// A call whose result has this many bytes, and thus twice as many hex digits.
 fn returning(bytes: u16) -> Value {
     let to = "0x00000000000000000000000000000000000c0de0";
     let code = format!("0x61{bytes:04x}6000f3");
@@ -103,9 +102,8 @@ async fn large_json_rpc_responses_are_compressed_if_the_client_accepts_it() {
     node.stop().await;
 }
 
-/// The connection is reused, and each response is complete.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_clients_receive_compressed_responses_at_once() {
+async fn many_clients_receive_complete_compressed_responses_at_once() {
     let node = Node::native().await;
     let (address, body) = (node.json_rpc, returning(60_000).to_string());
     let expected = post(address, "", &body).await.text();
@@ -125,7 +123,7 @@ async fn many_clients_receive_compressed_responses_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_responses_of_the_other_servers_are_compressed_too() {
+async fn large_rest_responses_are_compressed_too() {
     let node = Node::native().await;
     let path = "/openapi.json";
     let plain = get(node.rest, "", path).await;
@@ -135,7 +133,7 @@ async fn large_responses_of_the_other_servers_are_compressed_too() {
     assert!(compressed.is_compressed(), "{}", compressed.head);
     assert!(compressed.body.len() < plain.body.len());
     assert_eq!(compressed.text(), plain.text());
-    // A file that is already compressed is sent unchanged.
+    // A file that is stored compressed is decompressed for clients that do not accept compression.
     let path = "/swagger/swagger-ui.css";
     let compressed = get(node.rest, GZIP, path).await;
     assert!(compressed.is_compressed());

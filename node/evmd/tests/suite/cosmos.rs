@@ -1,4 +1,4 @@
-//! REST, gRPC and `evmd query` over sockets, on a development chain.
+//! Tests of REST, gRPC, CometBFT's RPC and `evmd query`, mostly over the sockets of a node with a development chain.
 
 mod answers;
 mod base_fee;

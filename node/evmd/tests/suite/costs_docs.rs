@@ -1,4 +1,4 @@
-//! `docs/costs.md` agrees with the tables of the program. `EVMD_WRITE_DOCS=1` writes the file.
+//! Tests that `docs/costs.md` agrees with the tables of the program. `EVMD_WRITE_DOCS=1` writes the file.
 
 use evmd::COSTS;
 use std::{fmt::Write, path::Path};

@@ -1,4 +1,4 @@
-//! A chain of `evmd init --dev`, which common tools can use.
+//! Tests of the development chain of `evmd init --dev` and of its methods.
 
 mod setters;
 mod walk;
@@ -14,7 +14,7 @@ use testkit::NodeProcess;
 const NO_ACCOUNTS: &str = "0x7b226163636f756e7473223a7b7d7d";
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_evmd");
 
-/// A new development chain in a home folder.
+/// Creates a development chain in a home folder.
 fn init(home: &Path) {
     let (code, _, err) = run(home, &["init", "--dev"]);
     assert_eq!(code, 0, "{err}");
@@ -137,7 +137,7 @@ async fn blocks_and_time_follow_the_client() {
     node.call("evm_mine", json!([])).await;
     assert_eq!(timestamp(&node).await, set);
     node.call("evm_mine", json!([])).await;
-    assert!((set..set + 60).contains(&timestamp(&node).await), "time goes on from there");
+    assert!((set..set + 60).contains(&timestamp(&node).await), "time continues from there");
     let (_, message) = node.fail("evm_setNextBlockTimestamp", json!([set])).await;
     assert!(message.contains("lower than or equal"), "{message}");
     let (_, message) = node.fail("anvil_mine", json!([100_001])).await;
@@ -161,7 +161,7 @@ async fn a_snapshot_restores_the_head_the_pool_and_the_clock() {
     let pooled = send(1).await;
     let dropped = send(2).await;
     assert_eq!(node.call("anvil_dropTransaction", json!([dropped])).await, dropped);
-    // The second time, more blocks than can be undone without making the index again.
+    // The second time, more blocks are undone than is possible without rebuilding the index.
     for blocks in [1, 200] {
         let id = node.call("evm_snapshot", json!([])).await;
         node.call("evm_increaseTime", json!([1_000_000])).await;
@@ -187,7 +187,7 @@ async fn a_snapshot_restores_the_head_the_pool_and_the_clock() {
     assert_eq!(mined["blockNumber"], "0x2");
     let before = u64::from_str_radix(&head["timestamp"].as_str().unwrap()[2..], 16).unwrap();
     assert!(timestamp(&node).await - before < 1_000_000, "the clock is that of the snapshot");
-    // Down to block 0, which is older than the index.
+    // Block 0 is older than the index, which is therefore rebuilt.
     node.call("anvil_mine", json!([300])).await;
     node.call("anvil_reset", json!([])).await;
     assert_eq!(number(&node).await, "0x0");
@@ -234,7 +234,7 @@ async fn development_accounts_sign_and_receipts_are_there_when_the_call_returns(
         assert_eq!(receipt["blockNumber"], json!(format!("{number:#x}")), "{receipt}");
         assert_eq!(receipt["type"], "0x2");
     }
-    // Behind a gap of the nonce: the call returns, and both are mined when the gap is closed.
+    // With a nonce gap, the call returns at once. Both transactions are mined when the gap is closed.
     let next = 20 / 3 + 1;
     let later = transfer(&node, accounts[1], json!({ "nonce": format!("{:#x}", next + 1) })).await;
     assert_eq!(receipt(&node, &later).await, Value::Null);
@@ -296,7 +296,7 @@ async fn development_chain_is_refused_at_addresses_of_other_machines() {
             assert!(err.contains("evmd init"), "{err}");
         }
     }
-    // Another chain can be created there.
+    // The refused start has created no chain, so `evmd init` can create one.
     let (code, _, err) = run(&new, &["init"]);
     assert_eq!(code, 0, "{err}");
 }
@@ -319,7 +319,7 @@ async fn start_creates_the_chain_of_init_dev() {
 }
 
 #[tokio::test]
-async fn init_creates_a_development_chain_only_if_it_is_asked_to() {
+async fn init_creates_a_development_chain_only_with_its_option() {
     let folder = tempfile::tempdir().unwrap();
     for (name, options, count) in [("plain", &["init"][..], 0), ("dev", &["init", "--dev"], 10)] {
         let home = folder.path().join(name);
@@ -328,8 +328,8 @@ async fn init_creates_a_development_chain_only_if_it_is_asked_to() {
         let node = NodeProcess::start(Path::new(PROGRAM), &home, &[]);
         let accounts = node.endpoints().call("eth_accounts", json!([])).await;
         assert_eq!(accounts.as_array().unwrap().len(), count, "{name}");
-        let reply = node.endpoints().answer("debug_traceBlockByNumber", json!(["0x0"])).await;
-        let is_closed = reply["error"]["code"] == -32601;
-        assert_eq!(is_closed, count == 0, "{reply}");
+        let response = node.endpoints().answer("debug_traceBlockByNumber", json!(["0x0"])).await;
+        let is_disabled = response["error"]["code"] == -32601;
+        assert_eq!(is_disabled, count == 0, "{response}");
     }
 }

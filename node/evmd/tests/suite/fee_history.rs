@@ -1,5 +1,5 @@
-//! The fee history against its definition: for any transactions, every percentile is the one computed by
-//! sorting the receipts, and the result does not depend on how it is stored.
+//! Tests the fee history against its definition: for any transactions, every percentile is the one computed by sorting
+//! the receipts, and the result does not depend on how the history is stored.
 
 use alloy_consensus::{
     Header, SignableTransaction, Transaction as _, TxEip1559, TxEip2930, TxEip7702, TxLegacy,
@@ -11,19 +11,19 @@ use feehistory::{FeeColumns, FeeEntry, FeeRow, RowReader};
 use proptest::prelude::*;
 use transactions::Transaction;
 
-/// A transaction's type, price or cap, tip, and the gas it used.
+/// A transaction's type, gas price or fee cap above the base fee, priority fee, and gas used.
 type Mined = (u8, u64, u64, u64);
 
-/// Few prices and tips, so that many are equal.
+/// Transactions with few different prices and priority fees, so that many are equal.
 fn mined() -> impl Strategy<Value = Mined> {
-    let tip = prop_oneof![0..4u64, 0..u64::MAX / 4];
-    (0..4u8, 0..1000u64, tip, prop_oneof![Just(21_000), 21_000..9_000_000u64])
+    let priority_fee = prop_oneof![0..4u64, 0..u64::MAX / 4];
+    (0..4u8, 0..1000u64, priority_fee, prop_oneof![Just(21_000), 21_000..9_000_000u64])
 }
 
-fn transaction((kind, above, tip, _): Mined, base_fee: u64) -> Transaction {
+fn transaction((kind, above, priority_fee, _): Mined, base_fee: u64) -> Transaction {
     let signature = Signature::new(U256::ONE, U256::ONE, false);
     let price = u128::from(base_fee) + u128::from(above);
-    let (max_fee_per_gas, max_priority_fee_per_gas) = (price, u128::from(tip));
+    let (max_fee_per_gas, max_priority_fee_per_gas) = (price, u128::from(priority_fee));
     match kind {
         0 => TxLegacy { gas_price: price, ..TxLegacy::default() }.into_signed(signature).into(),
         1 => TxEip2930 { gas_price: price, ..TxEip2930::default() }.into_signed(signature).into(),
@@ -36,10 +36,10 @@ fn transaction((kind, above, tip, _): Mined, base_fee: u64) -> Transaction {
     }
 }
 
-/// geth's algorithm on the receipts: effective gas price and gas used of each.
+/// geth's algorithm, applied to the effective gas price and the gas used in each receipt.
 fn naive(receipts: &[(u128, u64)], base_fee: u64, gas_used: u64, percentiles: &[f64]) -> Vec<u128> {
-    let tips = receipts.iter().map(|(price, gas)| (price - u128::from(base_fee), *gas));
-    let mut sorted: Vec<_> = tips.collect();
+    let priority_fees = receipts.iter().map(|(price, gas)| (price - u128::from(base_fee), *gas));
+    let mut sorted: Vec<_> = priority_fees.collect();
     sorted.sort_unstable();
     let (mut at, mut sum) = (0, sorted.first().map_or(0, |(_, gas)| *gas));
     let reward = |percentile: &f64| {
@@ -106,14 +106,14 @@ proptest! {
         // Twice, because the second response is computed from cached data of the first.
         for _ in 0..2 {
             let text = columns.answer(0, first as u64, last as u64, &percentiles).unwrap();
-            let answer: serde_json::Value = serde_json::from_slice(&text).unwrap();
-            let held = answer.get("reward").cloned().unwrap_or_default();
+            let response: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            let returned = response.get("reward").cloned().unwrap_or_default();
             let hex = |rewards: &Vec<u128>| -> Vec<_> {
                 rewards.iter().map(|reward| format!("{reward:#x}")).collect()
             };
             let wanted: Vec<_> = expected[first..=last].iter().map(hex).collect();
             let wanted = if percentiles.is_empty() { serde_json::Value::Null } else { serde_json::json!(wanted) };
-            prop_assert_eq!(held, wanted);
+            prop_assert_eq!(returned, wanted);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A running chain of 1,000 blocks of varying fullness: its base fee on every interface, compared with a model
-//! that shares no code with the node.
+//! Compares the base fee of a running chain of 1,000 blocks of varying fullness, on several interfaces, with a model
+//! that shares no code with the node, and tests that inconsistent headers, geneses and stored blocks are refused.
 
 use crate::client::Node;
 use crate::common::{CHAIN_ID, GENESIS_TIME, importing, producing, sign};
@@ -14,13 +14,12 @@ use serde_json::{Value, json};
 use std::{path::Path, process::Command, time::Duration};
 use storage::{BlockRecord, StateChanges};
 
-/// Number of blocks of the chain.
 const BLOCKS: u64 = 1_000;
 /// Gas limit of a block: twenty plain transfers.
 const MAX_GAS: u64 = 420_000;
-/// Units of the smallest digit in one.
+/// One wei in the fixed-point numbers of the model, which have 18 decimal digits.
 const ONE: u128 = 1_000_000_000_000_000_000;
-/// The base fee is kept below this, in wei, by empty blocks.
+/// No transactions are sent while the next base fee, in wei, is above this, so that empty blocks lower it.
 const CEILING: u64 = 20_000_000_000;
 
 /// Random numbers for the workload: Marsaglia's xorshift.
@@ -35,7 +34,7 @@ impl Random {
     }
 }
 
-/// A start value of 4 * 10^-9 tokens, a floor, and a minimum charge of a third of each limit.
+/// A genesis with a base fee of 4 gwei, a floor, and a minimum charge of 70 % of each gas limit.
 fn genesis() -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -47,8 +46,9 @@ fn genesis() -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// The base fee block by block, in 128-bit integers of the smallest digit.
+/// Computes the base fee block by block.
 struct Model {
+    /// Base fee, in units of 10^-18 wei.
     base: u128,
     block_gas: u128,
 }
@@ -58,7 +58,7 @@ impl Model {
         Self { base: 4_000_000_000 * ONE + 1, block_gas: 0 }
     }
 
-    /// Advances to the next block, whose transactions have this gas limit and use this gas.
+    /// Advances to the next block. `wanted` is the sum of the gas limits of its transactions, and `used` the gas used.
     fn step(&mut self, wanted: u128, used: u128) {
         let target = u128::from(MAX_GAS) / 2;
         let distance = self.block_gas.abs_diff(target);
@@ -100,8 +100,8 @@ fn transfer(from: usize, nonce: u64, gas_limit: u64) -> Bytes {
     )
 }
 
-/// Sends bursts of transfers until the chain is long enough: from none to more than fit in a block, between
-/// blocks that are produced periodically.
+/// Sends bursts of up to 39 transfers, more than fit in a block, until the chain is long enough. Meanwhile, blocks are
+/// produced periodically.
 async fn grow(node: &Node) {
     let (client, published) = (node.pipeline.client(), &node.pipeline.published);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -110,7 +110,7 @@ async fn grow(node: &Node) {
         let view = published.load();
         let quiet = view.head.next_base_fee > CEILING || random.below(3) == 0;
         let burst = if quiet { 0 } else { random.below(40) };
-        // Bursts with exact limits fill blocks completely; those with loose limits are charged the minimum.
+        // Bursts with exact limits fill blocks completely; those with loose limits may be charged the minimum.
         let slack = if random.below(2) == 0 { 1 } else { 30_000 };
         let mut submitted = tokio::task::JoinSet::new();
         for _ in 0..burst {
@@ -120,8 +120,8 @@ async fn grow(node: &Node) {
             submitted.spawn(async move { client.submit(raw).await });
             nonces[from] += 1;
         }
-        for answer in submitted.join_all().await {
-            answer.unwrap();
+        for result in submitted.join_all().await {
+            result.unwrap();
         }
         let next = view.number() + 1 + random.below(2);
         crate::common::wait_until("the chain grows", || published.load().number() >= next);
@@ -129,9 +129,9 @@ async fn grow(node: &Node) {
 }
 
 /// The output of `evmd query feemarket`.
-fn query(node: &Node, question: &str, arguments: &[&str]) -> String {
+fn query(node: &Node, subcommand: &str, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_evmd"))
-        .args(["query", "feemarket", question, "--node", &format!("http://{}", node.rest)])
+        .args(["query", "feemarket", subcommand, "--node", &format!("http://{}", node.rest)])
         .args(arguments)
         .output()
         .unwrap();
@@ -140,7 +140,7 @@ fn query(node: &Node, question: &str, arguments: &[&str]) -> String {
 }
 
 /// Compares one block with the model; returns its fullness in thousandths.
-async fn hold(node: &Node, number: u64, model: &mut Model) -> u128 {
+async fn check_block(node: &Node, number: u64, model: &mut Model) -> u128 {
     let at = format!("{number:#x}");
     let block = node.call("eth_getBlockByNumber", json!([at, true])).await;
     let gas = |tx: &Value| hex(&tx["gas"]);
@@ -181,8 +181,8 @@ async fn hold(node: &Node, number: u64, model: &mut Model) -> u128 {
     used * 1_000 / u128::from(MAX_GAS)
 }
 
-/// Compares the whole fee history with the blocks.
-async fn hold_history(node: &Node, last: u64, fees: &[String]) {
+/// Compares the base fees of the whole fee history.
+async fn check_history(node: &Node, last: u64, fees: &[String]) {
     let history = node.call("eth_feeHistory", json!([last, format!("{last:#x}"), [50]])).await;
     assert_eq!(history["oldestBlock"], "0x1");
     assert_eq!(history["baseFeePerGas"].as_array().unwrap()[..], *fees);
@@ -190,7 +190,7 @@ async fn hold_history(node: &Node, last: u64, fees: &[String]) {
     assert_eq!(ratios.len() as u64, last);
 }
 
-/// All blocks after genesis as a file.
+/// Writes the blocks from 1 to `last` to a file.
 fn export(home: &Home, last: u64, file: &Path) {
     let blocks = home.chain.reader().unwrap();
     let mut bytes = Vec::new();
@@ -212,15 +212,15 @@ async fn a_thousand_blocks_follow_the_model() {
     let mut fees = Vec::new();
     let mut fills = [0_u64; 4];
     for number in 1..=BLOCKS {
-        let fill = hold(&node, number, &mut model).await;
+        let fill = check_block(&node, number, &mut model).await;
         fills[usize::try_from(fill / 251).unwrap()] += 1;
         fees.push(model.wei());
     }
     assert!(fills.iter().all(|count| *count > 3), "fullness is not mixed: {fills:?}");
-    // The fee after the last row: that of the block produced since, or of the next one.
+    // The history ends with the base fee of the block after the last one.
     model.step(0, 0);
     fees.push(model.wei());
-    hold_history(&node, BLOCKS, &fees).await;
+    check_history(&node, BLOCKS, &fees).await;
     node.stop().await;
 }
 
@@ -276,11 +276,11 @@ fn import_spoiled(spoil: impl Fn(&mut Header)) -> Result<(), Fault> {
     let copy = Home::init(&second, &genesis()).unwrap();
     let ended = Pipeline::start(&copy, importing(vec![file])).unwrap().join();
     let head = copy.view().unwrap().number();
-    assert_eq!(head, if ended.is_ok() { 3 } else { 2 }, "nothing of a bad block is kept");
+    assert_eq!(head, if ended.is_ok() { 3 } else { 2 }, "an invalid block is not stored");
     ended
 }
 
-/// A part of the expected error, and its cause.
+/// A part of the expected error, and the change that causes it.
 type Case = (&'static str, fn(&mut Header));
 
 #[test]
@@ -302,14 +302,14 @@ fn header_that_contradicts_the_fee_market_is_refused() {
 }
 
 #[test]
-fn genesis_that_could_halt_is_refused_with_the_field() {
-    let spoilt = |path: &[&str], value: Value| {
+fn invalid_genesis_is_refused_with_the_field() {
+    let error_with = |path: &[&str], value: Value| {
         let mut file: Value = serde_json::from_str(&genesis().to_json()).unwrap();
-        let mut place = &mut file;
+        let mut field = &mut file;
         for key in path {
-            place = &mut place[key];
+            field = &mut field[key];
         }
-        *place = value;
+        *field = value;
         Genesis::from_json(&file.to_string()).unwrap_err().to_string()
     };
     let section = ["config", "evmd"];
@@ -336,10 +336,10 @@ fn genesis_that_could_halt_is_refused_with_the_field() {
         (vec!["extraData"], json!("0x01"), "root of its modules"),
         (vec!["baseFeePerGas"], json!("0x7"), "but baseFeePerGas says 7"),
     ] {
-        let error = spoilt(&path, value);
+        let error = error_with(&path, value);
         assert!(error.contains(reason), "{path:?}: {error}");
-        let place = if path[0] == "config" { "config.evmd" } else { "genesis field" };
-        let known = error.contains(place) || error.contains("config.evmd");
+        let section = if path[0] == "config" { "config.evmd" } else { "genesis field" };
+        let known = error.contains(section) || error.contains("config.evmd");
         assert!(known, "{path:?}: {error}");
     }
 }
@@ -353,7 +353,7 @@ fn stored_fee_market_that_could_halt_is_refused_at_start() {
     let native = home.spec.native().unwrap();
     let whole =
         view.head.modules.as_deref().unwrap().record(native, 1, std::iter::empty(), Vec::new());
-    // Empty parameters, which set every divisor to zero, with a matching root.
+    // Empty parameters, in which every divisor is zero, with a matching root.
     let mut pairs = store::decode(&whole.row).unwrap();
     pairs.insert(store::key(store::PARAMS_KEY), Bytes::new());
     let zero = Record { row: store::encode(&pairs), ..Record::default() };

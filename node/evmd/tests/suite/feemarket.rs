@@ -1,4 +1,4 @@
-//! The fee market against the worked examples of its specification, third-party vectors, and independent
+//! Tests the fee market against the worked examples of its specification, third-party vectors, and independent
 //! models.
 
 mod fees;
@@ -8,7 +8,6 @@ mod params;
 
 use feemarket::LegacyDec;
 
-/// A decimal from its text.
 fn dec(text: &str) -> LegacyDec {
     text.parse().unwrap()
 }

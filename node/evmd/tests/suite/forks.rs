@@ -1,5 +1,5 @@
-//! A chain with an older fork: the running node applies its rules to new transactions, and mines those that it
-//! accepts.
+//! Tests of chains with an older fork: a running node applies the rules of the fork to new transactions, and mines
+//! those that it accepts.
 
 use crate::client::Node;
 use crate::common::{CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, producing, sign, wait_until};
@@ -14,7 +14,7 @@ use storage::StateRead;
 
 const RECIPIENT: Address = Address::repeat_byte(0x77);
 
-/// The accounts of the development genesis on an Ethereum chain that starts with Cancun.
+/// An Ethereum genesis that starts with Cancun and has the accounts of the development genesis.
 fn cancun(prague_time: Option<u64>) -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -24,7 +24,7 @@ fn cancun(prague_time: Option<u64>) -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// A transaction with 1,000 non-zero bytes: 37,000 gas, but at least 61,000 in Prague.
+/// A transaction with 1,000 non-zero bytes. It needs 37,000 gas in Cancun, and 61,000 in Prague.
 fn calldata(nonce: u64, gas_limit: u64) -> Bytes {
     sign(
         0,

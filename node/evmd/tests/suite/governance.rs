@@ -1,5 +1,5 @@
-//! Governance through the command line and a running node: a change of the fee market is proposed, voted on and
-//! takes effect on every interface at its block. It survives kill -9, and another node can import the chain.
+//! Tests governance through the command line and a running node: a change of the fee market is proposed, voted on, and
+//! takes effect on every interface at its block. It survives a kill (SIGKILL), and another node can import the chain.
 
 mod chain;
 mod distribution;
@@ -10,8 +10,8 @@ use chain::{Chain, evmd, post, rest_at, succeeded, text};
 use serde_json::json;
 use std::path::Path;
 
-/// Held by a test. Between fork and exec, a child process of another test holds a descriptor of the lock file
-/// of a home folder that is being opened, which would then be found locked.
+/// Held by each test of these modules. Between fork and exec, a child process of one test would hold a descriptor of
+/// the lock file of a home folder that another test is opening, which would then be found locked.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +51,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let gov = "bank balances cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
     assert_eq!(chain.get(gov)["balances"][0]["amount"], "10000000");
 
-    // An account that is not a validator has no vote. The transaction is in its block, without effect.
+    // An account that is not a validator cannot vote: its transaction is mined, and fails.
     let stranger = chain.mined(&["gov", "vote", "1", "no", "--from", "bob", "--gas", "200000"]);
     assert_eq!(
         (&stranger["codespace"], &stranger["code"]),
@@ -64,22 +64,22 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
 
     let ended = chain.decided(1);
     assert_eq!(ended["status"], "PROPOSAL_STATUS_PASSED", "{ended}");
-    assert_eq!(chain.query(gov).1["balances"], json!([]), "the deposit is given back");
+    assert_eq!(chain.query(gov).1["balances"], json!([]), "the deposit is returned");
 
-    // It takes effect in the block after the one in which the voting period ended.
+    // The change takes effect in the block after the one in which the voting period ended.
     let voted = voted["height"].as_str().unwrap().parse().unwrap();
     let deciding = chain.deciding(&ended, voted);
     wait_until("there are two more blocks", || chain.height() >= deciding + 2);
     let old = chain.block(deciding - 1).1;
-    // The new rules lower it by at most a sixteenth, and the old ones by an eighth after an empty block. The block
-    // before may have the vote, so it is not always empty.
+    // The new rules lower the base fee by at most a sixteenth, and the old ones by an eighth after an empty block. The
+    // previous block may contain the vote, so it is not always empty.
     let lowered = old - chain.block(deciding).1;
     assert!(lowered > old / 16 && lowered <= old / 8 + 1, "the deciding block has the old rules");
     assert_eq!(chain.block(deciding + 1).1, 2_000_000_000 - 2_000_000_000 / 16);
     let second = 2_000_000_000 / 16 * 15;
     assert_eq!(chain.block(deciding + 2).1, second - second / 16);
 
-    // Every interface returns them, and the old ones at the block before.
+    // Every interface returns the new parameters. REST also returns the old ones at the previous block.
     let rest = |height: u64| {
         let url = format!("/cosmos/evm/feemarket/v1/params|{height}");
         rest_at(chain.endpoints.rest, &url)
@@ -96,7 +96,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let rpc = post(chain.endpoints.json_rpc, body);
     assert!(rpc.to_string().contains("500000000.000000000000000000"), "{rpc}");
 
-    // It survives a kill of the process.
+    // The change survives a kill of the process.
     chain.kill();
     chain.start();
     let again = chain.get("gov proposal 1")["proposal"].take();

@@ -1,4 +1,4 @@
-//! Clients that close their sending side after a request and wait for the response.
+//! Tests of clients that close their sending side after a request and wait for the response.
 
 use crate::client::{MAX_WAIT, Node};
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use tokio::{
     net::TcpStream,
 };
 
-/// All bytes that a client receives if it closes its sending side after `request`.
-async fn ask(address: SocketAddr, request: &str) -> String {
+/// Sends a request and closes the sending side; returns all bytes that are received.
+async fn exchange_half_closed(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
@@ -19,7 +19,7 @@ async fn ask(address: SocketAddr, request: &str) -> String {
     String::from_utf8(received).unwrap()
 }
 
-fn posted(body: &Value) -> String {
+fn post(body: &Value) -> String {
     let body = body.to_string();
     format!(
         "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -28,7 +28,7 @@ fn posted(body: &Value) -> String {
     )
 }
 
-fn got(path: &str) -> String {
+fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
@@ -59,20 +59,20 @@ async fn response_is_sent_to_a_client_that_has_closed_its_sending_side() {
     let large = Value::Array(vec![call("0x61ea606000f3"); 20]);
     for _ in 0..20 {
         for request in [&chain_id, &call("0x00"), &json!([chain_id, call("0x00")]), &long, &large] {
-            let received = ask(node.json_rpc, &posted(request)).await;
-            let answer: Value = serde_json::from_str(body(&received)).unwrap();
-            let answers = answer.as_array().cloned().unwrap_or_else(|| vec![answer]);
-            assert!(answers.iter().all(|answer| answer["result"].is_string()));
+            let received = exchange_half_closed(node.json_rpc, &post(request)).await;
+            let response: Value = serde_json::from_str(body(&received)).unwrap();
+            let responses = response.as_array().cloned().unwrap_or_else(|| vec![response]);
+            assert!(responses.iter().all(|response| response["result"].is_string()));
         }
-        let received = ask(node.rest, &got("/cosmos/auth/v1beta1/params")).await;
+        let received = exchange_half_closed(node.rest, &get("/cosmos/auth/v1beta1/params")).await;
         assert!(body(&received).starts_with('{'));
-        let received = ask(node.metrics, &got("/metrics")).await;
+        let received = exchange_half_closed(node.metrics, &get("/metrics")).await;
         assert!(body(&received).contains("# HELP"));
     }
     node.stop().await;
 }
 
-/// A client that disconnects closes its sending side in the same way.
+/// The node cannot distinguish this client from one that has disconnected.
 #[tokio::test(flavor = "multi_thread")]
 async fn request_is_abandoned_some_time_after_a_half_close() {
     let node = Node::native_with(|config| {
@@ -81,12 +81,12 @@ async fn request_is_abandoned_some_time_after_a_half_close() {
     })
     .await;
     let began = Instant::now();
-    let received = ask(node.json_rpc, &posted(&call("0x5b600056"))).await;
+    let received = exchange_half_closed(node.json_rpc, &post(&call("0x5b600056"))).await;
     assert_eq!(received, "", "no response");
     assert!(began.elapsed() < MAX_WAIT);
-    // A request with an incomplete body never has a response.
-    let part = posted(&call("0x00"));
-    let received = ask(node.json_rpc, &part[..part.len() - 1]).await;
+    // A request with an incomplete body is not executed.
+    let part = post(&call("0x00"));
+    let received = exchange_half_closed(node.json_rpc, &part[..part.len() - 1]).await;
     assert!(!received.contains("result"), "{received}");
     node.stop().await;
 }

@@ -1,4 +1,4 @@
-//! `/health` and `/ready` of a node whose pipeline stalls and resumes.
+//! Tests `/health` and `/ready` of a node whose pipeline stalls and resumes.
 
 use crate::{
     client::Node,
@@ -15,7 +15,8 @@ use testkit::MAX_WAIT;
 /// The time at which the clock of the node was stopped (`None` while it runs), and the total duration of earlier stops.
 static STOPPED: Mutex<(Option<Duration>, Duration)> = Mutex::new((None, Duration::ZERO));
 
-/// The clock of the machine without the time during which it was stopped. The engine produces no block meanwhile.
+/// The clock of the machine without the time during which it was stopped. While it is stopped, the engine produces no
+/// blocks.
 struct Stoppable;
 
 impl TimeSource for Stoppable {
@@ -39,7 +40,7 @@ fn continue_clock() {
     stopped.1 += SystemTimeSource.monotonic() - since;
 }
 
-/// Asks both paths until they return this status; returns the last answer of `/health`.
+/// Requests both paths until they return this status; returns the last response of `/health`.
 async fn wait_for_status(node: &Node, expected: u16) -> Value {
     let begun = Instant::now();
     loop {
@@ -63,7 +64,7 @@ async fn stalled_pipeline_is_unhealthy_until_it_resumes() {
     stop_clock();
     let reason = wait_for_status(&node, 503).await;
     assert_eq!(reason["headStalled"], true, "{reason}");
-    // Requests about what is published are answered meanwhile.
+    // Published data can still be read.
     node.call("eth_blockNumber", serde_json::json!([])).await;
     continue_clock();
     wait_for_status(&node, 200).await;

@@ -1,6 +1,6 @@
-//! Attackers with a small budget, on a chain with honest users.
+//! Tests attackers with a small budget on a chain with honest users.
 //!
-//! Each attacker owns one ether and tries to take one resource away from others: first alone, then all at once.
+//! Each attacker owns one ether and tries to exhaust one resource: first alone, then all attackers at once.
 //! An honest request may only be refused if the attackers paid at least as much as it offered. For free
 //! resources (filters and subscriptions), the client that uses the most is refused first, so an honest user
 //! with few of them is never refused.
@@ -60,15 +60,15 @@ impl Outcome {
     }
 }
 
-/// All participants.
-struct Play {
+/// The chain, its honest users, and the number of steps so far.
+struct Scenario {
     world: World,
     honest: Honest,
     step: u64,
 }
 
-impl Play {
-    /// Attacks until that number of blocks has been produced, for at least that number of steps.
+impl Scenario {
+    /// Attacks until `blocks` more blocks have been produced, for at least `steps` steps.
     async fn attack(
         &mut self,
         name: &str,
@@ -118,15 +118,15 @@ async fn honest_requests_are_refused_only_if_the_attackers_pay_more() {
     let honest = Honest::new();
     let attackers = alone.iter().chain(&together).flat_map(Attacker::accounts);
     let world = World::new(honest.accounts().chain(attackers)).await;
-    let mut play = Play { world, honest, step: 0 };
-    let calm = play.attack("no attacker", &mut [], part, MIN_STEPS).await;
+    let mut scenario = Scenario { world, honest, step: 0 };
+    let calm = scenario.attack("no attacker", &mut [], part, MIN_STEPS).await;
     let mut outcomes = Vec::new();
     for (attack, attacker) in Attack::ALL.iter().zip(&mut alone) {
         let attacker = std::slice::from_mut(attacker);
-        outcomes.push(play.attack(attack.resource(), attacker, part, MIN_STEPS).await);
-        play.rest().await;
+        outcomes.push(scenario.attack(attack.resource(), attacker, part, MIN_STEPS).await);
+        scenario.rest().await;
     }
-    outcomes.push(play.attack("all together", &mut together, part, MIN_STEPS).await);
+    outcomes.push(scenario.attack("all together", &mut together, part, MIN_STEPS).await);
     let calm_bytes = calm.stored_bytes as f64 / calm.steps as f64;
     println!(
         "{:26} {:>10} {:>15} {:>12} {:>12} {:>14}",
@@ -138,7 +138,7 @@ async fn honest_requests_are_refused_only_if_the_attackers_pay_more() {
     for record in &calm.records {
         assert!(record.asked > 0 && record.refused == 0, "there was no attack: {record:?}");
     }
-    play.world.node.stop().await;
+    scenario.world.node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,20 +146,20 @@ async fn client_that_uses_most_free_resources_is_refused_first() {
     let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
     let steps = if long { 1_000 } else { 20 };
     let honest = Honest::new();
-    let mut play = Play { world: World::new(honest.accounts()).await, honest, step: 0 };
+    let mut scenario = Scenario { world: World::new(honest.accounts()).await, honest, step: 0 };
     let mut free = Free::default();
     let mut records = [(); 4].map(|()| Record::begin(U256::ZERO));
     for step in 1..=steps {
-        // A block for users who wait for one.
-        play.honest.act(&play.world, step, &mut records, || U256::ZERO).await;
-        free.act(&play.world).await;
+        // Honest transactions produce the blocks that the filters and subscriptions report.
+        scenario.honest.act(&scenario.world, step, &mut records, || U256::ZERO).await;
+        free.act(&scenario.world).await;
     }
     println!(
         "filters and subscriptions: the attacker got {} and was refused {}; of {} honest requests {} were refused",
         free.taken, free.denied, free.asked, free.refused
     );
-    assert!(free.denied > 0, "the attack is too weak to tell anything");
+    assert!(free.denied > 0, "the attack does not reach the limits");
     assert_eq!(free.refused, 0, "of {}", free.asked);
     drop(free);
-    play.world.node.stop().await;
+    scenario.world.node.stop().await;
 }

@@ -1,5 +1,5 @@
-//! Imports from files: chains are imported up to their last header, invalid blocks are refused with a reason,
-//! and neither they nor later blocks are stored.
+//! Tests imports of chains from files: valid chains are imported up to their last block, invalid blocks are refused
+//! with a reason, and neither they nor later blocks are stored.
 
 use crate::common::{exported_chain, fixtures, import, native_home};
 use alloy_primitives::{B256, Bytes, b256, keccak256};
@@ -52,7 +52,7 @@ fn files_that_overlap_are_imported_by_one_command() {
     let blocks = decode(&chain);
     fs::write(&first, encode(&blocks[..6])).unwrap();
     fs::write(&second, encode(&blocks[3..])).unwrap();
-    // The pipeline may have published the first blocks or not when the second file is read.
+    // When the second file is read, the pipeline may or may not have published the first blocks.
     for attempt in 0..5 {
         let home = native_home(&folder.path().join(attempt.to_string()));
         import(&home, vec![first.clone(), second.clone(), first.clone()]).unwrap();
@@ -67,28 +67,28 @@ fn files_that_overlap_are_imported_by_one_command() {
     assert!(error.contains("competing blocks are refused"), "{error}");
 }
 
-/// All lookups in the index of a chain, through the view at its head.
+/// The results of all lookups in the index of a chain, through the view at its head.
 fn lookups(home: &Home) -> Vec<String> {
     let view = home.view().unwrap();
     let blocks = view.blocks().unwrap();
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     for number in 0..=view.number() {
         let (hash, _) = blocks.header(number).unwrap().unwrap();
-        answers.push(format!("{:?}", view.block_number(hash).unwrap()));
+        results.push(format!("{:?}", view.block_number(hash).unwrap()));
         let state = view.state.reader_at(number).unwrap();
         for change in blocks.changes(number).unwrap().unwrap().accounts {
-            answers.push(format!("{:?}", state.account(change.address).unwrap()));
+            results.push(format!("{:?}", state.account(change.address).unwrap()));
             for (slot, _) in change.slots {
-                answers.push(format!("{:?}", state.storage(change.address, slot).unwrap()));
+                results.push(format!("{:?}", state.storage(change.address, slot).unwrap()));
             }
         }
         let (hash, header) = blocks.header(number).unwrap().unwrap();
         let body = blocks.body(number).unwrap().unwrap();
         for raw in Block::from_parts(hash, &header, &body).unwrap().transactions {
-            answers.push(format!("{:?}", view.tx_location(keccak256(raw)).unwrap()));
+            results.push(format!("{:?}", view.tx_location(keccak256(raw)).unwrap()));
         }
     }
-    answers
+    results
 }
 
 #[test]
@@ -99,18 +99,18 @@ fn rebuilt_index_returns_the_same_results() {
     let path = folder.path().join("home");
     let home = native_home(&path);
     import(&home, vec![file]).unwrap();
-    let answers = lookups(&home);
-    assert!(answers.iter().any(|answer| answer.contains(", 0)")), "transactions were found");
+    let results = lookups(&home);
+    assert!(results.iter().any(|result| result.contains(", 0)")), "transactions were found");
     drop(home);
-    // With another format, or damaged, the result is the same.
+    // A damaged index is refused, and rebuilt with the same contents.
     fs::write(path.join("index").join("data.mdb"), b"not an index").unwrap();
     Home::open(&path).unwrap_err();
     let home = Home::reindex(&path).unwrap();
-    assert_eq!(lookups(&home), answers);
+    assert_eq!(lookups(&home), results);
     // If the index is missing, a normal start builds it.
     drop(home);
     fs::remove_dir_all(path.join("index")).unwrap();
-    assert_eq!(lookups(&Home::open(&path).unwrap()), answers);
+    assert_eq!(lookups(&Home::open(&path).unwrap()), results);
 }
 
 /// Imports the chain after changing its fourth block; returns the error and the remaining head.
@@ -165,14 +165,14 @@ fn summary_of_a_failed_import_counts_imported_blocks() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let kept = &blocks[..full];
     let transactions: usize = kept.iter().map(|block| block.transactions.len()).sum();
     let gas: u64 = kept.iter().map(|block| block.header.gas_used).sum();
-    assert_eq!(said["imported"], full);
-    assert_eq!(said["transactions"], transactions);
-    assert_eq!(said["gas"], gas);
-    assert_eq!(said["head"]["number"], full);
+    assert_eq!(summary["imported"], full);
+    assert_eq!(summary["transactions"], transactions);
+    assert_eq!(summary["gas"], gas);
+    assert_eq!(summary["head"]["number"], full);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn second_process_is_refused_with_the_pid_of_the_first() {
     assert!(error.contains(&std::process::id().to_string()), "{error}");
 }
 
-/// Blocks of more than 400 bytes each, in total more than the small map can hold, whatever the size of the
+/// Number of blocks, each of more than 400 bytes: in total more than the small map can hold, whatever the size of the
 /// commits is.
 const SMALL_MAP_BLOCKS: u64 = 512;
 
@@ -240,7 +240,6 @@ fn full_map_is_an_error_and_corrupts_nothing() {
     assert_eq!(home.view().unwrap().head.hash, head);
 }
 
-/// The third-party chains end at their known heads.
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 fn third_party_chains_import_to_their_heads() {

@@ -1,4 +1,4 @@
-//! Raw transactions over TCP: every accepted one is mined exactly once, and invalid input has a response.
+//! Tests of raw transactions over TCP: every accepted one is mined exactly once, and invalid input is answered.
 
 use crate::common::{native_home, producing, transfer, wait_until};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
@@ -116,16 +116,16 @@ fn invalid_frames_are_answered_and_valid_ones_still_served() {
     let home = native_home(folder.path());
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();
     let mut client = Client::connect(pipeline.ingest_address.unwrap());
-    let good = transfer(0, 0, Address::ZERO);
+    let valid = transfer(0, 0, Address::ZERO);
     client.send(&[]);
     client.send(&[0x02, 0xff, 0x00]);
     client.send(&vec![0x02; MAX_TX_BYTES + 1]);
-    client.send(&good);
-    client.send(&good);
+    client.send(&valid);
+    client.send(&valid);
     assert!(client.answer().unwrap_err().contains("too short"));
     assert!(client.answer().is_err());
     assert!(client.answer().unwrap_err().contains("oversized"));
-    assert_eq!(client.answer(), Ok(keccak256(&good)));
+    assert_eq!(client.answer(), Ok(keccak256(&valid)));
     assert_eq!(client.answer().unwrap_err(), "already known");
 
     // A frame that is too large to skip ends the connection with a reason.
@@ -133,7 +133,7 @@ fn invalid_frames_are_answered_and_valid_ones_still_served() {
     assert!(client.answer().unwrap_err().contains("limit 1048576"));
     assert!(client.is_closed());
 
-    // HTTP would be read as a frame of half a gigabyte.
+    // The first bytes of an HTTP request state a frame of more than a gigabyte.
     let mut http = Client::connect(pipeline.ingest_address.unwrap());
     http.0.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert!(http.answer().is_err());

@@ -1,4 +1,4 @@
-//! JSON-RPC over sockets, on a separate chain.
+//! Tests of JSON-RPC over sockets. Each test starts its own node.
 
 mod audit;
 mod bad_input;

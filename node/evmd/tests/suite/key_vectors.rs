@@ -1,5 +1,5 @@
-//! Third-party vectors of keys, mnemonics, addresses and key files, from the folder `keys` of `EVMD_FIXTURES`.
-//! Those of this project are next to the code.
+//! Tests with third-party vectors of keys, mnemonics, addresses and key files, from the folder `keys` of
+//! `EVMD_FIXTURES`. The vectors of this project are in the unit tests of the code.
 
 use crate::common::fixtures;
 use alloy_primitives::hex;
@@ -13,7 +13,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(fixtures("keys").join(name)).unwrap()
 }
 
-/// A list in a gzip file.
+/// The list in a gzip-compressed JSON file.
 fn list(name: &str) -> Vec<Value> {
     let file = fs::File::open(fixtures("keys").join(name)).unwrap();
     let list: Vec<Value> = serde_json::from_reader(GzDecoder::new(BufReader::new(file))).unwrap();
@@ -33,15 +33,15 @@ fn private_extended(seed: &[u8], path: &str) -> String {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn mnemonics_in_every_language() {
+fn mnemonics_in_every_language_have_the_expected_seeds() {
     let text = text("bip39-trezor-vectors.json");
     let languages: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap();
     for (language, cases) in languages {
         for case in cases.as_array().unwrap() {
             let [entropy, words, seed, xprv] =
-                [0, 1, 2, 3].map(|place| case[place].as_str().unwrap());
+                [0, 1, 2, 3].map(|index| case[index].as_str().unwrap());
             let parsed = Phrase::parse(words);
-            // Two of the lists are not part of BIP-39.
+            // These two word lists are not part of BIP-39.
             if matches!(language.as_str(), "russian" | "turkish") {
                 assert!(parsed.is_err(), "{language}");
                 continue;
@@ -59,7 +59,7 @@ fn mnemonics_in_every_language() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn mnemonics_and_their_derived_keys() {
+fn keys_are_derived_from_mnemonics() {
     for case in list("ethers-mnemonics.json.gz") {
         let phrase = Phrase::parse(&hex_text(&case["phrase"])).unwrap();
         let seed = phrase.seed(&hex_text(&case["password"]));
@@ -89,11 +89,11 @@ fn derivation_follows_bip_32() {
     assert!(checked > 10, "{checked}");
 }
 
-/// The strings of a list that starts after a line.
+/// The strings of the list after the line that starts with `after`.
 fn listed<'t>(text: &'t str, after: &str) -> Vec<&'t str> {
     let lines = text.lines().skip_while(|line| !line.starts_with(after)).skip(1);
     let items = lines.skip_while(|line| line.is_empty()).take_while(|line| line.starts_with('*'));
-    // Other forms contain bytes that a string cannot hold.
+    // Items in another form, which state a byte in hex, are skipped.
     let string = |line: &'t str| line.strip_prefix("* <tt>")?.split_once("</tt>").map(|(s, _)| s);
     items.filter_map(string).collect()
 }
@@ -112,7 +112,7 @@ fn bech32_follows_bip_173() {
         assert_eq!(decode_any(string), Err(Bech32Error::Checksum), "{string}");
     }
     for string in listed(&bech32, "The following string are not valid Bech32") {
-        // Its only error is a length above 90, which Cosmos chains allow.
+        // The only error of this string is a length above 90, which Cosmos chains allow.
         if !string.starts_with("an84characters") {
             assert!(decode_any(string).is_err(), "{string}");
         }
@@ -121,7 +121,7 @@ fn bech32_follows_bip_173() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn addresses_of_keys_with_their_checksum() {
+fn addresses_of_keys_have_the_expected_checksum() {
     for case in list("ethers-accounts.json.gz") {
         let Some(key) = case["privateKey"].as_str() else { continue };
         let key = PrivateKey::from_hex(key).unwrap();
@@ -131,10 +131,10 @@ fn addresses_of_keys_with_their_checksum() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn keystores_of_other_wallets() {
+fn keystores_of_other_wallets_are_decrypted() {
     for case in list("ethers-wallets.json.gz") {
         let content = case["content"].as_str().unwrap();
-        // Presale wallets of 2014 have a separate format.
+        // The wallets of the Ethereum presale of 2014 have a different format.
         if case["type"] != "keystore" {
             let refused = keystore::decrypt(content, "").unwrap_err().to_string();
             assert_eq!(refused, "not a keystore file: no version");
@@ -148,7 +148,7 @@ fn keystores_of_other_wallets() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn keystores_of_geth() {
+fn keystores_of_geth_are_decrypted() {
     let vectors = text("geth-keystore/v3_test_vector.json");
     let vectors: serde_json::Map<String, Value> = serde_json::from_str(&vectors).unwrap();
     for (name, case) in vectors {
@@ -170,11 +170,11 @@ fn keystores_of_geth() {
         let bytes = fs::read(fixtures("keys").join("geth-keystore/keystore").join(name)).unwrap();
         keystore::decrypt(&String::from_utf8_lossy(&bytes), "foobar")
     };
-    let good = [
+    let valid = [
         ("aaa", "f466859ead1932d743d622cb74fc058882e8648a"),
         ("zzz", "289d485d9771714cce91d3393d764e1311907acc"),
     ];
-    for (name, address) in good {
+    for (name, address) in valid {
         assert_eq!(hex::encode(open(name).unwrap().address()), address);
     }
     assert!(open("no-address").is_ok());

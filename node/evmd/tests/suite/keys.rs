@@ -1,5 +1,5 @@
-//! `evmd keys` and `evmd debug`, as used by people and programs: exact output, exit codes, errors; and keys
-//! exchanged with other wallet libraries if these are installed.
+//! Tests the exact output, exit codes and errors of `evmd keys` and `evmd debug`, and exchanges keys with other wallet
+//! libraries.
 
 use std::{
     fs,
@@ -29,8 +29,7 @@ struct Keys {
     backend: &'static str,
 }
 
-/// The result of a command.
-struct Ran {
+struct Finished {
     code: i32,
     out: String,
     err: String,
@@ -42,7 +41,7 @@ impl Keys {
     }
 
     /// Runs `evmd keys` with these lines on standard input.
-    fn run(&self, args: &[&str], answers: &[&str]) -> Ran {
+    fn run(&self, args: &[&str], input: &[&str]) -> Finished {
         let mut all = vec!["keys"];
         all.extend_from_slice(args);
         all.extend([
@@ -51,29 +50,29 @@ impl Keys {
             "--home",
             self.home.path().to_str().unwrap(),
         ]);
-        evmd(&all, answers)
+        evmd(&all, input)
     }
 
     /// Runs a command, which must succeed; returns its standard output.
-    fn good(&self, args: &[&str], answers: &[&str]) -> String {
-        let ran = self.run(args, answers);
-        assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
-        ran.out
+    fn ok(&self, args: &[&str], input: &[&str]) -> String {
+        let done = self.run(args, input);
+        assert_eq!(done.code, 0, "{args:?}: {}", done.err);
+        done.out
     }
 
     /// Runs a command, which must fail with exit code 1; returns the last line of its standard error.
-    fn bad(&self, args: &[&str], answers: &[&str]) -> String {
-        let ran = self.run(args, answers);
-        assert_eq!(ran.code, 1, "{args:?}: {}{}", ran.out, ran.err);
-        assert!(ran.out.is_empty(), "{args:?}: {}", ran.out);
-        ran.err.lines().last().unwrap().strip_prefix("error: ").unwrap().to_owned()
+    fn err(&self, args: &[&str], input: &[&str]) -> String {
+        let done = self.run(args, input);
+        assert_eq!(done.code, 1, "{args:?}: {}{}", done.out, done.err);
+        assert!(done.out.is_empty(), "{args:?}: {}", done.out);
+        done.err.lines().last().unwrap().strip_prefix("error: ").unwrap().to_owned()
     }
 
-    fn with_alice(backend: &'static str, answers: &[&str]) -> Self {
+    fn with_alice(backend: &'static str, input: &[&str]) -> Self {
         let keys = Self::new(backend);
         let mut all = vec![WORDS];
-        all.extend_from_slice(answers);
-        keys.good(&["add", "alice", "--recover"], &all);
+        all.extend_from_slice(input);
+        keys.ok(&["add", "alice", "--recover"], &all);
         keys
     }
 
@@ -82,7 +81,7 @@ impl Keys {
     }
 }
 
-fn evmd(args: &[&str], answers: &[&str]) -> Ran {
+fn evmd(args: &[&str], input: &[&str]) -> Finished {
     let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
         .args(args)
         .env_remove("EVMD_HOME")
@@ -92,11 +91,11 @@ fn evmd(args: &[&str], answers: &[&str]) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let text: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
+    let text: String = input.iter().map(|line| format!("{line}\n")).collect();
     // A command that reads no input may have ended before the input is written.
     drop(child.stdin.take().unwrap().write_all(text.as_bytes()));
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-    Ran {
+    Finished {
         code: status.code().unwrap(),
         out: String::from_utf8(stdout).unwrap(),
         err: String::from_utf8(stderr).unwrap(),
@@ -117,54 +116,54 @@ fn alice_json(address: &str) -> String {
 #[test]
 fn show_and_list_have_the_documented_output() {
     let keys = Keys::new("test");
-    assert_eq!(keys.good(&["list"], &[]), "No records were found in keyring\n");
-    assert_eq!(keys.good(&["list", "-o", "json"], &[]), "[]\n");
-    assert_eq!(keys.good(&["add", "alice", "--recover"], &[WORDS]), alice_text(ACC));
-    assert_eq!(keys.good(&["list"], &[]), alice_text(ACC));
-    assert_eq!(keys.good(&["list", "-o", "json"], &[]), format!("[{}]\n", alice_json(ACC)));
-    assert_eq!(keys.good(&["list", "-n"], &[]), "alice\n");
-    assert_eq!(keys.good(&["list", "-n", "-o", "json"], &[]), "[\"alice\"]\n");
+    assert_eq!(keys.ok(&["list"], &[]), "No records were found in keyring\n");
+    assert_eq!(keys.ok(&["list", "-o", "json"], &[]), "[]\n");
+    assert_eq!(keys.ok(&["add", "alice", "--recover"], &[WORDS]), alice_text(ACC));
+    assert_eq!(keys.ok(&["list"], &[]), alice_text(ACC));
+    assert_eq!(keys.ok(&["list", "-o", "json"], &[]), format!("[{}]\n", alice_json(ACC)));
+    assert_eq!(keys.ok(&["list", "-n"], &[]), "alice\n");
+    assert_eq!(keys.ok(&["list", "-n", "-o", "json"], &[]), "[\"alice\"]\n");
     for name in ["alice", HEX, &HEX[2..], ACC, VAL, CONS] {
-        assert_eq!(keys.good(&["show", name], &[]), alice_text(ACC), "{name}");
+        assert_eq!(keys.ok(&["show", name], &[]), alice_text(ACC), "{name}");
     }
-    let json = keys.good(&["show", "alice", "-o", "json"], &[]);
+    let json = keys.ok(&["show", "alice", "-o", "json"], &[]);
     assert_eq!(json, alice_json(ACC) + "\n");
     let forms = [("acc", ACC, ACC_PUB), ("val", VAL, VAL_PUB), ("cons", CONS, CONS_PUB)];
     for (kind, address, public) in forms {
         let show = |flags: &[&str]| {
-            keys.good(&[&["show", "alice", "--bech", kind][..], flags].concat(), &[])
+            keys.ok(&[&["show", "alice", "--bech", kind][..], flags].concat(), &[])
         };
         assert_eq!(show(&[]), alice_text(address));
         assert_eq!(show(&["-o", "json"]), alice_json(address) + "\n");
         assert_eq!(show(&["-a"]), format!("{address}\n"));
         assert_eq!(show(&["-p"]), format!("{public}\n"));
     }
-    assert_eq!(keys.good(&["show", "alice", "-p"], &[]), format!("{PUBLIC_JSON}\n"));
-    assert_eq!(keys.good(&["show", "alice", "-a"], &[]), format!("{ACC}\n"));
-    assert_eq!(keys.good(&["show", "alice", "alice"], &[]), alice_text(ACC) + &alice_text(ACC));
+    assert_eq!(keys.ok(&["show", "alice", "-p"], &[]), format!("{PUBLIC_JSON}\n"));
+    assert_eq!(keys.ok(&["show", "alice", "-a"], &[]), format!("{ACC}\n"));
+    assert_eq!(keys.ok(&["show", "alice", "alice"], &[]), alice_text(ACC) + &alice_text(ACC));
 }
 
 #[test]
 fn add_creates_recovers_and_stores_keys() {
     let keys = Keys::new("test");
-    let ran = keys.run(&["add", "fresh"], &[]);
-    assert!(ran.err.starts_with("\n**Important** write this mnemonic phrase in a safe place.\n"));
-    let words = ran.err.lines().last().unwrap();
+    let done = keys.run(&["add", "fresh"], &[]);
+    assert!(done.err.starts_with("\n**Important** write this mnemonic phrase in a safe place.\n"));
+    let words = done.err.lines().last().unwrap();
     assert_eq!(words.split(' ').count(), 24);
-    let address = keys.good(&["show", "fresh", "-a"], &[]);
+    let address = keys.ok(&["show", "fresh", "-a"], &[]);
     // The mnemonic that was shown recovers the stored key.
-    let again = keys.good(&["add", "x", "--recover", "--dry-run"], &[words]);
+    let again = keys.ok(&["add", "x", "--recover", "--dry-run"], &[words]);
     assert!(again.contains(address.trim()), "{again}");
 
-    let json = keys.good(&["add", "j", "-o", "json", "--words", "12"], &[]);
+    let json = keys.ok(&["add", "j", "-o", "json", "--words", "12"], &[]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["mnemonic"].as_str().unwrap().split(' ').count(), 12);
     let quiet = keys.run(&["add", "q", "--no-backup"], &[]);
     assert_eq!((quiet.code, quiet.err.as_str()), (0, ""));
 
-    let dry = |flags: &[&str], answers: &[&str]| {
+    let dry = |flags: &[&str], input: &[&str]| {
         let flags = [&["add", "d", "--recover", "--dry-run"][..], flags].concat();
-        let out = keys.good(&flags, answers);
+        let out = keys.ok(&flags, input);
         out.lines().next().unwrap().to_owned()
     };
     let second = "- address: cosmos1wzvhjux9rqfdcwspp37srdgwp5tac7wgtkldlx";
@@ -181,10 +180,10 @@ fn add_creates_recovers_and_stores_keys() {
     fs::write(&file, WORDS).unwrap();
     assert_eq!(dry(&["--source", file.to_str().unwrap()], &[]), format!("- address: {ACC}"));
 
-    let watch = keys.good(&["add", "watch", "--pubkey", PUBLIC_JSON], &[]);
+    let watch = keys.ok(&["add", "watch", "--pubkey", PUBLIC_JSON], &[]);
     assert_eq!(watch, alice_text(ACC).replace("alice", "watch").replace("local", "offline"));
     assert_eq!(
-        keys.bad(&["unsafe-export-eth-key", "watch"], &[]),
+        keys.err(&["unsafe-export-eth-key", "watch"], &[]),
         "\"watch\" holds a public key only"
     );
 }
@@ -192,49 +191,49 @@ fn add_creates_recovers_and_stores_keys() {
 #[test]
 fn rename_and_delete_need_confirmation() {
     let keys = Keys::with_alice("test", &[]);
-    assert_eq!(keys.bad(&["add", "alice"], &["n"]), "aborted");
-    assert_eq!(keys.bad(&["rename", "alice", "bob"], &["n"]), "aborted");
-    assert_eq!(keys.bad(&["delete", "alice"], &["n"]), "aborted");
+    assert_eq!(keys.err(&["add", "alice"], &["n"]), "aborted");
+    assert_eq!(keys.err(&["rename", "alice", "bob"], &["n"]), "aborted");
+    assert_eq!(keys.err(&["delete", "alice"], &["n"]), "aborted");
     let renamed = keys.run(&["rename", "alice", "bob", "-y"], &[]);
     assert_eq!(renamed.err, "Key was successfully renamed from alice to bob\n");
-    keys.good(&["add", "bob", "--no-backup"], &["y"]);
-    assert_ne!(keys.good(&["show", "bob", "-a"], &[]), format!("{ACC}\n"));
+    keys.ok(&["add", "bob", "--no-backup"], &["y"]);
+    assert_ne!(keys.ok(&["show", "bob", "-a"], &[]), format!("{ACC}\n"));
     let deleted = keys.run(&["delete", "bob", "-y"], &[]);
     assert_eq!(deleted.err, "Key deleted forever (uh oh!)\n");
-    assert_eq!(keys.good(&["list", "-o", "json"], &[]), "[]\n");
+    assert_eq!(keys.ok(&["list", "-o", "json"], &[]), "[]\n");
 }
 
 #[test]
 fn private_keys_are_exported_and_imported() {
     let keys = Keys::with_alice("test", &[]);
     let upper = KEY.to_uppercase();
-    assert_eq!(keys.good(&["unsafe-export-eth-key", "alice"], &[]), format!("{upper}\n"));
-    let json = keys.good(&["unsafe-export-eth-key", "alice", "-o", "json"], &[]);
+    assert_eq!(keys.ok(&["unsafe-export-eth-key", "alice"], &[]), format!("{upper}\n"));
+    let json = keys.ok(&["unsafe-export-eth-key", "alice", "-o", "json"], &[]);
     assert_eq!(json, format!("{{\"key\":\"{upper}\"}}\n"));
-    let hex = keys.good(&["export", "alice", "--unarmored-hex", "--unsafe", "-y"], &[]);
+    let hex = keys.ok(&["export", "alice", "--unarmored-hex", "--unsafe", "-y"], &[]);
     assert_eq!(hex, format!("{KEY}\n"));
     let other = Keys::new("test");
-    let import = |name: &str, text: &str, flags: &[&str], answers: &[&str]| {
+    let import = |name: &str, text: &str, flags: &[&str], input: &[&str]| {
         let file = other.file(name);
         fs::write(&file, text).unwrap();
         let flags = [&["import", name, file.to_str().unwrap()][..], flags].concat();
-        other.good(&flags, answers);
-        assert_eq!(other.good(&["show", name, "-a"], &[]), format!("{ACC}\n"));
-        other.good(&["delete", name, "-y"], &[]);
+        other.ok(&flags, input);
+        assert_eq!(other.ok(&["show", name, "-a"], &[]), format!("{ACC}\n"));
+        other.ok(&["delete", name, "-y"], &[]);
     };
     import("hex", &hex, &["--unsafe"], &[]);
-    let armored = keys.good(&["export", "alice"], &[PASSPHRASE]);
+    let armored = keys.ok(&["export", "alice"], &[PASSPHRASE]);
     assert!(armored.starts_with("-----BEGIN TENDERMINT PRIVATE KEY-----\nkdf: argon2\nsalt: "));
     import("armored", &armored, &[], &[PASSPHRASE]);
-    let keystore = keys.good(&["export", "alice", "--keystore", "--kdf", "pbkdf2"], &[PASSPHRASE]);
+    let keystore = keys.ok(&["export", "alice", "--keystore", "--kdf", "pbkdf2"], &[PASSPHRASE]);
     import("keystore", &keystore, &[], &[PASSPHRASE]);
-    other.good(&["unsafe-import-eth-key", "plain", KEY], &[]);
-    other.good(&["delete", "plain", "-y"], &[]);
-    other.good(&["unsafe-import-eth-key", "asked", "--algo", "eth_secp256k1"], &[KEY]);
-    assert_eq!(other.good(&["show", "asked", "-a"], &[]), format!("{ACC}\n"));
+    other.ok(&["unsafe-import-eth-key", "plain", KEY], &[]);
+    other.ok(&["delete", "plain", "-y"], &[]);
+    other.ok(&["unsafe-import-eth-key", "prompted", "--algo", "eth_secp256k1"], &[KEY]);
+    assert_eq!(other.ok(&["show", "prompted", "-a"], &[]), format!("{ACC}\n"));
 
     let file = keys.file("out.json");
-    keys.good(&["export", "alice", "--to", file.to_str().unwrap()], &[PASSPHRASE]);
+    keys.ok(&["export", "alice", "--to", file.to_str().unwrap()], &[PASSPHRASE]);
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -244,20 +243,20 @@ fn the_file_backend_keeps_its_secrets() {
     let keys = Keys::with_alice("file", &[PASSPHRASE]);
     let file = keys.file("keyring-file/keyring.json");
     let before = fs::read(&file).unwrap();
-    assert_eq!(keys.good(&["show", "alice", "-a"], &[PASSPHRASE]), format!("{ACC}\n"));
+    assert_eq!(keys.ok(&["show", "alice", "-a"], &[PASSPHRASE]), format!("{ACC}\n"));
     let wrong = "incorrect keyring passphrase, or the keyring was altered";
     for args in [&["show", "alice"][..], &["show", "missing"], &["list"], &["migrate"]] {
-        assert_eq!(keys.bad(args, &["wrong horse"]), wrong);
+        assert_eq!(keys.err(args, &["wrong horse"]), wrong);
     }
-    assert_eq!(keys.bad(&["delete", "alice", "-y"], &["wrong horse"]), wrong);
-    assert!(keys.bad(&["list"], &[]).starts_with("standard input ended before"));
+    assert_eq!(keys.err(&["delete", "alice", "-y"], &["wrong horse"]), wrong);
+    assert!(keys.err(&["list"], &[]).starts_with("standard input ended before"));
     assert_eq!(fs::read(&file).unwrap(), before);
     assert_eq!(
-        keys.good(&["migrate"], &[PASSPHRASE]),
+        keys.ok(&["migrate"], &[PASSPHRASE]),
         "Keys migration has been successfully executed: 1 keys.\n"
     );
     assert_ne!(fs::read(&file).unwrap(), before);
-    assert_eq!(keys.good(&["list", "-n"], &[PASSPHRASE]), "alice\n");
+    assert_eq!(keys.ok(&["list", "-n"], &[PASSPHRASE]), "alice\n");
     let left: Vec<_> = fs::read_dir(keys.file("keyring-file"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -266,18 +265,18 @@ fn the_file_backend_keeps_its_secrets() {
 }
 
 #[test]
-fn the_memory_backend_and_small_commands() {
+fn memory_backend_writes_no_files() {
     let keys = Keys::with_alice("memory", &[]);
-    assert_eq!(keys.good(&["list"], &[]), "No records were found in keyring\n");
-    assert_eq!(keys.good(&["migrate", "-o", "json"], &[]), "{\"migrated\":0}\n");
-    assert_eq!(keys.good(&["list-key-types"], &[]), "eth_secp256k1\n");
-    assert_eq!(keys.good(&["list-key-types", "-o", "json"], &[]), "[\"eth_secp256k1\"]\n");
-    assert_eq!(keys.good(&["mnemonic"], &[]).split(' ').count(), 24);
-    let json = keys.good(&["mnemonic", "--words", "12", "--language", "czech", "-o", "json"], &[]);
+    assert_eq!(keys.ok(&["list"], &[]), "No records were found in keyring\n");
+    assert_eq!(keys.ok(&["migrate", "-o", "json"], &[]), "{\"migrated\":0}\n");
+    assert_eq!(keys.ok(&["list-key-types"], &[]), "eth_secp256k1\n");
+    assert_eq!(keys.ok(&["list-key-types", "-o", "json"], &[]), "[\"eth_secp256k1\"]\n");
+    assert_eq!(keys.ok(&["mnemonic"], &[]).split(' ').count(), 24);
+    let json = keys.ok(&["mnemonic", "--words", "12", "--language", "czech", "-o", "json"], &[]);
     assert!(json.starts_with("{\"mnemonic\":\""));
     let entropy = "x".repeat(43);
-    let first = keys.good(&["mnemonic", "--unsafe-entropy"], &[&entropy]);
-    assert_eq!(first, keys.good(&["mnemonic", "--unsafe-entropy"], &[&entropy]));
+    let first = keys.ok(&["mnemonic", "--unsafe-entropy"], &[&entropy]);
+    assert_eq!(first, keys.ok(&["mnemonic", "--unsafe-entropy"], &[&entropy]));
     assert!(fs::read_dir(keys.home.path()).unwrap().next().is_none());
 }
 
@@ -285,26 +284,26 @@ fn the_memory_backend_and_small_commands() {
 fn parse_converts_both_ways() {
     let keys = Keys::new("memory");
     let addresses = format!("formats:\n- {ACC}\n- {VAL}\n- {CONS}\n");
-    assert_eq!(keys.good(&["parse", HEX], &[]), addresses);
-    assert_eq!(keys.good(&["parse", &HEX[2..]], &[]), addresses);
+    assert_eq!(keys.ok(&["parse", HEX], &[]), addresses);
+    assert_eq!(keys.ok(&["parse", &HEX[2..]], &[]), addresses);
     let publics = format!("formats:\n- {ACC_PUB}\n- {VAL_PUB}\n- {CONS_PUB}\n");
-    assert_eq!(keys.good(&["parse", PUBLIC_HEX], &[]), publics);
+    assert_eq!(keys.ok(&["parse", PUBLIC_HEX], &[]), publics);
     assert_eq!(
-        keys.good(&["parse", HEX, "-o", "json"], &[]),
+        keys.ok(&["parse", HEX, "-o", "json"], &[]),
         format!("{{\"formats\":[\"{ACC}\",\"{VAL}\",\"{CONS}\"]}}\n")
     );
     let bytes = HEX[2..].to_uppercase();
-    assert_eq!(keys.good(&["parse", VAL], &[]), format!("bytes: {bytes}\nhuman: cosmosvaloper\n"));
+    assert_eq!(keys.ok(&["parse", VAL], &[]), format!("bytes: {bytes}\nhuman: cosmosvaloper\n"));
     assert_eq!(
-        keys.good(&["parse", ACC, "-o", "json"], &[]),
+        keys.ok(&["parse", ACC, "-o", "json"], &[]),
         format!("{{\"human\":\"cosmos\",\"bytes\":\"{bytes}\"}}\n")
     );
     assert_eq!(
-        keys.bad(&["parse", &ACC.replace("jtq", "jtp")], &[]),
+        keys.err(&["parse", &ACC.replace("jtq", "jtp")], &[]),
         format!("{} is neither hex nor Bech32: wrong checksum", ACC.replace("jtq", "jtp"))
     );
     assert_eq!(
-        keys.bad(&["parse", "1234"], &[]),
+        keys.err(&["parse", "1234"], &[]),
         "neither an address (20 bytes) nor a public key (33 bytes): 2 bytes"
     );
 }
@@ -312,7 +311,7 @@ fn parse_converts_both_ways() {
 #[test]
 fn invalid_input_has_an_error_and_an_exit_code() {
     let keys = Keys::with_alice("test", &[]);
-    let unknown = |text: &str| keys.bad(&["show", text], &[]);
+    let unknown = |text: &str| keys.err(&["show", text], &[]);
     assert!(unknown("missing").starts_with("missing is not a valid name or address: "));
     assert!(unknown(&ACC.replace("jtq", "jtp")).ends_with("wrong checksum"));
     assert!(unknown(&ACC.replace("cosmos", "Cosmos")).ends_with("mixed upper and lower case"));
@@ -321,8 +320,8 @@ fn invalid_input_has_an_error_and_an_exit_code() {
     assert!(unknown(&format!("{HEX}00")).contains("length 42, want 40"));
     assert!(unknown("0x70997970C51812dc3A010C7d01b50e0d17dc79C8").ends_with("key not found"));
 
-    let add = |flags: &[&str], answers: &[&str]| {
-        keys.bad(&[&["add", "x", "--recover"][..], flags].concat(), answers)
+    let add = |flags: &[&str], input: &[&str]| {
+        keys.err(&[&["add", "x", "--recover"][..], flags].concat(), input)
     };
     assert_eq!(
         add(&[], &[&WORDS.replace("junk", "junc")]),
@@ -343,7 +342,7 @@ fn invalid_input_has_an_error_and_an_exit_code() {
         "unknown key algorithm \"sr25519\": this chain has eth_secp256k1"
     );
     assert_eq!(add(&[], &[WORDS]), "the keyring has this key already, as \"alice\"");
-    assert!(keys.bad(&["unsafe-import-eth-key", "x", "12"], &[]).contains("32 bytes, got 1"));
+    assert!(keys.err(&["unsafe-import-eth-key", "x", "12"], &[]).contains("32 bytes, got 1"));
     for (args, code) in [
         (&["show", "alice", "-a", "-p"][..], 2),
         (&["show", "alice", "-a", "-o", "json"], 2),
@@ -357,11 +356,11 @@ fn invalid_input_has_an_error_and_an_exit_code() {
         assert_eq!(keys.run(args, &[]).code, code, "{args:?}");
     }
     for backend in ["kwallet", "pass"] {
-        assert!(Keys::new(backend).bad(&["list"], &[]).contains("is not offered: use file, "));
+        assert!(Keys::new(backend).err(&["list"], &[]).contains("is not offered: use file, "));
     }
     #[cfg(not(feature = "os-keyring"))]
     for args in [&["list"][..], &["show", "alice"], &["add", "alice"]] {
-        let error = Keys::new("os").bad(args, &[]);
+        let error = Keys::new("os").err(args, &[]);
         assert!(error.contains("is not available") && error.ends_with("use file, test or memory"));
     }
     assert_eq!(Keys::new("cloud").run(&["list"], &[]).code, 2);
@@ -370,11 +369,11 @@ fn invalid_input_has_an_error_and_an_exit_code() {
 #[test]
 fn invalid_key_files_have_an_error() {
     let keys = Keys::with_alice("test", &[]);
-    let armored = keys.good(&["export", "alice"], &[PASSPHRASE]);
-    let import = |text: &str, answers: &[&str]| {
+    let armored = keys.ok(&["export", "alice"], &[PASSPHRASE]);
+    let import = |text: &str, input: &[&str]| {
         let file = keys.file("key");
         fs::write(&file, text).unwrap();
-        keys.bad(&["import", "x", file.to_str().unwrap()], answers)
+        keys.err(&["import", "x", file.to_str().unwrap()], input)
     };
     assert_eq!(
         import(&armored, &["wrong horse"]),
@@ -387,7 +386,7 @@ fn invalid_key_files_have_an_error() {
     assert!(import("{", &[PASSPHRASE]).starts_with("not a keystore file: EOF"));
     assert!(import(KEY, &[]).ends_with("plain hex needs --unsafe"));
     assert_eq!(
-        keys.bad(&["export", "alice"], &["short"]),
+        keys.err(&["export", "alice"], &["short"]),
         "password must be at least 8 characters"
     );
 }
@@ -398,8 +397,8 @@ fn debug_shows_formats_of_addresses_and_keys() {
     let home = empty.path().to_str().unwrap();
     let debug = |args: &[&str]| {
         let with_home = [&["debug"][..], args, &["--home", home]].concat();
-        let ran = evmd(&with_home, &[]);
-        (ran.code, ran.out, ran.err)
+        let done = evmd(&with_home, &[]);
+        (done.code, done.out, done.err)
     };
     let lines = format!(
         "Address: [243 159 214 229 26 173 136 246 244 206 106 184 130 114 121 207 255 185 34 102]\n\
@@ -427,7 +426,8 @@ fn debug_shows_formats_of_addresses_and_keys() {
     );
 }
 
-/// An interpreter that can run `probe`, which loads a wallet library.
+/// A function that runs code in an interpreter. The interpreter must be able to run `probe`, which loads a wallet
+/// library.
 fn interpreter(program: &'static str, flag: &'static str, probe: &str) -> impl Run {
     let run = move |code: &str, args: &[&Path]| {
         let output = Command::new(program).arg(flag).arg(code).args(args).output().ok()?;
@@ -438,47 +438,47 @@ fn interpreter(program: &'static str, flag: &'static str, probe: &str) -> impl R
     run
 }
 
-/// Runs code with the names of files; returns its output.
+/// Runs code with paths as arguments; returns its standard output, or `None` if it fails.
 trait Run: Fn(&str, &[&Path]) -> Option<String> {}
 impl<F: Fn(&str, &[&Path]) -> Option<String>> Run for F {}
 
 /// Exchanges keystores with another wallet in both directions. `read` prints the key of a file; `write` writes
-/// the key of 32 bytes 0x11 to a file.
+/// a keystore of the key of 32 bytes 0x11 to a file.
 fn exchange(run: impl Run, read: &str, write: &str) {
     let keys = Keys::with_alice("test", &[]);
     for kdf in ["scrypt", "pbkdf2"] {
         let file = keys.file(kdf);
         let path = file.to_str().unwrap();
-        keys.good(&["export", "alice", "--keystore", "--kdf", kdf, "--to", path], &[PASSPHRASE]);
+        keys.ok(&["export", "alice", "--keystore", "--kdf", kdf, "--to", path], &[PASSPHRASE]);
         let key = run(read, &[&file]).unwrap();
         assert_eq!(key.trim_start_matches("0x"), KEY, "{kdf}");
         run(&write.replace("KDF", kdf), &[&file]).unwrap();
-        keys.good(&["import", kdf, path], &[PASSPHRASE]);
-        let key = keys.good(&["unsafe-export-eth-key", kdf], &[]);
+        keys.ok(&["import", kdf, path], &[PASSPHRASE]);
+        let key = keys.ok(&["unsafe-export-eth-key", kdf], &[]);
         assert_eq!(key.trim(), "11".repeat(32));
-        keys.good(&["delete", kdf, "-y"], &[]);
+        keys.ok(&["delete", kdf, "-y"], &[]);
     }
 }
 
 /// Exchanges mnemonics with another wallet in both directions. `key` prints the private key of the mnemonic in
 /// a file; `phrase` writes a new mnemonic to a file.
-fn phrases(run: &impl Run, key: &str, phrase: &str) {
+fn exchange_phrases(run: &impl Run, key: &str, phrase: &str) {
     let keys = Keys::new("test");
     let file = keys.file("phrase");
     for words in [12, 24] {
-        fs::write(&file, keys.good(&["mnemonic", "--words", &words.to_string()], &[])).unwrap();
-        same_key(&keys, run, key, &file);
+        fs::write(&file, keys.ok(&["mnemonic", "--words", &words.to_string()], &[])).unwrap();
+        assert_same_key(&keys, run, key, &file);
     }
     run(phrase, &[&file]).unwrap();
-    same_key(&keys, run, key, &file);
+    assert_same_key(&keys, run, key, &file);
 }
 
-fn same_key(keys: &Keys, run: &impl Run, key: &str, phrase: &Path) {
-    keys.good(&["add", "x", "--recover", "--source", phrase.to_str().unwrap()], &[]);
-    let ours = keys.good(&["unsafe-export-eth-key", "x"], &[]);
+fn assert_same_key(keys: &Keys, run: &impl Run, key: &str, phrase: &Path) {
+    keys.ok(&["add", "x", "--recover", "--source", phrase.to_str().unwrap()], &[]);
+    let ours = keys.ok(&["unsafe-export-eth-key", "x"], &[]);
     let theirs = run(key, &[phrase]).unwrap();
     assert_eq!(theirs.trim_start_matches("0x"), ours.trim().to_lowercase());
-    keys.good(&["delete", "x", "-y"], &[]);
+    keys.ok(&["delete", "x", "-y"], &[]);
 }
 
 #[test]
@@ -489,7 +489,7 @@ fn keystores_are_compatible_with_eth_account() {
     let hd = format!("{start}Account.enable_unaudited_hdwallet_features()\n");
     let key = "print(Account.from_mnemonic(open(file).read().strip()).key.hex())";
     let phrase = "open(file,'w').write(Account.create_with_mnemonic()[1])";
-    phrases(&python, &format!("{hd}{key}"), &format!("{hd}{phrase}"));
+    exchange_phrases(&python, &format!("{hd}{key}"), &format!("{hd}{phrase}"));
     let read = "print(Account.decrypt(json.load(open(file)),'correct horse').hex())";
     let write = "json.dump(Account.encrypt('0x'+'11'*32,'correct horse',kdf='KDF'),open(file,'w'))";
     exchange(python, &format!("{start}{read}"), &format!("{start}{write}"));
@@ -504,10 +504,10 @@ fn keystores_are_compatible_with_ethers() {
     let key =
         "console.log(HDNodeWallet.fromPhrase(fs.readFileSync(file,'utf8').trim()).privateKey)";
     let phrase = "fs.writeFileSync(file,Wallet.createRandom().mnemonic.phrase)";
-    phrases(&node, &format!("{start}{key}"), &format!("{start}{phrase}"));
+    exchange_phrases(&node, &format!("{start}{key}"), &format!("{start}{phrase}"));
     let read = "const text=fs.readFileSync(file,'utf8');\
                 console.log(Wallet.fromEncryptedJsonSync(text,'correct horse').privateKey)";
-    // It only supports scrypt.
+    // ethers writes only keystores with scrypt.
     let write =
         "fs.writeFileSync(file,new Wallet('0x'+'11'.repeat(32)).encryptSync('correct horse'))";
     exchange(node, &format!("{start}{read}"), &format!("{start}{write}"));

@@ -1,5 +1,5 @@
-//! kill -9 during an import, repeatedly: each restart continues at the last announced block, and the result is
-//! the same as without kills.
+//! Kills imports repeatedly (SIGKILL): the head never moves back, and the final head is that of an import without
+//! kills.
 
 use crate::common::{exported_chain, fixtures, import};
 use alloy_primitives::B256;
@@ -13,13 +13,13 @@ use std::{
 };
 
 /// Kills the import `kills` times, then lets it finish; returns the head.
-fn import_with_kills(chain: &Path, home: &Path, whole: Duration, kills: u32) -> B256 {
+fn import_with_kills(chain: &Path, home: &Path, duration: Duration, kills: u32) -> B256 {
     let mut reached = 0;
     for round in 1..=kills {
         // The kills are distributed over the duration of a whole import.
-        let place = f64::from((round * 7) % kills) / f64::from(kills) + 0.013;
+        let fraction = f64::from((round * 7) % kills) / f64::from(kills) + 0.013;
         let mut process = evmd(home, chain).spawn().unwrap();
-        std::thread::park_timeout(whole.mul_f64(place));
+        std::thread::park_timeout(duration.mul_f64(fraction));
         process.kill().unwrap();
         process.wait().unwrap();
         let opened = Home::open(home).unwrap();
@@ -37,17 +37,17 @@ fn evmd(home: &Path, chain: &Path) -> Command {
     command
 }
 
-/// Imports the chain with and without kills, and compares.
+/// Imports the chain with and without kills, and compares the heads.
 fn compare(file: &Path, genesis: &Genesis, kills: u32) {
     let folder = tempfile::tempdir().unwrap();
-    let calm = Home::init(&folder.path().join("calm"), genesis).unwrap();
+    let undisturbed = Home::init(&folder.path().join("undisturbed"), genesis).unwrap();
     let begun = Instant::now();
-    import(&calm, vec![file.to_owned()]).unwrap();
-    let whole = begun.elapsed();
+    import(&undisturbed, vec![file.to_owned()]).unwrap();
+    let duration = begun.elapsed();
     let killed = folder.path().join("killed");
     drop(Home::init(&killed, genesis).unwrap());
-    let head = import_with_kills(file, &killed, whole, kills);
-    assert_eq!(head, calm.view().unwrap().head.hash);
+    let head = import_with_kills(file, &killed, duration, kills);
+    assert_eq!(head, undisturbed.view().unwrap().head.hash);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Large responses arrive completely, on every interface and even if the client reads slowly.
+//! Tests that large responses over HTTP and WebSocket arrive complete, even if the client reads slowly.
 
 use crate::client::{MAX_WAIT, Node, exchange};
 use std::net::SocketAddr;
@@ -12,9 +12,9 @@ use tokio::{
 const MAX_BATCH: usize = 200;
 /// Receive buffer of a client that reads slowly, close to the kernel's minimum.
 const TINY_BUFFER: u32 = 2048;
-/// Numbers of responses around those at which hyper's buffer of 16 pieces is full, and a large number.
+/// Numbers of responses in a batch: around those at which hyper's buffer of 16 pieces is full, and large ones.
 const COUNTS: [usize; 9] = [1, 2, 8, 9, 16, 17, 33, 64, 200];
-/// Bytes that a call returns. A result of 16 KiB or more is a separate piece.
+/// Bytes that a call returns. A result whose hex text has 16 KiB or more is a separate piece.
 const SIZES: [usize; 5] = [500, 8_150, 8_200, 16_500, 50_000];
 
 async fn node(threads: usize) -> Node {
@@ -35,7 +35,7 @@ fn call(id: usize, bytes: usize) -> String {
     )
 }
 
-fn answer(id: usize, bytes: usize) -> String {
+fn response(id: usize, bytes: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x{}"}}"#, "00".repeat(bytes))
 }
 
@@ -45,7 +45,7 @@ fn batch(sizes: &[usize]) -> (String, String) {
         let items: Vec<_> = sizes.iter().enumerate().map(|(id, bytes)| item(id, *bytes)).collect();
         format!("[{}]", items.join(","))
     };
-    (list(call), list(answer))
+    (list(call), list(response))
 }
 
 fn request(body: &str) -> Vec<u8> {
@@ -53,7 +53,7 @@ fn request(body: &str) -> Vec<u8> {
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// A connection, whose receive buffer is tiny if `slow`.
+/// Opens a connection, whose receive buffer is tiny if `slow`.
 async fn connect(address: SocketAddr, slow: bool) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     if slow {
@@ -80,26 +80,26 @@ async fn expect(stream: &mut (impl AsyncRead + Unpin), expected: &str, what: &st
     assert!(body == expected.as_bytes(), "{what}: {} of {} bytes", body.len(), expected.len());
 }
 
-/// Checks that responses still match requests, with a small call that has its own id.
-async fn in_step(stream: &mut TcpStream, id: usize, what: &str) {
+/// Checks with a small call, which has its own id, that responses still match requests.
+async fn expect_small(stream: &mut TcpStream, id: usize, what: &str) {
     stream.write_all(&request(&call(id, 1))).await.unwrap();
-    expect(stream, &answer(id, 1), what).await;
+    expect(stream, &response(id, 1), what).await;
 }
 
-/// Batches of equal calls, for each number and size, on a new connection each and on a shared one.
+/// Sends a batch of equal calls for each number and size, on a new connection and on a shared one.
 async fn batches_arrive(threads: usize) {
     let node = node(threads).await;
-    let mut used = connect(node.json_rpc, false).await;
-    for (turn, count) in COUNTS.into_iter().enumerate() {
+    let mut shared = connect(node.json_rpc, false).await;
+    for (index, count) in COUNTS.into_iter().enumerate() {
         for bytes in SIZES {
-            let (asked, expected) = batch(&vec![bytes; count]);
-            let asked = request(&asked);
+            let (request_body, expected) = batch(&vec![bytes; count]);
+            let request_body = request(&request_body);
             let what = format!("{count} results of {bytes} bytes, {threads} threads");
-            let mut fresh = connect(node.json_rpc, turn % 2 == 1).await;
-            for stream in [&mut fresh, &mut used] {
-                stream.write_all(&asked).await.unwrap();
+            let mut new = connect(node.json_rpc, index % 2 == 1).await;
+            for stream in [&mut new, &mut shared] {
+                stream.write_all(&request_body).await.unwrap();
                 expect(stream, &expected, &what).await;
-                in_step(stream, 1_000_000 + bytes, &what).await;
+                expect_small(stream, 1_000_000 + bytes, &what).await;
             }
         }
     }
@@ -111,13 +111,13 @@ async fn batches_over_http_arrive_complete_with_one_thread() {
     batches_arrive(1).await;
 }
 
-/// With two, the connection moves to the thread for large responses.
+/// With two threads, the connection moves to the thread for large responses.
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_over_http_arrive_complete_with_two_threads() {
     batches_arrive(2).await;
 }
 
-/// Small, medium and large results in one batch, in an order whose period is not a multiple of 16.
+/// Each batch has small, medium and large results, in an order with period 7, which does not divide 16.
 #[tokio::test(flavor = "multi_thread")]
 async fn pipelined_batches_are_answered_in_order_to_slow_readers() {
     const BATCHES: usize = 6;
@@ -132,7 +132,7 @@ async fn pipelined_batches_are_answered_in_order_to_slow_readers() {
         let (mut from, mut to) = stream.into_split();
         let (requests, expected): (Vec<_>, Vec<_>) = (0..BATCHES)
             .map(|first| batch(&sizes(first)))
-            .map(|(asked, expected)| (request(&asked), expected))
+            .map(|(request_body, expected)| (request(&request_body), expected))
             .unzip();
         let writing =
             tokio::spawn(async move { to.write_all(&requests.concat()).await.map(|()| to) });
@@ -151,8 +151,8 @@ async fn batches_over_websocket_arrive_complete() {
         let mut socket = node.websocket(address).await;
         for count in COUNTS {
             for bytes in SIZES {
-                let (asked, expected) = batch(&vec![bytes; count]);
-                socket.send(&asked).await;
+                let (request_body, expected) = batch(&vec![bytes; count]);
+                socket.send(&request_body).await;
                 let received = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
                 assert!(received == expected, "{count} results of {bytes} bytes");
             }
@@ -161,12 +161,12 @@ async fn batches_over_websocket_arrive_complete() {
     node.stop().await;
 }
 
-/// The OpenRPC document, a few hundred kilobytes.
+/// The OpenAPI document has more than 100 KB.
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_over_rest_arrive_complete() {
     const TIMES: usize = 20;
     let node = node(2).await;
-    let asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let get = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let (_, whole) = exchange(
         node.rest,
         b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
@@ -175,7 +175,7 @@ async fn documents_over_rest_arrive_complete() {
     assert!(whole.len() > 100_000 && whole.ends_with('}'), "{}", whole.len());
     for slow in [false, true] {
         let mut stream = connect(node.rest, slow).await;
-        stream.write_all(&asked.repeat(TIMES)).await.unwrap();
+        stream.write_all(&get.repeat(TIMES)).await.unwrap();
         for time in 0..TIMES {
             expect(&mut stream, &whole, &format!("response {time}, slow: {slow}")).await;
         }

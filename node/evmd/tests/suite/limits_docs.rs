@@ -1,4 +1,4 @@
-//! `docs/limits.md` has the names and values of the program's limits, and every limit on clients is documented.
+//! Tests that `docs/limits.md` has the names and values of the program's limits, and documents every limit on clients.
 
 use config::Config;
 use std::{
@@ -36,7 +36,7 @@ const NOT_LIMITS: [(&str, &str, &str); 19] = [
     ("rpc/envelope.rs", "MAX", "of a test"),
     ("rpc-types/go_duration.rs", "MAX_NANOSECONDS", "the range of Go's durations"),
     ("rpc-types/go_duration.rs", "MAX_FRACTION_DIGITS", "precision of a duration"),
-    ("observe/progress.rs", "MAX_HEAD_AGE", "when /health reports a head that stands"),
+    ("observe/progress.rs", "MAX_HEAD_AGE", "age at which /health reports a stalled head"),
     ("observe/progress.rs", "MAX_HEAD_AGE_BLOCKS", "the same, in block times"),
     ("observe/head.rs", "MAX_CHECK_AGE", "the same, for the check itself"),
     ("server/listen/tests.rs", "MAX_BODY", "of a test"),
@@ -51,8 +51,8 @@ const NOT_LIMITS: [(&str, &str, &str); 19] = [
 const SETTINGS: [&str; 8] =
     ["max-", "rate-", "account-", "global-", "-cap", "-timeout-ms", "-timeout-s", "lifetime-s"];
 
-/// Constants with `MAX` in their names: file, name and value. `MAX_INLINE_` is not a limit on clients: it decides on which
-/// thread a call runs.
+/// Collects the constants with `MAX` in their names: file and name, and value. Constants that start with `MAX_INLINE_`
+/// are left out, because they do not limit clients: they decide on which thread a call runs.
 fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), String>) {
     if folder.is_dir() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -76,7 +76,7 @@ fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), 
     }
 }
 
-/// The first two cells of the rows in the document: a constant or a setting, and its value.
+/// The first two cells of each row in the document: a constant or a setting, and its value.
 fn rows(page: &str) -> Vec<(String, String)> {
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
@@ -149,12 +149,11 @@ fn limits_are_documented_with_their_values() {
     }
 }
 
-/// Settings with such names that do not limit clients.
+/// Settings with one of these prefixes or suffixes that do not limit clients.
 const NOT_LIMIT_SETTINGS: [&str; 1] = ["engine.max-clock-step-s"];
 
-/// `docs/threat-model.md` names every address that a node listens on.
 #[test]
-fn every_port_is_in_the_threat_model() {
+fn threat_model_names_every_address_and_every_file_of_a_home_folder() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = fs::read_to_string(docs.join("threat-model.md")).unwrap();
     for (section, keys) in toml::Table::try_from(Config::default()).unwrap() {

@@ -1,4 +1,4 @@
-//! The rules of all servers: hosts, origins, and the sharing of resources between clients.
+//! Tests of the rules of all servers: hosts, origins, and the sharing of resources between clients.
 
 use crate::{
     client::{MAX_WAIT, Node, any_port, exchange},
@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Another client on this machine.
+/// The address of another client on this machine.
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// Connects from an address of this machine.
@@ -27,8 +27,8 @@ async fn connect_from(source: IpAddr, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
-/// The response to a request with which the connection ends.
-async fn answer(mut stream: TcpStream, request: &str) -> String {
+/// Sends a request; returns everything that is received until the connection is closed.
+async fn response(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     timeout(MAX_WAIT, stream.read_to_string(&mut text)).await.unwrap().unwrap();
@@ -59,14 +59,14 @@ async fn every_server_checks_hosts_and_origins() {
         ("comet", comet.address, "/health"),
         ("metrics", node.metrics, "/health"),
     ] {
-        let ask = async |headers: &str| {
+        let fetch = async |headers: &str| {
             let (status, text) = exchange(address, get(path, headers).as_bytes()).await;
             (status, text)
         };
-        let status = async |headers: &str| ask(headers).await.0;
+        let status = async |headers: &str| fetch(headers).await.0;
         assert_eq!(status("Host: localhost\r\n").await, 200, "{server}");
         assert_eq!(status(&format!("Host: {address}\r\n")).await, 200, "{server}");
-        let (refused, text) = ask("Host: evil.example\r\n").await;
+        let (refused, text) = fetch("Host: evil.example\r\n").await;
         assert_eq!(refused, 403, "{server}");
         assert!(text.contains(&format!("{server}.allowed-hosts")), "{text}");
         assert_eq!(status("").await, 400, "{server}: no host");
@@ -77,12 +77,12 @@ async fn every_server_checks_hosts_and_origins() {
         let allowed = async |origin: &str| {
             let headers = format!("Host: localhost\r\nOrigin: {origin}\r\n");
             let stream = TcpStream::connect(address).await.unwrap();
-            answer(stream, &get(path, &headers)).await.contains("access-control-allow-origin")
+            response(stream, &get(path, &headers)).await.contains("access-control-allow-origin")
         };
         assert!(allowed("http://localhost:3000").await, "{server}");
         assert!(!allowed("https://evil.example").await, "{server}");
         let two = "http://localhost:3000\r\nOrigin: https://evil.example";
-        let (refused, text) = ask(&format!("Host: localhost\r\nOrigin: {two}\r\n")).await;
+        let (refused, text) = fetch(&format!("Host: localhost\r\nOrigin: {two}\r\n")).await;
         assert_eq!(refused, 400, "{server}");
         assert!(text.contains("at most one Origin"), "{server}: {text}");
         let post = "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\
@@ -99,22 +99,22 @@ async fn every_server_checks_hosts_and_origins() {
 async fn other_clients_are_served_if_one_uses_all_connections() {
     let node = Node::native_with(|config| config.json_rpc.max_connections = 4).await;
     let request = get("/", "Host: localhost\r\n").replace("Connection: close\r\n", "");
-    let mut taken = Vec::new();
+    let mut open = Vec::new();
     for _ in 0..4 {
         let mut stream = connect_from(OTHER, node.json_rpc).await;
         stream.write_all(request.as_bytes()).await.unwrap();
         assert_eq!(stream.read_u8().await.unwrap(), b'H');
-        taken.push(stream);
+        open.push(stream);
     }
     let request = get("/", "Host: localhost\r\n");
-    let refused = answer(connect_from(OTHER, node.json_rpc).await, &request).await;
+    let refused = response(connect_from(OTHER, node.json_rpc).await, &request).await;
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     let stream = TcpStream::connect(node.json_rpc).await.unwrap();
-    let served = answer(stream, &get("/", "Host: localhost\r\n")).await;
+    let served = response(stream, &get("/", "Host: localhost\r\n")).await;
     assert!(served.starts_with("HTTP/1.1 200"), "{served}");
-    // Exactly one of the first connections was closed for it.
+    // Exactly one of the first connections was closed for the new client.
     let mut reading = tokio::task::JoinSet::new();
-    for mut stream in taken {
+    for mut stream in open {
         reading.spawn(async move {
             while stream.read(&mut [0; 4096]).await.is_ok_and(|count| count > 0) {}
         });
@@ -128,7 +128,7 @@ async fn other_clients_are_served_if_one_uses_all_connections() {
     node.stop().await;
 }
 
-/// 20 incomplete bodies of one address: the call of another client is answered, and memory stays below the
+/// One address sends 20 incomplete bodies. The call of another client is answered, and memory stays below the
 /// limit.
 #[tokio::test]
 async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
@@ -149,11 +149,11 @@ async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
         let _ = stream.write_all(&vec![b' '; BODY - 1]).await;
         open.push(stream);
     }
-    // A call of the other client needs memory that the first one uses.
+    // A call of another client needs memory that the first client uses.
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
     let body = format!("{call}{}", " ".repeat(BODY - call.len()));
     let stream = TcpStream::connect(node.json_rpc).await.unwrap();
-    let text = answer(stream, &format!("{}{body}", head(BODY))).await;
+    let text = response(stream, &format!("{}{body}", head(BODY))).await;
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"result\":\"0x"), "{text}");
     assert!(metric(&node, "evmd_client_resource_refused_total", "memory_bytes").await > 0);
     assert!(metric(&node, "evmd_client_resource_used", "memory_bytes").await <= LIMIT);
@@ -161,8 +161,7 @@ async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
     node.stop().await;
 }
 
-/// The problem that `server.trusted-proxies` solves: a noisy client behind a proxy used the share of a quiet
-/// one.
+/// Without `server.trusted-proxies`, a noisy client behind a proxy would use up the limit of a quiet client.
 #[tokio::test]
 async fn clients_behind_a_trusted_proxy_have_separate_limits() {
     let node = Node::native_with(|config| {
@@ -171,7 +170,7 @@ async fn clients_behind_a_trusted_proxy_have_separate_limits() {
     })
     .await;
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}"#;
-    let ask = async |client: &str| {
+    let status = async |client: &str| {
         let request = format!(
             "POST / HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {client}\r\nConnection: close\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -181,16 +180,16 @@ async fn clients_behind_a_trusted_proxy_have_separate_limits() {
     };
     let mut refused = 0;
     for _ in 0..60 {
-        refused += u32::from(ask("203.0.113.1").await == 429);
+        refused += u32::from(status("203.0.113.1").await == 429);
     }
-    assert!(refused > 0, "the noisy client meets its limit");
+    assert!(refused > 0, "the noisy client reaches its limit");
     for _ in 0..3 {
-        assert_eq!(ask("203.0.113.2").await, 200, "the quiet one is served");
+        assert_eq!(status("203.0.113.2").await, 200, "the quiet client is served");
     }
     node.stop().await;
 }
 
-/// The head of a request is not accounted, so its size is limited.
+/// The memory of the head of a request is not accounted to the client, so its size is limited.
 #[tokio::test]
 async fn request_head_is_limited() {
     const LIMIT: usize = 32 * 1024;
@@ -224,23 +223,23 @@ fn other_ingest_clients_are_served_if_one_uses_all_connections() {
         stream
     };
     // A response shows that the connection was accepted; the frame contains no transaction.
-    let ask = |stream: &mut std::net::TcpStream| {
+    let exchange_frame = |stream: &mut std::net::TcpStream| {
         stream.write_all(&[0, 0, 0, 1, 0xff])?;
         let mut status = [0];
         stream.read_exact(&mut status).map(|()| status[0])
     };
-    let mut taken: Vec<_> = (0..4).map(|_| connect(OTHER)).collect();
-    for stream in &mut taken {
-        assert_eq!(ask(stream).unwrap(), 1);
+    let mut open: Vec<_> = (0..4).map(|_| connect(OTHER)).collect();
+    for stream in &mut open {
+        assert_eq!(exchange_frame(stream).unwrap(), 1);
     }
     let mut fifth = connect(OTHER);
-    let closed = ask(&mut fifth).unwrap_err().kind();
+    let closed = exchange_frame(&mut fifth).unwrap_err().kind();
     assert!(matches!(
         closed,
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
     ));
     let mut other = connect(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    assert_eq!(ask(&mut other).unwrap(), 1);
+    assert_eq!(exchange_frame(&mut other).unwrap(), 1);
     pipeline.stop();
     pipeline.join().unwrap();
 }

@@ -1,6 +1,6 @@
-//! Load on a running node: transactions of a thousand senders with random nonce gaps, replacements, underpriced
-//! and invalid ones. Every valid one is mined exactly once, and every other one is refused for the reason that
-//! a simple model predicts.
+//! Load on a running node: a thousand senders submit transactions, some of which leave nonce gaps, are replacements,
+//! are underpriced or are invalid. A simple model predicts which transactions are refused, with the reason, and which
+//! ones are mined, once each.
 
 mod script;
 mod wallets;
@@ -26,17 +26,16 @@ use wallets::{RECIPIENT, Wallet, transfer};
 /// Number of transactions of the default run and, if `EVMD_LONG_TESTS` is set, of the long one.
 const SUBMISSIONS: usize = 100_000;
 const SUBMISSIONS_LONG: usize = 500_000;
-/// Senders.
 const SENDERS: usize = 1_000;
-/// Connections, each with its share of the senders.
+/// Number of connections, each with its share of the senders.
 const CONNECTIONS: usize = 4;
 /// Number of submissions per write.
 const BURST: usize = 64;
 /// Initial balance of each sender, in tokens.
 const FUNDS: u64 = 90;
 
-/// The development genesis with a base fee that a hundred full blocks hardly change, so that the caps of the
-/// script are above it, however long the run is.
+/// The development genesis with a base fee that a hundred full blocks hardly change, so that it stays below the fee
+/// caps of the script.
 fn genesis() -> Genesis {
     let text = Genesis::native_dev(GENESIS_TIME).to_json();
     let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -56,18 +55,18 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(20)))).unwrap();
     let mut frames = Frames::connect(pipeline.ingest_address.unwrap());
     let value = U256::from(FUNDS) * U256::from(10u64).pow(U256::from(18));
-    let gifts: Vec<_> = (0u64..)
+    let fundings: Vec<_> = (0u64..)
         .zip(wallets)
         .map(|(nonce, wallet)| {
-            let gift = transfer(nonce, crate::common::FEE_CAP * 5, u128::from(MIN_TIP));
+            let funding = transfer(nonce, crate::common::FEE_CAP * 5, u128::from(MIN_TIP));
             let to = alloy_primitives::TxKind::Call(wallet.address);
-            // A thousand wallets; ten funders with 10,000 tokens each.
+            // Each of ten development accounts, which have 10,000 tokens, funds a hundred wallets.
             let (from, nonce) = ((nonce % 10) as usize, nonce / 10);
-            crate::common::sign(from, alloy_consensus::TxEip1559 { to, value, nonce, ..gift })
+            crate::common::sign(from, alloy_consensus::TxEip1559 { to, value, nonce, ..funding })
         })
         .collect();
-    frames.send(gifts.iter().map(AsRef::as_ref)).unwrap();
-    for _ in &gifts {
+    frames.send(fundings.iter().map(AsRef::as_ref)).unwrap();
+    for _ in &fundings {
         frames.answer().unwrap().unwrap();
     }
     wait_until("the wallets are funded", || {
@@ -79,7 +78,7 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
     home
 }
 
-/// The scripts of all wallets, generated on all cores.
+/// The scripts of all wallets, generated on [`CONNECTIONS`] threads.
 fn scripts(wallets: &[Wallet], submissions: usize) -> Vec<Script> {
     let each = submissions / wallets.len();
     let parts = wallets.chunks(wallets.len().div_ceil(CONNECTIONS));
@@ -98,14 +97,14 @@ fn scripts(wallets: &[Wallet], submissions: usize) -> Vec<Script> {
     })
 }
 
-/// Interleaves scripts randomly. Each keeps its own order.
+/// Interleaves scripts randomly; the order within each script is kept.
 fn shuffled(scripts: &[Script], seed: u64) -> Vec<&Line> {
     let mut random = Random(seed);
     let mut rests: Vec<_> = scripts.iter().map(|script| script.lines.iter()).collect();
     let mut lines = Vec::new();
     while !rests.is_empty() {
         let at = random.below(rests.len() as u64) as usize;
-        // A few consecutive ones, as wallets send them.
+        // A few consecutive transactions of one wallet, as wallets send them.
         let run = 1 + random.below(8) as usize;
         lines.extend(rests[at].by_ref().take(run));
         if rests[at].len() == 0 {
@@ -115,8 +114,8 @@ fn shuffled(scripts: &[Script], seed: u64) -> Vec<&Line> {
     lines
 }
 
-/// Submits transactions over one connection, and compares each response with the model. Returns the number for
-/// each reason.
+/// Submits transactions over one connection, and compares each response with the model. Returns the number of responses
+/// for each reason of a refusal, and for `accepted`.
 fn submit(address: SocketAddr, lines: &[&Line]) -> BTreeMap<&'static str, usize> {
     let mut sender = Frames::connect(address);
     let mut reader = sender.twin();
@@ -128,8 +127,8 @@ fn submit(address: SocketAddr, lines: &[&Line]) -> BTreeMap<&'static str, usize>
         });
         let mut counts = BTreeMap::new();
         for line in lines {
-            let answer = reader.answer().unwrap();
-            match (&answer, line.refused) {
+            let response = reader.answer().unwrap();
+            match (&response, line.refused) {
                 (Ok(hash), None) => assert_eq!(*hash, alloy_primitives::keccak256(&line.raw)),
                 (Err(text), Some(start)) if text.starts_with(start) => {}
                 other => panic!("{other:?}"),
@@ -190,7 +189,7 @@ fn load_of_a_thousand_senders_equals_the_model() {
         let state = pipeline.published.load().state.reader().unwrap();
         state.account(RECIPIENT).unwrap().unwrap_or_default().balance
     };
-    wait_until("all valid ones are mined", || received() >= U256::from(expected.len()));
+    wait_until("all expected ones are mined", || received() >= U256::from(expected.len()));
     assert!(mined(&pipeline.published.load(), first) == expected, "each once, and no others");
     // A used nonce is refused with an error that names the next one.
     let mut frames = Frames::connect(address);

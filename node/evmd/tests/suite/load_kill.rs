@@ -1,4 +1,4 @@
-//! kill -9 of a node under load, repeatedly: no published block and no accepted transaction is lost, and every
+//! Kills a node under load repeatedly (SIGKILL): no published block and no accepted transaction is lost, and every
 //! state root equals the one computed from the blocks.
 
 use crate::common::{
@@ -29,23 +29,22 @@ const KILLS: u64 = 4;
 const KILLS_LONG: u64 = 10;
 /// Number of chains in the long run: 20 kills in total.
 const CHAINS_LONG: u64 = 2;
-/// Number of nonces that a sender tries to use between two kills.
+/// Number of nonces for which a sender has transactions between two kills.
 const NONCES: u64 = 4_000;
-/// Nonces are submitted in any order within windows of this size, the maximum number behind a gap.
+/// Nonces are submitted in random order within windows of this size, so that fewer than this wait behind a gap.
 const WINDOW: u64 = 32;
 /// Number of submissions per write.
 const BURST: usize = 32;
 
-/// A submission.
 #[derive(Clone, Debug)]
-struct Line {
+struct Submission {
     raw: Bytes,
     hash: B256,
     /// Sender and nonce.
     slot: (usize, u64),
 }
 
-/// The number and hash of the newest block over JSON-RPC; `None` if the node has ended.
+/// The number and hash of the newest block, over JSON-RPC; `None` if the node has ended.
 fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
     let params = json!(["latest", false]);
     let call =
@@ -61,13 +60,13 @@ fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
     .ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
-    let answer: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
-    let number = answer["result"]["number"].as_str()?;
+    let response: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
+    let number = response["result"]["number"].as_str()?;
     let number = u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()?;
-    Some((number, answer["result"]["hash"].as_str()?.parse().ok()?))
+    Some((number, response["result"]["hash"].as_str()?.parse().ok()?))
 }
 
-/// Sets a flag at the end of a scope, even if an assertion in it fails. Otherwise the thread that waits for the
+/// Sets a flag at the end of a scope, even if an assertion in the scope fails. Otherwise the thread that waits for the
 /// flag would never end, and the scope would wait for that thread.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
@@ -77,43 +76,43 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// The submissions of a sender: windows of nonces in any order, some of them replaced.
-fn lines(sender: usize, random: &mut Random) -> Vec<Line> {
+/// The submissions of a sender: windows of nonces in random order. About a tenth of them is replaced.
+fn submissions(sender: usize, random: &mut Random) -> Vec<Submission> {
     let mut lines = Vec::new();
     for window in 0..NONCES / WINDOW {
         let mut nonces: Vec<u64> = (window * WINDOW..(window + 1) * WINDOW).collect();
         while !nonces.is_empty() {
             let at = random.below(nonces.len() as u64) as usize;
             let nonce = nonces.swap_remove(at);
-            let base_tip = 1_000_000_000 + u128::from(random.below(1_000_000_000));
+            let base_priority_fee = 1_000_000_000 + u128::from(random.below(1_000_000_000));
             let times = if random.chance(10) { 2 } else { 1 };
             for time in 1..=times {
-                let tip = base_tip * time;
+                let priority_fee = base_priority_fee * time;
                 let tx = TxEip1559 {
                     chain_id: CHAIN_ID,
                     nonce,
                     gas_limit: 21_000,
                     max_fee_per_gas: 10 * FEE_CAP * time,
-                    max_priority_fee_per_gas: tip,
+                    max_priority_fee_per_gas: priority_fee,
                     to: TxKind::Call(Address::repeat_byte(0x77)),
                     value: U256::ONE,
                     ..TxEip1559::default()
                 };
                 let raw = sign(sender, tx);
-                lines.push(Line { hash: keccak256(&raw), raw, slot: (sender, nonce) });
+                lines.push(Submission { hash: keccak256(&raw), raw, slot: (sender, nonce) });
             }
         }
     }
     lines
 }
 
-/// Submits until the node has ended; returns the accepted transactions. The node is killed after `enough`
-/// responses, once it has published a block since its start.
+/// Submits until the node has ended; returns the accepted transactions. Kills the node after `min_responses` responses,
+/// once the node has published a block since its start.
 fn submit(
     node: &mut NodeProcess,
-    lines: &[Line],
-    enough: usize,
-    has_shown: &AtomicBool,
+    lines: &[Submission],
+    min_responses: usize,
+    has_published: &AtomicBool,
 ) -> HashSet<B256> {
     let mut sender = Frames::connect(node.endpoints().ingest);
     let mut reader = sender.twin();
@@ -126,21 +125,21 @@ fn submit(
             }
         });
         let mut accepted = HashSet::new();
-        let (mut answers, mut killed) = (0, false);
-        while answers < lines.len() {
-            let Ok(answer) = reader.answer() else { break };
-            accepted.extend(answer);
-            answers += 1;
-            if !killed && answers >= enough && has_shown.load(Ordering::Relaxed) {
+        let (mut responses, mut killed) = (0, false);
+        while responses < lines.len() {
+            let Ok(response) = reader.answer() else { break };
+            accepted.extend(response);
+            responses += 1;
+            if !killed && responses >= min_responses && has_published.load(Ordering::Relaxed) {
                 node.kill();
                 killed = true;
             }
         }
         if !killed {
-            wait_until("a block is shown", || has_shown.load(Ordering::Relaxed));
+            wait_until("a block is published", || has_published.load(Ordering::Relaxed));
             node.kill();
         }
-        assert!(answers >= enough, "only {answers} answers");
+        assert!(responses >= min_responses, "only {responses} responses");
         accepted
     })
 }
@@ -170,80 +169,80 @@ fn pooled(home: &Home) -> HashSet<B256> {
     content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()
 }
 
-/// Executes all blocks of a home again from genesis, compares each with its header, and compares the stored
-/// state of the killed node.
-fn verify_again(home: &Home) {
+/// Executes all blocks of a home again from genesis, which compares them with their headers, and compares the
+/// development accounts with those that the killed node has stored.
+fn verify_by_replay(home: &Home) {
     let again = tempfile::tempdir().unwrap();
     let file = again.path().join("chain.rlp");
     export(home, &file);
-    let calm = native_home(&again.path().join("home"));
-    import(&calm, vec![file]).unwrap();
-    let (kept, calm) = (home.view().unwrap(), calm.view().unwrap());
-    assert_eq!(kept.head.hash, calm.head.hash);
-    let (kept, calm) = (kept.state.reader().unwrap(), calm.state.reader().unwrap());
+    let fresh = native_home(&again.path().join("home"));
+    import(&fresh, vec![file]).unwrap();
+    let (kept, fresh) = (home.view().unwrap(), fresh.view().unwrap());
+    assert_eq!(kept.head.hash, fresh.head.hash);
+    let (kept, fresh) = (kept.state.reader().unwrap(), fresh.state.reader().unwrap());
     for account in DEV_ACCOUNTS {
         let address = account.address;
-        assert_eq!(kept.account(address).unwrap(), calm.account(address).unwrap(), "{address}");
+        assert_eq!(kept.account(address).unwrap(), fresh.account(address).unwrap(), "{address}");
     }
 }
 
 /// Runs the node until it is killed, and checks its data. Returns the number of accepted transactions that were
 /// replaced.
-fn live_and_die(folder: &Path, lines: &[Line], enough: usize) -> usize {
+fn run_until_killed(folder: &Path, lines: &[Submission], min_responses: usize) -> usize {
     let mut node = NodeProcess::start(
         Path::new(env!("CARGO_BIN_EXE_evmd")),
         folder,
         &["--block-time", "20ms"],
     );
-    let (json_rpc, over) = (node.endpoints().json_rpc, AtomicBool::new(false));
-    let has_shown = AtomicBool::new(false);
-    let (accepted, shown) = thread::scope(|scope| {
+    let (json_rpc, has_ended) = (node.endpoints().json_rpc, AtomicBool::new(false));
+    let has_published = AtomicBool::new(false);
+    let (accepted, published) = thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let (mut first, mut shown) = (None, None);
-            while !over.load(Ordering::Relaxed) {
+            let (mut first, mut published) = (None, None);
+            while !has_ended.load(Ordering::Relaxed) {
                 match newest(json_rpc) {
-                    None if shown.is_some() => break,
-                    newest => shown = newest,
+                    None if published.is_some() => break,
+                    newest => published = newest,
                 }
-                if let Some((number, _)) = shown
+                if let Some((number, _)) = published
                     && number > *first.get_or_insert(number)
                 {
-                    has_shown.store(true, Ordering::Relaxed);
+                    has_published.store(true, Ordering::Relaxed);
                 }
                 thread::park_timeout(Duration::from_millis(1));
             }
-            shown
+            published
         });
-        let end_of_watch = SetOnDrop(&over);
-        let accepted = submit(&mut node, lines, enough, &has_shown);
-        drop(end_of_watch);
+        let ends_the_watch = SetOnDrop(&has_ended);
+        let accepted = submit(&mut node, lines, min_responses, &has_published);
+        drop(ends_the_watch);
         (accepted, watcher.join().unwrap())
     });
     let home = Home::open(folder).unwrap();
     let view = home.view().unwrap();
     if view.number() > 0 {
-        verify_again(&home);
+        verify_by_replay(&home);
     }
-    assert!(shown.is_some(), "the node has shown its blocks");
-    if let Some((number, hash)) = shown {
+    assert!(published.is_some(), "the node has published its blocks");
+    if let Some((number, hash)) = published {
         let (kept, _) = view.blocks().unwrap().header(number).unwrap().unwrap();
-        assert_eq!(kept, hash, "block {number} was shown");
+        assert_eq!(kept, hash, "block {number} was published");
     }
     let mined = mined(&home);
     let pooled = pooled(&home);
     let kept = |hash: &B256| mined.contains_key(hash) || pooled.contains(hash);
-    // A transaction that was replaced counts as present if its replacement is.
+    // A transaction that was replaced counts as present if its replacement is present.
     let slots: HashSet<_> =
         lines.iter().filter(|line| kept(&line.hash)).map(|line| line.slot).collect();
     let mut replaced = 0;
     for line in lines.iter().filter(|line| accepted.contains(&line.hash)) {
-        assert!(slots.contains(&line.slot), "{:?} was answered for, and is lost", line.slot);
+        assert!(slots.contains(&line.slot), "{:?} was accepted, and is lost", line.slot);
         replaced += usize::from(!kept(&line.hash));
     }
     let doubles = lines.windows(2).filter(|pair| pair[0].slot == pair[1].slot).count();
     assert!(replaced <= doubles);
     eprintln!(
-        "started in {:?}; {} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; shown {shown:?}",
+        "started in {:?}; {} accepted: {} mined in {} blocks, {} pooled, {replaced} replaced; published {published:?}",
         node.started_in(),
         accepted.len(),
         mined.len(),
@@ -258,22 +257,22 @@ fn killed_node_keeps_accepted_transactions() {
     let long = std::env::var_os("EVMD_LONG_TESTS").is_some();
     let (chains, kills) = if long { (CHAINS_LONG, KILLS_LONG) } else { (1, KILLS) };
     for chain in 0..chains {
-        kill_again_and_again(kills, Random(9 + chain));
+        kill_repeatedly(kills, Random(9 + chain));
     }
 }
 
-fn kill_again_and_again(kills: u64, mut random: Random) {
+fn kill_repeatedly(kills: u64, mut random: Random) {
     let folder = tempfile::tempdir().unwrap();
     drop(native_home(folder.path()));
     let mut all = Vec::new();
     let mut replaced = 0;
     for kill in 0..kills {
-        let lines = lines(kill as usize, &mut random);
-        let enough = 200 + random.below(3_000) as usize;
-        replaced += live_and_die(folder.path(), &lines, enough);
+        let lines = submissions(kill as usize, &mut random);
+        let min_responses = 200 + random.below(3_000) as usize;
+        replaced += run_until_killed(folder.path(), &lines, min_responses);
         all.extend(lines);
     }
-    assert!(replaced > 0, "replacements are among what must be kept");
+    assert!(replaced > 0, "no accepted transaction was replaced");
     // Every executable transaction is mined once.
     let home = Home::open(folder.path()).unwrap();
     let kept: HashSet<_> = pooled(&home).into_iter().chain(mined(&home).into_keys()).collect();
@@ -282,7 +281,7 @@ fn kill_again_and_again(kills: u64, mut random: Random) {
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(20)))).unwrap();
     for (sender, account) in DEV_ACCOUNTS.iter().enumerate().take(kills as usize) {
         let gap = (0..).find(|nonce| !slots.contains(&(sender, *nonce))).unwrap();
-        wait_until("everything without a gap before it is mined", || {
+        wait_until("all transactions before the first gap are mined", || {
             let state = pipeline.published.load().state.reader().unwrap();
             state.account(account.address).unwrap().unwrap().nonce == gap
         });

@@ -1,9 +1,9 @@
 //! The integration tests of the node, in one binary, because each test binary links the whole node.
 //!
-//! Each module tests one topic. `common`, `client`, `random` and `fixtures` are helpers. Data files are in the
-//! folders next to `suite`.
+//! Each module tests one topic; `common`, `client`, `random` and `fixtures` are helpers. Data files are in the folders
+//! next to `suite`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(unreachable_pub, reason = "the modules of a test share what they publish")]
+#![allow(unreachable_pub, reason = "modules share their `pub` items within this binary")]
 
 mod batches;
 mod blobs;

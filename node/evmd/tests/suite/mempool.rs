@@ -1,4 +1,4 @@
-//! The mempool alone: compared with a model that sorts, and every reason for a rejection.
+//! Tests the mempool alone: it is compared with a model that sorts, and every reason for a rejection occurs.
 
 mod forge;
 mod model;
@@ -15,10 +15,10 @@ use std::{
 };
 use storage::Account;
 
-/// Number of operations of the comparison.
+/// Number of operations per seed.
 const OPERATIONS: u32 = 100_000;
-/// Number of operations between two comparisons of the whole order.
-const WHOLE_EVERY: u32 = 16;
+/// Number of operations between two comparisons of the whole pool.
+const COMPARE_ALL_EVERY: u32 = 16;
 
 /// Limits so low that all of them are reached frequently.
 const TIGHT: Limits = Limits {
@@ -33,17 +33,17 @@ const TIGHT: Limits = Limits {
 };
 
 /// The pool and its model, which receive the same operations.
-struct Twins {
+struct PoolAndModel {
     pool: Mempool,
     model: Model,
     random: Random,
     now: Instant,
     ids: u64,
-    /// The number of rejections for each reason, by its first words.
+    /// The number of rejections for each reason, by the label of the reason.
     reasons: BTreeMap<String, u32>,
 }
 
-impl Twins {
+impl PoolAndModel {
     fn new(seed: u64) -> Self {
         let sender = |n| (n, Sender { nonce: 0, balance: U256::from(400_000_000_u64) });
         let senders: BTreeMap<_, _> = (1..=24).map(sender).collect();
@@ -83,8 +83,8 @@ impl Twins {
             id,
             sender,
             nonce: if random.chance(3) { nonce.saturating_sub(5) } else { nonce },
-            // Few different fees, so that ties are common. A tenth of the tips is above the cap, which stands
-            // for legacy transactions.
+            // Few different fees, so that ties are common. A quarter of the priority fees is above the cap;
+            // without blobs, these are legacy transactions.
             tip: 10 * u128::from(random.below(12)),
             cap: 20 + 10 * u128::from(random.below(15)),
             gas: 21_000 * (1 + random.below(3)),
@@ -97,13 +97,13 @@ impl Twins {
     fn insert(&mut self) {
         let draft = self.draft();
         let account = self.account(draft.sender);
-        let theirs = self.pool.insert(draft.tx(), |_| Box::default(), &account, self.now);
-        let theirs = theirs.map(|standing| standing == Standing::Pending);
-        if let Err(reject) = &theirs {
+        let from_pool = self.pool.insert(draft.tx(), |_| Box::default(), &account, self.now);
+        let from_pool = from_pool.map(|standing| standing == Standing::Pending);
+        if let Err(reject) = &from_pool {
             *self.reasons.entry(reject.label().to_owned()).or_default() += 1;
         }
-        let ours = self.model.insert(draft, self.now);
-        assert_eq!(theirs.map_err(|reject| reject.to_string()), ours, "{draft:?}");
+        let from_model = self.model.insert(draft, self.now);
+        assert_eq!(from_pool.map_err(|reject| reject.to_string()), from_model, "{draft:?}");
     }
 
     fn remove(&mut self) {
@@ -112,13 +112,13 @@ impl Twins {
         assert_eq!(removed, self.model.remove(hash, self.now));
     }
 
-    /// A block: some of the best transactions are mined, a balance changes, and so does the base fee.
+    /// Mines some of the best transactions. The base fee changes, and balances and nonces may change.
     fn block(&mut self) {
         let base_fee = 10 * self.random.below(16);
         self.pool.set_base_fee(base_fee);
         self.model.set_base_fee(base_fee);
-        let room = BlockSpace::exact(21_000 * self.random.below(12), usize::MAX);
-        let mined = self.pool.select(BlockSpace { blob_gas: 6 * BLOB_GAS, ..room }).txs;
+        let space = BlockSpace::exact(21_000 * self.random.below(12), usize::MAX);
+        let mined = self.pool.select(BlockSpace { blob_gas: 6 * BLOB_GAS, ..space }).txs;
         let mut changed: Vec<u8> = mined.iter().map(|tx| tx.sender[0]).collect();
         changed.push(self.some_sender());
         changed.sort_unstable();
@@ -158,7 +158,7 @@ impl Twins {
         let level = self.pool.level();
         assert_eq!((level.pending, level.queued), self.model.level());
         assert_eq!(self.pool.take_dropped(), std::mem::take(&mut self.model.dropped));
-        let room = if whole {
+        let space = if whole {
             BlockSpace { blob_gas: u64::MAX, ..BlockSpace::exact(u64::MAX, usize::MAX) }
         } else {
             let gas = 21_000 * self.random.below(8);
@@ -173,8 +173,8 @@ impl Twins {
                 blob_base_fee: u128::from(self.random.below(6)),
             }
         };
-        let chosen: Vec<_> = self.pool.select(room).txs.iter().map(|tx| tx.hash).collect();
-        let expected = self.model.select(room);
+        let chosen: Vec<_> = self.pool.select(space).txs.iter().map(|tx| tx.hash).collect();
+        let expected = self.model.select(space);
         assert_eq!(chosen, expected);
         if !whole {
             return;
@@ -205,14 +205,14 @@ fn pool_equals_the_model_after_100_000_random_operations() {
     let seeds = if std::env::var_os("EVMD_LONG_TESTS").is_some() { 10 } else { 1 };
     for seed in 0..seeds {
         eprintln!("seed {seed}");
-        let mut twins = Twins::new(seed);
+        let mut pair = PoolAndModel::new(seed);
         for operation in 0..OPERATIONS {
-            twins.step();
-            twins.compare(operation % WHOLE_EVERY == 0);
+            pair.step();
+            pair.compare(operation % COMPARE_ALL_EVERY == 0);
         }
         // Already known, nonce too low, insufficient funds, replacement underpriced, account limit,
         // underpriced, nonce gap when the pool is full, pool full.
-        assert_eq!(twins.reasons.len(), 8, "{:?}", twins.reasons);
-        assert!(twins.reasons.values().all(|times| *times > 50), "{:?}", twins.reasons);
+        assert_eq!(pair.reasons.len(), 8, "{:?}", pair.reasons);
+        assert!(pair.reasons.values().all(|times| *times > 50), "{:?}", pair.reasons);
     }
 }

@@ -1,4 +1,4 @@
-//! `docs/metrics.md` agrees with the program's table of metrics. `EVMD_WRITE_DOCS=1` writes the file.
+//! Tests that `docs/metrics.md` agrees with the program's table of metrics. `EVMD_WRITE_DOCS=1` writes the file.
 
 use config::Config;
 use observe::METRICS;

@@ -1,11 +1,10 @@
-//! The text of `/metrics` follows the rules of Prometheus that `promtool check metrics` checks, so that a node needs no
-//! `promtool` to be tested.
+//! Tests the text of `/metrics` with the rules of `promtool check metrics`, without needing `promtool`.
 
 use crate::client::Node;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Units that are no base units, and abbreviations of units, as parts of a name.
+/// Units that are not base units, and abbreviations of units. No part of a name may be one of them.
 const REFUSED_UNITS: [&str; 22] = [
     "ms",
     "us",
@@ -30,33 +29,33 @@ const REFUSED_UNITS: [&str; 22] = [
     "percent",
     "gwei",
 ];
-/// The types of metrics, which do not belong into a name.
+/// The types of metrics. No part of a name may be one of them.
 const TYPES: [&str; 4] = ["counter", "gauge", "histogram", "summary"];
 
-/// Adds what is wrong with the characters of a name, of a metric or of a label.
-fn check_characters(name: &str, faults: &mut Vec<String>) {
+/// Adds the violations in the characters of the name of a metric or label.
+fn check_characters(name: &str, violations: &mut Vec<String>) {
     if !name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_') {
-        faults.push(format!("{name}: only lower-case letters, digits and underscores"));
+        violations.push(format!("{name}: only lower-case letters, digits and underscores"));
     }
     if name.split('_').any(str::is_empty) {
-        faults.push(format!("{name}: two underscores, or one at an end"));
+        violations.push(format!("{name}: two underscores, or one at an end"));
     }
 }
 
-/// Adds what is wrong with the name of a metric.
-fn check_name(name: &str, faults: &mut Vec<String>) {
-    check_characters(name, faults);
+/// Adds the violations in the name of a metric.
+fn check_name(name: &str, violations: &mut Vec<String>) {
+    check_characters(name, violations);
     for part in name.split('_') {
         if REFUSED_UNITS.contains(&part) {
-            faults.push(format!("{name}: {part} is not a base unit"));
+            violations.push(format!("{name}: {part} is not a base unit"));
         }
         if TYPES.contains(&part) {
-            faults.push(format!("{name}: {part} is a type"));
+            violations.push(format!("{name}: {part} is a type"));
         }
     }
 }
 
-/// The name of the metric that a sample belongs to, which is without suffix for histograms and summaries.
+/// The name of the metric to which a sample belongs: without the suffix for histograms and summaries.
 fn family<'t>(name: &'t str, types: &BTreeMap<&'t str, &'t str>) -> &'t str {
     let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| {
         let base = name.strip_suffix(suffix)?;
@@ -66,17 +65,17 @@ fn family<'t>(name: &'t str, types: &BTreeMap<&'t str, &'t str>) -> &'t str {
     base.unwrap_or(name)
 }
 
-/// A sample: its name, its labels and its value.
+/// Name, labels and value of a sample.
 type Sample<'a> = (&'a str, Vec<(&'a str, &'a str)>, f64);
 
-/// Name, labels and value of a sample; `None` if the line is malformed.
+/// Parses a sample; returns `None` if the line is malformed.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let (series, value) = line.rsplit_once(' ')?;
     let (name, labels) = match series.split_once('{') {
         None => (series, ""),
         Some((name, rest)) => (name, rest.strip_suffix('}')?),
     };
-    // No value of a label has a comma or an escaped character.
+    // No value of a label of the node has a comma or an escaped character.
     let labels = labels.split(',').filter(|label| !label.is_empty()).map(|label| {
         let (name, value) = label.split_once('=')?;
         let value = value.strip_prefix('"')?.strip_suffix('"')?;
@@ -85,9 +84,9 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some((name, labels.collect::<Option<_>>()?, value.replace("+Inf", "inf").parse().ok()?))
 }
 
-/// What is wrong with a text of metrics.
-fn faults(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+/// The violations in a text of metrics.
+fn violations(text: &str) -> Vec<String> {
+    let mut violations = Vec::new();
     let (mut helps, mut types) = (BTreeSet::new(), BTreeMap::new());
     let mut series = BTreeSet::new();
     for line in text.lines() {
@@ -95,7 +94,7 @@ fn faults(text: &str) -> Vec<String> {
             line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' '))
         {
             if !helps.insert(name) || help.trim().is_empty() {
-                faults.push(format!("{name}: the help is empty or repeated"));
+                violations.push(format!("{name}: the help is empty or repeated"));
             }
             continue;
         }
@@ -103,58 +102,58 @@ fn faults(text: &str) -> Vec<String> {
             line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
         {
             if !TYPES.contains(&kind) || types.insert(name, kind).is_some() {
-                faults.push(format!("{name}: the type {kind} is unknown or repeated"));
+                violations.push(format!("{name}: the type {kind} is unknown or repeated"));
             }
-            check_name(name, &mut faults);
+            check_name(name, &mut violations);
             if name.ends_with("_total") != (kind == "counter") {
-                faults.push(format!("{name}: counters end with _total, and no others do"));
+                violations.push(format!("{name}: counters end with _total, and no others do"));
             }
             continue;
         }
         let Some((name, labels, value)) = sample(line) else {
-            faults.push(format!("malformed line: {line}"));
+            violations.push(format!("malformed line: {line}"));
             continue;
         };
         let family = family(name, &types);
         let Some(kind) = types.get(family).copied().filter(|_| helps.contains(family)) else {
-            faults.push(format!("{name}: no HELP and TYPE before the first sample"));
+            violations.push(format!("{name}: no HELP and TYPE before the first sample"));
             continue;
         };
         for (label, _) in &labels {
-            check_characters(label, &mut faults);
+            check_characters(label, &mut violations);
             let owner = BTreeMap::from([("le", "histogram"), ("quantile", "summary")]);
             if owner.get(label).is_some_and(|owner| *owner != kind) {
-                faults.push(format!("{name}: {label} is a reserved label"));
+                violations.push(format!("{name}: {label} is a reserved label"));
             }
         }
         if kind == "counter" && (value < 0.0 || value.is_nan()) {
-            faults.push(format!("{name}: {value} is not a count"));
+            violations.push(format!("{name}: {value} is not a count"));
         }
         if !series.insert(line.rsplit_once(' ').map(|(series, _)| series)) {
-            faults.push(format!("the series is repeated: {line}"));
+            violations.push(format!("the series is repeated: {line}"));
         }
     }
-    faults
+    violations
 }
 
 #[tokio::test]
 async fn metrics_of_a_node_follow_the_rules_of_prometheus() {
     let node = Node::native().await;
-    // A call that succeeds and one that fails, so that there are samples with the labels of both.
+    // One call succeeds and one fails, so that there are samples with the labels of both.
     node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     node.fail("eth_getBalance", json!(["0x"])).await;
     let (status, text) = node.get("/metrics").await;
     node.stop().await;
     assert_eq!(status, 200);
     assert!(text.lines().count() > 100, "{text}");
-    let faults = faults(&text);
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let violations = violations(&text);
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
 #[test]
-fn planted_faults_are_found() {
-    let good = "# HELP a_seconds_total Time.\n# TYPE a_seconds_total counter\na_seconds_total{b=\"c\"} 1.5\n";
-    assert_eq!(faults(good), Vec::<String>::new());
+fn each_violation_is_found() {
+    let valid = "# HELP a_seconds_total Time.\n# TYPE a_seconds_total counter\na_seconds_total{b=\"c\"} 1.5\n";
+    assert_eq!(violations(valid), Vec::<String>::new());
     for (from, to, what) in [
         ("# HELP a_seconds_total Time.\n", "", "no HELP"),
         ("Time.", " ", "help is empty"),
@@ -167,7 +166,7 @@ fn planted_faults_are_found() {
         ("1.5\n", "1.5\na_seconds_total{b=\"c\"} 2\n", "series is repeated"),
         ("\"c\"", "c", "malformed line"),
     ] {
-        let found = faults(&good.replace(from, to));
-        assert!(found.iter().any(|fault| fault.contains(what)), "{what}: {found:?}");
+        let found = violations(&valid.replace(from, to));
+        assert!(found.iter().any(|violation| violation.contains(what)), "{what}: {found:?}");
     }
 }

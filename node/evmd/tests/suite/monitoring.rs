@@ -1,5 +1,5 @@
-//! The files in `node/packaging/monitoring` agree with the program and with the documents: they use metrics that exist,
-//! and each alert has a paragraph and tests. `promtool` and the script `try` there check the rest.
+//! Tests that the files in `node/packaging/monitoring` agree with the program and with the documents: they use metrics
+//! that exist, and each alert has a paragraph and tests. `promtool` and the script `try` in that folder check the rest.
 
 use observe::{Kind, METRICS};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The parts of a histogram that Prometheus stores.
+/// The suffixes of the series of a histogram.
 const HISTOGRAM_PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 fn repository() -> PathBuf {
@@ -41,7 +41,7 @@ fn unknown(text: &str) -> Vec<&str> {
     names(text).into_iter().filter(|name| !series.contains(*name)).collect()
 }
 
-/// The rest of each line that begins with `start`, without spaces at its ends.
+/// The part after `start` of each line that begins with `start`, apart from indentation.
 fn lines<'t>(text: &'t str, start: &str) -> Vec<&'t str> {
     text.lines().filter_map(|line| line.trim().strip_prefix(start)).map(str::trim).collect()
 }
@@ -63,7 +63,7 @@ fn renamed_metrics_and_histograms_without_a_part_are_found() {
     assert_eq!(unknown("evmd_rpc_call_duration_seconds"), ["evmd_rpc_call_duration_seconds"]);
 }
 
-/// A test of an alert without `exp_alerts` expects that it does not fire.
+/// A test of an alert without `exp_alerts` expects that the alert does not fire.
 #[test]
 fn each_alert_has_a_paragraph_and_a_firing_and_a_quiet_test() {
     let (rules, tests, document) =

@@ -1,4 +1,4 @@
-//! Blocks of a native chain on a state in memory: charges, fees, delegations, access control, and properties of
+//! Tests blocks of a native chain on a state in memory: charges, fees, delegations, access control, and properties of
 //! random blocks.
 
 mod access;

@@ -1,5 +1,5 @@
-//! The web pages of a node in its own process: what they show, hostile contents, limits, and a browser. With
-//! `EVMD_TEST_REPLICA=1` they are those of a replica, except in tests of development methods and of the mempool.
+//! Tests of the web pages of a node in its own process: what they show, hostile contents, limits, and a browser. With
+//! `EVMD_TEST_REPLICA=1`, the pages are those of a replica, except in tests of development methods and of the mempool.
 
 mod browser;
 mod hostile;
@@ -12,18 +12,18 @@ use site::Site;
 use std::{net::TcpListener, path::Path};
 use testkit::{Endpoints, NodeProcess, exchange_with_head};
 
-/// A page: status, head of the response and body.
-struct Shown {
+/// A response of the server of the pages.
+struct Page {
     status: u16,
     head: String,
     body: String,
 }
 
-/// Gets a path of the pages.
-async fn get(endpoints: &Endpoints, path: &str) -> Shown {
+/// Gets a path from the server of the pages.
+async fn get(endpoints: &Endpoints, path: &str) -> Page {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let (status, head, body) = exchange_with_head(endpoints.pages, request.as_bytes()).await;
-    Shown { status, head, body }
+    Page { status, head, body }
 }
 
 async fn send(node: &NodeProcess, tx: Value) -> String {
@@ -31,9 +31,9 @@ async fn send(node: &NodeProcess, tx: Value) -> String {
     hash.as_str().unwrap().to_owned()
 }
 
-/// The body of a page that must exist.
+/// The HTML of a page that must exist.
 async fn shown(endpoints: &Endpoints, path: &str) -> String {
-    let Shown { status, body, .. } = get(endpoints, path).await;
+    let Page { status, body, .. } = get(endpoints, path).await;
     assert_eq!(status, 200, "{path}: {body}");
     body
 }
@@ -115,7 +115,7 @@ async fn fees_and_searches_are_answered() {
         assert!(fees.to_lowercase().contains(&text.to_lowercase()), "{text}: {fees}");
     }
     let account = DEV_ACCOUNTS[0].address;
-    // The first letter has the other case.
+    // With the other case of one letter, the checksum is wrong.
     let wrong = account.to_string().replacen('F', "f", 1);
     assert_ne!(wrong, account.to_string());
     for (text, path) in [

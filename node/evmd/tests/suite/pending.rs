@@ -1,4 +1,4 @@
-//! The pending block: transactions that are not in a block yet, as clients see them.
+//! Tests of the pending block: transactions that are not in a block yet, as clients see them.
 
 use crate::{
     client::{MAX_WAIT, Node},
@@ -21,16 +21,16 @@ const RECEIVER: Address = Address::repeat_byte(0x77);
 const PENDING: &str = "pending";
 
 /// A node that accepts transactions and does not produce blocks.
-async fn waiting() -> Node {
+async fn pooling_node() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     Node::start(folder, home, producing(None)).await
 }
 
-/// Repeats a call until it has this result. A pending block is cached for a short time, so newer transactions
-/// only appear in the next one.
-async fn becomes(node: &Node, method: &str, params: Value, expected: &Value) {
-    let looking = async {
+/// Repeats a call until it has this result. A pending block is cached for a short time, so newer transactions only
+/// appear in the next pending block.
+async fn wait_for_result(node: &Node, method: &str, params: Value, expected: &Value) {
+    let polling = async {
         loop {
             let result = node.call(method, params.clone()).await;
             if result == *expected {
@@ -39,33 +39,34 @@ async fn becomes(node: &Node, method: &str, params: Value, expected: &Value) {
         }
     };
     let what = format!("{method} {params} becomes {expected}");
-    tokio::time::timeout(MAX_WAIT, looking).await.expect(&what);
+    tokio::time::timeout(MAX_WAIT, polling).await.expect(&what);
 }
 
-async fn pool(node: &Node, raw: &Bytes) -> Value {
+async fn submit(node: &Node, raw: &Bytes) -> Value {
     node.call("eth_sendRawTransaction", json!([raw])).await
 }
 
 fn quantity(value: &Value) -> U256 {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no quantity")).parse().unwrap()
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a quantity")).parse().unwrap()
 }
 
-/// A call of development account `from` with this tip.
-fn tipped(from: usize, nonce: u64, tip: u128, to: TxKind, input: &[u8]) -> Bytes {
-    sign(from, TxEip1559 { max_priority_fee_per_gas: tip, ..unsigned(nonce, to, input.to_vec()) })
+/// A transaction of development account `from` with this priority fee.
+fn priced(from: usize, nonce: u64, priority_fee: u128, to: TxKind, input: &[u8]) -> Bytes {
+    let max_priority_fee_per_gas = priority_fee;
+    sign(from, TxEip1559 { max_priority_fee_per_gas, ..unsigned(nonce, to, input.to_vec()) })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_state_includes_pooled_transactions() {
-    let node = waiting().await;
+    let node = pooling_node().await;
     let sender = DEV_ACCOUNTS[0].address;
     let contract = sender.create(1);
-    pool(&node, &transfer(0, 0, RECEIVER)).await;
-    pool(&node, &tipped(0, 1, 1_000_000_000, TxKind::Create, &CONTRACT)).await;
-    // It needs the contract, which is not in a block.
-    pool(&node, &tipped(1, 0, 1_000, TxKind::Call(contract), &[])).await;
+    submit(&node, &transfer(0, 0, RECEIVER)).await;
+    submit(&node, &priced(0, 1, 1_000_000_000, TxKind::Create, &CONTRACT)).await;
+    // This call needs the contract, which is not in a block.
+    submit(&node, &priced(1, 0, 1_000, TxKind::Call(contract), &[])).await;
     let slot = json!(format!("0x{:064x}", 1));
-    becomes(&node, "eth_getStorageAt", json!([contract, "0x0", PENDING]), &slot).await;
+    wait_for_result(&node, "eth_getStorageAt", json!([contract, "0x0", PENDING]), &slot).await;
     for (method, params, latest, pending) in [
         ("eth_getBalance", vec![json!(RECEIVER)], json!("0x0"), json!("0x1")),
         ("eth_getTransactionCount", vec![json!(sender)], json!("0x0"), json!("0x2")),
@@ -95,12 +96,12 @@ async fn pending_state_includes_pooled_transactions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_and_estimates_run_on_the_pending_block() {
-    let node = waiting().await;
+    let node = pooling_node().await;
     let sender = DEV_ACCOUNTS[0].address;
     let contract = sender.create(0);
-    pool(&node, &tipped(0, 0, 1_000_000_000, TxKind::Create, &CONTRACT)).await;
+    submit(&node, &priced(0, 0, 1_000_000_000, TxKind::Create, &CONTRACT)).await;
     let code = json!(Bytes::from(CONTRACT[9..].to_vec()));
-    becomes(&node, "eth_getCode", json!([contract, PENDING]), &code).await;
+    wait_for_result(&node, "eth_getCode", json!([contract, PENDING]), &code).await;
     let call = json!({ "from": sender, "to": contract });
     assert_eq!(node.call("eth_estimateGas", json!([call, "latest"])).await, "0x5208");
     let estimate = quantity(&node.call("eth_estimateGas", json!([call, PENDING])).await);
@@ -112,14 +113,14 @@ async fn calls_and_estimates_run_on_the_pending_block() {
     let list = node.call("eth_createAccessList", json!([call, PENDING])).await;
     assert_eq!(list["accessList"].as_array().unwrap().len(), 1, "{list}");
     let bundle = json!([[{ "transactions": [reverting] }], { "blockNumber": PENDING }]);
-    let answers = node.call("eth_callMany", bundle).await;
-    assert!(answers[0][0]["error"].is_string(), "{answers}");
+    let responses = node.call("eth_callMany", bundle).await;
+    assert!(responses[0][0]["error"].is_string(), "{responses}");
     let blocks = json!([{ "blockStateCalls": [{ "calls": [reverting] }] }, PENDING]);
     let blocks = node.call("eth_simulateV1", blocks).await;
     assert_eq!(blocks[0]["calls"][0]["error"]["code"], 3, "{blocks}");
     assert_eq!(blocks[0]["number"], "0x2", "it follows the pending block");
 
-    // NUMBER and BASEFEE of the call, and the hash of the newest block.
+    // The opcode NUMBER, and BLOCKHASH of the newest block.
     let head = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
     let returning = |code: &str| json!({ RECEIVER.to_string(): { "code": code } });
     let number = node
@@ -133,34 +134,34 @@ async fn calls_and_estimates_run_on_the_pending_block() {
     node.stop().await;
 }
 
-/// A pending block that contains these transactions.
+/// Waits for a pending block with this number of transactions.
 async fn block_with(node: &Node, count: usize) -> Value {
     let count = json!(format!("{count:#x}"));
-    becomes(node, "eth_getBlockTransactionCountByNumber", json!([PENDING]), &count).await;
+    wait_for_result(node, "eth_getBlockTransactionCountByNumber", json!([PENDING]), &count).await;
     node.call("eth_getBlockByNumber", json!([PENDING, true])).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn next_block_has_the_content_of_the_pending_block() {
-    let node = waiting().await;
+    let node = pooling_node().await;
     let contract = DEV_ACCOUNTS[0].address.create(0);
     let txs = [
-        tipped(0, 0, 1_000_000_000, TxKind::Create, &CONTRACT),
+        priced(0, 0, 1_000_000_000, TxKind::Create, &CONTRACT),
         transfer(1, 0, RECEIVER),
-        // It reverts, and is in the block.
-        tipped(1, 1, 5_000_000_000, TxKind::Call(contract), &[1]),
-        tipped(2, 0, 9_000_000_000, TxKind::Call(contract), &[]),
-        tipped(3, 0, 3_000_000_000, TxKind::Call(RECEIVER), &[]),
+        // This call reverts, and is in the block.
+        priced(1, 1, 5_000_000_000, TxKind::Call(contract), &[1]),
+        priced(2, 0, 9_000_000_000, TxKind::Call(contract), &[]),
+        priced(3, 0, 3_000_000_000, TxKind::Call(RECEIVER), &[]),
     ];
     for raw in &txs {
-        pool(&node, raw).await;
+        submit(&node, raw).await;
     }
     // A Cosmos transaction between the others.
     let sent = signed::signed(4, 0, vec![signed::send(4, &signed::address_of(5), 7)]);
     let client = node.pipeline.client();
     client.submit([&[TX_TYPE], &sent[..]].concat().into()).await.unwrap();
-    // Behind a nonce gap.
-    pool(&node, &transfer(6, 1, RECEIVER)).await;
+    // A transaction behind a nonce gap is not in the pending block.
+    submit(&node, &transfer(6, 1, RECEIVER)).await;
     let pending = block_with(&node, txs.len() + 1).await;
     let receipts = node.call("eth_getBlockReceipts", json!([PENDING])).await;
     let history = node.call("eth_feeHistory", json!([2, PENDING, [0, 50, 100]])).await;
@@ -172,10 +173,10 @@ async fn next_block_has_the_content_of_the_pending_block() {
     assert_eq!(pending["parentHash"], head["hash"]);
     assert_eq!(pending["number"], "0x1");
     for (index, tx) in pending["transactions"].as_array().unwrap().iter().enumerate() {
-        let place = json!([PENDING, format!("{index:#x}")]);
-        let found = node.call("eth_getTransactionByBlockNumberAndIndex", place.clone()).await;
-        assert_eq!((&found["hash"], &found["transactionIndex"]), (&tx["hash"], &place[1]));
-        let raw = node.call("eth_getRawTransactionByBlockNumberAndIndex", place).await;
+        let position = json!([PENDING, format!("{index:#x}")]);
+        let found = node.call("eth_getTransactionByBlockNumberAndIndex", position.clone()).await;
+        assert_eq!((&found["hash"], &found["transactionIndex"]), (&tx["hash"], &position[1]));
+        let raw = node.call("eth_getRawTransactionByBlockNumberAndIndex", position).await;
         if tx["type"] == "0x2" {
             let raw: Bytes = serde_json::from_value(raw).unwrap();
             assert_eq!(json!(keccak256(raw)), tx["hash"]);
@@ -196,38 +197,41 @@ async fn next_block_has_the_content_of_the_pending_block() {
     let hash = pending["transactions"][0]["hash"].clone();
     let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     let number = receipt["blockNumber"].clone();
-    let made = node.call("eth_getBlockByNumber", json!([number, true])).await;
+    let produced = node.call("eth_getBlockByNumber", json!([number, true])).await;
     let order = |block: &Value| {
         let txs = block["transactions"].as_array().unwrap().iter();
         txs.map(|tx| tx["hash"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(order(&made), order(&pending));
-    let made_receipts = node.call("eth_getBlockReceipts", json!([number])).await;
+    assert_eq!(order(&produced), order(&pending));
+    let produced_receipts = node.call("eth_getBlockReceipts", json!([number])).await;
     let facts = |receipts: &Value| {
         let all = receipts.as_array().unwrap().iter();
         let fields =
             ["transactionHash", "status", "gasUsed", "cumulativeGasUsed", "contractAddress"];
-        all.map(|one| fields.map(|field| one[field].clone())).collect::<Vec<_>>()
+        all.map(|receipt| fields.map(|field| receipt[field].clone())).collect::<Vec<_>>()
     };
-    assert_eq!(facts(&made_receipts), facts(&receipts));
-    assert_eq!(receipts.as_array().unwrap().iter().filter(|one| one["status"] == "0x0").count(), 1);
+    assert_eq!(facts(&produced_receipts), facts(&receipts));
+    assert_eq!(
+        receipts.as_array().unwrap().iter().filter(|receipt| receipt["status"] == "0x0").count(),
+        1
+    );
     for field in ["gasLimit", "gasUsed"] {
-        assert_eq!(made[field], pending[field], "{field}");
+        assert_eq!(produced[field], pending[field], "{field}");
     }
-    // The block is the first one, if none was produced before the pool was restored.
-    if made["number"] == pending["number"] {
+    // The block has the same number unless another one was produced before the pool was restored.
+    if produced["number"] == pending["number"] {
         for field in ["baseFeePerGas", "logsBloom", "transactionsRoot", "receiptsRoot", "mixHash"] {
-            assert_eq!(made[field], pending[field], "{field}");
+            assert_eq!(produced[field], pending[field], "{field}");
         }
-        let made = node.call("eth_feeHistory", json!([2, "0x1", [0, 50, 100]])).await;
-        assert_eq!(history, made);
+        let produced = node.call("eth_feeHistory", json!([2, "0x1", [0, 50, 100]])).await;
+        assert_eq!(history, produced);
     }
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_transaction_excludes_its_followers() {
-    let node = waiting().await;
+async fn unpayable_transaction_is_not_in_the_pending_block() {
+    let node = pooling_node().await;
     let balance =
         quantity(&node.call("eth_getBalance", json!([DEV_ACCOUNTS[0].address, "latest"])).await);
     let all_of = |nonce, value| {
@@ -245,23 +249,23 @@ async fn invalid_transaction_excludes_its_followers() {
             },
         )
     };
-    // The account can pay for each of them, which is what the pool checks, but not for all.
-    let most = balance - U256::from(3_000_000) * U256::from(FEE_CAP);
-    pool(&node, &all_of(0, most)).await;
-    let second = node.answer("eth_sendRawTransaction", json!([all_of(1, most)])).await;
-    pool(&node, &transfer(1, 0, RECEIVER)).await;
+    // The account can pay for each of the two transactions, but not for both.
+    let value = balance - U256::from(3_000_000) * U256::from(FEE_CAP);
+    submit(&node, &all_of(0, value)).await;
+    let second = node.answer("eth_sendRawTransaction", json!([all_of(1, value)])).await;
+    submit(&node, &transfer(1, 0, RECEIVER)).await;
     let block = block_with(&node, 2).await;
     assert_eq!(block["transactions"].as_array().unwrap().len(), 2, "{second}");
-    let expected = json!(format!("{:#x}", most + U256::from(1)));
+    let expected = json!(format!("{:#x}", value + U256::from(1)));
     assert_eq!(node.call("eth_getBalance", json!([RECEIVER, PENDING])).await, expected);
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pending_block_is_limited_to_a_part_of_the_gas() {
-    let node = waiting().await;
+async fn candidates_are_limited_by_number_and_gas() {
+    let node = pooling_node().await;
     for nonce in 0..5 {
-        pool(&node, &transfer(0, nonce, RECEIVER)).await;
+        submit(&node, &transfer(0, nonce, RECEIVER)).await;
     }
     let client = node.pipeline.client();
     for (txs, expected) in [(0, 0), (4, 4), (5, 5), (6, 5)] {
@@ -278,12 +282,12 @@ async fn pending_block_is_limited_to_a_part_of_the_gas() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_requests_share_one_pending_block() {
-    let node = waiting().await;
-    pool(&node, &transfer(0, 0, RECEIVER)).await;
+async fn concurrent_requests_see_the_same_pending_block() {
+    let node = pooling_node().await;
+    submit(&node, &transfer(0, 0, RECEIVER)).await;
     block_with(&node, 1).await;
-    let asking = (0..100).map(|_| node.call("eth_getBalance", json!([RECEIVER, PENDING])));
-    let balances = futures_util::future::join_all(asking).await;
+    let calls = (0..100).map(|_| node.call("eth_getBalance", json!([RECEIVER, PENDING])));
+    let balances = futures_util::future::join_all(calls).await;
     assert!(balances.iter().all(|balance| balance == "0x1"));
     let mut batch = Vec::new();
     for id in 0..50 {
@@ -292,10 +296,10 @@ async fn concurrent_requests_share_one_pending_block() {
             json!({ "jsonrpc": "2.0", "id": id, "method": "eth_getBalance", "params": params }),
         );
     }
-    let answers = node.post(&Value::from(batch).to_string()).await;
-    for (id, answer) in answers.as_array().unwrap().iter().enumerate() {
+    let responses = node.post(&Value::from(batch).to_string()).await;
+    for (id, response) in responses.as_array().unwrap().iter().enumerate() {
         let expected = if id % 2 == 0 { "0x1" } else { "0x0" };
-        assert_eq!(answer["result"], expected, "{answer}: the others keep the view of the batch");
+        assert_eq!(response["result"], expected, "{response}: `latest` is the head");
     }
     node.stop().await;
 }
@@ -304,7 +308,7 @@ async fn concurrent_requests_share_one_pending_block() {
 async fn pending_block_follows_the_head() {
     let node = Node::native().await;
     for nonce in 0..20 {
-        let hash = pool(&node, &transfer(0, nonce, RECEIVER)).await;
+        let hash = submit(&node, &transfer(0, nonce, RECEIVER)).await;
         node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
         let latest = quantity(&node.call("eth_blockNumber", json!([])).await);
         let pending = node.call("eth_getBlockByNumber", json!([PENDING, false])).await;
@@ -342,16 +346,16 @@ async fn node_without_block_production_has_an_empty_pending_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_transactions_are_not_pending() {
-    let node = waiting().await;
-    pool(&node, &transfer(0, 0, RECEIVER)).await;
+async fn node_that_refuses_transactions_has_an_empty_pending_block() {
+    let node = pooling_node().await;
+    submit(&node, &transfer(0, 0, RECEIVER)).await;
     block_with(&node, 1).await;
     let folder = node.stop().await;
     let mut home = crate::common::reopened(folder.path());
     home.config.mempool.accept_without_production = false;
     let node = Node::start(folder, home, producing(None)).await;
     let status = node.call("txpool_status", json!([])).await;
-    assert_eq!(status["pending"], "0x1", "it is kept");
+    assert_eq!(status["pending"], "0x1", "the pool keeps it");
     let pending = node.call("eth_getBlockByNumber", json!([PENDING, true])).await;
     assert_eq!((&pending["number"], &pending["transactions"]), (&json!("0x1"), &json!([])));
     assert_eq!(node.call("eth_getBalance", json!([RECEIVER, PENDING])).await, "0x0");

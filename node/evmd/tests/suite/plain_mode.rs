@@ -1,4 +1,4 @@
-//! Plain mode: whole nodes without caches, prefetching, prediction and fast paths have the same blocks.
+//! Tests that nodes in plain mode, which have no caches, prefetching, prediction and fast paths, have the same blocks.
 
 use crate::common::{export, exported_chain, exported_chain_of, fixtures, import, native_home};
 use chain::Genesis;
@@ -61,7 +61,7 @@ fn environment_selects_plain_mode() {
     };
     let path = folder.path().join("home");
     drop(native_home(&path));
-    let said = run(&[Path::new("import"), &file, Path::new("--home"), &path]);
-    assert!(said.contains("EVMD_PLAIN=1"), "a slow node says why it is slow: {said}");
+    let output = run(&[Path::new("import"), &file, Path::new("--home"), &path]);
+    assert!(output.contains("EVMD_PLAIN=1"), "a node in plain mode logs it: {output}");
     assert_eq!(Home::open(&path).unwrap().view().unwrap().head.hash, head);
 }

@@ -1,4 +1,4 @@
-//! Block production on a running chain: limits of gas and bytes, empty blocks, timestamps, and transactions
+//! Tests of block production on a running chain: limits of gas and bytes, empty blocks, timestamps, and transactions
 //! that cannot be included together with others.
 
 use crate::common::{
@@ -22,10 +22,10 @@ use std::{
 };
 use storage::StateRead;
 
-const SOMEBODY: Address = Address::repeat_byte(0x77);
+const RECIPIENT: Address = Address::repeat_byte(0x77);
 const GWEI: u128 = 1_000_000_000;
 
-/// A development chain with this gas limit of blocks.
+/// A chain with development accounts and this block gas limit.
 fn home_with_gas(folder: &Path, max_gas: u64) -> Home {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -35,14 +35,14 @@ fn home_with_gas(folder: &Path, max_gas: u64) -> Home {
     home
 }
 
-fn call(nonce: u64, gas_limit: u64, tip: u128) -> TxEip1559 {
+fn call(nonce: u64, gas_limit: u64, priority_fee: u128) -> TxEip1559 {
     TxEip1559 {
         chain_id: CHAIN_ID,
         nonce,
         gas_limit,
         max_fee_per_gas: FEE_CAP,
-        max_priority_fee_per_gas: tip,
-        to: TxKind::Call(SOMEBODY),
+        max_priority_fee_per_gas: priority_fee,
+        to: TxKind::Call(RECIPIENT),
         value: U256::ONE,
         ..TxEip1559::default()
     }
@@ -74,7 +74,7 @@ fn submit_all(client: &PoolClient, raw: &[Bytes]) -> Vec<B256> {
         runtime.spawn(async move { client.submit(raw).await })
     });
     let submitted: Vec<_> = submitted.collect();
-    submitted.into_iter().map(|answer| runtime.block_on(answer).unwrap().unwrap()).collect()
+    submitted.into_iter().map(|task| runtime.block_on(task).unwrap().unwrap()).collect()
 }
 
 fn balance(pipeline: &Pipeline, address: Address) -> U256 {
@@ -82,8 +82,8 @@ fn balance(pipeline: &Pipeline, address: Address) -> U256 {
     state.account(address).unwrap().unwrap_or_default().balance
 }
 
-/// Adds these to the pool of a chain that does not produce blocks, then produces blocks until all value has
-/// arrived.
+/// Adds transactions, each of which sends 1 wei to [`RECIPIENT`], to the pool of a chain that does not produce blocks.
+/// Then produces blocks until all value has arrived.
 fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
     let pipeline = Pipeline::start(home, producing(None)).unwrap();
     let mut sent = submit_all(&pipeline.client(), raw);
@@ -92,7 +92,7 @@ fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
     // The journal contains the pooled transactions.
     let pipeline = Pipeline::start(home, producing(Some(block_time))).unwrap();
     let all = U256::from(raw.len());
-    wait_until("all is mined", || balance(&pipeline, SOMEBODY) == all);
+    wait_until("all is mined", || balance(&pipeline, RECIPIENT) == all);
     pipeline.stop();
     pipeline.join().unwrap();
     let blocks = blocks(&home.view().unwrap());
@@ -111,8 +111,8 @@ fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
 fn blocks_respect_the_gas_limit_and_skip_transactions_that_do_not_fit() {
     let folder = tempfile::tempdir().unwrap();
     let home = home_with_gas(folder.path(), 100_000);
-    // Four transactions with a high gas limit and the highest tip: a block has room for one and, because half
-    // of its limit is charged, for two small ones.
+    // Four transactions with a high gas limit and the highest priority fee: one of them and, because only half of its
+    // limit is charged, two small transactions fit into a block.
     let wide = (0..4).map(|nonce| sign(0, call(nonce, 90_000, 3 * GWEI)));
     let small = (0..4).flat_map(|nonce| (1..5).map(move |from| (from, nonce)));
     let small = small.map(|(from, nonce)| sign(from, call(nonce, 21_000, GWEI)));
@@ -124,8 +124,7 @@ fn blocks_respect_the_gas_limit_and_skip_transactions_that_do_not_fit() {
     assert_eq!(counts[4..].iter().sum::<usize>(), 8);
 }
 
-/// A recipient that was paid in a block which a kill removed has still sent the transactions that were accepted
-/// from it.
+/// If a kill loses the block that funded an account, the journal still has the accepted transactions of that account.
 #[test]
 fn transactions_that_depend_on_a_lost_block_are_kept() {
     const POOR: usize = 9;
@@ -142,18 +141,18 @@ fn transactions_that_depend_on_a_lost_block_are_kept() {
     let every = Duration::from_millis(5);
     let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
     let value = U256::from(10_u64.pow(18));
-    let gift = TxEip1559 { to: TxKind::Call(poor), value, ..call(0, 21_000, GWEI) };
-    submit_all(&pipeline.client(), &[sign(0, gift)]);
-    wait_until("the gift has arrived", || balance(&pipeline, poor) == value);
+    let funding = TxEip1559 { to: TxKind::Call(poor), value, ..call(0, 21_000, GWEI) };
+    submit_all(&pipeline.client(), &[sign(0, funding)]);
+    wait_until("the funding has arrived", || balance(&pipeline, poor) == value);
     submit_all(&pipeline.client(), &[sign(POOR, call(0, 21_000, GWEI))]);
     let journal = std::fs::read(before.path().join("mempool.journal")).unwrap();
     pipeline.stop();
     pipeline.join().unwrap();
-    // The same without the blocks.
+    // The same journal on a chain that has lost the blocks.
     let home = Home::init(after.path(), &genesis).unwrap();
     std::fs::write(after.path().join("mempool.journal"), journal).unwrap();
     let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
-    wait_until("both are mined", || balance(&pipeline, SOMEBODY) == U256::ONE);
+    wait_until("both are mined", || balance(&pipeline, RECIPIENT) == U256::ONE);
     pipeline.stop();
     pipeline.join().unwrap();
 }
@@ -170,7 +169,7 @@ fn mined_transactions_are_not_retried_after_a_kill() {
     // The whole balance except for the fee.
     let all = balance(&pipeline, DEV_ACCOUNTS[0].address) - U256::from(10_u64.pow(16));
     submit_all(&pipeline.client(), &[sign(0, TxEip1559 { value: all, ..call(0, 21_000, GWEI) })]);
-    wait_until("it is mined", || balance(&pipeline, SOMEBODY) == all);
+    wait_until("it is mined", || balance(&pipeline, RECIPIENT) == all);
     let killed = std::fs::read(&path).unwrap();
     assert!(killed.len() > empty.len());
     pipeline.stop();
@@ -186,7 +185,7 @@ fn mined_transactions_are_not_retried_after_a_kill() {
 fn blocks_respect_the_size_limit() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
-    // 120 transactions of 100 KiB, which would all fit into a block by their gas.
+    // 90 transactions of 100 KiB, which would all fit into a block by their gas.
     let large = |from: usize, nonce| {
         let input = Bytes::from(vec![0; 100 * 1024]);
         let gas = 21_000 + 10 * 100 * 1024;
@@ -210,15 +209,15 @@ fn without_empty_blocks_no_block_is_produced_until_a_transaction() {
     let client = pipeline.client();
     for nonce in 0..20 {
         submit_all(&client, &[sign(0, call(nonce, 21_000, GWEI))]);
-        wait_until("it is mined", || balance(&pipeline, SOMEBODY) == U256::from(nonce + 1));
-        // Many block times.
+        wait_until("it is mined", || balance(&pipeline, RECIPIENT) == U256::from(nonce + 1));
+        // Waits for several block times.
         std::thread::park_timeout(Duration::from_millis(10));
     }
     pipeline.stop();
     pipeline.join().unwrap();
     let blocks = blocks(&home.view().unwrap());
     let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).collect();
-    assert_eq!(counts, [1; 20], "a block for each, and no others");
+    assert_eq!(counts, [1; 20], "one block for each transaction, and no others");
 }
 
 #[test]
@@ -232,17 +231,17 @@ fn without_empty_blocks_the_base_fee_decreases_for_waiting_transactions() {
     let mut home = Home::init(folder.path(), &genesis).unwrap();
     home.config.engine.empty_blocks = false;
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
-    // The price is sufficient now, and later the transaction waits behind a full block, which raises the base
-    // fee from 875,000,000.
+    // The fee cap is above the base fee of the next block, 875,000,000 wei. But the transaction waits behind a block
+    // that is nearly full and raises the base fee above the cap.
     let cheap = TxEip1559 { max_fee_per_gas: 900_000_000, ..call(1, 21_000, 1) };
     submit_all(&pipeline.client(), &[sign(0, cheap)]);
     submit_all(&pipeline.client(), &[sign(0, call(0, 90_000, GWEI))]);
-    wait_until("both are mined", || balance(&pipeline, SOMEBODY) == U256::from(2));
+    wait_until("both are mined", || balance(&pipeline, RECIPIENT) == U256::from(2));
     pipeline.stop();
     pipeline.join().unwrap();
     let blocks = blocks(&home.view().unwrap());
     let counts: Vec<_> = blocks.iter().map(|(_, txs)| txs.len()).collect();
-    assert_eq!(counts, [1, 0, 1], "one without transactions, for the base fee to fall");
+    assert_eq!(counts, [1, 0, 1], "one block is empty, so that the base fee falls");
 }
 
 /// Creates a contract that stores the hash of the parent block in slot 0.
@@ -269,7 +268,7 @@ fn block_hash_opcode_returns_the_deferred_parent_hash() {
 
     let view = home.view().unwrap();
     let (blocks, state) = (blocks(&view), view.state.reader().unwrap());
-    let mut asked = 0;
+    let mut checked = 0;
     for (header, txs) in &blocks {
         let parent = U256::from_be_bytes(header.parent_hash.0);
         let slot = U256::from(header.number - 1);
@@ -282,17 +281,17 @@ fn block_hash_opcode_returns_the_deferred_parent_hash() {
             let sender = tx.recover_signer().unwrap();
             let kept = state.storage(sender.create(tx.nonce()), U256::ZERO).unwrap();
             assert_eq!(kept, parent, "in block {}", header.number);
-            asked += 1;
+            checked += 1;
         }
     }
     let parents = blocks.iter().skip(1).map(|(header, _)| header.parent_hash);
     assert!(blocks.iter().map(|(header, _)| header.hash_slow()).zip(parents).all(|(a, b)| a == b));
-    assert_eq!(asked, 30);
+    assert_eq!(checked, 30);
 }
 
-/// Runs code that sends the whole balance of its account to [`SOMEBODY`].
+/// Init code of a contract that sends the whole balance of its account to [`RECIPIENT`].
 fn drain() -> Bytes {
-    let code = [&hex!("5f5f5f5f4773")[..], SOMEBODY.as_slice(), &hex!("5af100")].concat();
+    let code = [&hex!("5f5f5f5f4773")[..], RECIPIENT.as_slice(), &hex!("5af100")].concat();
     let length = u8::try_from(code.len()).unwrap();
     [&[0x60, length][..], &hex!("80600a5f395ff300"), &code].concat().into()
 }
@@ -311,14 +310,14 @@ fn only_unpayable_transactions_are_left_out() {
         modules::decorator::has_code(&state.account(address).unwrap().unwrap_or_default())
     };
     wait_until("the contract is there", || has_code(contract));
-    // Account 1 delegates to it, so that a call by any account empties it.
+    // Account 1 delegates to the contract, so that a call by any account empties account 1.
     let poor = DEV_ACCOUNTS[1].address;
     submit_all(&client, &[delegate(0, 1, 1, contract)]);
     wait_until("account 1 delegates", || has_code(poor));
     pipeline.stop();
     pipeline.join().unwrap();
-    // Pooled before there is a block: account 0 empties account 1, at a higher price than the transactions of
-    // that account.
+    // Pooled while no blocks are produced: account 0 empties account 1, at a higher price than the transactions of
+    // account 1.
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();
     let empty =
         TxEip1559 { to: TxKind::Call(poor), value: U256::ZERO, ..call(2, 100_000, 9 * GWEI) };
@@ -348,7 +347,7 @@ fn only_unpayable_transactions_are_left_out() {
 }
 
 #[test]
-fn oversized_transactions_are_refused_on_every_interface() {
+fn oversized_transactions_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();
@@ -365,7 +364,7 @@ fn oversized_transactions_are_refused_on_every_interface() {
     pipeline.join().unwrap();
 }
 
-/// Ethereum's rules from the merge to the fork with this name, which starts at genesis.
+/// A genesis with Ethereum's rules up to this fork: `paris`, `shanghai` or `cancun`.
 fn ethereum_genesis(fork: &str) -> Genesis {
     let mut config = json!({ "chainId": CHAIN_ID, "terminalTotalDifficulty": 0 });
     let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
@@ -387,11 +386,11 @@ fn ethereum_genesis(fork: &str) -> Genesis {
 
 /// Produces at least `more` blocks, with a transfer among them if there is one. Another node of the same chain
 /// imports them.
-fn make_and_import(home: &Home, genesis: &Genesis, transfer: Option<Bytes>, more: u64) {
+fn produce_and_import(home: &Home, genesis: &Genesis, transfer: Option<Bytes>, more: u64) {
     let begun = home.view().unwrap().number();
     let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
     submit_all(&pipeline.client(), transfer.as_slice());
-    wait_until("blocks are made", || pipeline.published.load().number() >= begun + more);
+    wait_until("blocks are produced", || pipeline.published.load().number() >= begun + more);
     pipeline.stop();
     pipeline.join().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -401,7 +400,7 @@ fn make_and_import(home: &Home, genesis: &Genesis, transfer: Option<Bytes>, more
     import(&other, vec![file]).unwrap();
     let view = other.view().unwrap();
     assert_eq!(view.head.hash, head);
-    let arrived = view.state.reader().unwrap().account(SOMEBODY).unwrap();
+    let arrived = view.state.reader().unwrap().account(RECIPIENT).unwrap();
     assert_eq!(arrived.is_some(), transfer.is_some());
 }
 
@@ -411,16 +410,16 @@ fn produced_ethereum_blocks_follow_their_fork() {
         let folder = tempfile::tempdir().unwrap();
         let genesis = ethereum_genesis(fork);
         let home = Home::init(folder.path(), &genesis).unwrap();
-        make_and_import(&home, &genesis, Some(sign(0, call(0, 21_000, GWEI))), 3);
+        produce_and_import(&home, &genesis, Some(sign(0, call(0, 21_000, GWEI))), 3);
     }
-    // A chain through every fork has the system contracts of the later ones.
+    // A chain through every fork has the system contracts of the later forks.
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/samples/every_fork");
     let genesis = std::fs::read_to_string(samples.join("genesis.json")).unwrap();
     let genesis = Genesis::from_json(&genesis).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let home = Home::init(folder.path(), &genesis).unwrap();
     import(&home, vec![samples.join("chain.rlp")]).unwrap();
-    make_and_import(&home, &genesis, None, 3);
+    produce_and_import(&home, &genesis, None, 3);
 }
 
 /// A block without transactions changes no account on a chain without system contracts.
@@ -429,7 +428,7 @@ fn blocks_without_changes_are_not_replayed_after_a_clean_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::init(folder.path(), &ethereum_genesis("shanghai")).unwrap();
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(5)))).unwrap();
-    wait_until("blocks are made", || pipeline.published.load().number() >= 2);
+    wait_until("blocks are produced", || pipeline.published.load().number() >= 2);
     pipeline.stop();
     pipeline.join().unwrap();
     drop(home);

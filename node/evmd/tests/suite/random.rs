@@ -1,6 +1,6 @@
-//! Random numbers from a seed, the same in every run and on every machine (SplitMix64).
+//! Generates random numbers from a seed with SplitMix64, the same in every run and on every machine.
 
-/// A random number generator.
+/// A random number generator with this state.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 

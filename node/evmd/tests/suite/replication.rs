@@ -1,4 +1,4 @@
-//! Nodes that follow other nodes: what they serve, which sources they refuse, and what they do after a kill.
+//! Tests of replicas: what they serve, which sources they refuse, and what they do after a kill.
 
 mod faults;
 mod lag;
@@ -22,13 +22,13 @@ use std::{
 };
 use testkit::{Endpoints, MAX_WAIT, NodeProcess, exchange, own_address};
 
-/// Stores 7 in slot 5 and emits a log with topic 9 when it is created; its code returns 42.
+/// Init code of a contract: it stores 7 in slot 5 and emits a log with topic 9. The code of the contract returns 42.
 const CONTRACT: &str =
     "0x6007600555600960005260096000a0600960006000a1600a6022600039600a6000f3602a60005260206000f3";
 /// Block time of producers.
 const BLOCK_TIME: &str = "150ms";
 
-/// A home folder with a new chain, whose blocks it signs.
+/// Creates the home folder of a producer with a new chain.
 fn producer_home(folder: &Path) -> PathBuf {
     let home = folder.join("producer");
     let (code, _, error) = run(&home, &["init"]);
@@ -36,7 +36,7 @@ fn producer_home(folder: &Path) -> PathBuf {
     home
 }
 
-/// A home folder with the genesis of another one.
+/// Creates a home folder with the genesis of the producer.
 fn replica_home(producer: &Path, name: &str) -> PathBuf {
     let home = producer.with_file_name(name);
     let genesis = producer.join("genesis.json");
@@ -77,7 +77,7 @@ async fn http(address: SocketAddr, path: &str) -> Value {
     http_at(address, path, 0).await
 }
 
-/// The same with the height of a Cosmos query; 0 is the newest block.
+/// Like [`http`], with the height of a Cosmos query; 0 is the newest block.
 async fn http_at(address: SocketAddr, path: &str, height: u64) -> Value {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nx-cosmos-block-height: {height}\r\n\r\n"
@@ -87,7 +87,7 @@ async fn http_at(address: SocketAddr, path: &str, height: u64) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// The links and the amounts of gas on a web page, whose text also says how old a block is.
+/// The links and the amounts of gas on a web page. Other text is left out, because it contains the age of blocks.
 async fn page(endpoints: Endpoints, path: &str) -> Vec<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let (status, body) = exchange(endpoints.pages, request.as_bytes()).await;
@@ -100,8 +100,8 @@ async fn status(node: &NodeProcess) -> Value {
     http(node.endpoints().metrics, "/status").await["replica"].take()
 }
 
-/// Sends transfers, a contract, and Cosmos transactions with a proposal. Returns a block that has all of them or
-/// follows those that do. `round` is the number of earlier calls.
+/// Sends transfers, a contract creation, a Cosmos payment and a proposal. Returns the number of the head when all of
+/// them are mined. `round` is the number of earlier calls.
 async fn use_chain(node: &NodeProcess, round: u64) -> u64 {
     let endpoints = node.endpoints();
     let mut client = Frames::connect(endpoints.ingest);
@@ -117,8 +117,8 @@ async fn use_chain(node: &NodeProcess, round: u64) -> u64 {
     let payment = signed::send(0, &signed::address_of(4), 5);
     for (index, message) in [payment, proposal].into_iter().enumerate() {
         let tx = signed::signed(0, 2 * round + index as u64, vec![message]);
-        let answer = broadcast(node, tx).await;
-        assert!(answer.contains("\"code\":0"), "{answer}");
+        let response = broadcast(node, tx).await;
+        assert!(response.contains("\"code\":0"), "{response}");
     }
     let sent = U256::from(2 * round + 2);
     loop {
@@ -144,13 +144,13 @@ async fn broadcast(node: &NodeProcess, tx: Vec<u8>) -> String {
          application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let (status, answer) = exchange(node.endpoints().rest, request.as_bytes()).await;
-    assert_eq!(status, 200, "{answer}");
-    answer
+    let (status, response) = exchange(node.endpoints().rest, request.as_bytes()).await;
+    assert_eq!(status, 200, "{response}");
+    response
 }
 
-/// What a node answers about the blocks up to `last`.
-async fn answers(node: &NodeProcess, last: u64) -> Vec<(String, Value)> {
+/// The responses of a node about the blocks up to `last`, each with a description of the request.
+async fn responses(node: &NodeProcess, last: u64) -> Vec<(String, Value)> {
     let endpoints = node.endpoints();
     let mut found = Vec::new();
     let tag = |number: u64| format!("{number:#x}");
@@ -161,8 +161,8 @@ async fn answers(node: &NodeProcess, last: u64) -> Vec<(String, Value)> {
             ("eth_feeHistory", json!(["0x1", tag(number), [50.0]])),
             ("evmd_feemarketParams", json!([tag(number)])),
         ] {
-            let answer = endpoints.answer(method, params).await["result"].take();
-            found.push((format!("{method} {number}"), answer));
+            let response = endpoints.answer(method, params).await["result"].take();
+            found.push((format!("{method} {number}"), response));
         }
         if number > 0 {
             let path = format!("/block_results?height={number}");
@@ -180,7 +180,7 @@ async fn answers(node: &NodeProcess, last: u64) -> Vec<(String, Value)> {
             ));
         }
     }
-    // Pages of blocks that have a next one, and the execution of a transaction.
+    // Pages of blocks that have a next block, and the execution of a transaction.
     for number in 1..last {
         let path = format!("/block/{number}");
         found.push((format!("page {path}"), json!(page(endpoints, &path).await)));
@@ -202,9 +202,9 @@ async fn answers(node: &NodeProcess, last: u64) -> Vec<(String, Value)> {
     found
 }
 
-/// Checks that nodes answer alike.
+/// Checks that a node returns the expected responses.
 async fn compare(expected: &[(String, Value)], node: &NodeProcess, last: u64) {
-    for ((what, expected), (_, found)) in expected.iter().zip(answers(node, last).await) {
+    for ((what, expected), (_, found)) in expected.iter().zip(responses(node, last).await) {
         assert_eq!(*expected, found, "{what}");
     }
 }
@@ -219,7 +219,7 @@ fn assert_sound(home: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_answer_as_their_source() {
+async fn replicas_serve_the_data_of_their_source() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
     let producer = produce(&home);
@@ -233,12 +233,12 @@ async fn replicas_answer_as_their_source() {
     // A replica of a replica.
     let second_home = replica_home(&home, "second");
     replicas.push(follow(&second_home, &url(&replicas[0]), &[]));
-    // While they follow.
+    // Further transactions while the replicas follow.
     let last = use_chain(&producer, 1).await;
     for replica in &replicas {
         reach(replica, last).await;
     }
-    let expected = answers(&producer, last).await;
+    let expected = responses(&producer, last).await;
     let has = |what: &str, text: &str| {
         let found = expected.iter().filter(|(name, _)| name.starts_with(what));
         assert!(
@@ -284,7 +284,7 @@ async fn killed_nodes_continue_at_their_heads() {
         } else {
             last = use_chain(&producer, round).await;
             producer.kill();
-            // What the replica has is durable on the producer.
+            // Every block of the replica is durable on the producer.
             let before = head(&replica.endpoints()).await;
             let options = ["--replication.address", &address, "--block-time", BLOCK_TIME];
             producer = NodeProcess::start(Path::new(PROGRAM), &home, &options);
@@ -292,24 +292,24 @@ async fn killed_nodes_continue_at_their_heads() {
         }
     }
     reach(&replica, last).await;
-    compare(&answers(&producer, last).await, &replica, last).await;
+    compare(&responses(&producer, last).await, &replica, last).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_follow_settings_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let source = "http://127.0.0.1:9";
-    let refused = |home: &Path, reason: &str| {
+    let reject = |home: &Path, reason: &str| {
         let (code, _, error) = run(home, &["start", "--follow", source, "--port-offset", "1000"]);
         assert_eq!(code, 1, "{error}");
         assert!(error.contains(reason), "{error}");
     };
     let none = folder.path().join("none");
-    refused(&none, "run `evmd init --genesis FILE` first");
+    reject(&none, "run `evmd init --genesis FILE` first");
     assert!(!none.join("chain").exists());
     let development = folder.path().join("development");
     assert_eq!(run(&development, &["init", "--dev"]).0, 0);
-    refused(&development, "blocks of a development chain are not signed");
+    reject(&development, "blocks of a development chain are not signed");
     let home = producer_home(folder.path());
     for (url, reason) in [("127.0.0.1:9", "must begin with http://"), ("http://", "invalid")] {
         let (code, _, error) = run(&home, &["start", "--follow", url, "--port-offset", "1000"]);
@@ -339,7 +339,7 @@ async fn transactions_reach_the_producer_through_replicas() {
     let sent = endpoints.call("eth_sendRawTransaction", json!([transfer(1, 0, to)])).await;
     let receipt = endpoints.wait_for("eth_getTransactionReceipt", json!([sent])).await;
     assert_eq!(receipt["status"], "0x1");
-    // The receipt is one of this node.
+    // This call also returns a receipt of the replica.
     let sync = json!([transfer(1, 1, to)]);
     let receipt = endpoints.call("eth_sendRawTransactionSync", sync).await;
     assert_eq!(receipt["status"], "0x1", "{receipt}");
@@ -349,22 +349,22 @@ async fn transactions_reach_the_producer_through_replicas() {
             json!({ "jsonrpc": "2.0", "id": nonce, "method": "eth_sendRawTransaction", "params": params })
         })
         .collect();
-    let answers = endpoints.post(&json!(batch).to_string()).await;
-    let hashes = answers.as_array().unwrap().iter().map(|answer| answer["result"].clone());
+    let responses = endpoints.post(&json!(batch).to_string()).await;
+    let hashes = responses.as_array().unwrap().iter().map(|response| response["result"].clone());
     for hash in hashes {
         endpoints.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     }
-    // Filled with the nonce after pooled transactions, also before this node has the block.
+    // The filled nonce follows the pooled transactions, even if the replica does not have their block yet.
     for nonce in 12..20 {
         endpoints.call("eth_sendRawTransaction", json!([transfer(1, nonce, to)])).await;
         let request = json!([{ "from": DEV_ACCOUNTS[1].address, "to": to }]);
         let filled = endpoints.call("eth_fillTransaction", request).await;
         assert_eq!(filled["tx"]["nonce"], format!("{:#x}", nonce + 1), "{filled}");
     }
-    // The Cosmos interfaces.
+    // The Cosmos interfaces forward transactions, too.
     let payment = signed::signed(0, 0, vec![signed::send(0, &signed::address_of(4), 5)]);
-    let answer = broadcast(&second, payment.clone()).await;
-    assert!(answer.contains("\"code\":0"), "{answer}");
+    let response = broadcast(&second, payment.clone()).await;
+    assert!(response.contains("\"code\":0"), "{response}");
     // A replica returns the same errors as the producer.
     reach(&first, head(&producer.endpoints()).await + 1).await;
     for raw in [
@@ -394,7 +394,7 @@ async fn transactions_reach_the_producer_through_replicas() {
     }
 }
 
-/// Otherwise a request would go round until its time limit.
+/// Otherwise the replicas would forward a request to each other until its time limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_between_replicas_that_follow_each_other_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -413,7 +413,7 @@ async fn requests_between_replicas_that_follow_each_other_are_refused() {
     ];
     let each = nodes.iter().flat_map(|node| requests.iter().map(move |request| (node, request)));
     for (node, (method, params)) in each {
-        // Both have to be connected first.
+        // Before they are connected to each other, the error is another one.
         let refused = async {
             loop {
                 let (code, text) = node.endpoints().fail(method, params.clone()).await;
@@ -428,7 +428,6 @@ async fn requests_between_replicas_that_follow_each_other_are_refused() {
     }
 }
 
-/// A source that goes away is replaced by the next one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_switches_to_the_next_source_when_one_stops() {
     let folder = tempfile::tempdir().unwrap();

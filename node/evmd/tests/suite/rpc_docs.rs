@@ -1,4 +1,4 @@
-//! `docs/rpc.md` agrees with the tables of the program. `EVMD_WRITE_DOCS=1` writes the file.
+//! Tests that `docs/rpc.md` agrees with the tables of the program. `EVMD_WRITE_DOCS=1` writes the file.
 
 use config::Config;
 use std::{fmt::Write, path::Path};

@@ -1,4 +1,4 @@
-//! Recorded conversations: those of the execution-apis project with their chain, if the fixtures are installed,
+//! Replays recorded conversations: those of the execution-apis project with their chain, if the fixtures are installed,
 //! and always those of a small chain of this project.
 
 use crate::client::{Node, config};
@@ -11,11 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The error texts of a recording are those of one client, but the codes are common. If a recording states that
-/// only the schema counts, the kind of response is compared.
+/// Marks a recording of which only the schema counts: the kind of each response is compared, instead of its values.
 const SCHEMA_ONLY: &str = "speconly:";
 
-/// Namespaces that the recordings use.
+/// The JSON-RPC namespaces that the recordings use.
 const API: [&str; 7] = ["eth", "net", "web3", "txpool", "debug", "testing", "evmd"];
 /// Fields that may be missing from a response of which only the kind is compared: this node never deletes data,
 /// so it has no deletion strategy.
@@ -23,27 +22,27 @@ const OPTIONAL_FIELDS: [&str; 1] = ["deleteStrategy"];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-async fn recorded_conversations() {
+async fn recorded_conversations_have_equal_responses() {
     let folder = fixtures("execution-apis");
     let node = imported(&folder).await;
-    let (right, wrong) = replay_all(&node, &folder.join("tests")).await;
-    assert!(wrong.is_empty(), "{right} as recorded, others:\n{}", wrong.join("\n"));
-    assert!(right > 0, "no conversation was found in {}", folder.display());
+    let (equal, differences) = replay_all(&node, &folder.join("tests")).await;
+    assert!(differences.is_empty(), "{equal} equal, others:\n{}", differences.join("\n"));
+    assert!(equal > 0, "no conversation was found in {}", folder.display());
 
     // In a second replay, only the responses to submissions differ, because the transactions are already known.
     let (again, differing) = replay_all(&node, &folder.join("tests")).await;
     for difference in &differing {
         assert!(difference.contains("already known"), "second replay: {difference}");
     }
-    assert_eq!(again + differing.len(), right);
+    assert_eq!(again + differing.len(), equal);
     node.stop().await;
 }
 
-/// Replays every conversation below a folder, and prints a table by method. Returns the number of equal ones,
-/// and the differences of the others, each with its file.
+/// Replays every conversation below a folder, and prints a table by method. Returns the number of conversations with
+/// equal responses, and the differences in the others, each with its file.
 async fn replay_all(node: &Node, folder: &Path) -> (usize, Vec<String>) {
-    let (mut table, mut wrong) = (String::new(), Vec::new());
-    let mut right = 0;
+    let (mut table, mut differences) = (String::new(), Vec::new());
+    let mut equal = 0;
     for method in sorted(folder).iter().filter(|path| path.is_dir()) {
         let name = method.file_name().unwrap().to_string_lossy().into_owned();
         let (mut passed, mut failed) = (0, 0);
@@ -52,15 +51,15 @@ async fn replay_all(node: &Node, folder: &Path) -> (usize, Vec<String>) {
                 Ok(()) => passed += 1,
                 Err(difference) => {
                     failed += 1;
-                    wrong.push(format!("{}\n{difference}\n", file.display()));
+                    differences.push(format!("{}\n{difference}\n", file.display()));
                 }
             }
         }
-        right += passed;
+        equal += passed;
         writeln!(table, "{name:44} {passed:3} passed {failed:3} failed").unwrap();
     }
-    println!("{table}{right} passed, {} failed", wrong.len());
-    (right, wrong)
+    println!("{table}{equal} passed, {} failed", differences.len());
+    (equal, differences)
 }
 
 /// The chain of this project's conversations, in the repository.
@@ -68,13 +67,13 @@ const CHAIN: &str = "tests/fixtures/samples/every_fork";
 /// This project's conversations. `EVMD_WRITE_CONVERSATIONS=1` writes the responses.
 const CONVERSATIONS: &str = "tests/rpc_io";
 
-/// The responses equal the recorded ones, on a chain through every fork.
+/// The chain of these conversations has every fork.
 #[tokio::test(flavor = "multi_thread")]
-async fn conversations_of_this_project() {
+async fn conversations_of_this_project_have_the_recorded_responses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let chain = root.join(CHAIN);
     let node = imported_from(&chain.join("genesis.json"), chain.join("chain.rlp")).await;
-    let mut wrong = String::new();
+    let mut differences = String::new();
     let files = sorted(&root.join(CONVERSATIONS));
     assert!(!files.is_empty());
     for file in files {
@@ -82,10 +81,10 @@ async fn conversations_of_this_project() {
             record(&node, &file).await;
         }
         if let Err(difference) = replay(&node, &file).await {
-            write!(wrong, "{}\n{difference}\n", file.display()).unwrap();
+            write!(differences, "{}\n{difference}\n", file.display()).unwrap();
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(differences.is_empty(), "{differences}");
     node.stop().await;
 }
 
@@ -112,7 +111,7 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// A node with the namespaces of the recordings.
+/// Starts a node with the namespaces of the recordings.
 async fn serve(folder: tempfile::TempDir, mut home: Home) -> Node {
     // Some conversations submit transactions, and this node does not produce blocks.
     home.config.mempool.accept_without_production = true;
@@ -121,12 +120,12 @@ async fn serve(folder: tempfile::TempDir, mut home: Home) -> Node {
     Node::start_with(folder, home, producing(None), config).await
 }
 
-/// A node with the chain of the recordings.
+/// Starts a node with the chain of the recordings.
 pub(crate) async fn imported(folder: &Path) -> Node {
     imported_from(&folder.join("tests/genesis.json"), folder.join("tests/chain.rlp")).await
 }
 
-/// A node with a chain that is imported from files.
+/// Starts a node with a chain that is imported from files.
 async fn imported_from(genesis: &Path, chain: PathBuf) -> Node {
     let genesis = std::fs::read_to_string(genesis).unwrap();
     let home_folder = tempfile::tempdir().unwrap();
@@ -139,66 +138,66 @@ async fn imported_from(genesis: &Path, chain: PathBuf) -> Node {
 async fn replay(node: &Node, file: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file).unwrap();
     let schema_only = text.lines().any(|line| line.contains(SCHEMA_ONLY));
-    let mut answer = Value::Null;
+    let mut response = Value::Null;
     for line in text.lines() {
         if let Some(call) = line.strip_prefix(">> ") {
-            answer = node.post(call).await;
+            response = node.post(call).await;
         } else if let Some(recorded) = line.strip_prefix("<< ") {
             let recorded: Value = serde_json::from_str(recorded).unwrap();
             let same = if schema_only {
-                same_kind(&recorded, &answer)
+                same_kind(&recorded, &response)
             } else {
-                same_value(&recorded, &answer)
+                same_value(&recorded, &response)
             };
             if !same {
-                return Err(difference("", &recorded, &answer));
+                return Err(difference("", &recorded, &response));
             }
         }
     }
     Ok(())
 }
 
-fn is_error(answer: &Value) -> bool {
-    answer.get("error").is_some()
+fn is_error(response: &Value) -> bool {
+    response.get("error").is_some()
 }
 
-/// Whether both succeed with the same fields, or both fail with the same code.
-fn same_kind(recorded: &Value, answer: &Value) -> bool {
-    match (recorded, answer) {
-        _ if is_error(recorded) => recorded["error"]["code"] == answer["error"]["code"],
-        (Value::Object(recorded), Value::Object(answer)) => {
+/// Whether both are results with the same fields and types, or both are errors with the same code.
+fn same_kind(recorded: &Value, response: &Value) -> bool {
+    match (recorded, response) {
+        _ if is_error(recorded) => recorded["error"]["code"] == response["error"]["code"],
+        (Value::Object(recorded), Value::Object(response)) => {
             let optional = |key: &String| OPTIONAL_FIELDS.contains(&key.as_str());
-            answer.keys().all(|key| recorded.contains_key(key))
-                && recorded.iter().all(|(key, value)| match answer.get(key) {
+            response.keys().all(|key| recorded.contains_key(key))
+                && recorded.iter().all(|(key, value)| match response.get(key) {
                     Some(other) => same_kind(value, other),
                     None => optional(key),
                 })
         }
         (Value::Array(_), Value::Array(_)) | (Value::Number(_), Value::Number(_)) => true,
         (Value::String(_), Value::String(_)) => true,
-        (recorded, answer) => recorded == answer,
+        (recorded, response) => recorded == response,
     }
 }
 
-/// Whether both are equal except for error texts and the notation of numbers.
-fn same_value(recorded: &Value, answer: &Value) -> bool {
-    match (recorded, answer) {
+/// Whether both are equal except for error texts, which differ between clients, and the notation of numbers.
+fn same_value(recorded: &Value, response: &Value) -> bool {
+    match (recorded, response) {
         _ if is_error(recorded) => {
-            let (recorded, answer) = (&recorded["error"], &answer["error"]);
-            recorded["code"] == answer["code"] && recorded.get("data") == answer.get("data")
+            let (recorded, response) = (&recorded["error"], &response["error"]);
+            recorded["code"] == response["code"] && recorded.get("data") == response.get("data")
         }
-        (Value::Object(recorded), Value::Object(answer)) => {
-            recorded.len() == answer.len()
+        (Value::Object(recorded), Value::Object(response)) => {
+            recorded.len() == response.len()
                 && recorded.iter().all(|(key, value)| {
-                    answer.get(key).is_some_and(|other| same_value(value, other))
+                    response.get(key).is_some_and(|other| same_value(value, other))
                 })
         }
-        (Value::Array(recorded), Value::Array(answer)) => {
-            recorded.len() == answer.len()
-                && recorded.iter().zip(answer).all(|(value, other)| same_value(value, other))
+        (Value::Array(recorded), Value::Array(response)) => {
+            recorded.len() == response.len()
+                && recorded.iter().zip(response).all(|(value, other)| same_value(value, other))
         }
-        (Value::Number(recorded), Value::Number(answer)) => number(recorded) == number(answer),
-        (recorded, answer) => recorded == answer,
+        (Value::Number(recorded), Value::Number(response)) => number(recorded) == number(response),
+        (recorded, response) => recorded == response,
     }
 }
 
@@ -207,14 +206,14 @@ fn number(number: &Number) -> Option<f64> {
 }
 
 /// Describes the differences between the fields of two responses.
-fn difference(path: &str, recorded: &Value, answer: &Value) -> String {
-    match (recorded, answer) {
-        (Value::Object(recorded), Value::Object(answer)) if !recorded.contains_key("error") => {
+fn difference(path: &str, recorded: &Value, response: &Value) -> String {
+    match (recorded, response) {
+        (Value::Object(recorded), Value::Object(response)) if !recorded.contains_key("error") => {
             let mut found = String::new();
             let keys: std::collections::BTreeSet<_> =
-                recorded.keys().chain(answer.keys()).collect();
+                recorded.keys().chain(response.keys()).collect();
             for key in keys {
-                let (left, right) = (&recorded.get(key), &answer.get(key));
+                let (left, right) = (&recorded.get(key), &response.get(key));
                 let null = Value::Null;
                 let (left, right) = (left.unwrap_or(&null), right.unwrap_or(&null));
                 if !same_value(left, right) {
@@ -223,16 +222,16 @@ fn difference(path: &str, recorded: &Value, answer: &Value) -> String {
             }
             found
         }
-        (Value::Array(recorded), Value::Array(answer)) if recorded.len() == answer.len() => {
-            let pairs = recorded.iter().zip(answer).enumerate();
+        (Value::Array(recorded), Value::Array(response)) if recorded.len() == response.len() => {
+            let pairs = recorded.iter().zip(response).enumerate();
             let differing = pairs.filter(|(_, (left, right))| !same_value(left, right));
             differing
                 .map(|(i, (left, right))| difference(&format!("{path}/{i}"), left, right))
                 .collect()
         }
-        (recorded, answer) => {
+        (recorded, response) => {
             let short = |value: &Value| value.to_string().chars().take(300).collect::<String>();
-            format!("  {path}: recorded {}, answered {}\n", short(recorded), short(answer))
+            format!("  {path}: recorded {}, received {}\n", short(recorded), short(response))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Versions of the consensus rules: adoption, export and import, snapshots, and a chain from before there were
-//! versions.
+//! Tests of versions of the consensus rules: adoption, export and import, snapshots, and a chain of a program without
+//! rules versions.
 
 use crate::common::{
     CHAIN_ID, GENESIS_TIME, export, exported_chain, fixtures, import, producing, transfer,
@@ -37,12 +37,12 @@ fn grow(home: &Home, height: u64) -> u64 {
     for nonce in account.nonce..account.nonce + 3 {
         runtime.block_on(client.submit(transfer(0, nonce, recipient))).unwrap();
     }
-    // Transactions that are still in the journal would be sent twice.
+    // If transactions were still in the journal, the next call would use their nonces again.
     let are_mined = |view: &View| {
         let state = view.state.reader().unwrap();
         state.account(sender).unwrap().unwrap().nonce == account.nonce + 3
     };
-    wait_until("enough blocks with all transactions are there", || {
+    wait_until("there are enough blocks, and all transactions are mined", || {
         let view = pipeline.published.load();
         view.number() >= height && are_mined(&view)
     });
@@ -51,8 +51,9 @@ fn grow(home: &Home, height: u64) -> u64 {
     home.view().unwrap().number()
 }
 
-/// A chain with version 0 that adopted version 1 some blocks below its head.
+/// A chain with version 0 that adopted version 1 at `height`, some blocks below its head.
 struct Adopted {
+    /// The export of the chain.
     file: PathBuf,
     head: B256,
     height: u64,
@@ -69,7 +70,6 @@ fn adopted_chain(folder: &Path) -> Adopted {
     }
     let height = head + 1;
     home.adopt_rules(1, height).unwrap();
-    // A restart.
     drop(home);
     let mut home = Home::open(&path).unwrap();
     home.check_genesis_file().unwrap();
@@ -118,7 +118,7 @@ fn snapshot_and_rollback_keep_the_adoption() {
     assert_eq!(home.view().unwrap().head.hash, head);
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     drop(home);
-    // Below its height, the adoption can be changed again.
+    // After a rollback to below its height, the adoption can be changed again.
     let (mut home, _) = Home::rollback(&restored, height - 1, false).unwrap();
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     home.adopt_rules(1, height + 1).unwrap();
@@ -151,7 +151,7 @@ fn chain_of_the_newest_version_imports_and_another_genesis_is_refused() {
     }
 }
 
-/// Exit code, standard output and error.
+/// Runs `evmd`; returns the exit code, standard output and standard error.
 fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     let output = command.args(args).arg("--home").arg(home).output().unwrap();
@@ -173,9 +173,9 @@ fn rules_commands_show_adopt_and_cancel() {
     let (code, out, err) =
         evmd(&path, &["rules", "adopt", "--version", "1", "--height", "9", "-o", "json"]);
     assert_eq!(code, 0, "{err}");
-    let said: Value = serde_json::from_str(&out).unwrap();
+    let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
-        said,
+        shown,
         json!({
             "chainId": CHAIN_ID,
             "head": 0,
@@ -202,8 +202,8 @@ fn rules_commands_show_adopt_and_cancel() {
     let new = folder.path().join("new");
     assert_eq!(evmd(&new, &["init"]).0, 0);
     let (_, out, _) = evmd(&new, &["rules", "show", "-o", "json"]);
-    let said: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(said["version"], said["newest"]);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["version"], shown["newest"]);
 }
 
 #[test]

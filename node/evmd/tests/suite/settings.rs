@@ -1,8 +1,8 @@
-//! `evmd config` and `evmd genesis`: settings and genesis files on the command line.
+//! Tests of `evmd config` and `evmd genesis`, and of errors of other commands about settings and files.
 
 use std::{fs, path::Path, process::Command};
 
-/// Exit code, standard output and error.
+/// Runs `evmd`; returns the exit code, standard output and standard error.
 fn evmd(args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     let output = command.args(args).env_remove("EVMD_HOME").output().unwrap();
@@ -10,14 +10,14 @@ fn evmd(args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-fn good(args: &[&str]) -> String {
+fn succeed(args: &[&str]) -> String {
     let (code, out, err) = evmd(args);
     assert_eq!(code, 0, "{args:?}: {err}");
     out
 }
 
-/// The error of a failed command, one line.
-fn bad(args: &[&str]) -> String {
+/// Runs a command, which must fail with exit code 1; returns its error without the prefix `error: `.
+fn fail(args: &[&str]) -> String {
     let (code, out, err) = evmd(args);
     assert_eq!((code, out.as_str()), (1, ""), "{args:?}: {err}");
     err.strip_prefix("error: ").unwrap().trim_end().to_owned()
@@ -42,7 +42,7 @@ fn an_invalid_log_filter_is_refused() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// Only if root runs the test: otherwise the process may not write into the folder of another user at all.
+/// Runs only as root, because only root can give a folder to another user.
 #[test]
 fn root_changes_no_settings_and_keys_of_another_user() {
     const OTHER: u32 = 12_345;
@@ -55,7 +55,7 @@ fn root_changes_no_settings_and_keys_of_another_user() {
         &["config", "set", "engine.produce", "false"][..],
         &["keys", "add", "alice", "--keyring-backend", "test"],
     ] {
-        let error = bad(&[args, &["--home", home]].concat());
+        let error = fail(&[args, &["--home", home]].concat());
         assert!(error.contains("belongs to user 12345"), "{error}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -90,14 +90,15 @@ fn a_genesis_with_balances_of_public_keys_is_reported() {
 fn settings_are_shown_and_changed() {
     let folder = tempfile::tempdir().unwrap();
     let home = text(folder.path());
-    let get = |key: &str| good(&["config", "get", key, "--home", home]);
+    let get = |key: &str| succeed(&["config", "get", key, "--home", home]);
     let set = |key: &str, value: &str| evmd(&["config", "set", key, value, "--home", home]);
     assert_eq!(get("rest.address"), "127.0.0.1:1317\n");
     assert_eq!(get("engine.produce"), "true\n");
     assert!(
-        good(&["config", "show", "--home", home]).contains("[grpc]\naddress = \"127.0.0.1:9090\"")
+        succeed(&["config", "show", "--home", home])
+            .contains("[grpc]\naddress = \"127.0.0.1:9090\"")
     );
-    let json = good(&["config", "show", "--home", home, "-o", "json"]);
+    let json = succeed(&["config", "show", "--home", home, "-o", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["json-rpc"]["max-batch"], 1000);
     let (code, printed, _) = set("rest.address", "127.0.0.1:1");
@@ -110,8 +111,8 @@ fn settings_are_shown_and_changed() {
     assert_eq!(file, "[rest]\naddress = \"127.0.0.1:1\"\n\n[engine]\nblock-time-ms = 250\n");
     let differences = "engine.block-time-ms = 250  # default: 1000\n\
                        rest.address = \"127.0.0.1:1\"  # default: \"127.0.0.1:1317\"\n";
-    assert_eq!(good(&["config", "diff", "--home", home]), differences);
-    let json = good(&["config", "diff", "--home", home, "-o", "json"]);
+    assert_eq!(succeed(&["config", "diff", "--home", home]), differences);
+    let json = succeed(&["config", "diff", "--home", home, "-o", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["key"], "engine.block-time-ms");
     assert_eq!((&json[0]["value"], &json[0]["default"]), (&250.into(), &1000.into()));
@@ -129,18 +130,18 @@ fn settings_are_shown_and_changed() {
         ("mempool.minimum-gas-prices", "atest"),
         ("mempool.minimum-gas-prices", "0.5atest,1stake"),
     ] {
-        let reason = bad(&["config", "set", key, value, "--home", home]);
+        let reason = fail(&["config", "set", key, value, "--home", home]);
         assert_eq!(reason.lines().count(), 1, "{reason}");
     }
     assert_eq!(fs::read_to_string(folder.path().join("config.toml")).unwrap(), file);
-    let small = bad(&["config", "set", "storage.chain-map-bytes", "1", "--home", home]);
+    let small = fail(&["config", "set", "storage.chain-map-bytes", "1", "--home", home]);
     assert!(small.starts_with("storage.chain-map-bytes must be at least 131072, "), "{small}");
     // Environments of the minimum size can be opened.
     for name in ["chain", "index"] {
         assert_eq!(set(&format!("storage.{name}-map-bytes"), "131072").0, 0);
     }
-    good(&["init", "--home", home]);
-    let several = bad(&["config", "set", "mempool.minimum-gas-prices", "1a,2b", "--home", home]);
+    succeed(&["init", "--home", home]);
+    let several = fail(&["config", "set", "mempool.minimum-gas-prices", "1a,2b", "--home", home]);
     let reason =
         "\"1a,2b\" has 2 prices, but a chain has one token: set one price, such as 0.5atest";
     assert!(
@@ -155,7 +156,7 @@ fn settings_are_shown_and_changed() {
 fn new_file_has_comments_and_no_defaults_and_keeps_the_moniker() {
     let folder = tempfile::tempdir().unwrap();
     let home = text(folder.path());
-    good(&["init", "validator one", "--home", home]);
+    succeed(&["init", "validator one", "--home", home]);
     let read = || fs::read_to_string(folder.path().join("config.toml")).unwrap();
     let file = read();
     assert!(file.contains("# time between blocks"), "{file}");
@@ -163,19 +164,19 @@ fn new_file_has_comments_and_no_defaults_and_keeps_the_moniker() {
     let is_set = |line: &&str| !line.starts_with(['#', '[']) && !line.is_empty();
     let set: Vec<_> = file.lines().filter(is_set).collect();
     assert_eq!(set, ["moniker = \"validator one\""]);
-    good(&["config", "set", "engine.block-time-ms", "250", "--home", home]);
+    succeed(&["config", "set", "engine.block-time-ms", "250", "--home", home]);
     let default = "# block-time-ms = 1000\n";
     assert_eq!(read(), file.replace(default, &format!("{default}block-time-ms = 250\n")));
     let differences = "engine.block-time-ms = 250  # default: 1000\n\
                        node.moniker = \"validator one\"  # default: \"evmd\"\n";
-    assert_eq!(good(&["config", "diff", "--home", home]), differences);
+    assert_eq!(succeed(&["config", "diff", "--home", home]), differences);
 }
 
 #[test]
 fn refused_settings_are_named_with_the_expected_form() {
     let folder = tempfile::tempdir().unwrap();
     let home = text(folder.path());
-    let set = |key: &str, value: &str| bad(&["config", "set", key, value, "--home", home]);
+    let set = |key: &str, value: &str| fail(&["config", "set", key, value, "--home", home]);
     for (key, value, error) in [
         (
             "engine.block-time-ms",
@@ -197,7 +198,7 @@ fn refused_settings_are_named_with_the_expected_form() {
         assert!(error.starts_with(&start), "{error}");
     }
     assert!(!folder.path().join("config.toml").exists());
-    let get = |key: &str| bad(&["config", "get", key, "--home", home]);
+    let get = |key: &str| fail(&["config", "get", key, "--home", home]);
     for (key, suggestion) in [
         ("engine.block-time", " (did you mean engine.block-time-ms?)"),
         ("rest.adress", " (did you mean rest.address?)"),
@@ -213,7 +214,7 @@ fn refused_settings_are_named_with_the_expected_form() {
 fn settings_of_a_missing_home_folder_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    let error = bad(&["config", "set", "engine.produce", "false", "--home", text(&home)]);
+    let error = fail(&["config", "set", "engine.produce", "false", "--home", text(&home)]);
     let reason = format!(
         "the home folder {0} does not exist: create it with `evmd init --home {0}`, or name another one with --home",
         home.display()
@@ -226,7 +227,7 @@ fn settings_of_a_missing_home_folder_are_refused() {
 fn folder_that_is_not_a_snapshot_is_refused_without_a_trace() {
     let folder = tempfile::tempdir().unwrap();
     let (from, home) = (folder.path().join("nothing"), folder.path().join("home"));
-    let error = bad(&["snapshot", "restore", text(&from), "--home", text(&home)]);
+    let error = fail(&["snapshot", "restore", text(&from), "--home", text(&home)]);
     let reason = format!("{} is not a snapshot: it holds no chain; ", from.display());
     assert!(error.starts_with(&reason) && error.contains("evmd snapshot create"), "{error}");
     assert!(!home.exists());
@@ -236,9 +237,9 @@ fn folder_that_is_not_a_snapshot_is_refused_without_a_trace() {
 fn import_of_a_missing_file_prints_no_summary() {
     let folder = tempfile::tempdir().unwrap();
     let home = text(folder.path());
-    good(&["init", "--home", home]);
+    succeed(&["init", "--home", home]);
     let file = folder.path().join("chain.rlp");
-    let import = || bad(&["import", text(&file), "--home", home]);
+    let import = || fail(&["import", text(&file), "--home", home]);
     let reason = format!("cannot read {}: No such file or directory (os error 2)", file.display());
     assert_eq!(import(), reason);
     fs::write(&file, "no RLP").unwrap();
@@ -257,7 +258,7 @@ fn genesis_files_are_created_and_checked() {
     let hex = "0x1111111111111111111111111111111111111111";
     let (code, out, err) = add(hex, "7atest");
     assert_eq!((code, out), (0, format!("{hex} has 7 in {file}\n")), "{err}");
-    // In another format it is the same account. A wrong checksum is an error.
+    // All of these are refused. The first two are the same account in other formats.
     for (address, amount) in [
         (&hex[2..], "1"),
         (address, "1"),
@@ -269,7 +270,7 @@ fn genesis_files_are_created_and_checked() {
         let (code, _, err) = add(address, amount);
         assert_eq!((code, err.lines().count()), (1, 1), "{address} {amount}: {err}");
     }
-    let valid = good(&["genesis", "validate", file]);
+    let valid = succeed(&["genesis", "validate", file]);
     assert!(
         valid.starts_with(&format!(
             "{file} is a valid genesis: chain 262144, native rules, 18 accounts, hash 0x"
@@ -277,13 +278,14 @@ fn genesis_files_are_created_and_checked() {
         "{valid}"
     );
     let home = folder.path().join("home");
-    let made = good(&["init", "--home", text(&home), "--genesis", file, "-o", "json"]);
-    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
-    assert!(valid.trim_end().ends_with(made["genesisHash"].as_str().unwrap()));
-    assert!(good(&["genesis", "validate", "--home", text(&home)]).contains("18 accounts"));
+    let created = succeed(&["init", "--home", text(&home), "--genesis", file, "-o", "json"]);
+    let created: serde_json::Value = serde_json::from_str(&created).unwrap();
+    assert!(valid.trim_end().ends_with(created["genesisHash"].as_str().unwrap()));
+    assert!(succeed(&["genesis", "validate", "--home", text(&home)]).contains("18 accounts"));
     fs::write(&path, "{\"config\":{}}").unwrap();
-    assert_eq!(bad(&["genesis", "validate", file]).lines().count(), 1);
+    assert_eq!(fail(&["genesis", "validate", file]).lines().count(), 1);
     assert!(
-        bad(&["genesis", "validate", text(&folder.path().join("none"))]).starts_with("cannot read")
+        fail(&["genesis", "validate", text(&folder.path().join("none"))])
+            .starts_with("cannot read")
     );
 }

@@ -1,4 +1,4 @@
-//! `docs/settings.md` has a row for each setting, with its default, and no other.
+//! Tests that `docs/settings.md` has a row for each setting, with its default, and no other rows.
 
 use config::Config;
 use std::{collections::BTreeSet, path::Path};

@@ -1,4 +1,4 @@
-//! Snapshots that a node makes itself, and what operators do with snapshots: upgrades, and the way back.
+//! Tests of snapshots that a node creates itself, and of upgrades, which operators can reverse with a snapshot.
 
 use crate::{
     common::{native_home, wait_until},
@@ -14,7 +14,7 @@ use std::{
 use testkit::NodeProcess;
 use tokio::runtime::Runtime;
 
-/// Several intervals pass within seconds.
+/// Settings with which several snapshots are due within seconds.
 const SETTINGS: &str = "[snapshot]\nevery-blocks = 5\nkeep = 2\n";
 const KEEP: usize = 2;
 
@@ -59,7 +59,7 @@ fn a_node_makes_and_verifies_snapshots_and_keeps_the_newest() {
     let home = home_with_settings(folder.path());
     let mut node = start(&home);
     let number = || metric(&runtime, &node, "evmd_snapshot_block_number");
-    // More than are kept.
+    // More snapshots than are kept.
     for _ in 0..=KEEP {
         let last = number();
         wait_until("there is another snapshot", || number() > last);
@@ -67,7 +67,7 @@ fn a_node_makes_and_verifies_snapshots_and_keeps_the_newest() {
     }
     assert_eq!(metric(&runtime, &node, "evmd_snapshots_failed_total"), 0);
     node.kill();
-    // The process that was making a snapshot when the node was killed ends by itself.
+    // The process that was creating a snapshot when the node was killed ends by itself.
     let before = newest(&home);
     let mut node = start(&home);
     wait_until("there is another snapshot", || newest(&home) > before);
@@ -75,7 +75,7 @@ fn a_node_makes_and_verifies_snapshots_and_keeps_the_newest() {
     let names = fs::read_dir(home.join("snapshots")).unwrap();
     let hidden =
         names.filter(|name| name.as_ref().unwrap().file_name().as_encoded_bytes()[0] == b'.');
-    assert_eq!(hidden.count(), 0, "a snapshot was left unfinished");
+    assert_eq!(hidden.count(), 0, "an unfinished snapshot was not removed");
 
     let kept = kept::list(&home.join("snapshots")).unwrap().pop().unwrap();
     succeed(&kept.path, &["doctor", "--verify"]);
@@ -85,7 +85,7 @@ fn a_node_makes_and_verifies_snapshots_and_keeps_the_newest() {
     let (code, _, error) = run(&restored, &["start", "--port-offset", "1"]);
     assert!(code == 1 && error.contains("producer.key is missing"), "{error}");
     fs::copy(home.join("producer.key"), restored.join("producer.key")).unwrap();
-    // Later blocks of the first home may have left it.
+    // Other nodes may already have later blocks of the first home, so a new term is needed.
     let (code, _, error) = run(&restored, &["start", "--port-offset", "1"]);
     assert!(code == 1 && error.contains("rollback --new-term"), "{error}");
     succeed(&restored, &["rollback", "--new-term"]);
@@ -102,14 +102,14 @@ fn a_failed_snapshot_is_counted_and_does_not_stop_the_node() {
     let snapshots = home.join("snapshots");
     let mut node = start(&home);
     fs::remove_dir_all(&snapshots).unwrap();
-    fs::write(&snapshots, "in the way").unwrap();
+    fs::write(&snapshots, "a file").unwrap();
     let failed = || metric(&runtime, &node, "evmd_snapshots_failed_total");
     wait_until("a snapshot fails", || failed() > 0);
     let at = head(&runtime, &node);
-    wait_until("blocks go on", || head(&runtime, &node) > at + 2);
+    wait_until("blocks are still produced", || head(&runtime, &node) > at + 2);
     fs::remove_file(&snapshots).unwrap();
     fs::create_dir(&snapshots).unwrap();
-    wait_until("the next one succeeds", || newest(&home) > 0);
+    wait_until("the next snapshot succeeds", || newest(&home) > 0);
     node.stop();
     // A setting that can never work is refused at the start.
     fs::write(home.join("config.toml"), format!("{SETTINGS}folder = \"genesis.json\"\n")).unwrap();
@@ -138,11 +138,11 @@ fn a_verified_snapshot_has_no_temporary_files() {
 /// The steps of `docs/backups-and-upgrades.md` with a home folder of an older version.
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn a_new_version_starts_on_an_old_home_and_a_snapshot_leads_back() {
+fn old_home_is_upgraded_and_the_upgrade_is_reversed_with_a_snapshot() {
     let runtime = Runtime::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (home, hash) = old_home(folder.path());
-    // The snapshot of the older version: this version must not change the only copy of the data to make one.
+    // A snapshot as the older version creates it. This version would have to change the data first, and refuses below.
     let snapshot = folder.path().join("before-upgrade");
     for part in ["chain", "index"] {
         fs::create_dir_all(snapshot.join(part)).unwrap();
@@ -165,7 +165,7 @@ fn a_new_version_starts_on_an_old_home_and_a_snapshot_leads_back() {
         drop(Home::open(home).unwrap());
     };
     upgraded(&home);
-    // The way back: the snapshot is as the older version has written it.
+    // The snapshot is still as the older version has written it, and can be restored.
     let back = folder.path().join("back");
     succeed(&back, &["snapshot", "restore", snapshot.to_str().unwrap()]);
     assert_eq!(fs::read(snapshot.join("chain/data.mdb")).unwrap(), copy);

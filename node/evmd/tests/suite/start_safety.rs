@@ -1,5 +1,5 @@
-//! `evmd start` and other commands if something is missing or wrong: the chain of a home folder, the clock,
-//! file descriptors, and space for output.
+//! Tests `evmd start` and other commands when something is missing or wrong: the chain of a home folder, the clock,
+//! file descriptors, and disk space for output.
 
 mod addresses;
 mod home_files;
@@ -34,7 +34,7 @@ fn evmd() -> Command {
     command
 }
 
-/// Exit code, standard output and error of a command on a home folder.
+/// Runs a command on a home folder; returns the exit code, standard output and standard error.
 pub(crate) fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
     let output = evmd().args(args).arg("--home").arg(home).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -45,7 +45,7 @@ fn full_disk() -> Stdio {
     Stdio::from(File::options().write(true).open("/dev/full").unwrap())
 }
 
-/// The result of a JSON-RPC call, without asynchronous code.
+/// The response to a JSON-RPC call, without asynchronous code.
 fn call(json_rpc: SocketAddr, method: &str, params: &Value) -> Value {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let head = format!(
@@ -55,9 +55,9 @@ fn call(json_rpc: SocketAddr, method: &str, params: &Value) -> Value {
     );
     let mut stream = TcpStream::connect(json_rpc).unwrap();
     stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    serde_json::from_str(response.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 /// A node that is killed when dropped.
@@ -76,7 +76,7 @@ impl Running {
     fn wait_for(&mut self, endpoints: &Endpoints) {
         wait_until("the node serves JSON-RPC", || {
             let ended = self.0.try_wait().unwrap();
-            assert!(ended.is_none(), "ended early: {ended:?}");
+            assert!(ended.is_none(), "ended before it served JSON-RPC: {ended:?}");
             TcpStream::connect(endpoints.json_rpc).is_ok()
         });
     }
@@ -133,7 +133,7 @@ fn start_creates_the_chain_of_the_genesis_file_and_refuses_if_it_is_missing_late
     assert!(logged("creating the chain of genesis.json"), "{log:?}");
     assert!(logged("the self-test of signature recovery and Keccak-256 passed"), "{log:?}");
 
-    // As if the volume of the chain was not mounted.
+    // As if the volume of the chain were not mounted.
     fs::rename(home.join("chain"), folder.path().join("unmounted")).unwrap();
     let index = fs::read(home.join("index/data.mdb")).unwrap();
     for command in ["start", "init"] {
@@ -222,8 +222,8 @@ fn closed_terminal_shuts_down_the_node_except_with_nohup() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let endpoints = Endpoints::unused();
-    // Both states are set here, because the tests may run with nohup.
-    for (option, goes_on) in [("--default-signal=HUP", false), ("--ignore-signal=HUP", true)] {
+    // Both dispositions of the signal are set explicitly, because the tests may run with nohup.
+    for (option, continues) in [("--default-signal=HUP", false), ("--ignore-signal=HUP", true)] {
         let mut command = Command::new("env");
         command.args([option, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet"]);
         command
@@ -234,10 +234,10 @@ fn closed_terminal_shuts_down_the_node_except_with_nohup() {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut node = Running::start(&mut command);
         node.wait_for(&endpoints);
-        if goes_on {
+        if continues {
             kill_process(node.pid(), Signal::HUP).unwrap();
             let before = newest_block(folder.path());
-            wait_until("a block after it", || newest_block(folder.path()) > before + 1);
+            wait_until("two more blocks", || newest_block(folder.path()) > before + 1);
             assert!(node.terminate().success());
         } else {
             assert!(node.end_by(Signal::HUP).success());
@@ -245,7 +245,7 @@ fn closed_terminal_shuts_down_the_node_except_with_nohup() {
     }
 }
 
-/// With `2>/dev/full`, the first log line caused a panic; there may be no space for the summary either.
+/// A failed write of a log line or of the banner must not end the node.
 #[test]
 fn node_survives_full_disks_behind_its_output() {
     let _turn = turn();
@@ -298,7 +298,7 @@ fn commands_report_failed_writes_of_their_output() {
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         if text.is_empty() && output.status.success() {
-            // An empty list prints nothing.
+            // Only a list may print nothing.
             assert!(args.contains(&"list"), "{args:?} reported nothing");
             continue;
         }
@@ -308,7 +308,7 @@ fn commands_report_failed_writes_of_their_output() {
     }
 }
 
-/// Open-files limit of the node in the next test.
+/// Limit of open files of the node in the next test.
 const OPEN_FILES: usize = 200;
 
 #[test]
@@ -328,7 +328,7 @@ fn connections_leave_descriptors_for_the_node() {
     assert!(lowered.is_some_and(|line| line.contains("json-rpc.max-connections")));
     node.wait_for(&endpoints);
 
-    // More connections to each server than the process may have open.
+    // As many connections to each server as the process may have open files.
     let connections: Vec<TcpStream> = (0..OPEN_FILES)
         .flat_map(|_| endpoints.all())
         .filter_map(|at| TcpStream::connect_timeout(&at, Duration::from_secs(5)).ok())
@@ -337,16 +337,16 @@ fn connections_leave_descriptors_for_the_node() {
     let open = || fs::read_dir(format!("/proc/{}/fd", node.0.id())).unwrap().count();
     let head = || newest_block(folder.path());
     let before = head();
-    wait_until("blocks are still made", || head() > before + 2);
+    wait_until("blocks are still produced", || head() > before + 2);
     assert!(open() < OPEN_FILES, "{} of {OPEN_FILES} descriptors are in use", open());
     drop(connections);
     wait_until("connections are accepted again", || {
         let mut stream = TcpStream::connect(endpoints.json_rpc).unwrap();
         let request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         stream.write_all(request.as_bytes()).is_ok()
-            && stream.read_to_end(&mut answer).is_ok_and(|n| n > 0)
+            && stream.read_to_end(&mut response).is_ok_and(|n| n > 0)
     });
     assert!(node.terminate().success());
 }

@@ -1,4 +1,4 @@
-//! Damaged, truncated and old home folders: every response is correct or an error, and each error names a
+//! Tests of damaged, truncated and old home folders: every response is correct or an error, and each error names a
 //! remedy that works.
 
 use crate::{
@@ -35,11 +35,11 @@ fn home_with_blocks(folder: &Path) -> Home {
 
 /// The positions of these bytes in a file.
 fn occurrences(file: &[u8], content: &[u8]) -> Vec<usize> {
-    assert!(content.len() > 8, "the content is unique");
+    assert!(content.len() > 8, "the content is too short to be unique");
     (0..=file.len() - content.len()).filter(|at| file[*at..].starts_with(content)).collect()
 }
 
-/// Flips a bit of each of these bytes. Mapped memory changes, too.
+/// Flips a bit of the byte at each of these offsets. Memory into which the file is mapped changes, too.
 fn flip(path: &Path, offsets: &[usize]) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     for offset in offsets {
@@ -50,7 +50,7 @@ fn flip(path: &Path, offsets: &[usize]) {
     }
 }
 
-/// The contents of a block's rows, with their tables.
+/// The contents of a block's rows in five tables, each with the name of the table.
 fn rows(home: &Home, number: u64) -> Vec<(&'static str, Vec<u8>)> {
     let blocks = home.chain.reader().unwrap();
     let senders = blocks.senders(number).unwrap().unwrap();
@@ -74,8 +74,8 @@ fn block_with_transactions(home: &Home) -> (u64, String) {
     (number, alloy_primitives::keccak256(&block.transactions[0]).to_string())
 }
 
-/// The responses to calls that read each table.
-async fn answers(node: &Node, number: u64, tx: &str) -> Vec<Value> {
+/// The responses to calls that read these tables.
+async fn responses(node: &Node, number: u64, tx: &str) -> Vec<Value> {
     let block = format!("{number:#x}");
     let calls = [
         ("eth_getBlockByNumber", json!([block, true])),
@@ -89,11 +89,11 @@ async fn answers(node: &Node, number: u64, tx: &str) -> Vec<Value> {
         ("eth_feeHistory", json!(["0x1", block, [50]])),
         ("eth_gasPrice", json!([])),
     ];
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for (method, params) in calls {
-        answers.push(node.answer(method, params).await);
+        responses.push(node.answer(method, params).await);
     }
-    answers
+    responses
 }
 
 #[test]
@@ -117,18 +117,18 @@ async fn serve_damaged_rows(folder: TempDir, home: Home) {
             .map(|start| start + content.len() / 2)
             .collect();
         assert!(!offsets.is_empty(), "{table}");
-        // The damaged data is read first, so that no response comes from a cache.
+        // The damaged data is read before the correct data, so that no response comes from a cache.
         flip(&path, &offsets);
-        let damaged = answers(&node, number, &tx).await;
+        let damaged = responses(&node, number, &tx).await;
         flip(&path, &offsets);
-        let truth = answers(&node, number, &tx).await;
-        for (damaged, truth) in damaged.iter().zip(&truth) {
-            assert!(truth.get("error").is_none(), "{truth}");
+        let correct = responses(&node, number, &tx).await;
+        for (damaged, correct) in damaged.iter().zip(&correct) {
+            assert!(correct.get("error").is_none(), "{correct}");
             let Some(error) = damaged.get("error") else {
-                assert_eq!(damaged, truth, "{table}");
+                assert_eq!(damaged, correct, "{table}");
                 continue;
             };
-            // Clients receive no details; the log names table, block and remedy.
+            // Clients receive no details. Only the log names table, block and remedy.
             assert_eq!(error["code"], -32603, "{table}: {error}");
             found.push(*table);
         }
@@ -177,7 +177,7 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
         assert!(remedy.contains(&format!("evmd rollback --height {}", number - 1)), "{remedy}");
         flip(&file, &offsets);
     }
-    // The remedy works: the damaged block is removed, and the rest is intact.
+    // The remedy removes the block, and the rest is intact.
     let report = doctor::run(&path, true).unwrap();
     assert_eq!(report.failed(), 0, "{report:?}");
     let (home, _) = Home::rollback(&path, number - 1, false).unwrap();
@@ -198,7 +198,7 @@ fn a_verified_snapshot_of_damaged_data_is_refused_and_removed() {
     let offsets: Vec<_> = starts.iter().map(|start| start + body.len() / 2).collect();
     flip(&file, &offsets);
     let copy = |name: &str| folder.path().join(name);
-    // Only what opening the copy reads is checked.
+    // Without verification, only the data that is read when the copy is opened is checked.
     snapshot::create(&path, &copy("opened"), Checked::Opened).unwrap();
     let error = snapshot::create(&path, &copy("verified"), Checked::Verified).unwrap_err();
     assert!(matches!(error, HomeError::DamagedCopy { check: "chain.rows", .. }), "{error:?}");
@@ -219,11 +219,11 @@ fn doctor_finds_damage_of_the_index_and_reindex_removes_it() {
     let address = chain::DEV_ACCOUNTS[0].address;
     drop(home);
     let contents = fs::read(&file).unwrap();
-    let places = occurrences(&contents, address.as_slice());
-    assert!(places.len() > 1);
+    let positions = occurrences(&contents, address.as_slice());
+    assert!(positions.len() > 1);
     let mut found = Vec::new();
-    for place in places {
-        flip(&file, &[place + 22]);
+    for position in positions {
+        flip(&file, &[position + 22]);
         let report = doctor::run(&path, true).unwrap();
         let checks = report.checks.iter().filter(|check| check.outcome == Outcome::Failed);
         for check in checks {
@@ -231,7 +231,7 @@ fn doctor_finds_damage_of_the_index_and_reindex_removes_it() {
             assert!(check.remedy.as_ref().unwrap().contains("evmd reindex"), "{check:?}");
             found.push(check.name);
         }
-        flip(&file, &[place + 22]);
+        flip(&file, &[position + 22]);
     }
     assert!(found.contains(&"index.state") && found.contains(&"index.runs"), "{found:?}");
     flip(&file, &[occurrences(&contents, address.as_slice())[0] + 22]);
@@ -288,7 +288,7 @@ fn truncated_chain_error_names_sizes_and_snapshot() {
         fs::write(&chain, &whole[..cut as usize]).unwrap();
         let text = match Home::open(&path) {
             Err(error) => error.to_string(),
-            // The last pages of the file may be free, and then no data is missing.
+            // The last page of the file may be free, and then no data is missing.
             Ok(home) => {
                 drop(home);
                 assert!(cut >= length - PAGE_BYTES, "{cut} of {length} bytes were accepted");
@@ -306,7 +306,7 @@ fn truncated_chain_error_names_sizes_and_snapshot() {
     drop(Home::open(&path).unwrap());
 }
 
-/// A copy of the archived home folder, and the hash of its head.
+/// A copy of the home folder of an older version from the fixtures, and the hash of its head.
 pub fn old_home(folder: &Path) -> (PathBuf, String) {
     let archive = fixtures("native-a142d93");
     let head = fs::read_to_string(archive.join("head")).unwrap().trim().to_owned();
@@ -340,7 +340,7 @@ fn home_of_format_3_is_migrated_and_returns_the_same_results() {
     home.check_genesis_file().unwrap();
     let view = home.view().unwrap();
     assert_eq!(view.head.hash.to_string(), head);
-    // All blocks are intact: another node can import an export of them, and checks them.
+    // All blocks are intact: another node can import an export of them, which checks them.
     let file = folder.path().join("exported.rlp");
     crate::common::export(&home, &file);
     let text = fs::read_to_string(path.join("genesis.json")).unwrap();

@@ -1,4 +1,5 @@
-//! The lines that a running node prints about blocks, transactions and calls, read from the file of `--log-file`.
+//! Tests of the lines that a running node logs about blocks, transactions and calls, read from the file of
+//! `--log-file`, and of `evmd status --watch`.
 
 use crate::{common::wait_until, start_safety::run};
 use alloy_dyn_abi::DynSolValue;
@@ -16,12 +17,12 @@ use testkit::NodeProcess;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_evmd");
 const CONSOLE: Address = address!("000000000000000000636F6e736F6c652e6c6f67");
-/// Reverts with its input.
+/// Code that reverts with its input.
 const REVERTER: [u8; 7] = hex!("365f5f37365ffd");
-/// Enough for all transactions here.
+/// The gas limit of all transactions here: 200,000.
 const GAS: &str = "0x30d40";
 
-/// A node with a file of its log.
+/// A node that logs into a file.
 struct Logged {
     node: NodeProcess,
     file: PathBuf,
@@ -59,7 +60,7 @@ impl Logged {
         self.node.endpoints().call(method, params).await
     }
 
-    /// Sends a transaction of the first development account.
+    /// Sends a transaction from the first development account; returns the hash.
     async fn send(&self, to: Option<Address>, data: &[u8]) -> String {
         let data = Bytes::copy_from_slice(data);
         let mut tx = json!({ "from": DEV_ACCOUNTS[0].address, "data": data, "gas": GAS });
@@ -82,7 +83,7 @@ impl Logged {
     }
 }
 
-/// Passes its input to the console.
+/// Code that passes its input to the console.
 fn logger() -> Vec<u8> {
     let copy_input = hex!("365f5f37");
     let (arguments, call) = (hex!("5f5f365f73"), hex!("5afa00"));
@@ -161,7 +162,7 @@ async fn development_chain_prints_messages_and_failures_of_calls() {
     let poor = json!([{ "from": Address::repeat_byte(9), "to": sender, "value": "0x1" }]);
     node.node.endpoints().fail("eth_call", poor).await;
     node.line(&["INFO call: eth_call ", " refused: ", "insufficient funds"]);
-    // The gas of an estimate at this price is more than its sender has.
+    // At this price, the sender cannot pay for the gas with which an estimate starts.
     let price = "0x21e19e0c9bab2400000";
     let mut priced = request(logger, message("priced", 3));
     priced[0]["gasPrice"] = json!(price);
@@ -246,7 +247,7 @@ async fn options_select_levels() {
 }
 
 #[tokio::test]
-async fn status_is_shown_again_until_its_reader_has_gone() {
+async fn status_watch_ends_when_its_reader_closes_the_pipe() {
     let node = Logged::start(&["init", "--dev"], &[]);
     let url = format!("http://{}", node.node.endpoints().metrics);
     for (format, begin) in [("text", "chain  "), ("json", "{")] {
@@ -257,7 +258,7 @@ async fn status_is_shown_again_until_its_reader_has_gone() {
             .unwrap();
         let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
         assert_eq!(lines.filter(|line| line.starts_with(begin)).take(2).count(), 2);
-        // The reader is closed now.
+        // The pipe is closed now.
         assert!(watch.wait().unwrap().success());
     }
 }

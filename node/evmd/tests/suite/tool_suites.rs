@@ -1,4 +1,4 @@
-//! The tools of contract developers against a plain `evmd start`: each test runs a script of the folder `clients`.
+//! Runs the tools of contract developers against a plain `evmd start`. Each test runs a script of the folder `clients`.
 //! `.ci/clients` installs the tools, and a script fails if one is missing.
 
 use crate::development::PROGRAM;
@@ -10,17 +10,17 @@ use tokio::process::Command;
 /// Maximum time of a suite. The slowest one takes 45 s on two busy cores.
 const MAX_SUITE: Duration = Duration::from_secs(900);
 
-/// The processes of a suite, which are killed when this is dropped.
+/// The processes of a suite. Dropping this value kills them.
 struct Group(Pid);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It fails if all processes have ended.
+        // The call fails if all processes have ended.
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 }
 
-/// Runs a script with the addresses of a new node. It exits with 0 if all of its tests pass.
+/// Runs a script with the addresses of a new node. The script must exit with 0, as it does if all of its tests pass.
 async fn run(program: &str, script: &str) {
     let folder = tempfile::tempdir().unwrap();
     let node = NodeProcess::start(Path::new(PROGRAM), &folder.path().join("home"), &[]);
@@ -30,7 +30,7 @@ async fn run(program: &str, script: &str) {
     run_script(program, script, &addresses).await;
 }
 
-/// Runs a script of the folder `clients`. It exits with 0 if all of its tests pass.
+/// Runs a script of the folder `clients`. The script must exit with 0, as it does if all of its tests pass.
 pub(crate) async fn run_script(program: &str, script: &str, arguments: &[String]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let child = Command::new(program)
@@ -55,36 +55,36 @@ pub(crate) async fn run_script(program: &str, script: &str, arguments: &[String]
 
 #[tokio::test]
 #[ignore = "needs Hardhat and solc: run .ci/clients"]
-async fn hardhat() {
+async fn hardhat_suite_passes() {
     run("bash", "hardhat/run").await;
 }
 
 #[tokio::test]
 #[ignore = "needs forge, cast and solc: run .ci/clients"]
-async fn foundry() {
+async fn foundry_suite_passes() {
     run("bash", "foundry/run").await;
 }
 
 #[tokio::test]
 #[ignore = "needs viem and solc: run .ci/clients"]
-async fn viem_test_client() {
+async fn viem_test_client_suite_passes() {
     run("node", "viem_test_client.cjs").await;
 }
 
 #[tokio::test]
 #[ignore = "needs ethers and solc: run .ci/clients"]
-async fn ethers_signer() {
+async fn ethers_signer_suite_passes() {
     run("node", "ethers_signer.cjs").await;
 }
 
 #[tokio::test]
 #[ignore = "needs web3.js and solc: run .ci/clients"]
-async fn web3_js() {
+async fn web3_js_suite_passes() {
     run("node", "web3_js.cjs").await;
 }
 
 #[tokio::test]
 #[ignore = "needs web3.py and pytest: run .ci/clients"]
-async fn web3_py_modules() {
+async fn web3_py_module_suite_passes() {
     run("python3", "web3_py_modules/run.py").await;
 }

@@ -1,5 +1,5 @@
-//! The head is undone while the node runs: afterwards, the node has what a node has that only ever saw the current
-//! chain.
+//! Undoes blocks while the node runs. Afterwards, the node must have the same data as a node that has only seen the
+//! current chain.
 
 mod answers;
 mod branches;
@@ -27,11 +27,11 @@ use state::{View, stored};
 use std::{path::Path, time::Duration};
 use storage::StateRead;
 
-/// A contract that stores the second word of its call data at the first one, and emits a log with the first word as
-/// its topic.
+/// Init code of a contract that stores the second word of its call data in the slot of the first word, and emits a log
+/// with the first word as its topic.
 const STORE: [u8; 27] = hex!("601080600b6000396000f36020356000355560003560006000a100");
 
-/// A home of a native chain that produces blocks when there are transactions, of which `undo_blocks` can be undone.
+/// A home of a native chain without empty blocks, on which at least the last `undo_blocks` blocks can be undone.
 fn undoable_home(folder: &Path, undo_blocks: usize) -> Home {
     let mut home = native_home(folder);
     home.config.storage.undo_blocks = undo_blocks;
@@ -58,7 +58,7 @@ fn store(slot: u64, value: u64) -> Vec<u8> {
     [slot, value].iter().flat_map(|word| U256::from(*word).to_be_bytes::<32>()).collect()
 }
 
-/// A fresh node replays the current chain, and must have the same blocks, receipts, fee history and state.
+/// Replays the current chain on a fresh node, which must have the same blocks, receipts, fee history and state.
 fn compare_with_replay(
     pipeline: &Pipeline,
     contracts: &[Address],
@@ -90,9 +90,9 @@ fn compare_views(ours: &View, theirs: &View, contracts: &[Address]) {
     for address in accounts.chain(others).chain(contracts.iter().copied()) {
         assert_eq!(our_state.account(address).unwrap(), their_state.account(address).unwrap());
         for slot in (0..5).map(U256::from) {
-            let [one, other] =
+            let [our_value, their_value] =
                 [&our_state, &their_state].map(|state| state.storage(address, slot).unwrap());
-            assert_eq!(one, other, "{address} {slot}");
+            assert_eq!(our_value, their_value, "{address} {slot}");
         }
     }
 }
@@ -115,7 +115,7 @@ async fn blocks_that_cannot_be_undone_are_refused() {
     let block_2 = pipeline.published.load().blocks().unwrap().hash(2).unwrap().unwrap();
     assert_eq!(undo(2).await, Ok(block_2));
     assert_eq!(pipeline.published.load().head.hash, block_2);
-    // What is older than the limit may be in the index.
+    // Blocks that are older than the limit may already be in the index.
     let written = undo(0).await;
     assert!(matches!(written, Ok(_) | Err(UndoError::TooDeep { to: 0, .. })), "{written:?}");
     pipeline.stop();
@@ -141,16 +141,16 @@ async fn views_of_an_undone_block_fail_or_are_complete() {
     let balance = || state.account(Address::repeat_byte(7)).unwrap().unwrap().balance;
     let header = reader.header(3).unwrap();
     blocks.undo(1, UndoneTransactions::Drop).await.unwrap();
-    // The same numbers with other transactions.
+    // Blocks with the same numbers and other transactions.
     for nonce in 1..4 {
         client.submit(transaction(0, nonce, to, 100, Vec::new())).await.unwrap();
         heads.wait_for(|head| *head > nonce).await.unwrap();
     }
     let new = pipeline.published.load();
     assert_eq!((old.undone, new.undone), (0, 1));
-    // What was opened before has the old branch.
+    // Readers that were opened before the undo read the old branch.
     assert_eq!((reader.header(3).unwrap(), balance()), (header, U256::from(3)));
-    // What is opened later fails, and names the block.
+    // A reader of blocks that is opened later fails and names the block. The old state can still be read.
     let error = old.blocks().map(drop).unwrap_err().to_string();
     assert!(error.contains(&old.head.hash.to_string()) && error.contains("repeat"), "{error}");
     assert_eq!(
@@ -163,7 +163,7 @@ async fn views_of_an_undone_block_fail_or_are_complete() {
     pipeline.join().unwrap();
 }
 
-/// Two branches of three blocks each on block 0, made by two other nodes.
+/// Two branches of three blocks each on block 0, produced by two other nodes.
 async fn two_branches(folder: &Path) -> [[Block; 3]; 2] {
     let to = TxKind::Call(Address::repeat_byte(7));
     let mut branches = Vec::new();
@@ -186,8 +186,8 @@ async fn two_branches(folder: &Path) -> [[Block; 3]; 2] {
     <[_; 2]>::try_from(branches).unwrap()
 }
 
-/// A checkpoint is of the last chosen block, so the trie leaves the unfinished one. The latter may be chosen and in the index before
-/// its child is given.
+/// A checkpoint contains the last chosen block, so the trie discards the unfinished block. That block may be chosen and
+/// written to the index before its child is given.
 #[tokio::test]
 async fn chosen_block_may_be_flushed_before_its_child_is_given() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,16 +198,16 @@ async fn chosen_block_may_be_flushed_before_its_child_is_given() {
     let blocks = pipeline.blocks().unwrap();
     let choose = |hash| blocks.choose(hash, UndoneTransactions::Drop);
     let index = pipeline.published.load().state.index().clone();
-    // Checkpoints are made earlier than flushes.
-    let flushed = |number| {
-        wait_until("it is flushed", || index.reader().unwrap().flushed().unwrap() == Some(number));
+    // A checkpoint precedes the flush.
+    let wait_for_flush = |number| {
+        wait_until("a flush", || index.reader().unwrap().flushed().unwrap() == Some(number));
     };
     blocks.give(first.clone()).await.unwrap();
     assert_eq!(choose(first.hash).await, Ok(first.hash));
     blocks.give(second.clone()).await.unwrap();
-    flushed(1);
+    wait_for_flush(1);
     assert_eq!(choose(second.hash).await, Ok(second.hash));
-    flushed(2);
+    wait_for_flush(2);
     blocks.give(third.clone()).await.unwrap();
     assert_eq!(choose(third.hash).await, Ok(third.hash));
     pipeline.stop();
@@ -239,7 +239,7 @@ async fn given_blocks_wait_until_one_is_chosen() {
     invalid.hash = invalid.header.hash_slow();
     let refused = blocks.give(invalid.clone()).await.unwrap_err();
     assert!(refused.to_string().contains("stateRoot"), "{refused}");
-    // Given twice before the first verdict, and chosen at once: seal decides about all of them.
+    // Given twice before the first verdict, and chosen at the same time: seal decides about all three requests.
     for _ in 0..20 {
         let [first, second] = [invalid.clone(), invalid.clone()].map(|block| blocks.give(block));
         let chosen = blocks.choose(invalid.hash, UndoneTransactions::Drop);
@@ -258,7 +258,7 @@ async fn given_blocks_wait_until_one_is_chosen() {
     assert_eq!(choose(one_child.hash).await, Ok(one_child.hash));
     assert_eq!(head(), one_child.hash);
     assert_eq!(choose(other_child.hash).await, Err(UndoError::Unknown(other_child.hash)));
-    // The other branch is given again, on a block below the head, and the head is undone for it.
+    // The other branch is given again. Choosing it undoes the blocks of the current one.
     blocks.give(other.clone()).await.unwrap();
     blocks.give(other_child.clone()).await.unwrap();
     assert_eq!(choose(other_child.hash).await, Ok(other_child.hash));

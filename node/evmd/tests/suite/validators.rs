@@ -1,4 +1,4 @@
-//! Several validators in one process: pipelines that the consensus engine drives.
+//! Runs several validators in one process: pipelines that the consensus engine drives.
 
 mod disks;
 mod faults;
@@ -27,10 +27,8 @@ use testkit::{MAX_WAIT, own_address};
 use validator::{EvidenceFile, FinalCertificates, PipelineChain, ValidatorAccounts, encode};
 
 const VALIDATORS: u8 = 4;
-/// Time between blocks.
 const PACE: Duration = Duration::from_millis(50);
 
-/// One validator.
 struct Node {
     home: Home,
     pipeline: Pipeline,
@@ -45,7 +43,7 @@ fn public(number: u8) -> PublicKey {
     B256::from(public_key(&key(number)).unwrap()).try_into().unwrap()
 }
 
-/// A chain of all validators, which receive the fees.
+/// The genesis of a chain with all validators, which receive the fees.
 fn genesis() -> Genesis {
     let validators: Vec<_> = (0..VALIDATORS)
         .map(|number| chain::Validator {
@@ -57,7 +55,7 @@ fn genesis() -> Genesis {
     Genesis::test_network(GENESIS_TIME, &validators).unwrap()
 }
 
-/// The account of a validator. It sends no transactions.
+/// The account of a validator. The account sends no transactions.
 fn operator(number: u8) -> Address {
     Address::repeat_byte(0xa0 + number)
 }
@@ -128,8 +126,8 @@ impl Node {
     }
 }
 
-/// Waits until a node has a head of which something is true.
-async fn until(node: &Node, what: &str, mut done: impl FnMut(&View) -> bool) {
+/// Waits until `done` returns true for the newest view of a node.
+async fn wait_for_view(node: &Node, what: &str, mut done: impl FnMut(&View) -> bool) {
     let mut heads = node.pipeline.published.heads();
     let waiting = async {
         while !done(&node.pipeline.published.load()) {
@@ -152,17 +150,17 @@ async fn transactions_of_any_validator_are_final_on_all() {
             hashes.push(node.pipeline.client().submit(tx).await.unwrap());
         }
         if round == 2 {
-            // The engine returns final blocks that the others made meanwhile.
+            // After its restart, the validator receives the blocks that the others made final meanwhile.
             let stopped = nodes.pop().unwrap();
             stopped.stop();
             let before = nodes[0].height();
-            let goes_on = |view: &View| view.number() > before + 5;
-            until(&nodes[0], "three validators go on", goes_on).await;
+            let continues = |view: &View| view.number() > before + 5;
+            wait_for_view(&nodes[0], "three validators continue", continues).await;
             nodes.push(Node::start(folder.path(), VALIDATORS - 1, &addresses));
         }
     }
     for node in &nodes {
-        until(node, "all transactions are final", |view| {
+        wait_for_view(node, "all transactions are final", |view| {
             hashes.iter().all(|hash| view.tx_location(*hash).unwrap().is_some())
         })
         .await;
@@ -176,12 +174,12 @@ async fn transactions_of_any_validator_are_final_on_all() {
             assert_eq!(hash(node, number), hash(&nodes[0], number), "block {number}");
         }
     }
-    pays_the_proposers(&nodes[0]);
+    assert_proposers_are_paid(&nodes[0]);
     nodes.into_iter().for_each(Node::stop);
 }
 
-/// Each block names the account of its proposer, which has received its fees.
-fn pays_the_proposers(node: &Node) {
+/// Each block names the account of its proposer, and that account has received the fees of the block.
+fn assert_proposers_are_paid(node: &Node) {
     let view = node.pipeline.published.load();
     let blocks = view.blocks().unwrap();
     let mut fees = BTreeMap::<Address, U256>::new();
@@ -195,7 +193,7 @@ fn pays_the_proposers(node: &Node) {
     assert!(fees.len() > 1, "{fees:?}");
     let state = view.state.reader().unwrap();
     let balance = |account| state.account(account).unwrap().unwrap_or_default().balance;
-    // Each transfer pays the same tip.
+    // The balance also contains the priority fees.
     for (miner, base_fees) in fees {
         assert!(balance(miner) >= base_fees, "{miner}");
         assert_eq!(balance(miner).is_zero(), base_fees.is_zero(), "{miner}");

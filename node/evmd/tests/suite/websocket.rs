@@ -1,4 +1,4 @@
-//! WebSockets conform to RFC 6455, and their responses equal those of HTTP.
+//! Tests that WebSockets conform to RFC 6455, and that their responses equal those of HTTP.
 
 use crate::client::{MAX_WAIT, Node, exchange};
 use serde_json::{Value, json};
@@ -17,11 +17,11 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// A call with a known response.
+/// A call, and its response.
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
-const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x40000"}"#;
+const RESPONSE: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x40000"}"#;
 
-/// The handshake of a client.
+/// The handshake of a client with this version of the protocol.
 fn handshake(version: u8) -> String {
     format!(
         "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -29,7 +29,7 @@ fn handshake(version: u8) -> String {
     )
 }
 
-/// A masked frame.
+/// A masked frame with this first byte.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     const MASK: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
     let mut frame = match payload.len() {
@@ -145,9 +145,9 @@ async fn frames_that_violate_the_protocol_close_the_connection() {
     for address in [node.json_rpc, node.web_socket] {
         for (what, frames, status) in &cases {
             let mut raw = Raw::open(address).await;
-            // Earlier messages are answered.
+            // A message before the violation is answered.
             raw.send(&[frame(FIN | TEXT, CALL.as_bytes())]).await;
-            assert_eq!(raw.receive_text().await, ANSWER, "{what}");
+            assert_eq!(raw.receive_text().await, RESPONSE, "{what}");
             // The connection may have been closed before all bytes were sent.
             let _ = raw.0.write_all(&frames.concat()).await;
             assert_eq!(raw.closed().await, *status, "{what}");
@@ -162,7 +162,7 @@ async fn all_valid_frames_are_answered() {
     let mut raw = Raw::open(node.web_socket).await;
     let (start, end) = CALL.as_bytes().split_at(20);
     raw.send(&[frame(FIN | BINARY, CALL.as_bytes())]).await;
-    assert_eq!(raw.receive_text().await, ANSWER);
+    assert_eq!(raw.receive_text().await, RESPONSE);
     raw.send(&[
         frame(TEXT, b""),
         frame(CONTINUATION, start),
@@ -173,8 +173,8 @@ async fn all_valid_frames_are_answered() {
     ])
     .await;
     assert_eq!(raw.receive().await, (PONG, b"between".to_vec()));
-    assert_eq!(raw.receive_text().await, ANSWER);
-    raw.send(&[frame(FIN | PONG, b"unasked"), frame(FIN | TEXT, b"")]).await;
+    assert_eq!(raw.receive_text().await, RESPONSE);
+    raw.send(&[frame(FIN | PONG, b"unsolicited"), frame(FIN | TEXT, b"")]).await;
     let error: Value = serde_json::from_str(&raw.receive_text().await).unwrap();
     assert_eq!(error["error"]["code"], -32700, "an empty message is not JSON");
     let text = CALL.replace("\"id\":1", "\"id\":\"☃\"");
@@ -184,11 +184,11 @@ async fn all_valid_frames_are_answered() {
     frames[0][0] = TEXT;
     frames.push(frame(FIN | CONTINUATION, &[*last]));
     raw.send(&frames).await;
-    assert_eq!(raw.receive_text().await, ANSWER.replace("\"id\":1", "\"id\":\"☃\""));
+    assert_eq!(raw.receive_text().await, RESPONSE.replace("\"id\":1", "\"id\":\"☃\""));
     // A message of the maximum size.
     let largest = format!("{CALL}{}", " ".repeat(1_000_000 - CALL.len()));
     raw.send(&[frame(FIN | TEXT, largest.as_bytes())]).await;
-    assert_eq!(raw.receive_text().await, ANSWER);
+    assert_eq!(raw.receive_text().await, RESPONSE);
     node.stop().await;
 }
 
@@ -198,14 +198,14 @@ async fn stopping_node_closes_with_going_away() {
     let node = Node::native().await;
     let (idle, mut used) = (Raw::open(node.json_rpc).await, Raw::open(node.json_rpc).await);
     used.send(&[frame(FIN | TEXT, CALL.as_bytes())]).await;
-    assert_eq!(used.receive_text().await, ANSWER);
+    assert_eq!(used.receive_text().await, RESPONSE);
     let (idle, used, _) = tokio::join!(idle.closed(), used.closed(), node.stop());
     assert_eq!((idle, used), (1001, 1001));
 }
 
-/// The kernel's buffers and those of the node are full before the client has read everything.
+/// If each frame counted as a message, the connection would exceed its limit of unanswered messages and not be read.
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_continuation_frames_and_pings_are_not_messages() {
+async fn empty_continuation_frames_are_not_messages() {
     const MANY: usize = 20_000;
     let node = Node::native().await;
     let mut raw = Raw::open(node.json_rpc).await;
@@ -213,9 +213,9 @@ async fn empty_continuation_frames_and_pings_are_not_messages() {
     frames.extend(vec![frame(CONTINUATION, b""); MANY]);
     frames.push(frame(FIN | CONTINUATION, b""));
     raw.send(&frames).await;
-    assert_eq!(raw.receive_text().await, ANSWER);
+    assert_eq!(raw.receive_text().await, RESPONSE);
     raw.send(&[frame(FIN | TEXT, CALL.as_bytes())]).await;
-    assert_eq!(raw.receive_text().await, ANSWER);
+    assert_eq!(raw.receive_text().await, RESPONSE);
     node.stop().await;
 }
 
@@ -229,20 +229,20 @@ async fn handshakes_are_checked() {
         assert_eq!(status(no_key.replace("n: Upgrade", "n: Upgrade, close")).await, 400);
         let post = handshake(13).replace("GET", "POST").replace("n: Upgrade", "n: Upgrade, close");
         assert_eq!(status(post).await, 400);
-        // Its bytes would be parsed as frames.
+        // The bytes of a body would be parsed as frames.
         let body = handshake(13).replace("n: Upgrade", "n: Upgrade, close");
         let body = body.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\nabcde");
         assert_eq!(status(body).await, 400);
     }
-    // Java's client offers HTTP/2 in this way with its first request.
+    // The HTTP client of Java offers HTTP/2 in this way with its first request.
     let offer = format!(
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\
          Upgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{CALL}",
         CALL.len()
     );
-    let answered = exchange(node.json_rpc, offer.as_bytes()).await;
-    assert_eq!(answered, (200, ANSWER.to_owned()));
+    let response = exchange(node.json_rpc, offer.as_bytes()).await;
+    assert_eq!(response, (200, RESPONSE.to_owned()));
     node.stop().await;
 }
 
@@ -305,14 +305,14 @@ async fn subscriptions_are_opened_and_closed_by_calls_with_any_id() {
         };
         socket.send(&call("eth_subscribe", json!(["syncing"]))).await;
         let text = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
-        let answer: Value = serde_json::from_str(&text).unwrap();
+        let response: Value = serde_json::from_str(&text).unwrap();
         if !is_id {
-            assert_eq!(answer["error"]["code"], -32600, "{text}");
+            assert_eq!(response["error"]["code"], -32600, "{text}");
             continue;
         }
         let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x"#);
         assert!(text.starts_with(&start), "{text}");
-        let subscription = &answer["result"];
+        let subscription = &response["result"];
         let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
         let expected = json!({ "subscription": subscription, "result": false });
         assert_eq!((&pushed["method"], &pushed["params"]), (&json!("eth_subscription"), &expected));
@@ -353,15 +353,15 @@ async fn subscriptions_of_a_connection_are_limited() {
     let refused = other.answer("eth_unsubscribe", json!([open[0]])).await;
     assert_eq!(refused["error"]["code"], -32000, "it is the subscription of another connection");
     assert_eq!(socket.call("eth_unsubscribe", json!([open[0]])).await, true);
-    // Its permit is released when its task has ended.
+    // The permit of a subscription is released when its task has ended.
     let again = async {
         while socket.answer("eth_subscribe", json!(["newHeads"])).await.get("error").is_some() {}
     };
-    timeout(MAX_WAIT, again).await.expect("a place is free again");
+    timeout(MAX_WAIT, again).await.expect("a subscription is possible again");
     node.stop().await;
 }
 
-/// The filters of subscriptions and large ids count as memory of the client.
+/// The filters of subscriptions count as memory of the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_use_the_memory_of_clients() {
     let node = Node::native().await;

@@ -1,4 +1,4 @@
-//! Runs the models of concurrent code; see the documentation of the crate.
+//! Runs the models of concurrent code; see the documentation of the crate `models`.
 
 use models::{combining_model, journal_model, ring_model, submit, undo_model, waker_model};
 

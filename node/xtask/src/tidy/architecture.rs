@@ -1,8 +1,7 @@
-//! The page of the architecture has a row for each crate, and names the fields of the locks that exist.
+//! Checks that `docs/architecture.md` has a row for each crate, and that the fields with locks in its tables exist.
 
 use super::{Violation, layers::LAYERS, tree::Tree};
 
-/// The page.
 const PAGE: &str = "docs/architecture.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
@@ -16,8 +15,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     missing.chain(fields).collect()
 }
 
-/// Names `Type::field` in the first cells of rows whose file has no such field. A row names its file, or means the
-/// file of the row before it.
+/// Names `Type::field` in the first cells of rows, with their lines, if the file of the row has no such field. A row
+/// without a path refers to the file of the row before it.
 fn unknown_fields<'a>(tree: &Tree, page: &'a str) -> Vec<(usize, &'a str)> {
     let mut unknown = Vec::new();
     let mut file = "";

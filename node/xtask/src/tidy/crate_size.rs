@@ -1,4 +1,4 @@
-//! Crates are small enough to be read: a crate with more lines than the maximum has more than one purpose.
+//! Checks that crates are small enough to be read: a crate with too many lines has more than one purpose.
 
 use super::{Violation, tree::Tree};
 

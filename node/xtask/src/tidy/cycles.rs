@@ -1,4 +1,4 @@
-//! The top-level modules of a crate import each other in one direction only.
+//! Checks that the imports between the top-level modules of a crate form no cycle.
 
 use super::{
     Violation,
@@ -7,14 +7,14 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An import, by the modules that it connects.
+/// The importing module and the imported module.
 type Edge<'a> = (&'a str, &'a str);
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     crates(tree).flat_map(|folder| check_crate(tree, folder)).collect()
 }
 
-/// The folders that hold a crate's manifest.
+/// The folders of crates: those with a manifest.
 fn crates(tree: &Tree) -> impl Iterator<Item = &str> {
     tree.with_ending("/Cargo.toml").filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"))
 }
@@ -23,13 +23,13 @@ fn check_crate(tree: &Tree, folder: &str) -> Vec<Violation> {
     let edges = edges(tree, folder);
     let mut violations = Vec::new();
     for ((from, to), (path, line)) in &edges {
-        if let Some(way) = shortest_path(&edges, to, from) {
+        if let Some(path_back) = shortest_path(&edges, to, from) {
             violations.push(Violation {
                 path: (*path).to_owned(),
                 line: *line,
                 text: format!(
                     "this import closes the cycle {from} -> {}: move what both need below both",
-                    way.join(" -> ")
+                    path_back.join(" -> ")
                 ),
             });
         }
@@ -37,7 +37,7 @@ fn check_crate(tree: &Tree, folder: &str) -> Vec<Violation> {
     violations
 }
 
-/// The imports between the modules of a crate, each with the first place where it is made.
+/// The imports between the modules of a crate, each with the path and line of its first occurrence.
 fn edges<'a>(tree: &'a Tree, folder: &str) -> BTreeMap<Edge<'a>, (&'a str, usize)> {
     let source = format!("{folder}/src/");
     let files: Vec<_> = tree
@@ -67,26 +67,26 @@ fn top_module(inside: &str) -> &str {
     identifier(inside)
 }
 
-/// Number of modules from the root to the one that a file defines.
+/// The depth of the module that a file defines: 1 for a top-level module.
 fn depth(inside: &str) -> usize {
     let folders = inside.matches('/').count();
     if inside.ends_with("/mod.rs") { folders } else { folders + 1 }
 }
 
-/// The names that a file imports from the root of its crate.
+/// The names that a file imports from the root of its crate, with their lines.
 fn imports(text: &str, depth: usize) -> Vec<(usize, &str)> {
     let lines: Vec<_> = lines_without_tests(text).map(|(line, text)| (line, code(text))).collect();
     let to_root = "super::".repeat(depth);
     let mut found = Vec::new();
     for (at, (line, text)) in lines.iter().enumerate() {
         for start in ["crate::", &to_root] {
-            for (place, _) in text.match_indices(start) {
-                // A longer path of the same kind, or a word that ends so.
-                let before = text[..place].chars().next_back();
+            for (start_at, _) in text.match_indices(start) {
+                // Skip the end of a longer path or of a longer word.
+                let before = text[..start_at].chars().next_back();
                 if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
                     continue;
                 }
-                let rest = &text[place + start.len()..];
+                let rest = &text[start_at + start.len()..];
                 match rest.strip_prefix('{') {
                     Some(group) => {
                         let more = lines[at + 1..].iter().map(|(_, text)| *text);
@@ -102,7 +102,7 @@ fn imports(text: &str, depth: usize) -> Vec<(usize, &str)> {
     found
 }
 
-/// The first identifier of each item of a group, which ends with its brace.
+/// The first identifier of each item of an import group. The lines begin after the opening brace of the group.
 fn first_names<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names = Vec::new();
     let (mut depth, mut is_start) = (1, true);
@@ -156,7 +156,7 @@ fn shortest_path<'a>(
 mod tests {
     use super::*;
 
-    fn texts(tree: &Tree) -> Vec<String> {
+    fn violations(tree: &Tree) -> Vec<String> {
         check_crate(tree, "one").iter().map(ToString::to_string).collect()
     }
 
@@ -172,11 +172,11 @@ mod tests {
                 ("one/Cargo.toml", ""),
                 ("one/src/lib.rs", "use crate::a::Item;"),
                 ("one/src/a/mod.rs", "mod part;"),
-                ("one/src/a/part.rs", "use super::super::b::Thing;"),
+                ("one/src/a/part.rs", "use super::super::b::Item;"),
                 ("one/src/b.rs", import),
                 ("one/src/c.rs", ""),
             ]);
-            let found = texts(&tree);
+            let found = violations(&tree);
             assert_eq!(found.len(), 2, "{import}: {found:?}");
             assert!(found[0].contains("one/src/a/part.rs:1:"), "{}", found[0]);
             assert!(found[0].contains("a -> b -> a"), "{}", found[0]);
@@ -184,16 +184,16 @@ mod tests {
     }
 
     #[test]
-    fn tests_comments_and_one_direction_are_no_cycle() {
+    fn imports_in_tests_and_comments_close_no_cycle() {
         let tree = Tree::from([
             ("one/Cargo.toml", ""),
-            ("one/src/a.rs", "use crate::b::Thing;\n"),
+            ("one/src/a.rs", "use crate::b::Item;\n"),
             (
                 "one/src/b.rs",
                 "// See crate::a::Item.\n#[cfg(test)]\nmod tests {\n    use crate::a::Item;\n}\n",
             ),
             ("one/src/b/tests.rs", "use crate::a::Item;"),
         ]);
-        assert_eq!(texts(&tree), Vec::<String>::new());
+        assert_eq!(violations(&tree), Vec::<String>::new());
     }
 }

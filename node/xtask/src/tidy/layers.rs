@@ -1,8 +1,8 @@
-//! Dependencies between the crates of the workspace point downwards only.
+//! Checks that each crate of the workspace depends only on crates of lower layers.
 
 use super::{Violation, tree::Tree};
 
-/// The crates, from the bottom to the top: a crate depends only on crates before it.
+/// The crates, lowest first: a crate depends only on crates before it.
 pub(super) const LAYERS: [&str; 40] = [
     "crashdisk",
     "secp256k1-batch-recovery",
@@ -29,7 +29,7 @@ pub(super) const LAYERS: [&str; 40] = [
     "pipeline",
     "models",
     "server",
-    // Below the crates of JSON-RPC, because it must not use them.
+    // `cosmos-api` is below the crates of JSON-RPC, because it must not use them.
     "cosmos-api",
     "rpc-types",
     "rpc-eth",
@@ -47,16 +47,16 @@ pub(super) const LAYERS: [&str; 40] = [
     "benches",
 ];
 
-/// Crates that no program links.
+/// Crates for tests only: no program links them.
 const FOR_TESTS: [&str; 3] = ["crashdisk", "testkit", "models"];
 
 /// Crates that use no other crate of the workspace, except in tests.
 const STANDALONE: [&str; 2] = ["loadtest", "xtask"];
 
-/// The tables of a manifest that name dependencies of a program.
+/// The tables of a manifest with the dependencies that a program links or builds with.
 const LINKED: [&str; 2] = ["dependencies", "build-dependencies"];
 
-/// All tables of a manifest that name dependencies.
+/// All tables of a manifest with dependencies.
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
@@ -103,7 +103,7 @@ fn check_layers(tree: &Tree, layers: &[&str]) -> Vec<Violation> {
     violations
 }
 
-/// The manifests of the workspace's members.
+/// The paths and contents of the manifests of the workspace's members.
 fn members(tree: &Tree) -> Vec<(String, &str)> {
     let workspace: toml::Table =
         tree.get("Cargo.toml").unwrap_or_default().parse().unwrap_or_default();
@@ -122,7 +122,7 @@ fn members(tree: &Tree) -> Vec<(String, &str)> {
         .collect()
 }
 
-/// The names of the dependencies in some tables, of each target too.
+/// The names of the dependencies in these tables, including those of single targets.
 fn dependencies(manifest: &toml::Table, names: &[&str]) -> Vec<String> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let of_targets = targets.into_iter().flat_map(toml::Table::values);

@@ -1,5 +1,5 @@
 //! Checks of the source that the compiler does not make. Each check is a function from a [`Tree`] to violations, so
-//! that its tests can plant violations in a small tree.
+//! that its tests can check a small tree with violations.
 
 mod architecture;
 mod crate_size;
@@ -16,7 +16,7 @@ mod wording;
 use std::{fmt, io::Write, path::Path, process::ExitCode};
 use tree::Tree;
 
-/// Something that a check refuses.
+/// A line or a file that violates a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Violation {
     /// Path of the file, relative to the root of the repository.
@@ -33,7 +33,6 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All checks.
 const CHECKS: [fn(&Tree) -> Vec<Violation>; 9] = [
     architecture::check,
     crate_size::check,
@@ -46,7 +45,7 @@ const CHECKS: [fn(&Tree) -> Vec<Violation>; 9] = [
     wording::check,
 ];
 
-/// Prints the violations of a checkout; fails if there is one.
+/// Prints the violations in a checkout. The exit code is that of a failure if there are any.
 pub(crate) fn run(root: &Path) -> anyhow::Result<ExitCode> {
     let tree = Tree::read(root)?;
     let violations: Vec<_> = CHECKS.iter().flat_map(|check| check(&tree)).collect();

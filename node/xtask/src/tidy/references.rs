@@ -1,11 +1,11 @@
-//! What documents and comments refer to exists: files, headings, decision records and constants.
+//! Checks that the files, headings, decision records and constants to which documents and comments refer exist.
 
 use super::{Violation, source::code, tree::Tree};
 use std::collections::BTreeSet;
 
 /// Top-level folders whose paths are checked in text.
 const FOLDERS: [&str; 6] = ["docs/", "node/", "storage/", "verify/", "benches/", "loadtest/"];
-/// Constants of the operating system, of LMDB and of other programs.
+/// Constants and environment variables of the operating system, of LMDB and of other programs.
 const SPECIFIED_ELSEWHERE: &[&str] = &[
     "CLOCK_BOOTTIME",
     "MDB_APPEND",
@@ -52,7 +52,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     violations
 }
 
-/// Targets of links of Markdown that are in the repository.
+/// Relative targets of Markdown links that do not exist.
 fn missing_links(tree: &Tree, path: &str, line: &str) -> Vec<String> {
     let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let mut missing = Vec::new();
@@ -68,7 +68,7 @@ fn missing_links(tree: &Tree, path: &str, line: &str) -> Vec<String> {
     missing
 }
 
-/// A path relative to the folder of a file.
+/// The path in the repository of `target`, which is relative to the folder of the file `from`.
 fn resolve(from: &str, target: &str) -> String {
     let mut parts: Vec<_> = from.split('/').collect();
     parts.pop();
@@ -84,7 +84,7 @@ fn resolve(from: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// The anchors that a host of repositories makes of the headings of a document.
+/// The anchors that GitHub derives from the headings of a document.
 fn headings(tree: &Tree, path: &str) -> BTreeSet<String> {
     let text = tree.get(path).unwrap_or_default();
     let headings = text.lines().filter(|line| line.starts_with('#'));
@@ -96,7 +96,7 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Paths that are written out. The number of a decision record stands for its file.
+/// Paths in text that do not exist. `docs/adr/<number>` is the record with this number, and `.rs` may be omitted.
 fn missing_paths(tree: &Tree, line: &str) -> Vec<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "/._-*<>{}".contains(c);
     line.split(|c| !is_part(c))
@@ -121,7 +121,7 @@ fn has_record(tree: &Tree, number: &str) -> bool {
         && tree.files().any(|(path, _)| path.starts_with(&format!("docs/adr/{number}-")))
 }
 
-/// Decision records that are named by their number.
+/// Numbers after the word ADR that no decision record has.
 fn missing_records(tree: &Tree, line: &str) -> Vec<String> {
     let numbers = line.split("ADR ").skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -133,7 +133,7 @@ fn missing_records(tree: &Tree, line: &str) -> Vec<String> {
         .collect()
 }
 
-/// Names in code quotes that are written as constants are.
+/// Names in code quotes that have the form of a constant and do not occur in the code.
 fn missing_constants(constants: &BTreeSet<&str>, line: &str) -> Vec<String> {
     let quoted = line.split('`').skip(1).step_by(2);
     quoted
@@ -152,7 +152,7 @@ fn is_constant(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// All names in the code and the scripts that are written as constants are.
+/// All names in Rust, TOML and Protobuf files, outside comments, that have the form of a constant.
 fn constants(tree: &Tree) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     tree.files()
@@ -167,7 +167,7 @@ fn constants(tree: &Tree) -> BTreeSet<&str> {
 mod tests {
     use super::*;
 
-    fn texts(files: &[(&str, &str)]) -> Vec<String> {
+    fn violations(files: &[(&str, &str)]) -> Vec<String> {
         let mut all = vec![
             ("docs/here.md", "# One heading, with `code`\n\n## Twice\n"),
             ("docs/adr/0007-a-decision.md", "# A decision\n"),
@@ -189,7 +189,7 @@ mod tests {
         let page = format!("# Title\n{page}");
         let comment = "//! `docs/here.md`, [`MAX_BYTES`]\nconst A: &str = \"docs/none.md\";\n";
         assert_eq!(
-            texts(&[("docs/page.md", &page), ("node/src/a.rs", comment)]),
+            violations(&[("docs/page.md", &page), ("node/src/a.rs", comment)]),
             Vec::<String>::new()
         );
     }
@@ -197,21 +197,22 @@ mod tests {
     #[test]
     fn each_kind_of_dangling_reference_is_refused() {
         for (text, what) in [
-            ("[a](gone.md)", "gone.md"),
-            ("[a](here.md#gone)", "here.md#gone"),
-            ("see docs/gone.md.", "docs/gone.md"),
+            ("[a](none.md)", "none.md"),
+            ("[a](here.md#none)", "here.md#none"),
+            ("see docs/none.md.", "docs/none.md"),
             ("docs/adr/0008", "docs/adr/0008"),
             ("(ADR 0008)", "ADR 0008"),
             ("at most `MAX_WORDS` words", "`MAX_WORDS`"),
             ("`super::MAX_WORDS`", "`MAX_WORDS`"),
         ] {
-            let found = texts(&[("docs/page.md", text)]);
+            let found = violations(&[("docs/page.md", text)]);
             assert_eq!(
                 found,
                 [format!("docs/page.md:1: {what} does not exist: correct the reference")]
             );
             if !text.starts_with('[') {
-                assert_eq!(texts(&[("node/src/a.rs", &format!("/// {text}"))]).len(), 1, "{text}");
+                let found = violations(&[("node/src/a.rs", &format!("/// {text}"))]);
+                assert_eq!(found.len(), 1, "{text}");
             }
         }
     }

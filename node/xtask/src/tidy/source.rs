@@ -1,6 +1,6 @@
-//! Rust source, as far as the checks need to understand it.
+//! Simple parsing of Rust source, without a parser: only what the checks need.
 
-/// Lines with their numbers, without test modules inside the file. These are at its end by convention.
+/// Lines with their numbers, from 1, up to the first inline test module. By convention, it is at the end of the file.
 pub(super) fn lines_without_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut after_test_attribute = false;
     text.lines()
@@ -14,8 +14,7 @@ pub(super) fn lines_without_tests(text: &str) -> impl Iterator<Item = (usize, &s
         .map(|(at, line)| (at + 1, line))
 }
 
-/// The code of a line, without a comment that fills its rest. A `//` that follows a colon or a quotation mark is
-/// inside a string.
+/// The part of a line before a `//` comment. A `//` after a colon or a quotation mark is taken for a part of a string.
 pub(super) fn code(line: &str) -> &str {
     let mut from = 0;
     while let Some(at) = line[from..].find("//") {
@@ -28,7 +27,7 @@ pub(super) fn code(line: &str) -> &str {
     line
 }
 
-/// Whether a file has only tests.
+/// Whether a file has only tests, judged by its path.
 pub(super) fn is_test_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     path.contains("/tests/")
@@ -55,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_left_out_and_addresses_are_kept() {
+    fn comments_are_left_out_and_urls_are_kept() {
         assert_eq!(code("let a = 1; // one"), "let a = 1; ");
         assert_eq!(code(r#"let a = "http://b"; // c"#), r#"let a = "http://b"; "#);
         assert_eq!(code("/// text"), "");

@@ -1,4 +1,4 @@
-//! The integration tests of a crate are `tests/NAME/main.rs`, so that a test can get a second file without being moved.
+//! Checks that integration tests are `tests/NAME/main.rs`, so that a second file can be added without moving the test.
 
 use super::{Violation, tree::Tree};
 

@@ -1,19 +1,19 @@
-//! Checks that the tests in the commands of documents exist: a command with another name runs no test and succeeds.
+//! Checks that the tests named in commands of documents exist: a command with an unknown name runs no test and
+//! succeeds.
 
 use super::{Violation, tree::Tree};
 use std::collections::BTreeSet;
 
-/// What precedes the names in a command.
+/// The part of a command before the names.
 const COMMAND: &str = "--test suite ";
-/// The folder of the tests.
 const FOLDER: &str = "node/evmd/tests/suite/";
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    let known = known(tree);
+    let known = suite_names(tree);
     let mut violations = Vec::new();
     for (path, text) in tree.files().filter(|(path, _)| path.ends_with(".md")) {
         for (at, line) in text.lines().enumerate() {
-            for name in named(line).filter(|name| !known.iter().any(|test| test.contains(name))) {
+            for name in names(line).filter(|name| !known.iter().any(|test| test.contains(name))) {
                 violations.push(Violation {
                     path: path.to_owned(),
                     line: at + 1,
@@ -28,7 +28,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
 }
 
 /// The names that follow the command in a line.
-fn named(line: &str) -> impl Iterator<Item = &str> {
+fn names(line: &str) -> impl Iterator<Item = &str> {
     line.split(COMMAND).skip(1).flat_map(|rest| {
         let command = rest.split(['`', '#']).next().unwrap_or_default();
         command.split(' ').filter(|word| !word.is_empty() && !word.starts_with('-'))
@@ -36,7 +36,7 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The names of the suite's modules and functions.
-fn known(tree: &Tree) -> BTreeSet<&str> {
+fn suite_names(tree: &Tree) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     tree.files()
         .filter(|(path, _)| path.starts_with(FOLDER) && path.ends_with(".rs"))

@@ -1,14 +1,14 @@
-//! The text files of a checkout.
+//! The files of a checkout.
 
 use anyhow::Context;
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// Folders that are not part of the source.
+/// Names of the folders that are not read.
 const SKIPPED_FOLDERS: [&str; 2] = [".git", "target"];
-/// Endings of the files that are read. The others only have to exist.
+/// Endings of the files whose contents are read. Of other files, only the path is stored.
 const TEXT_ENDINGS: [&str; 4] = [".rs", ".md", ".toml", ".proto"];
 
-/// Paths relative to the root, with `/`. The contents of a file that is not text are empty.
+/// Contents of files by path, relative to the root and separated by `/`. Contents that are not read are empty.
 #[derive(Debug, Default)]
 pub(super) struct Tree(BTreeMap<String, String>);
 
@@ -56,7 +56,7 @@ impl Tree {
         }
     }
 
-    /// Files whose path ends so.
+    /// Paths and contents of the files whose path ends with `ending`.
     pub(super) fn with_ending(&self, ending: &str) -> impl Iterator<Item = (&str, &str)> {
         self.files().filter(move |(path, _)| path.ends_with(ending))
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkout_is_read_without_its_build() {
+    fn a_checkout_is_read_without_its_build_folder() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         for (path, text) in [("a/b.rs", "x"), ("a/c.bin", "\0"), ("target/d.rs", "y")] {

@@ -1,9 +1,10 @@
-//! `unsafe` code is only in the files that are listed here. The compiler refuses it elsewhere
-//! (`unsafe_code = "deny"`), but an attribute can allow it.
+//! Checks that only the files listed here allow `unsafe` code. The compiler refuses `unsafe` code by default
+//! (`unsafe_code = "deny"`), but an attribute can allow it in any file.
 
 use super::{Violation, source::code, tree::Tree};
 
-/// The files that may allow `unsafe` code: memory mappings, prefetching, LMDB and vector instructions.
+/// The files that may allow `unsafe` code: allocation, memory mappings, system calls, prefetching, LMDB and vector
+/// instructions.
 const LISTED: &[&str] = &[
     "node/platform/src/clock.rs",
     "node/platform/src/heap.rs",
@@ -62,7 +63,7 @@ mod tests {
         let tree = Tree::from([("a.rs", &*text), ("b.rs", &*text), ("c.rs", "fn f() {}")]);
         let paths = |listed: &[&str]| {
             let found = check_files(&tree, listed);
-            found.into_iter().map(|one| (one.path, one.line)).collect::<Vec<_>>()
+            found.into_iter().map(|found| (found.path, found.line)).collect::<Vec<_>>()
         };
         assert!(paths(&["a.rs", "b.rs"]).is_empty());
         assert_eq!(paths(&["a.rs"]), [("b.rs".to_owned(), 2)]);

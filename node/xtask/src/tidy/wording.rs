@@ -1,19 +1,19 @@
-//! Text is in plain technical English: some words show that a sentence is not.
+//! Checks that some words, which plain technical English does not need, are rare.
 
 use super::{Violation, tree::Tree};
 
-/// Words for persons where a program, a client or a peer is meant, and idioms that the field does not use. Each is
-/// written with a gap, so that this file has none of them.
+/// Words for persons, which programs, clients and peers are not, and idioms that the field does not use. Each has a `|`
+/// inside, so that this file contains none of them.
 const WORDS: [&str; 8] =
     ["no|body", "who|ever", "who|m", "to|ld", "so m|any", "be|side", "hi|s", "de|ar"];
-/// Maximum number of lines with one of the words in the whole repository. It only goes down.
+/// Maximum number of lines with one of the words in all text files together. It must not be raised.
 const MAX_LINES: usize = 9;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     check_lines(tree, MAX_LINES)
 }
 
-/// One violation for each line, if they are more than the maximum.
+/// One violation for each line with one of the words, if there are more such lines than the maximum.
 fn check_lines(tree: &Tree, max: usize) -> Vec<Violation> {
     let words = WORDS.map(|word| word.replace('|', ""));
     let mut violations = Vec::new();
@@ -30,7 +30,7 @@ fn check_lines(tree: &Tree, max: usize) -> Vec<Violation> {
     if violations.len() > max { violations } else { Vec::new() }
 }
 
-/// Whether a line has these words, in any case, with no letter, digit or underscore next to them.
+/// Whether a line contains `words`, in any case, with no letter, digit or underscore before or after them.
 fn has_word(line: &str, words: &str) -> bool {
     let line = line.to_ascii_lowercase();
     let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');

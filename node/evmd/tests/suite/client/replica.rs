@@ -1,5 +1,5 @@
-//! The tests of interfaces against a replica. With `EVMD_TEST_REPLICA=1`, a node of [`super::Node`] that produces signed
-//! blocks does so in a second pipeline, and the servers that the test uses belong to a replica of it.
+//! Runs the interface tests against a replica: with `EVMD_TEST_REPLICA=1`, a [`super::Node`] that produces blocks of a
+//! native chain produces them in a second pipeline, and the servers that the test uses belong to a replica of it.
 
 use super::{MAX_WAIT, any_port, config};
 use crate::common::producing;
@@ -35,7 +35,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Starts to produce the blocks of `home` with these options, and a replica in another folder that follows.
+    /// Starts a producer on `home` with these options and a replica of it, and waits until the replica has its head.
     pub(crate) async fn start(home: Home, options: Options, settings: &Config) -> Self {
         let certifier =
             home.certifier().unwrap().map(|certifier| Arc::new(certifier) as Arc<dyn Certify>);
@@ -46,7 +46,7 @@ impl Replica {
         let backend = options.backend;
         let pipeline = Pipeline::start(&home, Options { certifier, ..options }).unwrap();
         let producer = Producer::serve(home, pipeline, settings).await;
-        let authority = followed.authority().unwrap().expect("a block is signed");
+        let authority = followed.authority().unwrap().expect("the blocks are signed");
         let forwarder = Arc::new(Forwarder::new(authority.genesis(), true));
         let terms = Arc::new(Terms::new(followed.terms(), authority));
         let options = Options {
@@ -72,7 +72,7 @@ impl Replica {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(MAX_WAIT, reaching).await.expect("the head of the producer");
+        tokio::time::timeout(MAX_WAIT, reaching).await.expect("the replica reaches the head");
         Self { pipeline, home: followed, forwarder, producer, follower }
     }
 }
@@ -109,12 +109,10 @@ impl Producer {
         Self { pipeline, rpc, source, _home: home }
     }
 
-    /// The address of its ingest socket.
     pub(crate) fn ingest_address(&self) -> Option<std::net::SocketAddr> {
         self.pipeline.ingest_address
     }
 
-    /// Stops producing.
     pub(crate) async fn stop(self) {
         self.pipeline.stop();
         self.rpc.stop().await;
@@ -123,7 +121,7 @@ impl Producer {
     }
 }
 
-/// Copies the environments and the genesis of a home folder, which nothing writes to now.
+/// Copies the LMDB environments and the genesis of a home folder. No process may be writing to them.
 fn copy_chain(from: &Path, to: &Path) {
     for name in ["chain", "index"] {
         fs::create_dir_all(to.join(name)).unwrap();

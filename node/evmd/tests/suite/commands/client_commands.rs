@@ -1,5 +1,5 @@
-//! Commands on a running node that have no recorded session: simulation, waiting for a transaction, results of
-//! blocks, and the draft of a proposal.
+//! Tests commands on a running node that have no recorded session: simulation, waiting for a transaction, results
+//! of blocks, and the draft of a proposal.
 
 use crate::common::transfer;
 use alloy_primitives::{Address, hex};
@@ -20,7 +20,7 @@ struct Commands<'a> {
 }
 
 impl Commands<'_> {
-    /// Exit code, standard output and error. The words of the command are separated by spaces.
+    /// Returns exit code, standard output and standard error. The words of `line` are separated by spaces.
     fn run(&self, line: &str, input: &str) -> (i32, String, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
             .args(line.split(' '))
@@ -32,21 +32,21 @@ impl Commands<'_> {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A command that reads no input may have ended.
+        // A command that reads no input may have ended, so that the write fails.
         drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
         let output = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     }
 
-    fn good(&self, line: &str) -> String {
+    fn succeed(&self, line: &str) -> String {
         let (code, out, err) = self.run(line, "");
         assert_eq!(code, 0, "{line}: {err}");
         out
     }
 
     fn json(&self, line: &str) -> Value {
-        serde_json::from_str(&self.good(&format!("{line} -o json"))).unwrap()
+        serde_json::from_str(&self.succeed(&format!("{line} -o json"))).unwrap()
     }
 }
 
@@ -57,12 +57,12 @@ fn transaction_is_simulated_sent_and_awaited() {
     let commands = Commands { home: &home };
     let program = Path::new(env!("CARGO_BIN_EXE_evmd"));
     let _node = NodeProcess::start(program, &home, &["--block-time", "50ms"]);
-    commands.good(&format!("keys unsafe-import-eth-key val {DEV_KEY}"));
+    commands.succeed(&format!("keys unsafe-import-eth-key val {DEV_KEY}"));
 
-    // An unsigned transaction is simulated with the signer in the file, and with a key.
+    // An unsigned transaction is simulated with the signer in the file, and with the key of `--from`.
     let unsigned = format!("tx bank send val {RECEIVER} 7atest --gas 200000 --generate-only");
     let file = folder.path().join("tx.json");
-    std::fs::write(&file, commands.good(&unsigned)).unwrap();
+    std::fs::write(&file, commands.succeed(&unsigned)).unwrap();
     for from in ["", " --from val"] {
         let simulated = commands.json(&format!("tx simulate {}{from}", file.display()));
         let gas: u64 = simulated["gas_info"]["gas_used"].as_str().unwrap().parse().unwrap();
@@ -88,7 +88,7 @@ fn transaction_is_simulated_sent_and_awaited() {
     let results = commands.json(&format!("query block-results {height}"));
     assert_eq!(results["height"], height);
     assert_eq!(results["txs_results"][0]["gas_used"], "21000", "{results}");
-    assert!(commands.good("q block-results").contains("finalize_block_events:\n"));
+    assert!(commands.succeed("q block-results").contains("finalize_block_events:\n"));
     let (code, _, err) = commands.run("q block-results 999999999", "");
     assert!(code == 1 && err.contains("must be less than or equal to"), "{err}");
 }
@@ -99,17 +99,17 @@ fn draft_of_a_proposal_has_the_token_of_the_chain() {
     let home = folder.path().join("home");
     let commands = Commands { home: &home };
     let file = folder.path().join("genesis.json");
-    let named = file.display();
-    commands.good(&format!("genesis add-genesis-account {RECEIVER} 5 --file {named}"));
+    let genesis_path = file.display();
+    commands.succeed(&format!("genesis add-genesis-account {RECEIVER} 5 --file {genesis_path}"));
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("atest"), "{text}");
     std::fs::write(&file, text.replace("atest", "acoin")).unwrap();
-    commands.good(&format!("init --genesis {named}"));
+    commands.succeed(&format!("init --genesis {genesis_path}"));
     let program = Path::new(env!("CARGO_BIN_EXE_evmd"));
     let node = NodeProcess::start(program, &home, &[]);
-    let of_home = commands.good("tx gov draft-proposal");
+    let of_home = commands.succeed("tx gov draft-proposal");
     let url = format!("http://{}", node.endpoints().comet);
-    let of_node = commands.good(&format!("tx gov draft-proposal --node {url}"));
+    let of_node = commands.succeed(&format!("tx gov draft-proposal --node {url}"));
     assert_eq!(of_home, of_node);
     let draft: Value = serde_json::from_str(&of_home).unwrap();
     assert_eq!(draft["deposit"], "10000000acoin");

@@ -1,4 +1,4 @@
-//! `evmd db inspect` on a stopped and on a running node.
+//! Tests `evmd db inspect` on a running and on a stopped node.
 
 use serde_json::Value;
 use std::{path::Path, process::Command};
@@ -11,7 +11,7 @@ fn inspect(home: &Path, more: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The number of rows of a table of the environment `chain`.
+/// Returns the number of rows of a table of the environment `chain`. The sizes of the tables must add up.
 fn rows(home: &Path, table: &str) -> u64 {
     let shown: Value = serde_json::from_str(&inspect(home, &["-o", "json"])).unwrap();
     let chain = &shown["environments"][0];

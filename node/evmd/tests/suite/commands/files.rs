@@ -1,4 +1,4 @@
-//! Files that commands write: links, pipes, and names that are not UTF-8.
+//! Tests the files that commands write: links, pipes, and names that are not UTF-8.
 
 use crate::common::{exported_chain, import, native_home};
 use std::{
@@ -19,7 +19,7 @@ fn succeed<const N: usize>(args: [&dyn AsRef<OsStr>; N]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A home with eight blocks, and the file from which they were imported.
+/// A home with at least eight blocks, and the file from which they were imported.
 fn home_with_blocks(folder: &Path) -> (PathBuf, PathBuf) {
     let (home, blocks) = (folder.join("home"), folder.join("blocks.rlp"));
     exported_chain(&blocks, 8);
@@ -70,7 +70,7 @@ fn export_to_a_pipe_is_complete_and_a_failed_export_keeps_the_old_file() {
 fn names_that_are_not_utf8_are_shown_with_replacements() {
     let folder = tempfile::tempdir().unwrap();
     let (home, _) = home_with_blocks(folder.path());
-    let odd = |name: &str| {
+    let non_utf8 = |name: &str| {
         let name = OsString::from(OsStr::from_bytes(&[name.as_bytes(), b"\xff"].concat()));
         folder.path().join(name)
     };
@@ -82,28 +82,22 @@ fn names_that_are_not_utf8_are_shown_with_replacements() {
         let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(value.to_string().contains('\u{fffd}'), "{value}");
     };
-    let words = |word: &'static str| OsStr::new(word);
-    let (home, init) = (home.as_os_str(), odd("home"));
-    json(&[words("init"), words("--home"), init.as_os_str()]);
-    json(&[words("export"), odd("file").as_os_str(), words("--home"), home]);
-    json(&[words("snapshot"), words("create"), odd("copy").as_os_str(), words("--home"), home]);
-    let restored = odd("restored");
-    let copy = odd("copy");
-    json(&[
-        words("snapshot"),
-        words("restore"),
-        copy.as_os_str(),
-        words("--home"),
-        restored.as_os_str(),
-    ]);
-    let genesis = odd("genesis");
+    let os = |word: &'static str| OsStr::new(word);
+    let (home, init) = (home.as_os_str(), non_utf8("home"));
+    json(&[os("init"), os("--home"), init.as_os_str()]);
+    json(&[os("export"), non_utf8("file").as_os_str(), os("--home"), home]);
+    json(&[os("snapshot"), os("create"), non_utf8("copy").as_os_str(), os("--home"), home]);
+    let restored = non_utf8("restored");
+    let copy = non_utf8("copy");
+    json(&[os("snapshot"), os("restore"), copy.as_os_str(), os("--home"), restored.as_os_str()]);
+    let genesis = non_utf8("genesis");
     let address = format!("0x{:040x}", 0xabc);
-    let file = words("--file");
+    let file = os("--file");
     json(&[
-        words("genesis"),
-        words("add-account"),
+        os("genesis"),
+        os("add-account"),
         OsStr::new(&address),
-        words("7"),
+        os("7"),
         file,
         genesis.as_os_str(),
     ]);

@@ -1,4 +1,4 @@
-//! Commands for operators on a chain: snapshots of a running node, rollback, restart.
+//! Tests operator commands on home folders: rollback, snapshots, and the checks of `init` and `start`.
 
 use crate::{
     client::Node,
@@ -18,7 +18,7 @@ use std::{
 };
 use storage::{HomeLock, StateRead};
 
-/// All files in a folder, in ascending order.
+/// The paths of all files below a folder, relative to it, in ascending order.
 fn files_in(folder: &Path) -> Vec<String> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -34,7 +34,7 @@ fn files_in(folder: &Path) -> Vec<String> {
     files
 }
 
-/// Exit code, standard output and error.
+/// Returns exit code, standard output and standard error.
 fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     let output = command.args(args).arg("--home").arg(home).output().unwrap();
@@ -60,20 +60,20 @@ fn rolled_back_blocks_are_removed_and_can_be_imported_again() {
     std::fs::write(&journal, "").unwrap();
     let (code, out, err) = evmd(&path, &["rollback"]);
     let at = |number: u64| format!("Rolled back to block {number} ");
-    assert!(!journal.exists(), "what it held would be mined again");
+    assert!(!journal.exists(), "transactions in the journal would be mined again");
     assert!(code == 0 && out.starts_with(&at(head - 1)), "{err}");
     assert!(out.ends_with(": 1 block removed\n"), "{out}");
     let (code, out, err) = evmd(&path, &["rollback", "--height", "10", "-o", "json"]);
     assert_eq!(code, 0, "{err}");
-    let said: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(said, json!({ "height": 10, "hash": stored, "removed": head - 11 }));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report, json!({ "height": 10, "hash": stored, "removed": head - 11 }));
     let (code, _, err) = evmd(&path, &["rollback", "--height", "10"]);
     assert_eq!(
         (code, err.as_str()),
         (1, "error: cannot roll back to block 10: the newest is 10\n")
     );
 
-    // State and index are those of block 10, and the later blocks can be imported again.
+    // The head is block 10, and the later blocks can be imported again.
     let home = Home::open(&path).unwrap();
     assert_eq!(home.view().unwrap().head.hash, stored);
     let kept = folder.path().join("kept.rlp");
@@ -81,7 +81,7 @@ fn rolled_back_blocks_are_removed_and_can_be_imported_again() {
     let to = kept.to_str().unwrap();
     assert_eq!(evmd(&path, &["export", to]).0, 0);
     assert!(std::fs::read(&file).unwrap().starts_with(&std::fs::read(&kept).unwrap()));
-    // The same on standard output, and compressed. Both can be imported, as known blocks.
+    // An export to standard output has the same bytes. A compressed export can be imported; its blocks are known.
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     let output = command.arg("--home").arg(&path).args(["export", "-"]).output().unwrap();
     assert_eq!(output.stdout, std::fs::read(&kept).unwrap());
@@ -90,8 +90,8 @@ fn rolled_back_blocks_are_removed_and_can_be_imported_again() {
     assert!(std::fs::metadata(&packed).unwrap().len() < std::fs::metadata(&kept).unwrap().len());
     let (code, out, err) = evmd(&path, &["import", packed.to_str().unwrap(), "-o", "json"]);
     assert_eq!(code, 0, "{err}");
-    let said: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&said["imported"], &said["known"]), (&json!(0), &json!(10)));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&report["imported"], &report["known"]), (&json!(0), &json!(10)));
     let bytes = std::fs::read(&packed).unwrap();
     std::fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
     let (code, _, err) = evmd(&path, &["import", packed.to_str().unwrap()]);
@@ -134,17 +134,17 @@ async fn snapshot_of_a_running_chain_can_be_restored_and_continued() {
     assert!(none.0 == 1 && none.2.contains("holds no chain"), "{}", none.2);
 
     let lock = HomeLock::acquire(&other).unwrap();
-    let refused =
+    let error =
         snapshot::restore(&copy, &other, snapshot::Checked::Opened).unwrap_err().to_string();
-    assert!(refused.contains("in use by process"), "{refused}");
+    assert!(error.contains("in use by process"), "{error}");
     drop(lock);
     let (code, out, err) =
         evmd(&other, &["snapshot", "restore", copy.to_str().unwrap(), "-o", "json"]);
     assert_eq!(code, 0, "{err}");
-    let said: Value = serde_json::from_str(&out).unwrap();
+    let report: Value = serde_json::from_str(&out).unwrap();
     let home = Home::open(&other).unwrap();
     let view = home.view().unwrap();
-    assert_eq!(said["height"], view.number());
+    assert_eq!(report["height"], view.number());
     let received = view.state.reader().unwrap().account(to).unwrap().unwrap().balance;
     assert!(received >= U256::from(11), "{received}");
     // The restored chain continues.
@@ -154,9 +154,9 @@ async fn snapshot_of_a_running_chain_can_be_restored_and_continued() {
     pipeline.stop();
     pipeline.join().unwrap();
     drop(home);
-    let twice =
+    let error =
         snapshot::restore(&copy, &other, snapshot::Checked::Opened).unwrap_err().to_string();
-    assert!(twice.contains("already holds a chain"), "{twice}");
+    assert!(error.contains("already holds a chain"), "{error}");
 }
 
 #[test]
@@ -181,21 +181,21 @@ fn genesis_file_of_another_chain_is_refused_at_start() {
     assert!(rules.contains("block 0 of the file is "), "{rules}");
     assert!(check("{}").unwrap_err().contains("genesis.json: "));
     let other = Genesis::native_dev(GENESIS_TIME + 1);
-    let refused = check(&other.to_json()).unwrap_err();
+    let message = check(&other.to_json()).unwrap_err();
     let hashes = format!(
         "block 0 of the file is {}, block 0 of the chain in this home is {hash}",
         other.header().hash_slow()
     );
-    assert!(refused.contains(&hashes) && refused.contains("evmd init --genesis"), "{refused}");
+    assert!(message.contains(&hashes) && message.contains("evmd init --genesis"), "{message}");
     drop(home);
     let (code, out, err) = evmd(&path, &["start", "--no-produce", "--quiet"]);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
-    assert!(err.ends_with(&format!("error: {refused}\n")), "{err}");
+    assert!(err.ends_with(&format!("error: {message}\n")), "{err}");
     std::fs::remove_file(&file).unwrap();
     Home::open(&path).unwrap().check_genesis_file().unwrap();
 }
 
-/// geth refuses such a genesis, and it could never import the blocks.
+/// geth also refuses such a genesis, so it could never import the blocks.
 #[test]
 fn genesis_with_a_block_number_is_refused_and_creates_no_home() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,11 +233,11 @@ fn changed_forks_are_refused_at_start_if_block_0_does_not_commit_to_them() {
     assert!(error.contains(&format!("block 0 is {hash} in both")), "{error}");
 }
 
-/// The default address is used by another process, such as a chain of CometBFT.
+/// Another process, such as a CometBFT node, may use the default address.
 #[test]
 fn comet_address_in_use_is_only_ignored_if_it_is_the_default() {
     let folder = tempfile::tempdir().unwrap();
-    // If another process already uses the address, the test has its condition.
+    // This fails if another process already uses the address, which has the same effect on the node.
     let _default = TcpListener::bind("127.0.0.1:26657");
     let free = "127.0.0.1:0";
     let mut args = vec!["start", "--quiet", "--json-rpc.address", free, "--rest.address", free];
@@ -255,15 +255,15 @@ fn comet_address_in_use_is_only_ignored_if_it_is_the_default() {
     let line = lines.map(Result::unwrap).find(|line| line.starts_with("CometBFT RPC"));
     node.kill().unwrap();
     node.wait().unwrap();
-    let comet_line = line.expect("the banner names it");
+    let comet_line = line.expect("the banner has a line for the CometBFT RPC");
     assert!(
         comet_line.ends_with("not served: 127.0.0.1:26657 is in use (--comet.address)"),
         "{comet_line}"
     );
-    let taker = TcpListener::bind(free).unwrap();
-    let taken = taker.local_addr().unwrap().to_string();
-    let named = [&args[..], &["--comet.address", &taken]].concat();
-    let (code, out, err) = evmd(folder.path(), &named);
+    let other = TcpListener::bind(free).unwrap();
+    let in_use = other.local_addr().unwrap().to_string();
+    let args = [&args[..], &["--comet.address", &in_use]].concat();
+    let (code, out, err) = evmd(folder.path(), &args);
     assert_eq!((code, out.as_str()), (1, ""), "{err}");
-    assert!(err.contains(&format!("error: CometBFT RPC on {taken} (--comet.address): ")), "{err}");
+    assert!(err.contains(&format!("error: CometBFT RPC on {in_use} (--comet.address): ")), "{err}");
 }

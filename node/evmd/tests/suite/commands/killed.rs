@@ -4,7 +4,6 @@ use std::{
     collections::BTreeSet,
     path::Path,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 /// Number of killed commands.
@@ -27,26 +26,26 @@ fn names(home: &Path) -> BTreeSet<String> {
 fn killed_command_leaves_a_valid_keyring() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    // The duration of the command, over which the kills are distributed.
+    // The kills are distributed over 1.5 times the duration of this command.
     let begun = std::time::Instant::now();
     assert!(keys(home, &["add", "first"]).status().unwrap().success());
-    let whole = begun.elapsed();
+    let duration = begun.elapsed();
     let mut before = names(home);
-    let mut kept = 0;
+    let mut stored = 0;
     for round in 0..ROUNDS {
         let name = format!("key{round}");
         let mut child = keys(home, &["add", &name]).spawn().unwrap();
-        let place = f64::from(round * 7 % ROUNDS) / f64::from(ROUNDS) * 1.5;
-        std::thread::park_timeout(Duration::from_nanos((whole.as_nanos() as f64 * place) as u64));
+        let fraction = f64::from(round * 7 % ROUNDS) / f64::from(ROUNDS) * 1.5;
+        std::thread::park_timeout(duration.mul_f64(fraction));
         child.kill().unwrap();
         child.wait().unwrap();
         let after = names(home);
         let added: Vec<_> = after.difference(&before).collect();
         assert!(before.is_subset(&after) && added.iter().all(|added| **added == name));
-        kept += added.len();
+        stored += added.len();
         before = after;
     }
-    println!("{kept} of {ROUNDS} killed commands had kept their key");
+    println!("{stored} of {ROUNDS} killed commands had stored their key");
     // The next change removes temporary files.
     assert!(keys(home, &["add", "last"]).status().unwrap().success());
     let files = std::fs::read_dir(home.join("keyring-test")).unwrap();

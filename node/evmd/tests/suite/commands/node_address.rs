@@ -31,7 +31,7 @@ fn fail(line: &str) -> String {
     err
 }
 
-/// A node whose chain has this id.
+/// Starts a node on a new chain with this ID.
 fn node(home: &Path, chain_id: &str, endpoints: Endpoints) -> NodeProcess {
     let path = home.display();
     succeed(&format!("init --home {path} --chain-id {chain_id}"));
@@ -65,7 +65,7 @@ fn any_http_address_of_the_node_serves_every_command() {
         assert_eq!(code, 0, "{err}");
         assert!(err.starts_with("gas estimate: "), "{err}");
     }
-    // An address without a server, and the gRPC address, which does not serve HTTP/1.1.
+    // Without a server there is no response. The gRPC address does not serve HTTP/1.1.
     let other = testkit::own_address();
     let error = fail(&format!("{SEND} --home {keys} --node {other}"));
     assert!(error.starts_with(&format!("error: no node responds at {other} (--node)")), "{error}");
@@ -83,48 +83,48 @@ fn any_http_address_of_the_node_serves_every_command() {
 #[test]
 fn node_of_a_home_folder_is_found_by_its_recorded_addresses() {
     let folder = tempfile::tempdir().unwrap();
-    let homes = ["one", "other"].map(|name| folder.path().join(name));
-    let [one_at, other_at] = homes.each_ref().map(|home| home.display().to_string());
-    let mut one = node(&homes[0], "1001", Endpoints::unused());
-    let mut other = node(&homes[1], "1002", Endpoints::unused());
+    let homes = ["first", "second"].map(|name| folder.path().join(name));
+    let [first_path, second_path] = homes.each_ref().map(|home| home.display().to_string());
+    let mut first = node(&homes[0], "1001", Endpoints::unused());
+    let mut second = node(&homes[1], "1002", Endpoints::unused());
     let chain = |line: &str, variables: &[(&str, &str)]| {
         let (code, out, err) = evmd(&format!("status -o json{line}"), variables);
         assert_eq!(code, 0, "{err}");
         serde_json::from_str::<Value>(&out).unwrap()["chainId"].as_u64().unwrap()
     };
-    assert_eq!(chain(&format!(" --home {one_at}"), &[]), 1001);
-    assert_eq!(chain(&format!(" --home {other_at}"), &[]), 1002);
-    assert_eq!(succeed(&format!("rpc eth_chainId --home {other_at}")), "\"0x3ea\"\n");
-    assert!(succeed(&format!("q evm config --home {one_at}")).contains("chain_id: \"1001\""));
+    assert_eq!(chain(&format!(" --home {first_path}"), &[]), 1001);
+    assert_eq!(chain(&format!(" --home {second_path}"), &[]), 1002);
+    assert_eq!(succeed(&format!("rpc eth_chainId --home {second_path}")), "\"0x3ea\"\n");
+    assert!(succeed(&format!("q evm config --home {first_path}")).contains("chain_id: \"1001\""));
     succeed(&format!(
-        "keys unsafe-import-eth-key val {DEV_KEY} --keyring-backend test --home {one_at}"
+        "keys unsafe-import-eth-key val {DEV_KEY} --keyring-backend test --home {first_path}"
     ));
-    let (code, _, err) = evmd(&format!("{SEND} --home {one_at}"), &[]);
+    let (code, _, err) = evmd(&format!("{SEND} --home {first_path}"), &[]);
     assert!(code == 0 && err.starts_with("gas estimate: "), "{err}");
 
     // An option takes precedence over the environment, and an address over a home folder.
-    let url = format!("http://{}", other.endpoints().rest);
-    let environment = [("EVMD_NODE", url.as_str()), ("EVMD_HOME", one_at.as_str())];
+    let url = format!("http://{}", second.endpoints().rest);
+    let environment = [("EVMD_NODE", url.as_str()), ("EVMD_HOME", first_path.as_str())];
     assert_eq!(chain("", &environment), 1002);
     assert_eq!(chain("", &environment[1..]), 1001);
-    assert_eq!(chain(&format!(" --home {one_at}"), &environment), 1001);
-    assert_eq!(chain(&format!(" --home {one_at} --node {url}"), &[]), 1002);
+    assert_eq!(chain(&format!(" --home {first_path}"), &environment), 1001);
+    assert_eq!(chain(&format!(" --home {first_path} --node {url}"), &[]), 1002);
 
     let error = fail("q evm config --home no-such-folder");
     assert_eq!(error, "error: the home folder no-such-folder does not exist\n");
-    // After a kill the file stays, and another node may have its addresses.
-    one.kill();
+    // After a kill, the file remains, and another node may use the addresses in it.
+    first.kill();
     assert!(homes[0].join("endpoints.json").exists());
     let error = format!(
-        "error: no running node uses the home folder {one_at}: start it with `evmd start --home {one_at}`, or name another \
+        "error: no running node uses the home folder {first_path}: start it with `evmd start --home {first_path}`, or name another \
          node with --node\n"
     );
-    assert_eq!(fail(&format!("status --home {one_at}")), error);
-    other.stop();
+    assert_eq!(fail(&format!("status --home {first_path}")), error);
+    second.stop();
     assert!(!homes[1].join("endpoints.json").exists());
-    let _other = NodeProcess::start_at(program(), &homes[1], &[], one.endpoints());
-    assert_eq!(fail(&format!("status --home {one_at}")), error);
-    assert_eq!(chain(&format!(" --home {other_at}"), &[]), 1002);
+    let _second = NodeProcess::start_at(program(), &homes[1], &[], first.endpoints());
+    assert_eq!(fail(&format!("status --home {first_path}")), error);
+    assert_eq!(chain(&format!(" --home {second_path}"), &[]), 1002);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn rpc_sends_arguments_without_json_and_prints_the_result() {
     let error = fail(&format!("rpc eth_nothing {at}"));
     let reason = "error: -32601: the method eth_nothing does not exist/is not available\n";
     assert_eq!(error, reason);
-    // PUSH0 PUSH0 REVERT as the code of a contract that is created.
+    // The init code is PUSH0 PUSH0 REVERT.
     let error = fail(&format!("rpc eth_call {{\"data\":\"0x5f5ffd\"}} latest {at}"));
     assert!(error.starts_with("error: 3: execution reverted (data: \"0x\")"), "{error}");
     let error = fail(&format!("rpc --raw eth_chainId 12 {at}"));

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Exit status and standard error of a command whose standard output is a pipe without a reader.
-fn unread(home: &Path, args: &[&str]) -> (ExitStatus, String) {
+fn run_unread(home: &Path, args: &[&str]) -> (ExitStatus, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
         .args(args)
         .arg("--home")
@@ -28,17 +28,17 @@ fn error_after_a_closed_output_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     drop(native_home(&home));
-    let bad = folder.path().join("bad.rlp");
-    std::fs::write(&bad, b"hello").unwrap();
-    let bad = bad.to_str().unwrap();
+    let invalid = folder.path().join("invalid.rlp");
+    std::fs::write(&invalid, b"hello").unwrap();
+    let invalid = invalid.to_str().unwrap();
     for output in ["text", "json"] {
-        let (status, error) = unread(&home, &["import", bad, "-o", output]);
+        let (status, error) = run_unread(&home, &["import", invalid, "-o", output]);
         assert_eq!(status.code(), Some(1), "{error}");
-        assert!(error.contains("error: ") && error.contains("bad.rlp"), "{error}");
+        assert!(error.contains("error: ") && error.contains("invalid.rlp"), "{error}");
     }
-    // A report of failed checks.
+    // `doctor` reports failed checks.
     let none = folder.path().join("none");
-    let (status, error) = unread(&none, &["doctor"]);
+    let (status, error) = run_unread(&none, &["doctor"]);
     assert!(status.code() == Some(1) && error.contains("error: "), "{error}");
 }
 
@@ -47,14 +47,14 @@ fn successful_command_ends_with_0_after_a_closed_output() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     for args in [&["init"][..], &["config", "show"], &["import", "/dev/null"], &["export", "-"]] {
-        let (status, error) = unread(&home, args);
+        let (status, error) = run_unread(&home, args);
         // There is no block to export.
         let expected = if args[0] == "export" { Some(1) } else { Some(0) };
         assert_eq!(status.code(), expected, "{args:?}: {error}");
     }
 }
 
-/// A command that reads lines until the end of its input would never end in a pipe to `head`.
+/// Otherwise, `yes 0x02 | evmd debug recover | head` would never end.
 #[test]
 fn line_command_ends_when_its_output_is_closed() {
     for (command, line) in [("recover", "0x02\n"), ("basefee", "{}\n")] {
@@ -67,7 +67,7 @@ fn line_command_ends_when_its_output_is_closed() {
             .unwrap();
         drop(child.stdout.take());
         let mut input = child.stdin.take().unwrap();
-        // The pipe is closed when the process has ended.
+        // Writing fails after the process has ended.
         let lines = line.repeat(1_000);
         while input.write_all(lines.as_bytes()).is_ok() {}
         let output = child.wait_with_output().unwrap();

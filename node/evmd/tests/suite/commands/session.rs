@@ -1,10 +1,10 @@
 //! Replays recorded sessions. A line of a recording is one of:
 //!
-//! - `$ evmd ...`: a command; words are split as by a shell, with quotes, `> FILE` at the end to write standard
-//!   output to a file, and `&` at the end for a node, which is stopped after it has printed its banner; other
+//! - `$ evmd ...`: a command. Words are split as by a shell, with quotes. `> FILE` at the end writes standard
+//!   output to a file. `&` at the end starts a node, which is stopped after it has printed its banner. Other
 //!   shell syntax is not supported;
-//! - `~ evmd ...`: the same, but the command is repeated until its output is the recorded one, for output that
-//!   needs a block;
+//! - `~ evmd ...`: the same, but the command is repeated until its output is the recorded one. It is for output
+//!   that needs a block;
 //! - `< text`: a line of standard input;
 //! - `! text`: a line of standard error;
 //! - `? number`: the exit code, if it is not 0;
@@ -30,8 +30,8 @@ const ANY: &str = "[..]";
 /// Matches any lines at the end of the output.
 const ANY_LINES: &str = "[...]";
 
-/// Interval at which such a command is repeated.
-const AGAIN: Duration = Duration::from_millis(50);
+/// Interval at which a command that begins with `~` is repeated.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The beginning of the last line of a node's banner.
 const BANNER_END: &str = "metrics ";
@@ -52,7 +52,7 @@ struct Step {
     /// The command is repeated until its output is the recorded one.
     waits: bool,
     input: Vec<String>,
-    said: Vec<String>,
+    output: Vec<String>,
 }
 
 fn read(text: &str) -> (Vec<Step>, Vec<String>) {
@@ -66,7 +66,7 @@ fn read(text: &str) -> (Vec<Step>, Vec<String>) {
             (Some(("#", _)), _) => before.push(line.to_owned()),
             _ if line.is_empty() => before.push(String::new()),
             (Some(("<", input)), Some(step)) => step.input.push(input.to_owned()),
-            (_, Some(step)) => step.said.push(line.to_owned()),
+            (_, Some(step)) => step.output.push(line.to_owned()),
             (_, None) => panic!("a line before the first command: {line}"),
         }
     }
@@ -95,17 +95,17 @@ impl Session<'_> {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(name);
         let (steps, end) = read(&fs::read_to_string(&path).unwrap());
         let mut written = String::new();
-        let mut misfits = Vec::new();
+        let mut errors = Vec::new();
         for step in steps {
-            let said = self.said(&step);
-            let fits = all_fit(&step.said, &said);
+            let actual = self.final_output(&step);
+            let fits = all_fit(&step.output, &actual);
             if !fits {
-                let (expected, said) = (step.said.join("\n"), said.join("\n"));
-                misfits
-                    .push(format!("$ {}\n-- recorded\n{expected}\n-- said\n{said}", step.command));
+                let (recorded, actual) = (step.output.join("\n"), actual.join("\n"));
+                let command = &step.command;
+                errors.push(format!("$ {command}\n-- recorded\n{recorded}\n-- actual\n{actual}"));
             }
             let input = step.input.iter().map(|line| format!("< {line}"));
-            let kept = if fits { &step.said } else { &said };
+            let kept = if fits { &step.output } else { &actual };
             let lines = step.before.iter().cloned();
             let mark = if step.waits { '~' } else { '$' };
             let lines = lines.chain([format!("{mark} {}", step.command)]).chain(input);
@@ -115,25 +115,25 @@ impl Session<'_> {
         if std::env::var_os("EVMD_WRITE_DOCS").is_some() {
             fs::write(&path, written).unwrap();
         } else {
-            assert!(misfits.is_empty(), "{}\n{}", path.display(), misfits.join("\n\n"));
+            assert!(errors.is_empty(), "{}\n{}", path.display(), errors.join("\n\n"));
         }
     }
 
-    /// The final output of a command.
-    fn said(&self, step: &Step) -> Vec<String> {
+    /// The output of a command, after its last repetition if it begins with `~`.
+    fn final_output(&self, step: &Step) -> Vec<String> {
         let begun = Instant::now();
         loop {
-            let said = self.run(step);
-            let done = if step.said.is_empty() {
+            let actual = self.run(step);
+            let done = if step.output.is_empty() {
                 // There is no recorded output yet.
-                said.iter().all(|line| !line.starts_with("? "))
+                actual.iter().all(|line| !line.starts_with("? "))
             } else {
-                all_fit(&step.said, &said)
+                all_fit(&step.output, &actual)
             };
             if done || !step.waits || begun.elapsed() > MAX_WAIT {
-                return said;
+                return actual;
             }
-            std::thread::park_timeout(AGAIN);
+            std::thread::park_timeout(RETRY_INTERVAL);
         }
     }
 
@@ -162,28 +162,28 @@ impl Session<'_> {
         let input: String = step.input.iter().map(|line| format!("{line}\n")).collect();
         // A command that reads no input may have ended before the input is written.
         drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
-        let output = if node { stopped(child) } else { child.wait_with_output().unwrap() };
+        let output = if node { stop_node(child) } else { child.wait_with_output().unwrap() };
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let (mut out, err) = (text(output.stdout), text(output.stderr));
         if let Some(file) = file {
             fs::write(file, std::mem::take(&mut out)).unwrap();
         }
-        let mut said: Vec<_> = out.lines().map(str::to_owned).collect();
+        let mut lines: Vec<_> = out.lines().map(str::to_owned).collect();
         let code = output.status.code().unwrap();
         // The log of a node that ends without an error is not recorded.
         let err = if node && code == 0 { "" } else { &err };
-        said.extend(err.lines().map(|line| format!("! {line}").trim_end().to_owned()));
-        said.extend((code != 0).then(|| format!("? {code}")));
+        lines.extend(err.lines().map(|line| format!("! {line}").trim_end().to_owned()));
+        lines.extend((code != 0).then(|| format!("? {code}")));
         let folder = self.folder.to_str().unwrap();
-        said.iter_mut().for_each(|line| *line = line.replace(folder, "FOLDER"));
+        lines.iter_mut().for_each(|line| *line = line.replace(folder, "FOLDER"));
         // Empty lines are comments.
-        said.retain(|line| !line.is_empty());
-        said
+        lines.retain(|line| !line.is_empty());
+        lines
     }
 }
 
-/// Waits for a node's banner, stops the node, and waits for its end.
-fn stopped(mut child: Child) -> Output {
+/// Waits for a node's banner, stops the node, and waits until it has exited.
+fn stop_node(mut child: Child) -> Output {
     let mut out = Vec::new();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -201,19 +201,19 @@ fn stopped(mut child: Child) -> Output {
 }
 
 /// Whether lines match the recording.
-pub(crate) fn all_fit(expected: &[String], said: &[String]) -> bool {
+pub(crate) fn all_fit(expected: &[String], actual: &[String]) -> bool {
     let (expected, open) = match expected.split_last() {
         Some((last, before)) if last == ANY_LINES => (before, true),
         _ => (expected, false),
     };
-    let enough = if open { said.len() >= expected.len() } else { said.len() == expected.len() };
-    enough && expected.iter().zip(said).all(|(expected, said)| fits(expected, said))
+    let enough = if open { actual.len() >= expected.len() } else { actual.len() == expected.len() };
+    enough && expected.iter().zip(actual).all(|(expected, actual)| fits(expected, actual))
 }
 
 /// Whether a line matches the recording.
-pub(crate) fn fits(expected: &str, said: &str) -> bool {
+pub(crate) fn fits(expected: &str, line: &str) -> bool {
     let mut parts = expected.split(ANY);
-    let Some(mut rest) = said.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else { return false };
     let mut parts = parts.peekable();
     if parts.peek().is_none() {
         return rest.is_empty();
@@ -232,7 +232,7 @@ pub(crate) fn fits(expected: &str, said: &str) -> bool {
 
 #[test]
 fn placeholders_in_recordings_match_any_text() {
-    for (expected, said, fit) in [
+    for (expected, actual, fit) in [
         ("a", "a", true),
         ("a", "ab", false),
         ("a[..]", "ab", true),
@@ -241,7 +241,7 @@ fn placeholders_in_recordings_match_any_text() {
         ("[..]b[..]", "abc", true),
         ("[..]b[..]b", "ab", false),
     ] {
-        assert_eq!(fits(expected, said), fit, "{expected} {said}");
+        assert_eq!(fits(expected, actual), fit, "{expected} {actual}");
     }
     assert_eq!(words("evmd  a 'b \"c' \"d'\""), ["evmd", "a", "b \"c", "d'"]);
 }

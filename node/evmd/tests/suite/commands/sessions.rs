@@ -1,4 +1,4 @@
-//! The recorded sessions, without a node and with a running one.
+//! Replays the recorded sessions, without a node and with a running one.
 
 use super::session::Session;
 use crate::{
@@ -11,11 +11,11 @@ use home::Home;
 use serde_json::{Value, json};
 use std::{fs, path::Path, time::Duration};
 
-/// The example keystore of the format's specification, whose passphrase is `testpassword`.
+/// The example of the Web3 Secret Storage Definition for PBKDF2, whose passphrase is `testpassword`.
 const KEYSTORE: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"6087dab2f9fdbbfaddc31a909735c1e6"},"ciphertext":"5318b4d5bcd28de64ee5559e671353e16f075ecae9f99c7a79a38af5f869aa46","kdf":"pbkdf2","kdfparams":{"c":262144,"dklen":32,"prf":"hmac-sha256","salt":"ae3cd4e7013836a3df6bd7241b12db061dbe2c6785853cce422d148a624ce0bd"},"mac":"517ead924a9d0dc3124507e3393d175ce3ff7c1e96529c6c555ce9e51205e9b2"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
 
 #[test]
-fn sessions_without_a_node() {
+fn recorded_sessions_without_a_node_match() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -28,12 +28,12 @@ fn sessions_without_a_node() {
     put("misspelt/config.toml", b"[engine]\nblok-time-ms = 5\n");
     put("garbled/config.toml", b"[engine\n");
     for name in ["keys.txt", "debug.txt", "home.txt"] {
-        Session { folder: folder.path(), variables: offline(folder.path()) }.replay(name);
+        Session { folder: folder.path(), variables: variables(folder.path()) }.replay(name);
     }
 }
 
-/// The home folder is `home` in the folder of the session, and its keyring is not encrypted.
-fn offline(folder: &Path) -> Vec<(&'static str, String)> {
+/// Variables for the home folder `home` in the folder of the session, with a keyring that is not encrypted.
+fn variables(folder: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("EVMD_HOME", folder.join("home").to_str().unwrap().to_owned()),
         ("EVMD_KEYRING_BACKEND", "test".to_owned()),
@@ -55,20 +55,20 @@ async fn quiet_node() -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_with_transactions_and_governance() {
+async fn recorded_sessions_of_transactions_and_governance_match() {
     for name in ["tx.txt", "gov.txt"] {
         let node = quiet_node().await;
         let folder = tempfile::tempdir().unwrap();
-        proposals(folder.path());
-        let mut variables = offline(folder.path());
+        write_proposals(folder.path());
+        let mut variables = variables(folder.path());
         variables.push(("EVMD_NODE", format!("http://{}", node.rest)));
         Session { folder: folder.path(), variables }.replay(name);
         node.stop().await;
     }
 }
 
-/// Proposal files, most of them invalid.
-fn proposals(folder: &Path) {
+/// Writes proposal files, most of them invalid.
+fn write_proposals(folder: &Path) {
     let message = |denominator: u32| {
         json!({
             "@type": "/cosmos.evm.feemarket.v1.MsgUpdateParams",
@@ -103,7 +103,7 @@ fn proposals(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn session_with_a_chain_in_a_file() {
+async fn recorded_session_of_a_chain_in_a_file_matches() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -130,7 +130,7 @@ async fn session_with_a_chain_in_a_file() {
         (1..=view.number()).map(block).collect::<Vec<_>>()
     };
     node.stop().await;
-    assert_eq!(blocks.len(), 3, "one for each transfer");
+    assert_eq!(blocks.len(), 3, "one block for each transfer");
     put("genesis.json", Genesis::native_dev(GENESIS_TIME).to_json().as_bytes());
     put("chain.rlp", &blocks.concat());
     put("cut.rlp", &blocks[0][..blocks[0].len() - 1]);
@@ -139,10 +139,10 @@ async fn session_with_a_chain_in_a_file() {
     put("timeless/config.toml", b"[engine]\nblock-time-ms = 0\n");
     put("mined.json", ethereum_genesis("").as_bytes());
     put("merged.json", ethereum_genesis(r#", "terminalTotalDifficulty": 0"#).as_bytes());
-    Session { folder: folder.path(), variables: offline(folder.path()) }.replay("chain.txt");
+    Session { folder: folder.path(), variables: variables(folder.path()) }.replay("chain.txt");
 }
 
-/// A chain that follows Ethereum's rules up to London, and `more`.
+/// A genesis with Ethereum's forks up to London, and with `more` at the end of its `config`.
 fn ethereum_genesis(more: &str) -> String {
     let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
     let later = ["petersburg", "istanbul", "berlin", "london"];
@@ -155,7 +155,7 @@ fn ethereum_genesis(more: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_with_a_node() {
+async fn recorded_sessions_of_a_running_node_match() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let mut config = config();
@@ -165,7 +165,7 @@ async fn sessions_with_a_node() {
     config.metrics.address = testkit::own_address().into();
     let options = producing(Some(Duration::from_millis(5)));
     let node = Node::start_with(folder, home, options, config).await;
-    // The recordings show block 1 empty.
+    // Block 1 is empty in the recordings.
     node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     // Data to query: account 1 has sent one transaction, account 2 none.
     let raw = transfer(1, 0, Address::repeat_byte(0x77));

@@ -11,10 +11,10 @@ use std::{borrow::Borrow, error::Error, sync::LazyLock};
 use storage::StateRead;
 use transactions::RecoveredTx;
 
-/// Shared by all tests, as the executions of a node share theirs.
+/// All tests share these caches, as all executions of a node share its caches.
 static CACHES: LazyLock<ExecutionCaches> = LazyLock::new(ExecutionCaches::default);
 
-/// Another host with caches, so that blocks are executed by the fast paths.
+/// A host to which caches are added, so that blocks are executed by the fast paths.
 pub struct FastHost<'a>(pub &'a dyn ExecutionHost);
 
 impl ExecutionHost for FastHost<'_> {
@@ -35,10 +35,10 @@ impl ExecutionHost for FastHost<'_> {
     }
 }
 
-/// [`execute_block`] both ways, on a host without caches.
+/// Calls [`execute_block`] on a host without caches, then again with caches. Returns the second result.
 ///
 /// # Panics
-/// If the results differ.
+/// Panics if the results differ.
 pub fn execute_block_both_ways<S, T: Borrow<RecoveredTx>>(
     spec: &ChainSpec,
     state: &S,

@@ -7,12 +7,12 @@ use std::{
 };
 use testkit::MAX_WAIT;
 
-/// One connection.
+/// A connection to an ingest socket.
 #[derive(Debug)]
 pub struct Frames(TcpStream);
 
 impl Frames {
-    /// Connects to an ingest socket.
+    /// Connects with [`MAX_WAIT`] as the timeout of each read.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(MAX_WAIT)).unwrap();
@@ -35,7 +35,7 @@ impl Frames {
         self.0.write_all(&bytes)
     }
 
-    /// The next response: a hash or an error.
+    /// Reads the next response: the hash of the transaction or the text of the error.
     pub fn answer(&mut self) -> io::Result<Result<B256, String>> {
         let mut status = [0];
         self.0.read_exact(&mut status)?;

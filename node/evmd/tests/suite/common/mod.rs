@@ -25,14 +25,14 @@ use storage::OpenError;
 use testkit::MAX_WAIT;
 use verify::Backend;
 
-/// Chain id of the development genesis.
+/// Chain ID of the development genesis.
 pub const CHAIN_ID: u64 = 262_144;
 /// Timestamp of the test chains' genesis, in seconds.
 pub const GENESIS_TIME: u64 = 1_700_000_000;
-/// A fee cap above the base fee in every test.
+/// A fee cap above the base fee in every test, in wei per gas.
 pub const FEE_CAP: u128 = 100_000_000_000;
 
-/// A transfer of 1 wei of development account `from`.
+/// A signed transfer of 1 wei by development account `from`.
 pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
     sign(
         from,
@@ -49,7 +49,7 @@ pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
     )
 }
 
-/// An unsigned transaction that may use 200,000 gas.
+/// An unsigned transaction with a gas limit of 200,000.
 pub fn unsigned(nonce: u64, to: TxKind, input: impl Into<Bytes>) -> TxEip1559 {
     TxEip1559 {
         chain_id: CHAIN_ID,
@@ -99,14 +99,14 @@ pub fn delegate(from: usize, nonce: u64, authority: usize, target: Address) -> B
     TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
 }
 
-/// A native development chain in a new folder, which accepts transactions even if it does not produce blocks.
+/// Initializes a native development chain that accepts transactions even if it does not produce blocks.
 pub fn native_home(folder: &Path) -> Home {
     let mut home = Home::init(folder, &Genesis::native_dev(GENESIS_TIME)).unwrap();
     home.config.mempool.accept_without_production = true;
     home
 }
 
-/// Options that import files.
+/// Options with which the pipeline imports files and ends.
 pub fn importing(files: Vec<PathBuf>) -> Options {
     Options {
         transactions: None,
@@ -121,7 +121,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
     }
 }
 
-/// Options that accept transactions and produce a block every `block_time`, or none if it is `None`.
+/// Options with which the pipeline accepts transactions and produces a block every `block_time`, if there is one.
 pub fn producing(block_time: Option<Duration>) -> Options {
     Options {
         transactions: Some("127.0.0.1:0".parse().unwrap()),
@@ -136,7 +136,7 @@ pub fn producing(block_time: Option<Duration>) -> Options {
     }
 }
 
-/// A native chain of at least `length` blocks with transfers, exported to `file`; returns the hash of its head.
+/// Exports a native chain of at least `length` blocks with 30 transfers to `file`; returns the hash of its head.
 pub fn exported_chain(file: &Path, length: u64) -> B256 {
     let folder = tempfile::tempdir().unwrap();
     exported_chain_of(&native_home(folder.path()), file, length)
@@ -174,7 +174,7 @@ pub fn export_view(view: &View, file: &Path) -> B256 {
     view.head.hash
 }
 
-/// Imports files, and waits for the end of the pipeline.
+/// Imports files, and waits until the pipeline has ended.
 pub fn import(home: &Home, files: Vec<PathBuf>) -> Result<(), pipeline::Fault> {
     Pipeline::start(home, importing(files)).unwrap().join()
 }
@@ -190,7 +190,7 @@ pub fn reopened(folder: &Path) -> Home {
         };
         opened.is_some()
     });
-    opened.expect("it is open")
+    opened.expect("the home is open")
 }
 
 /// Repeats `done` until it returns true, and fails after [`MAX_WAIT`].

@@ -1,4 +1,4 @@
-//! Cosmos transactions of the development accounts.
+//! Signs Cosmos transactions with the keys of the development accounts.
 
 use super::CHAIN_ID;
 use chain::DEV_ACCOUNTS;
@@ -17,7 +17,7 @@ use proto::cosmos::{
 };
 use transactions::cosmos::{CosmosTx, Signatures};
 
-/// Gas limit of each: enough for any message that the tests send.
+/// Gas limit of each transaction, enough for any message that the tests send.
 pub const GAS: u64 = 400_000;
 /// `SIGN_MODE_DIRECT`.
 const DIRECT: i32 = 1;
@@ -46,8 +46,8 @@ pub fn send(from: usize, to: &str, amount: u64) -> Any {
     })
 }
 
-/// A proposal of development account 0 that halves the speed of the fee market and sets this base fee, an
-/// integer of 10^-18 wei.
+/// A proposal of development account 0 that halves the speed of the fee market and sets the base fee to
+/// `base_fee`, in units of 10^-18 wei.
 pub fn slower_market(base_fee: &str) -> MsgSubmitProposal {
     let change = MsgUpdateParams {
         authority: "cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn".to_owned(),
@@ -71,30 +71,30 @@ pub fn slower_market(base_fee: &str) -> MsgSubmitProposal {
 }
 
 /// A `TxRaw` of development account `from` with this gas price in wei. Its public key is included if
-/// `tells_key`, otherwise it is recovered from the signature.
+/// `has_public_key`, otherwise it is recovered from the signature.
 pub fn signed_at(
     price: u64,
-    tells_key: bool,
+    has_public_key: bool,
     from: usize,
     sequence: u64,
     messages: Vec<Any>,
 ) -> Vec<u8> {
     let key = PrivateKey::from_bytes(DEV_ACCOUNTS[from].private_key.as_slice()).unwrap();
-    signed_by(&key, price, tells_key, sequence, messages)
+    signed_by(&key, price, has_public_key, sequence, messages)
 }
 
-/// The same, signed with any key.
+/// The same as [`signed_at`], signed with `key`.
 pub fn signed_by(
     key: &PrivateKey,
     price: u64,
-    tells_key: bool,
+    has_public_key: bool,
     sequence: u64,
     messages: Vec<Any>,
 ) -> Vec<u8> {
     let public_key = any(&PubKey { key: key.public_key().as_bytes().to_vec() });
     let single = mode_info::Single { mode: DIRECT };
     let signer = SignerInfo {
-        public_key: tells_key.then_some(public_key),
+        public_key: has_public_key.then_some(public_key),
         mode_info: Some(ModeInfo { sum: Some(mode_info::Sum::Single(single)) }),
         sequence,
     };
@@ -115,7 +115,7 @@ pub fn signed_by(
     raw(key.sign(&unsigned.digest(CHAIN_ID))[..64].to_vec())
 }
 
-/// The same with a gas price above every base fee of the tests.
+/// The same as [`signed_at`] with the public key and a gas price above every base fee of the tests.
 pub fn signed(from: usize, sequence: u64, messages: Vec<Any>) -> Vec<u8> {
     signed_at(100_000_000_000, true, from, sequence, messages)
 }

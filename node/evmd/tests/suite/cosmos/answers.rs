@@ -1,4 +1,4 @@
-//! The responses to the messages of a Cosmos transaction, mined or simulated, and the errors of failed ones.
+//! Mined and simulated Cosmos transactions have the responses and errors of the SDK for each of their messages.
 
 use super::served::Served;
 use crate::common::signed::{address_of, any, coins, send, signed, slower_market};
@@ -15,7 +15,7 @@ use proto::cosmos::{
 };
 use serde_json::{Value, json};
 
-/// `TxMsgData` of one `MsgSend`, in the SDK's encoding.
+/// The hex encoding of `TxMsgData` with the response to one `MsgSend`.
 const SENT: &str =
     "12260A242F636F736D6F732E62616E6B2E763162657461312E4D736753656E64526573706F6E7365";
 /// More than the balance of any account.
@@ -38,7 +38,7 @@ fn voting() -> Any {
 }
 
 /// Status and response of a simulation of the messages, with this sequence of account 0.
-async fn tried(served: &Served, sequence: u64, messages: Vec<Any>) -> (u16, Value) {
+async fn simulated(served: &Served, sequence: u64, messages: Vec<Any>) -> (u16, Value) {
     let body = json!({ "tx_bytes": BASE64.encode(signed(0, sequence, messages)) });
     served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await
 }
@@ -52,63 +52,63 @@ async fn responses_to_messages_equal_those_of_the_sdk() {
     let found = served.comet("tx", json!({ "hash": hash })).await;
     let bytes = BASE64.encode(hex::decode([SENT, SENT].concat()).unwrap());
     assert_eq!(found["tx_result"]["data"], json!(bytes));
-    // Each message has its own response. That of a proposal contains the id.
+    // Each message has its own response. The response to a proposal contains its id.
     let proposal = any(&slower_market("1000000000000000000000000000"));
     let depositor = address_of(0);
     let deposit = any(&MsgDeposit { proposal_id: 1, depositor, amount: coins(1) });
     let opened = served.mined(&signed(0, 1, vec![proposal, deposit, voting()])).await;
     assert_eq!(opened["code"], 0, "{opened}");
     let data = hex::decode(opened["data"].as_str().unwrap()).unwrap();
-    let answers = TxMsgData::decode(data.as_slice()).unwrap().msg_responses;
+    let responses = TxMsgData::decode(data.as_slice()).unwrap().msg_responses;
     let expected = [
         any(&MsgSubmitProposalResponse { proposal_id: 1 }),
         any(&MsgDepositResponse {}),
         any(&MsgVoteResponse {}),
     ];
-    assert_eq!(answers, expected);
-    // A simulation returns the same.
+    assert_eq!(responses, expected);
+    // A simulation returns responses as well.
     let proposal = any(&slower_market("1000000000000000000000000000"));
-    let (status, answer) = tried(&served, 2, vec![sending(), proposal]).await;
-    assert_eq!(status, 200, "{answer}");
-    let answers = json!([
+    let (status, response) = simulated(&served, 2, vec![sending(), proposal]).await;
+    assert_eq!(status, 200, "{response}");
+    let responses = json!([
         { "@type": "/cosmos.bank.v1beta1.MsgSendResponse" },
         { "@type": "/cosmos.gov.v1.MsgSubmitProposalResponse", "proposal_id": "2" },
     ]);
-    assert_eq!(answer["result"]["msg_responses"], answers);
-    let (_, answer) = tried(&served, 2, vec![sending()]).await;
-    assert_eq!(answer["result"]["data"], json!(BASE64.encode(hex::decode(SENT).unwrap())));
+    assert_eq!(response["result"]["msg_responses"], responses);
+    let (_, response) = simulated(&served, 2, vec![sending()]).await;
+    assert_eq!(response["result"]["data"], json!(BASE64.encode(hex::decode(SENT).unwrap())));
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_of_messages_equal_those_of_the_sdk() {
-    const PLACE: &str = "failed to execute message; message index: 1: ";
+    const PREFIX: &str = "failed to execute message; message index: 1: ";
     let served = Served::start().await;
     let failed = served.mined(&signed(0, 0, vec![sending(), voting()])).await;
     assert_eq!((&failed["code"], &failed["codespace"]), (&json!(3), &json!("gov")));
     assert_eq!(failed["data"], "");
-    assert_eq!(failed["raw_log"], json!(format!("{PLACE}1: inactive proposal")));
-    // A simulation fails with the same error text and the gas used. The pool would refuse this transaction.
-    let (status, answer) = tried(&served, 1, vec![sending(), overdrawing()]).await;
-    assert_eq!((status, &answer["code"]), (500, &json!(2)), "{answer}");
-    let message = answer["message"].as_str().unwrap();
-    let beginning = format!("rpc error: code = Unknown desc = {PLACE}spendable balance ");
+    assert_eq!(failed["raw_log"], json!(format!("{PREFIX}1: inactive proposal")));
+    // A simulation returns the error of a message and the gas used. The pool would refuse this transaction.
+    let (status, response) = simulated(&served, 1, vec![sending(), overdrawing()]).await;
+    assert_eq!((status, &response["code"]), (500, &json!(2)), "{response}");
+    let message = response["message"].as_str().unwrap();
+    let beginning = format!("rpc error: code = Unknown desc = {PREFIX}spendable balance ");
     let reason = format!("atest is smaller than {TOO_MUCH}atest: insufficient funds");
     assert!(message.starts_with(&beginning), "{message}");
     assert!(message.contains(&format!("{reason} with gas used: '")), "{message}");
-    // So does one with a used sequence, but not one whose sequence is above the next.
-    let (status, answer) = tried(&served, 0, vec![sending()]).await;
-    assert_eq!((status, &answer["code"]), (500, &json!(2)), "{answer}");
-    let wrong = "rpc error: code = Unknown desc = account sequence mismatch, expected 1, got 0: \
+    // A simulation with a used sequence fails, too. A simulation with a sequence above the next one does not.
+    let (status, response) = simulated(&served, 0, vec![sending()]).await;
+    assert_eq!((status, &response["code"]), (500, &json!(2)), "{response}");
+    let expected = "rpc error: code = Unknown desc = account sequence mismatch, expected 1, got 0: \
                  incorrect account sequence with gas used: '";
-    assert!(answer["message"].as_str().unwrap().starts_with(wrong), "{answer}");
-    let (status, answer) = tried(&served, 5, vec![sending()]).await;
-    assert_eq!(status, 200, "{answer}");
-    // A body that is not a transaction uses no gas.
+    assert!(response["message"].as_str().unwrap().starts_with(expected), "{response}");
+    let (status, response) = simulated(&served, 5, vec![sending()]).await;
+    assert_eq!(status, 200, "{response}");
+    // Bytes that are not a transaction use no gas.
     let body = json!({ "tx_bytes": BASE64.encode([0x0a_u8]) }).to_string();
-    let (status, answer) = served.post("/cosmos/tx/v1beta1/simulate", &body).await;
-    let message = answer["message"].as_str().unwrap();
-    assert!(status == 500 && message.ends_with("tx parse error with gas used: '0'"), "{answer}");
+    let (status, response) = served.post("/cosmos/tx/v1beta1/simulate", &body).await;
+    let message = response["message"].as_str().unwrap();
+    assert!(status == 500 && message.ends_with("tx parse error with gas used: '0'"), "{response}");
     served.stop().await;
 }
 
@@ -129,17 +129,17 @@ async fn governance_parameters_are_returned_by_kind() {
     ];
     for (kind, field, names) in kinds {
         assert_eq!(all[field], Value::Null);
-        let answer = served.get(&format!("{PATH}/{kind}")).await;
-        assert_eq!(&answer["params"], params);
+        let response = served.get(&format!("{PATH}/{kind}")).await;
+        assert_eq!(&response["params"], params);
         let others = kinds.iter().filter(|(_, other, _)| *other != field);
-        others.for_each(|(_, other, _)| assert_eq!(answer[*other], Value::Null, "{kind}"));
-        assert_eq!(answer[field].as_object().unwrap().len(), names.len());
+        others.for_each(|(_, other, _)| assert_eq!(response[*other], Value::Null, "{kind}"));
+        assert_eq!(response[field].as_object().unwrap().len(), names.len());
         for name in names {
-            assert_eq!(answer[field][*name], params[*name], "{name}");
+            assert_eq!(response[field][*name], params[*name], "{name}");
         }
     }
-    let (status, answer) = served.ask(&format!("{PATH}/burning")).await;
+    let (status, response) = served.ask(&format!("{PATH}/burning")).await;
     let reason = "rpc error: code = InvalidArgument desc = burning is not a valid parameter type";
-    assert_eq!((status, &answer["code"], &answer["message"]), (400, &json!(3), &json!(reason)));
+    assert_eq!((status, &response["code"], &response["message"]), (400, &json!(3), &json!(reason)));
     served.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The base fee of Cosmos transactions has a fraction of a wei: in the pool, in blocks and in responses.
+//! For Cosmos transactions, the base fee has a fraction of a wei in the pool, in blocks and in responses.
 
 use super::served::{FORKING, Served};
 use crate::common::{
@@ -34,7 +34,7 @@ fn genesis(newest_rules: bool) -> Genesis {
     Genesis::from_json(&genesis.to_string()).unwrap()
 }
 
-/// A payment of account 0 with this fee, and without a priority fee if `without_priority_fee`.
+/// A payment of account 0 with this fee, and with a priority fee of zero if `without_priority_fee`.
 fn payment(sequence: u64, fee: u64, without_priority_fee: bool) -> Vec<u8> {
     let key = PrivateKey::from_bytes(DEV_ACCOUNTS[0].private_key.as_slice()).unwrap();
     let single = mode_info::Single { mode: 1 };
@@ -74,7 +74,7 @@ async fn serve(newest_rules: bool) -> Served {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cosmos_transactions_pay_the_fraction_of_the_base_fee() {
+async fn newest_rules_charge_the_fraction_of_the_base_fee() {
     for (newest_rules, charged) in [(true, 190_000), (false, 100_000)] {
         let served = serve(newest_rules).await;
         if newest_rules {

@@ -1,4 +1,5 @@
-//! Module accounts and precompiles have no keys: module accounts receive neither `MsgSend` nor ether, and precompiles no `MsgSend`.
+//! Module accounts and precompiles have no keys. Module accounts receive neither coins of `MsgSend` nor ether, and
+//! precompiles receive no coins of `MsgSend`.
 
 use super::served::Served;
 use crate::common::{
@@ -11,7 +12,7 @@ use chain::DEV_ACCOUNTS;
 use keys::{MODULE_ACCOUNTS, bech32, module_address};
 use serde_json::{Value, json};
 
-/// Init code that forwards its ether to an address, and deploys one byte: whether that succeeded.
+/// Init code that forwards its ether to an address, and deploys one byte: 1 if that succeeded, otherwise 0.
 fn forwards(to: Address) -> Bytes {
     let code = format!("600060006000600034 73{to:x} 5af1 600053 60016000f3").replace(' ', "");
     hex::decode(code.replace("0x", "")).unwrap().into()
@@ -56,18 +57,18 @@ async fn messages_do_not_send_to_accounts_without_keys() {
     for address in modules.into_iter().chain(precompiles) {
         let before = balance(&served, address).await;
         let to = bech32("cosmos", address);
-        let done = served.mined(&signed(0, sequence, vec![send(0, &to, 7)])).await;
-        assert_eq!((&done["codespace"], &done["code"]), (&json!("sdk"), &json!(4)), "{done}");
+        let mined = served.mined(&signed(0, sequence, vec![send(0, &to, 7)])).await;
+        assert_eq!((&mined["codespace"], &mined["code"]), (&json!("sdk"), &json!(4)), "{mined}");
         let text = format!("{to} is not allowed to receive funds: unauthorized");
-        assert!(done["raw_log"].as_str().unwrap().contains(&text), "{done}");
+        assert!(mined["raw_log"].as_str().unwrap().contains(&text), "{mined}");
         if address != module_address("fee_collector") {
             assert_eq!(balance(&served, address).await, before);
         }
         sequence += 1;
     }
     let to = bech32("cosmos", Address::left_padding_from(&[0x12]));
-    let done = served.mined(&signed(0, sequence, vec![send(0, &to, 7)])).await;
-    assert_eq!(done["code"], 0, "{done}");
+    let mined = served.mined(&signed(0, sequence, vec![send(0, &to, 7)])).await;
+    assert_eq!(mined["code"], 0, "{mined}");
     served.stop().await;
 }
 
@@ -87,7 +88,7 @@ async fn ether_does_not_reach_module_accounts() {
     assert_eq!(receipt["status"], "0x1");
     let contract = receipt["contractAddress"].clone();
     let code = served.node.call("eth_getCode", json!([contract, "latest"])).await;
-    assert_eq!(code, "0x00", "the call within failed");
+    assert_eq!(code, "0x00", "the inner call failed");
     let receipt = mined(&served, 4, TxKind::Create, 7, destroys_itself(gov)).await;
     assert_eq!(receipt["status"], "0x0");
     assert_eq!(balance(&served, gov).await, "0x0");

@@ -1,4 +1,4 @@
-//! Recorded output of `evmd query` over REST.
+//! Compares the output of `evmd query`, which uses REST, with expected text.
 
 use super::served::{FORKING, Served};
 use crate::client::Node;
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 const ALICE: &str = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
 const ALICE_HEX: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
-/// Runs `evmd query`; exit code, standard output and error.
+/// Runs `evmd query`; returns exit code, standard output and standard error.
 async fn query(served: &Served, args: &str) -> (i32, String, String) {
     let node = format!("http://{}", served.node.rest);
     let output = evmd(&format!("query {args} --node {node}")).await;
@@ -18,7 +18,7 @@ async fn query(served: &Served, args: &str) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Runs the program to its end.
+/// Runs `evmd` to its end.
 async fn evmd(args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     command.args(args.split(' ')).env_remove("EVMD_HOME");
@@ -32,8 +32,8 @@ async fn evmd(args: &str) -> Output {
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
-/// Output of a query, which must succeed.
-async fn good(served: &Served, args: &str) -> String {
+/// Standard output of a query, which must succeed.
+async fn output(served: &Served, args: &str) -> String {
     let (code, out, err) = query(served, args).await;
     assert_eq!(code, 0, "{args}: {err}");
     out
@@ -48,41 +48,41 @@ async fn query_output_equals_the_recorded_one() {
          address: {ALICE}\n    public_key: null\n    sequence: \"0\"\n"
     );
     for address in [ALICE, ALICE_HEX] {
-        assert_eq!(good(&served, &format!("auth account {address}")).await, account);
+        assert_eq!(output(&served, &format!("auth account {address}")).await, account);
     }
-    let one_line = format!(
+    let compact = format!(
         "{{\"account\":{{\"type\":\"/cosmos.auth.v1beta1.BaseAccount\",\"value\":{{\
          \"account_number\":\"0\",\"address\":\"{ALICE}\",\"public_key\":null,\"sequence\":\"0\"}}}}}}\n"
     );
-    assert_eq!(good(&served, &format!("auth account {ALICE} -o json --height 1")).await, one_line);
-    let module = good(&served, "auth module-account gov").await;
+    assert_eq!(output(&served, &format!("auth account {ALICE} -o json --height 1")).await, compact);
+    let module = output(&served, "auth module-account gov").await;
     assert!(module.contains("    name: gov\n    permissions:\n    - burner\n"), "{module}");
-    let all: Value = serde_json::from_str(&good(&served, "auth accounts -o json").await).unwrap();
+    let all: Value = serde_json::from_str(&output(&served, "auth accounts -o json").await).unwrap();
     assert!(all["accounts"].as_array().unwrap().len() >= 10);
-    assert!(good(&served, "auth module-accounts").await.contains("name: fee_collector"));
-    assert!(good(&served, "auth params").await.contains("tx_sig_limit: \"7\""));
+    assert!(output(&served, "auth module-accounts").await.contains("name: fee_collector"));
+    assert!(output(&served, "auth params").await.contains("tx_sig_limit: \"7\""));
     assert_eq!(
-        good(&served, &format!("bank balances {ALICE}")).await,
+        output(&served, &format!("bank balances {ALICE}")).await,
         "balances:\n- amount: \"10000000000000000000000\"\n  denom: atest\n\
          pagination:\n  next_key: null\n  total: \"1\"\n"
     );
     assert_eq!(
-        good(&served, &format!("bank balances {ALICE} --denom atest -o json")).await,
+        output(&served, &format!("bank balances {ALICE} --denom atest -o json")).await,
         "{\"balance\":{\"denom\":\"atest\",\"amount\":\"10000000000000000000000\"}}\n"
     );
     let hash = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
     assert_eq!(
-        good(&served, &format!("evm account {ALICE_HEX}")).await,
+        output(&served, &format!("evm account {ALICE_HEX}")).await,
         format!("balance: \"10000000000000000000000\"\ncode_hash: \"{hash}\"\nnonce: \"0\"\n")
     );
     let slot = format!("{{\"value\":\"0x{:064x}\"}}\n", 0);
-    assert_eq!(good(&served, &format!("evm storage {ALICE_HEX} 0x0 -o json")).await, slot);
-    assert_eq!(good(&served, &format!("evm code {ALICE_HEX}")).await, "code: null\n");
-    assert!(good(&served, "evm params").await.contains("  evm_denom: atest\n"));
-    assert_eq!(good(&served, "evm base-fee --height 1").await, "base_fee: \"875000000\"\n");
-    let block = good(&served, "block 1").await;
+    assert_eq!(output(&served, &format!("evm storage {ALICE_HEX} 0x0 -o json")).await, slot);
+    assert_eq!(output(&served, &format!("evm code {ALICE_HEX}")).await, "code: null\n");
+    assert!(output(&served, "evm params").await.contains("  evm_denom: atest\n"));
+    assert_eq!(output(&served, "evm base-fee --height 1").await, "base_fee: \"875000000\"\n");
+    let block = output(&served, "block 1").await;
     assert!(block.contains("    chain_id: \"262144\"\n"), "{block}");
-    let other = good(&served, "block --height 2").await;
+    let other = output(&served, "block --height 2").await;
     assert!(other.contains("    height: \"2\"\n"), "{other}");
     let (code, _, err) = query(&served, "block 1 --height 2").await;
     assert!(code == 2 && err.contains("cannot be used with '--height"), "{err}");
@@ -90,13 +90,13 @@ async fn query_output_equals_the_recorded_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transaction_query_and_missing_items() {
+async fn transactions_are_found_and_missing_items_are_errors() {
     let served = Served::start().await;
     let raw = transfer(0, 0, Address::repeat_byte(0x77));
     let hash =
         served.node.call("eth_sendRawTransaction", json!([hex::encode_prefixed(&raw)])).await;
     served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
-    let tx = good(&served, &format!("tx {}", hash.as_str().unwrap())).await;
+    let tx = output(&served, &format!("tx {}", hash.as_str().unwrap())).await;
     assert!(tx.contains("tx_response:\n  code: 0\n"), "{tx}");
     for (args, reason) in [
         (
@@ -119,7 +119,7 @@ async fn transaction_query_and_missing_items() {
 }
 
 /// Standard error of a command, which must fail.
-async fn refused(args: String) -> String {
+async fn error_of(args: String) -> String {
     let output = evmd(&args).await;
     assert!(!output.status.success());
     String::from_utf8(output.stderr).unwrap()
@@ -131,27 +131,27 @@ async fn scheme_tcp_is_another_name_of_http() {
     let node = format!("tcp://{}", served.node.rest);
     let (code, _, err) = query(&served, "block 1").await;
     assert_eq!(code, 0, "{err}");
-    let error = refused(format!("query block latest-1 --node {node}")).await;
+    let error = error_of(format!("query block latest-1 --node {node}")).await;
     assert!(error.contains("latest, safe or finalized"), "{error}");
     served.stop().await;
 }
 
-/// The address of metrics is found through JSON-RPC, if it serves `evmd_endpoints`.
+/// `evmd status` finds the address of metrics through JSON-RPC, if that serves `evmd_endpoints`.
 #[tokio::test(flavor = "multi_thread")]
 async fn status_without_the_namespace_evmd_names_the_remedies() {
     let node = Node::native_with(|config| config.json_rpc.api = vec!["eth".to_owned()]).await;
-    for named in [node.rest, node.json_rpc] {
-        let error = refused(format!("status --node http://{named}")).await;
+    for address in [node.rest, node.json_rpc] {
+        let error = error_of(format!("status --node http://{address}")).await;
         let reason = "does not serve the namespace evmd, which names the address of metrics: give that address, such as \
                       --node http://127.0.0.1:26660, or start the node with evmd in json-rpc.api (--json-rpc.api)";
-        assert!(error.contains(reason), "{named}: {error}");
+        assert!(error.contains(reason), "{address}: {error}");
     }
     node.stop().await;
 }
 
 #[test]
 fn addresses_are_converted_without_a_node() {
-    // Both processes are short, and no home folder is opened until they have ended.
+    // No home folder is opened until these short processes have ended.
     let _starting = FORKING.blocking_lock();
     let home = tempfile::tempdir().unwrap();
     for (name, from, to) in [("0x-to-bech32", ALICE_HEX, ALICE), ("bech32-to-0x", ALICE, ALICE_HEX)]

@@ -1,4 +1,4 @@
-//! Details of responses on which clients of the SDK depend: errors of CometBFT's mempool, broadcast modes,
+//! Checks details of responses on which clients of the SDK depend: errors of CometBFT's mempool, broadcast modes,
 //! height headers and names of tokens.
 
 use super::served::{FORKING, Served};
@@ -21,14 +21,14 @@ async fn repeated_transaction_has_the_error_of_cometbft() {
     drop(opening);
     let raw = signed(0, 0, vec![send(0, &address_of(9), 7)]);
     assert_eq!(served.broadcast(&raw).await.0, 0);
-    assert_eq!(served.broadcast(&raw).await.0, 19, "REST answers with the SDK's code");
+    assert_eq!(served.broadcast(&raw).await.0, 19, "REST has the code of the SDK");
     for method in ["broadcast_tx_sync", "broadcast_tx_async", "broadcast_tx_commit"] {
-        let answer = served.comet_answer(method, json!({ "tx": BASE64.encode(&raw) })).await;
-        let error = &answer["error"];
+        let response = served.comet_response(method, json!({ "tx": BASE64.encode(&raw) })).await;
+        let error = &response["error"];
         assert_eq!(
             (&error["code"], &error["data"]),
             (&json!(-32603), &json!("tx already exists in cache")),
-            "{method}: {answer}"
+            "{method}: {response}"
         );
     }
     served.stop().await;
@@ -40,16 +40,16 @@ async fn broadcast_mode_must_be_supported_by_the_sdk() {
     let tx = BASE64.encode(signed(0, 0, vec![send(0, &address_of(9), 7)]));
     let block = json!({ "tx_bytes": tx, "mode": "BROADCAST_MODE_BLOCK" });
     for body in [json!({ "tx_bytes": tx }), json!({ "tx_bytes": tx, "mode": 0 }), block] {
-        let (status, answer) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
-        assert_eq!((status, &answer["code"]), (500, &json!(2)), "{answer}");
-        let text = answer["message"].as_str().unwrap();
+        let (status, response) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
+        assert_eq!((status, &response["code"]), (500, &json!(2)), "{response}");
+        let text = response["message"].as_str().unwrap();
         assert!(text.contains("supported types: sync, async"), "{text}");
     }
     for (mode, code) in [("BROADCAST_MODE_ASYNC", 0), ("BROADCAST_MODE_SYNC", 19)] {
         let body = json!({ "tx_bytes": tx, "mode": mode });
-        let (_, answer) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
-        let answer = &answer["tx_response"];
-        assert!([code, 32].contains(&answer["code"].as_i64().unwrap()), "{answer}");
+        let (_, response) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
+        let response = &response["tx_response"];
+        assert!([code, 32].contains(&response["code"].as_i64().unwrap()), "{response}");
     }
     served.stop().await;
 }
@@ -59,9 +59,9 @@ async fn responses_have_height_and_display_unit() {
     let served = Served::start().await;
     let path = format!("/cosmos/bank/v1beta1/balances/{}", address_of(0));
     for (query, denom) in [("", "atest"), ("?resolve_denom=true", "test")] {
-        let answer = served.get(&format!("{path}{query}")).await;
-        assert_eq!(answer["balances"][0]["denom"], denom, "{answer}");
-        assert_eq!(answer["balances"][0]["amount"], "10000000000000000000000");
+        let response = served.get(&format!("{path}{query}")).await;
+        assert_eq!(response["balances"][0]["denom"], denom, "{response}");
+        assert_eq!(response["balances"][0]["amount"], "10000000000000000000000");
     }
     for path in [path.as_str(), "/cosmos/bank/v1beta1/params"] {
         let request = format!(

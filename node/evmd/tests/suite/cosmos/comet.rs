@@ -1,4 +1,4 @@
-//! CometBFT's RPC: blocks and the node, compared with REST and JSON-RPC, and invalid calls.
+//! Compares blocks and the node's status in CometBFT's RPC with REST and JSON-RPC, and makes invalid calls.
 
 use super::served::Served;
 use crate::{
@@ -18,18 +18,18 @@ use serde_json::{Value, json};
 /// The recipient of coins and ether.
 pub(crate) const RECEIVER: Address = Address::repeat_byte(0x77);
 
-/// A base64 hash in CometBFT's format.
-fn upper(base64: &Value) -> Value {
+/// A base64 hash in upper-case hex.
+fn upper_hex(base64: &Value) -> Value {
     json!(hex::encode_upper(BASE64.decode(base64.as_str().unwrap()).unwrap()))
 }
 
-/// A `MsgSend` of account 0.
-pub(crate) fn coins(sequence: u64) -> Vec<u8> {
+/// A signed transaction of account 0 with one `MsgSend`.
+pub(crate) fn signed_send(sequence: u64) -> Vec<u8> {
     signed(0, sequence, vec![send(0, &bech32("cosmos", RECEIVER), 7)])
 }
 
 impl Served {
-    /// Status and JSON of the response to any body.
+    /// Posts any body; returns status and JSON of the response.
     async fn comet_post(&self, body: &str) -> (u16, Value) {
         let head = format!(
             "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
@@ -39,7 +39,7 @@ impl Served {
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    /// Status and JSON of the response to a URI.
+    /// Requests a URI; returns status and JSON of the response.
     pub(crate) async fn comet_get(&self, path: &str) -> (u16, Value) {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -48,29 +48,29 @@ impl Served {
     }
 
     /// The whole response to a call.
-    pub(crate) async fn comet_answer(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn comet_response(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
-        let (status, answer) = self.comet_post(&call.to_string()).await;
-        assert_eq!((status, &answer["id"]), (200, &json!(7)), "{method}: {answer}");
-        answer
+        let (status, response) = self.comet_post(&call.to_string()).await;
+        assert_eq!((status, &response["id"]), (200, &json!(7)), "{method}: {response}");
+        response
     }
 
     /// The result of a call, which must succeed.
     pub(crate) async fn comet(&self, method: &str, params: Value) -> Value {
-        let mut answer = self.comet_answer(method, params).await;
-        assert!(answer.get("error").is_none(), "{method}: {answer}");
-        answer["result"].take()
+        let mut response = self.comet_response(method, params).await;
+        assert!(response.get("error").is_none(), "{method}: {response}");
+        response["result"].take()
     }
 
     /// The code and error text of a call, which must fail.
-    pub(crate) async fn comet_fails(&self, method: &str, params: Value) -> (i64, String) {
-        let answer = self.comet_answer(method, params).await;
-        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
+    pub(crate) async fn comet_error(&self, method: &str, params: Value) -> (i64, String) {
+        let response = self.comet_response(method, params).await;
+        let error = response.get("error").unwrap_or_else(|| panic!("{method}: {response}"));
         (error["code"].as_i64().unwrap(), error["data"].as_str().unwrap().to_owned())
     }
 
-    /// Mines an Ethereum transfer; returns its hash and block.
-    pub(crate) async fn ether_moved(&self, nonce: u64) -> (String, u64) {
+    /// Mines an Ethereum transfer; returns its hash in upper-case hex and the number of its block.
+    pub(crate) async fn mine_transfer(&self, nonce: u64) -> (String, u64) {
         let raw = transfer(1, nonce, RECEIVER);
         let hash = self.node.call("eth_sendRawTransaction", json!([raw])).await;
         let receipt = self.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -113,28 +113,28 @@ async fn block_has_a_bloom_event() {
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_equal_those_of_rest() {
     let served = Served::start().await;
-    let raw = coins(0);
+    let raw = signed_send(0);
     let mined = served.mined(&raw).await;
     let height = &mined["height"];
     let path = format!("/cosmos/base/tendermint/v1beta1/blocks/{}", height.as_str().unwrap());
     let rest = served.get(&path).await;
     let block = served.comet("block", json!({ "height": height })).await;
     let hash = &block["block_id"]["hash"];
-    assert_eq!(hash, &upper(&rest["block_id"]["hash"]));
+    assert_eq!(hash, &upper_hex(&rest["block_id"]["hash"]));
     let (header, other) = (&block["block"]["header"], &rest["block"]["header"]);
     for name in ["chain_id", "height", "time"] {
         assert_eq!(header[name], other[name], "{name}");
     }
     for name in ["data_hash", "app_hash", "last_results_hash", "proposer_address"] {
-        assert_eq!(header[name], upper(&other[name]), "{name}");
+        assert_eq!(header[name], upper_hex(&other[name]), "{name}");
     }
-    assert_eq!(header["last_block_id"]["hash"], upper(&other["last_block_id"]["hash"]));
+    assert_eq!(header["last_block_id"]["hash"], upper_hex(&other["last_block_id"]["hash"]));
     assert_eq!(header["version"], json!({ "block": "11", "app": "0" }));
     assert_eq!(block["block"]["data"]["txs"], json!([BASE64.encode(&raw)]));
     assert_eq!(block["block"]["last_commit"]["block_id"], header["last_block_id"]);
     assert_eq!(block["block"]["last_commit"]["height"], rest["block"]["last_commit"]["height"]);
     assert_eq!(block["block"]["last_commit"]["signatures"], json!([]));
-    // The same through other methods.
+    // Other methods return the same block.
     let bytes = hex::decode(hash.as_str().unwrap()).unwrap();
     let by_hash = json!({ "hash": BASE64.encode(bytes) });
     assert_eq!(served.comet("block_by_hash", by_hash).await, block);
@@ -167,18 +167,18 @@ async fn blocks_equal_those_of_rest() {
     let eth = served.node.call("eth_getBlockByNumber", json!([number, false])).await;
     let gas = params["consensus_params"]["block"]["max_gas"].as_str().unwrap().parse::<u64>();
     assert_eq!(format!("0x{:x}", gas.unwrap()), eth["gasLimit"].as_str().unwrap());
-    // A duration is in seconds there.
+    // REST writes a duration in seconds.
     let mut same = params["consensus_params"].clone();
     same["evidence"]["max_age_duration"] = json!("0s");
-    let (_, answer) = served.ask_at("/cosmos/consensus/v1/params", height.as_str()).await;
-    assert_eq!(answer, json!({ "params": same }));
-    // URIs return the same.
+    let (_, response) = served.ask_at("/cosmos/consensus/v1/params", height.as_str()).await;
+    assert_eq!(response, json!({ "params": same }));
+    // A URI returns the same as a call.
     let height = height.as_str().unwrap();
-    let (status, answer) = served.comet_get(&format!("/block?height={height}")).await;
-    assert_eq!((status, &answer["id"], &answer["result"]), (200, &json!(-1), &block));
+    let (status, response) = served.comet_get(&format!("/block?height={height}")).await;
+    assert_eq!((status, &response["id"], &response["result"]), (200, &json!(-1), &block));
     let hash = hash.as_str().unwrap();
-    let (_, answer) = served.comet_get(&format!("/block_by_hash?hash=0x{hash}")).await;
-    assert_eq!(answer["result"], block);
+    let (_, response) = served.comet_get(&format!("/block_by_hash?hash=0x{hash}")).await;
+    assert_eq!(response["result"], block);
     served.stop().await;
 }
 
@@ -209,7 +209,7 @@ async fn status_and_info_describe_the_node() {
     let root = zero["stateRoot"].as_str().unwrap()[2..].to_uppercase();
     assert_eq!((&genesis["app_hash"], &genesis["chain_id"]), (&json!(root), &info["network"]));
     assert_eq!(genesis["app_state"]["evmd"]["config"]["chainId"], CHAIN_ID);
-    // At most the newest twenty.
+    // Without a maximum height, the list has the newest twenty blocks.
     served.node.wait_for("eth_getBlockByNumber", json!(["0x16", false])).await;
     let list = served.comet("blockchain", json!({ "minHeight": "1" })).await;
     let metas = list["block_metas"].as_array().unwrap();
@@ -223,7 +223,7 @@ async fn status_and_info_describe_the_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_calls_are_refused() {
     let served = Served::start().await;
-    for (method, params, code, said) in [
+    for (method, params, code, text) in [
         ("nothing", json!({}), -32601, "unknown method \"nothing\""),
         ("subscribe", json!({ "query": "tm.event='NewBlock'" }), -32603, "over a WebSocket"),
         ("unsubscribe", json!(["tm.event='NewBlock'"]), -32603, "over a WebSocket"),
@@ -251,8 +251,8 @@ async fn malformed_calls_are_refused() {
         ("broadcast_tx_sync", json!({ "tx": "!" }), -32602, "is not base64"),
         ("abci_query", json!({ "path": "/x", "data": "0g" }), -32602, "is not hex"),
     ] {
-        let (found, data) = served.comet_fails(method, params.clone()).await;
-        assert!(found == code && data.contains(said), "{method} {params}: {found} {data}");
+        let (found, data) = served.comet_error(method, params.clone()).await;
+        assert!(found == code && data.contains(text), "{method} {params}: {found} {data}");
     }
     for (path, status, code) in [
         ("/nothing", 404, -32601),
@@ -261,8 +261,8 @@ async fn malformed_calls_are_refused() {
         ("/tx_search?query=tx.height=1", 500, -32602),
         ("/block?heigth=1", 500, -32602),
     ] {
-        let (found, answer) = served.comet_get(path).await;
-        assert_eq!((found, &answer["error"]["code"]), (status, &json!(code)), "{path}: {answer}");
+        let (found, body) = served.comet_get(path).await;
+        assert_eq!((found, &body["error"]["code"]), (status, &json!(code)), "{path}: {body}");
     }
     served.stop().await;
 }
@@ -272,27 +272,27 @@ async fn bodies_and_batches_are_bounded() {
     let served = Served::start().await;
     let call = |id: Value| json!({ "jsonrpc": "2.0", "id": id, "method": "health" });
     let batch = |calls: usize| Value::from_iter((0..calls).map(|id| call(json!(id)))).to_string();
-    let (status, answers) = served.comet_post(&batch(20)).await;
-    let answers = answers.as_array().unwrap();
-    assert_eq!((status, answers.len(), &answers[19]["id"]), (200, 20, &json!(19)));
-    let (status, answer) = served.comet_post(&batch(21)).await;
-    assert_eq!((status, &answer["error"]["code"]), (500, &json!(-32600)), "{answer}");
+    let (status, responses) = served.comet_post(&batch(20)).await;
+    let responses = responses.as_array().unwrap();
+    assert_eq!((status, responses.len(), &responses[19]["id"]), (200, 20, &json!(19)));
+    let (status, response) = served.comet_post(&batch(21)).await;
+    assert_eq!((status, &response["error"]["code"]), (500, &json!(-32600)), "{response}");
     // A call that fails does not affect the others, and a notification has no response.
     let mixed = json!([call(json!("a")), { "id": 1, "method": "no" }, { "method": "health" }, 7]);
-    let (_, answers) = served.comet_post(&mixed.to_string()).await;
-    let codes: Vec<_> = (0..3).map(|at| answers[at]["error"]["code"].as_i64()).collect();
+    let (_, responses) = served.comet_post(&mixed.to_string()).await;
+    let codes: Vec<_> = (0..3).map(|at| responses[at]["error"]["code"].as_i64()).collect();
     assert_eq!(codes, [None, Some(-32601), Some(-32600)]);
-    assert_eq!(answers.as_array().unwrap().len(), 3);
-    let (status, nothing) = served.comet_post("{\"method\":\"health\"}").await;
-    assert_eq!((status, nothing), (200, json!("")));
+    assert_eq!(responses.as_array().unwrap().len(), 3);
+    let (status, body) = served.comet_post("{\"method\":\"health\"}").await;
+    assert_eq!((status, body), (200, json!("")));
     for (body, code) in [("{", -32700), ("7", -32600), ("{\"id\":{},\"method\":\"x\"}", -32600)] {
-        let (_, answer) = served.comet_post(body).await;
-        assert_eq!(answer["error"]["code"], code, "{body}: {answer}");
+        let (_, response) = served.comet_post(body).await;
+        assert_eq!(response["error"]["code"], code, "{body}: {response}");
     }
     let (status, _) = served.comet_post(&" ".repeat(200_000)).await;
     assert_eq!(status, 413);
-    // A page has at most a hundred items.
-    served.ether_moved(0).await;
+    // A page size above the maximum is accepted.
+    served.mine_transfer(0).await;
     let query = json!({ "query": "tx.height>0", "per_page": "100000" });
     assert_eq!(served.comet("tx_search", query).await["total_count"], "1");
     served.stop().await;
@@ -301,7 +301,7 @@ async fn bodies_and_batches_are_bounded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_are_found_by_height_and_events() {
     let served = Served::start().await;
-    let (_, number) = served.ether_moved(0).await;
+    let (_, number) = served.mine_transfer(0).await;
     let search = |params: Value| served.comet("block_search", params);
     let query = format!("block.height <= {number}");
     let found = search(json!({ "query": query, "per_page": 1 })).await;
@@ -310,7 +310,7 @@ async fn blocks_are_found_by_height_and_events() {
     assert_eq!(found["blocks"], json!([block]), "the newest block is the first");
     let oldest = search(json!({ "query": query, "per_page": 1, "order_by": "asc" })).await;
     assert_eq!(oldest["blocks"][0]["block"]["header"]["height"], "1");
-    // The events of the blocks themselves.
+    // A block is also found by its own events.
     let results = served.comet("block_results", json!({ "height": number })).await;
     let events = results["finalize_block_events"].as_array().unwrap();
     let gas = events.iter().find(|event| event["type"] == "block_gas").unwrap();

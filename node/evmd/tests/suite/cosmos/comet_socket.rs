@@ -1,8 +1,8 @@
-//! CometBFT's RPC over a WebSocket: calls, and the events of subscriptions, compared with calls for the same
+//! Makes calls to CometBFT's RPC over a WebSocket, and compares the events of subscriptions with calls for the same
 //! blocks.
 
 use super::{
-    comet::{RECEIVER, coins},
+    comet::{RECEIVER, signed_send},
     served::Served,
 };
 use crate::{client::MAX_WAIT, common::signed::address_of};
@@ -40,21 +40,21 @@ impl Socket {
         tokio::time::timeout(MAX_WAIT, next).await.expect("a message")
     }
 
-    /// Sends a call. Its response may be preceded by events.
+    /// Sends a call and returns its response. Skips the events before it.
     async fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.send(&call.to_string()).await;
         loop {
-            let answer = self.next().await;
-            if answer["id"] == json!(id) {
-                return answer;
+            let response = self.next().await;
+            if response["id"] == json!(id) {
+                return response;
             }
         }
     }
 
     async fn subscribe(&mut self, id: u64, query: &str) {
-        let answer = self.call(id, "subscribe", json!({ "query": query })).await;
-        assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
+        let response = self.call(id, "subscribe", json!({ "query": query })).await;
+        assert_eq!(response, json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
     }
 
     /// The next event of the subscription `id`.
@@ -99,13 +99,13 @@ async fn subscribers_receive_block_events() {
     let events =
         "tm.event='NewBlockEvents' AND block_gas.height EXISTS AND block_bloom.bloom EXISTS";
     socket.subscribe(3, events).await;
-    served.mined(&coins(0)).await;
+    served.mined(&signed_send(0)).await;
     let mut heights = Vec::new();
     let event = loop {
         let event = socket.next_event(1).await;
         let block = &event["data"]["value"]["block"];
         heights.push(block["header"]["height"].as_str().unwrap().parse::<u64>().unwrap());
-        if block["data"]["txs"] == json!([BASE64.encode(coins(0))]) {
+        if block["data"]["txs"] == json!([BASE64.encode(signed_send(0))]) {
             break event;
         }
     };
@@ -115,19 +115,19 @@ async fn subscribers_receive_block_events() {
     assert_eq!(event["data"]["type"], "tendermint/event/NewBlock");
     assert_eq!(event["events"]["tm.event"], json!(["NewBlock"]));
     assert_eq!(event["events"]["block_gas.height"], json!([height]));
-    let asked = served.comet("block", json!({ "height": height })).await;
+    let by_call = served.comet("block", json!({ "height": height })).await;
     let value = &event["data"]["value"];
-    assert_eq!((&value["block"], &value["block_id"]), (&asked["block"], &asked["block_id"]));
+    assert_eq!((&value["block"], &value["block_id"]), (&by_call["block"], &by_call["block_id"]));
     let results = served.comet("block_results", json!({ "height": height })).await;
     assert_eq!(value["result_finalize_block"]["events"], results["finalize_block_events"]);
-    // The header and the events of the same block follow it, in this order.
+    // The header and then the events of the same block follow this event.
     let header = socket.next().await;
     let of_header = &header["result"]["data"];
     assert_eq!(
         (&header["id"], &of_header["type"]),
         (&json!(2), &json!("tendermint/event/NewBlockHeader"))
     );
-    assert_eq!(of_header["value"]["header"], asked["block"]["header"]);
+    assert_eq!(of_header["value"]["header"], by_call["block"]["header"]);
     assert_eq!(header["result"]["events"], json!({ "tm.event": ["NewBlockHeader"] }));
     let events = socket.next().await;
     let of_events = &events["result"]["data"]["value"];
@@ -143,12 +143,12 @@ async fn subscribers_receive_block_events() {
 async fn subscribers_receive_transaction_events() {
     let served = Served::start().await;
     let mut socket = Socket::open(&served).await;
-    let raw = [coins(0), coins(1)];
+    let raw = [signed_send(0), signed_send(1)];
     let hash = |raw: &[u8]| hex::encode_upper(Sha256::digest(raw));
     let to = bech32("cosmos", RECEIVER);
     socket.subscribe(1, &format!("tm.event='Tx' AND tx.hash='{}'", hash(&raw[1]))).await;
     socket.subscribe(2, &format!("tm.event='Tx' AND transfer.recipient='{to}'")).await;
-    // Never matches, because there is no such event.
+    // Never matches, because an event of a block has no such attribute.
     socket.subscribe(3, &format!("tm.event='NewBlock' AND transfer.recipient='{to}'")).await;
     socket.subscribe(4, "message.sender='cosmos1nobody'").await;
     for raw in &raw {
@@ -165,25 +165,25 @@ async fn subscribers_receive_transaction_events() {
     assert_eq!([&second[0]["id"], &second[1]["id"]], [1, 2]);
     assert_eq!(second[0]["result"]["data"], second[1]["result"]["data"]);
     let by_hash = json!({ "hash": BASE64.encode(Sha256::digest(&raw[1])) });
-    let asked = served.comet("tx", by_hash).await;
+    let by_call = served.comet("tx", by_hash).await;
     let data = &second[0]["result"]["data"];
     assert_eq!(data["type"], "tendermint/event/Tx");
     let event = &data["value"]["TxResult"];
     assert_eq!(
         (&event["height"], &event["tx"], &event["result"]),
-        (&asked["height"], &asked["tx"], &asked["tx_result"])
+        (&by_call["height"], &by_call["tx"], &by_call["tx_result"])
     );
     let events = &second[0]["result"]["events"];
     assert_eq!(events["message.sender"][0], json!(address_of(0)));
     assert_eq!(
         (&events["tm.event"], &events["tx.height"]),
-        (&json!(["Tx"]), &json!([asked["height"]]))
+        (&json!(["Tx"]), &json!([by_call["height"]]))
     );
-    // An Ethereum transaction, by the hash in its receipt.
-    let (_, number) = served.ether_moved(0).await;
+    // The event of an Ethereum transaction contains the hash in its receipt.
+    let (_, number) = served.mine_transfer(0).await;
     let query = format!("tx.height>{number} AND message.txType EXISTS AND tx.fee EXISTS");
     socket.subscribe(5, &query).await;
-    let (moved, _) = served.ether_moved(1).await;
+    let (moved, _) = served.mine_transfer(1).await;
     let event = socket.next_event(5).await;
     assert_eq!(event["events"]["tx.hash"], json!([moved]));
     // The events of its checks and of its message both contain the hash.
@@ -199,11 +199,11 @@ async fn websocket_calls_are_answered_and_malformed_ones_refused() {
     let mut socket = Socket::open(&served).await;
     let genesis = socket.call(1, "genesis", json!({})).await;
     assert_eq!(genesis["result"], served.comet("genesis", json!({})).await);
-    let refused = |answer: Value| {
-        let error = &answer["error"];
+    let error_of = |response: Value| {
+        let error = &response["error"];
         (error["code"].as_i64().unwrap(), error["data"].as_str().unwrap().to_owned())
     };
-    for (id, method, params, code, said) in [
+    for (id, method, params, code, expected) in [
         (2, "nothing", json!({}), -32601, "unknown method"),
         (3, "subscribe", json!({}), -32602, "parameter query is missing"),
         (4, "subscribe", json!({ "query": "NewBlock" }), -32603, "expected type.attribute"),
@@ -211,25 +211,25 @@ async fn websocket_calls_are_answered_and_malformed_ones_refused() {
         (6, "unsubscribe", json!({ "query": QUERY }), -32603, "subscription not found"),
         (7, "unsubscribe_all", json!({}), -32603, "subscription not found"),
     ] {
-        let (found, text) = refused(socket.call(id, method, params).await);
-        assert!(found == code && text.contains(said), "{method}: {found} {text}");
+        let (found, text) = error_of(socket.call(id, method, params).await);
+        assert!(found == code && text.contains(expected), "{method}: {found} {text}");
     }
     for text in ["{", "[]", "7"] {
         socket.send(text).await;
-        let answer = socket.next().await;
-        assert!(answer["id"] == json!(-1) && answer["error"].is_object(), "{text}: {answer}");
+        let response = socket.next().await;
+        assert!(response["id"] == json!(-1) && response["error"].is_object(), "{text}: {response}");
     }
     socket.subscribe(8, QUERY).await;
-    assert_eq!(refused(socket.call(9, "subscribe", json!([QUERY])).await).1, "already subscribed");
+    assert_eq!(error_of(socket.call(9, "subscribe", json!([QUERY])).await).1, "already subscribed");
     for (id, height) in (10..).zip(0..4) {
         socket.subscribe(id, &format!("tx.height={height}")).await;
     }
-    let (_, text) = refused(socket.call(20, "subscribe", json!(["tx.height=5"])).await);
+    let (_, text) = error_of(socket.call(20, "subscribe", json!(["tx.height=5"])).await);
     assert!(text.contains("at most 5 subscriptions"), "{text}");
-    // After the response to `unsubscribe` there are no further events of a subscription.
+    // After the response to `unsubscribe` there are no further events of that subscription.
     let ended = socket.call(21, "unsubscribe", json!([QUERY])).await;
     assert_eq!(ended["result"], json!({}));
-    served.mined(&coins(0)).await;
+    served.mined(&signed_send(0)).await;
     let ended = socket.call(22, "unsubscribe_all", json!([])).await;
     assert_eq!(ended["result"], json!({}));
     socket.send(r#"{"jsonrpc":"2.0","id":23,"method":"health"}"#).await;

@@ -1,7 +1,7 @@
-//! Transactions over CometBFT's RPC: broadcasts, searches and unconfirmed transactions; and ABCI queries.
+//! Broadcasts and searches transactions over CometBFT's RPC, lists unconfirmed ones, and sends ABCI queries.
 
 use super::{
-    comet::{RECEIVER, coins},
+    comet::{RECEIVER, signed_send},
     grpc::Client,
     served::{FORKING, Served},
 };
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_are_sent_and_found() {
     let served = Served::start().await;
-    let (raw, next, third) = (coins(0), coins(1), coins(2));
+    let (raw, next, third) = (signed_send(0), signed_send(1), signed_send(2));
     let hash = |raw: &[u8]| hex::encode_upper(Sha256::digest(raw));
     let sent = served.comet("broadcast_tx_sync", json!({ "tx": BASE64.encode(&raw) })).await;
     assert_eq!((&sent["code"], &sent["hash"]), (&json!(0), &json!(hash(&raw))), "{sent}");
@@ -36,7 +36,7 @@ async fn transactions_are_sent_and_found() {
         (&committed["hash"], &committed["tx_result"]["code"]),
         (&json!(hash(&third)), &json!(0))
     );
-    // All of them are mined now, and equal those of REST.
+    // All of them are mined now. The third is compared with REST.
     let by_hash = json!({ "hash": BASE64.encode(Sha256::digest(&third)), "prove": true });
     let found = served.comet("tx", by_hash).await;
     let rest = served.get(&format!("/cosmos/tx/v1beta1/txs/{}", hash(&third))).await;
@@ -47,8 +47,8 @@ async fn transactions_are_sent_and_found() {
     );
     assert_eq!(found["tx_result"], committed["tx_result"]);
     assert_eq!(found["tx_result"]["events"], rest["tx_response"]["events"]);
-    let (_, answer) = served.comet_get(&format!("/tx?hash=0x{}", hash(&third))).await;
-    assert_eq!(answer["result"], found);
+    let (_, by_uri) = served.comet_get(&format!("/tx?hash=0x{}", hash(&third))).await;
+    assert_eq!(by_uri["result"], found);
     let query = format!("message.sender='{}'", address_of(0));
     let search = |rest: Value| {
         let mut params = json!({ "query": query, "prove": false });
@@ -77,7 +77,7 @@ async fn transactions_are_sent_and_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ethereum_transaction_is_returned_in_its_envelope() {
     let served = Served::start().await;
-    let (hash, number) = served.ether_moved(0).await;
+    let (hash, number) = served.mine_transfer(0).await;
     let bytes = BASE64.encode(hex::decode(&hash).unwrap());
     let found = served.comet("tx", json!({ "hash": bytes })).await;
     assert_eq!((&found["hash"], &found["height"]), (&json!(hash), &json!(number.to_string())));
@@ -87,7 +87,7 @@ async fn ethereum_transaction_is_returned_in_its_envelope() {
     let (_, decoded) = served.post("/cosmos/tx/v1beta1/decode", &decoding).await;
     let rest = served.get(&format!("/cosmos/tx/v1beta1/txs/{hash}")).await;
     assert_eq!(decoded["tx"], rest["tx"]);
-    // Both forms can be broadcast, and are known now.
+    // Both forms can be broadcast, and are refused because the transaction is mined.
     for tx in [found["tx"].clone(), json!(BASE64.encode(transfer(1, 0, RECEIVER)))] {
         let again = served.comet("broadcast_tx_sync", json!({ "tx": tx })).await;
         assert_ne!(again["code"], 0, "{again}");
@@ -102,7 +102,7 @@ async fn ethereum_transaction_is_returned_in_its_envelope() {
 async fn abci_queries_return_the_responses_of_modules() {
     const PATH: &str = "/cosmos.bank.v1beta1.Query/Balance";
     let served = Served::start().await;
-    let mined = served.mined(&coins(0)).await;
+    let mined = served.mined(&signed_send(0)).await;
     let height: i64 = mined["height"].as_str().unwrap().parse().unwrap();
     let request =
         QueryBalanceRequest { address: bech32("cosmos", RECEIVER), denom: "atest".to_owned() };
@@ -116,13 +116,13 @@ async fn abci_queries_return_the_responses_of_modules() {
             (&json!(0), &json!(height.to_string()))
         );
         let value = BASE64.decode(response["value"].as_str().unwrap()).unwrap();
-        let answer = QueryBalanceResponse::decode(value.as_slice()).unwrap();
-        assert_eq!(answer.balance.unwrap().amount, amount);
+        let decoded = QueryBalanceResponse::decode(value.as_slice()).unwrap();
+        assert_eq!(decoded.balance.unwrap().amount, amount);
         let uri =
             format!("/abci_query?path=%22{PATH}%22&data=0x{data}&height={height}&prove=false");
         assert_eq!(served.comet_get(&uri).await.1["result"]["response"], response);
     }
-    // The newest block, and exactly the response of gRPC.
+    // Without a height, the newest block is read. The value equals the response of gRPC.
     let response = ask(json!({ "path": PATH, "data": data })).await["response"].take();
     assert!(response["height"].as_str().unwrap().parse::<i64>().unwrap() >= height);
     let mut grpc = Client::connect(&served).await;
@@ -158,13 +158,13 @@ async fn unconfirmed_transactions_are_counted_and_listed() {
     let home = native_home(folder.path());
     drop(opening);
     let served = Served::on(folder, home, producing(None)).await;
-    let (raw, ether) = (coins(0), transfer(1, 5, RECEIVER));
+    let (raw, ether) = (signed_send(0), transfer(1, 5, RECEIVER));
     for tx in [&raw[..], &ether] {
         let sent = served.comet("broadcast_tx_sync", json!([BASE64.encode(tx)])).await;
         assert_eq!(sent["code"], 0, "{sent}");
     }
     let waiting = served.comet("num_unconfirmed_txs", json!({})).await;
-    // In the pool, a Cosmos transaction has its type byte.
+    // In the pool, a Cosmos transaction is longer by its type byte.
     let bytes = (raw.len() + 1 + ether.len()).to_string();
     assert_eq!((&waiting["total"], &waiting["total_bytes"]), (&json!("2"), &json!(bytes)));
     let listed = served.comet("unconfirmed_txs", json!({ "limit": "1000" })).await;
@@ -184,21 +184,21 @@ async fn waiting_broadcast_commits_are_limited() {
         waiting.spawn(async move { served.comet("broadcast_tx_commit", params).await });
     }
     // Until all permits are in use, the error is about the missing transaction.
-    let refusing = async {
+    let refused = async {
         loop {
-            let (_, said) = served.comet_fails("broadcast_tx_commit", json!({})).await;
-            if said != "parameter tx is missing" {
-                return said;
+            let (_, text) = served.comet_error("broadcast_tx_commit", json!({})).await;
+            if text != "parameter tx is missing" {
+                return text;
             }
         }
     };
-    let said = tokio::time::timeout(MAX_WAIT, refusing).await.expect("a refusal");
-    assert!(said.starts_with("16 calls are waiting for a block: "), "{said}");
+    let text = tokio::time::timeout(MAX_WAIT, refused).await.expect("a refusal");
+    assert!(text.starts_with("16 calls are waiting for a block: "), "{text}");
     // Other calls are answered in the meantime, and a client that disconnects releases its permit.
     served.comet("status", json!({})).await;
     waiting.shutdown().await;
-    let missing =
-        async { while served.comet_fails("broadcast_tx_commit", json!({})).await.1 == said {} };
-    tokio::time::timeout(MAX_WAIT, missing).await.expect("a place");
-    Arc::into_inner(served).expect("unknown else has it").stop().await;
+    let released =
+        async { while served.comet_error("broadcast_tx_commit", json!({})).await.1 == text {} };
+    tokio::time::timeout(MAX_WAIT, released).await.expect("a free permit");
+    Arc::into_inner(served).expect("no other owner").stop().await;
 }

@@ -1,5 +1,5 @@
-//! cosmjs, a client library of Cosmos wallets, against a node. `.ci/clients` installs it; it is found through
-//! `NODE_PATH`.
+//! Runs cosmjs, a client library of Cosmos wallets, against a node. `.ci/clients` installs it in a folder that
+//! `NODE_PATH` names.
 
 use super::served::Served;
 use crate::client::MAX_WAIT;
@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use std::{net::SocketAddr, path::Path};
 use tokio::process::Command;
 
-/// The account of the sender.
+/// The development account that sends.
 const SENDER: usize = 3;
-/// The recipient.
 const RECEIVER: &str = "cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn";
 
 /// Runs a script against an address; returns the first line of its output.
@@ -23,11 +22,11 @@ async fn run(script: &str, address: SocketAddr) -> Value {
         .arg(RECEIVER)
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(MAX_WAIT, child).await.expect("an end").unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{complained}");
-    serde_json::from_str(said.lines().next().unwrap()).unwrap()
+    let output = tokio::time::timeout(MAX_WAIT, child).await.expect("the script ends").unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    serde_json::from_str(stdout.lines().next().unwrap()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +53,7 @@ async fn cosmjs_sends_and_nonces_agree() {
     let nonce =
         served.node.call("eth_getTransactionCount", json!([account.address, "latest"])).await;
     assert_eq!((output["sequence"].as_str(), nonce.as_str()), (Some("2"), Some("0x2")));
-    // JSON-RPC finds it by both hashes, and returns all fields.
+    // JSON-RPC finds a transaction by the hash that cosmjs returns, and by its hash on this chain.
     for hash in output["hashes"].as_array().unwrap() {
         let hash = format!("0x{}", hash.as_str().unwrap().to_lowercase());
         let tx = served.node.call("eth_getTransactionByHash", json!([hash])).await;

@@ -1,4 +1,4 @@
-//! Chains whose token has 6, 8 or 18 decimals, through every interface: balances are stored in wei, and Cosmos
+//! Uses chains whose token has 6, 8 or 18 decimals through every interface: balances are stored in wei, and Cosmos
 //! transactions and queries use the base unit of the token.
 
 use super::served::{FORKING, Served, evmd};
@@ -52,28 +52,28 @@ struct Chain {
     /// The base fee and the minimum price, in the base unit.
     price: &'static str,
     /// The minimum fee for [`GAS`], in the base unit.
-    least_fee: u64,
+    min_fee: u64,
 }
 
 /// The price is 10^10 wei; a base unit is 10^12 wei.
 const SIX: Chain =
-    Chain { denom: "utest", extended: "atest", decimals: 6, price: "0.01", least_fee: 4_000 };
+    Chain { denom: "utest", extended: "atest", decimals: 6, price: "0.01", min_fee: 4_000 };
 /// The price is 10^10 wei; a base unit is 10^10 wei.
 const EIGHT: Chain =
-    Chain { denom: "sat", extended: "asat", decimals: 8, price: "1", least_fee: 400_000 };
+    Chain { denom: "sat", extended: "asat", decimals: 8, price: "1", min_fee: 400_000 };
 /// The price is 10^10 wei; a base unit is one wei.
 const EIGHTEEN: Chain = Chain {
     denom: "atest",
     extended: "atest",
     decimals: 18,
     price: "10000000000",
-    least_fee: 4_000_000_000_000_000,
+    min_fee: 4_000_000_000_000_000,
 };
-/// The gas price of all of them in wei.
+/// The gas price on all three chains, in wei.
 const PRICE_WEI: u128 = 10_000_000_000;
 
 impl Chain {
-    /// Wei in the base unit.
+    /// Number of wei in a base unit.
     fn factor(&self) -> U256 {
         U256::from(10).pow(U256::from(18 - self.decimals))
     }
@@ -93,7 +93,7 @@ impl Chain {
         Genesis::from_json(&file.to_string()).unwrap()
     }
 
-    /// A node that only produces a block when there is a transaction.
+    /// A node that produces a block only if there is a transaction.
     async fn serve(&self, rules: &Value) -> Served {
         let folder = tempfile::tempdir().unwrap();
         let opening = FORKING.lock().await;
@@ -156,12 +156,12 @@ async fn wei(served: &Served, address: Address) -> U256 {
     balance.as_str().unwrap().parse().unwrap()
 }
 
-/// The balance over REST, by the name of a unit.
+/// The balance over REST, in the unit `denom`.
 async fn balance(served: &Served, address: Address, denom: &str) -> String {
     let path = format!("/cosmos/bank/v1beta1/balances/{address}/by_denom?denom={denom}");
-    let answer = served.get(&path).await;
-    assert_eq!(answer["balance"]["denom"], denom);
-    answer["balance"]["amount"].as_str().unwrap().to_owned()
+    let response = served.get(&path).await;
+    assert_eq!(response["balance"]["denom"], denom);
+    response["balance"]["amount"].as_str().unwrap().to_owned()
 }
 
 /// The values of an attribute in the events of a transaction.
@@ -209,8 +209,8 @@ async fn queries_show_whole_base_units() {
             let request =
                 QueryBalanceRequest { address: address.to_string(), denom: chain.denom.to_owned() };
             let path = "/cosmos.bank.v1beta1.Query/Balance";
-            let answer: QueryBalanceResponse = grpc(&served, path, request).await;
-            assert_eq!(answer.balance.unwrap().amount, units);
+            let response: QueryBalanceResponse = grpc(&served, path, request).await;
+            assert_eq!(response.balance.unwrap().amount, units);
             let evm = served.get(&format!("/cosmos/evm/vm/v1/balances/{address}")).await;
             assert_eq!(evm["balance"], held.to_string(), "the EVM's module counts in wei");
         }
@@ -226,12 +226,12 @@ async fn queries_show_whole_base_units() {
             }
             let path = "/cosmos.bank.v1beta1.Query/SupplyOf";
             let request = QuerySupplyOfRequest { denom: denom.to_owned() };
-            let answer: QuerySupplyOfResponse = grpc(&served, path, request).await;
-            assert_eq!(answer.amount.unwrap().amount, amount, "{denom}");
+            let response: QuerySupplyOfResponse = grpc(&served, path, request).await;
+            assert_eq!(response.amount.unwrap().amount, amount, "{denom}");
         }
         let metadata = served.get("/cosmos/bank/v1beta1/denoms_metadata").await;
         let [metadata] = metadata["metadatas"].as_array().unwrap().as_slice() else {
-            panic!("one token: {metadata}")
+            panic!("not one token: {metadata}")
         };
         assert_eq!(metadata["base"], chain.denom);
         assert_eq!(metadata["denom_units"][1]["exponent"], chain.decimals);
@@ -257,37 +257,37 @@ async fn transfers_and_fees_use_base_units() {
         let (alice, bob, factor) =
             (DEV_ACCOUNTS[0].address, Address::repeat_byte(0xb0), chain.factor());
         let before = wei(&served, alice).await;
-        // One below the minimum fee, and the minimum itself.
-        let low = chain.signed(0, chain.least_fee - 1, chain.send(bob, 7));
+        // A fee of one unit below the minimum is refused, and the minimum is accepted.
+        let low = chain.signed(0, chain.min_fee - 1, chain.send(bob, 7));
         let (code, log) = served.broadcast(&low).await;
         let text = format!(
             "provided fee < minimum global fee ({}{denom} < {}{denom})",
-            chain.least_fee - 1,
-            chain.least_fee,
+            chain.min_fee - 1,
+            chain.min_fee,
             denom = chain.denom
         );
         assert!(code == 13 && log.starts_with(&text), "{log}");
-        let mined = served.mined(&chain.signed(0, chain.least_fee, chain.send(bob, 7))).await;
+        let mined = served.mined(&chain.signed(0, chain.min_fee, chain.send(bob, 7))).await;
         assert_eq!(mined["code"], 0, "{mined}");
-        let fee = factor * U256::from(chain.least_fee);
+        let fee = factor * U256::from(chain.min_fee);
         assert_eq!(fee, U256::from(PRICE_WEI) * U256::from(GAS));
         let sent = factor * U256::from(7);
         assert_eq!(wei(&served, bob).await, sent);
         assert_eq!(wei(&served, alice).await, before - sent - fee);
         assert_eq!(wei(&served, chain::FEE_COLLECTOR).await, fee);
         assert_eq!(balance(&served, bob, chain.denom).await, "7");
-        // Events over REST and CometBFT's RPC.
-        let fee_text = format!("{}{}", chain.least_fee, chain.denom);
+        // Events over REST and CometBFT's RPC use base units.
+        let fee_text = format!("{}{}", chain.min_fee, chain.denom);
         let sent_text = format!("7{}", chain.denom);
-        let both = [fee_text.clone(), sent_text];
+        let amounts = [fee_text.clone(), sent_text];
         for kind in ["coin_spent", "coin_received", "transfer"] {
-            assert_eq!(values(&mined, kind, "amount"), both, "{kind}");
+            assert_eq!(values(&mined, kind, "amount"), amounts, "{kind}");
         }
         assert_eq!(values(&mined, "tx", "fee"), [fee_text]);
         let hash = mined["txhash"].as_str().unwrap();
         let (_, text) = comet(&served, &format!("/tx?hash=0x{hash}")).await;
         let result = &text["result"]["tx_result"];
-        assert_eq!(values(result, "transfer", "amount"), both);
+        assert_eq!(values(result, "transfer", "amount"), amounts);
         // JSON-RPC shows wei.
         let block = served.node.call("eth_getBlockByNumber", json!(["0x1", true])).await;
         let tx = &block["transactions"][0];
@@ -309,12 +309,12 @@ async fn transfers_and_fees_use_base_units() {
         let held = sent + factor - U256::ONE;
         assert_eq!(wei(&served, bob).await, held);
         assert_eq!(balance(&served, bob, chain.denom).await, (held / factor).to_string());
-        // Its envelope uses wei.
+        // The envelope of an Ethereum transaction uses wei.
         let tx = served.get(&format!("/cosmos/tx/v1beta1/txs/{}", hash.as_str().unwrap())).await;
         let fee = &tx["tx"]["auth_info"]["fee"]["amount"][0];
-        let most = U256::from(FEE_CAP) * U256::from(21_000);
-        assert_eq!(*fee, json!({ "denom": chain.extended, "amount": most.to_string() }));
-        // So does the event of its fee, which uses the base fee.
+        let max_fee = U256::from(FEE_CAP) * U256::from(21_000);
+        assert_eq!(*fee, json!({ "denom": chain.extended, "amount": max_fee.to_string() }));
+        // The event of the fee uses wei, too. The fee is the product of the base fee and the gas.
         let paid = format!("{}{}", PRICE_WEI * 21_000, chain.extended);
         assert_eq!(values(&tx["tx_response"], "tx", "fee"), [paid]);
         served.stop().await;
@@ -329,14 +329,14 @@ async fn comet(served: &Served, path: &str) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn amounts_at_the_boundaries() {
+async fn amounts_are_limited_by_the_balance_and_the_fee() {
     let chain = SIX;
     let served = chain.serve(&newest_rules()).await;
     let bob = Address::repeat_byte(0xb0);
-    let nothing = chain.with_signature(0, 4_000, chain.send(bob, 0), vec![1; 64]);
-    let (code, log) = served.broadcast(&nothing).await;
+    let zero = chain.with_signature(0, 4_000, chain.send(bob, 0), vec![1; 64]);
+    let (code, log) = served.broadcast(&zero).await;
     assert_eq!((code, log.as_str()), (10, "0utest: invalid coins"));
-    // 256 bits of units exceed 256 bits of wei, which no account has.
+    // Amounts of about 2^256 wei and above, which no account has.
     let huge = U256::MAX / chain.factor();
     for amount in [huge, huge + U256::ONE, U256::MAX >> 1] {
         let tx = chain.signed(0, 4_000, chain.send(bob, amount));
@@ -345,11 +345,11 @@ async fn amounts_at_the_boundaries() {
         let text = format!("spendable balance 10000000000utest is smaller than {amount}utest");
         assert!(tried["message"].as_str().unwrap().contains(&text), "{tried}");
     }
-    // The whole balance in units, without enough for the fee.
+    // The first payment leaves 3,999 units, one less than the fee of the second.
     let all: U256 = BALANCE.parse::<U256>().unwrap() / chain.factor();
     let rest = all - U256::from(8_000);
     let mined = served.mined(&chain.signed(0, 4_000, chain.send(bob, rest + U256::ONE))).await;
-    assert_eq!(mined["code"], 0, "the fee of the second one is missing now: {mined}");
+    assert_eq!(mined["code"], 0, "{mined}");
     let (code, log) = served.broadcast(&chain.signed(1, 4_000, chain.send(bob, 1))).await;
     let text = "spendable balance 3999utest is smaller than 4000utest";
     assert!(code == 5 && log.starts_with(text), "{log}");
@@ -391,7 +391,7 @@ async fn rules_version_0_uses_wei() {
     assert_eq!(mined["code"], 0, "{mined}");
     assert_eq!(wei(&served, bob).await, U256::from(7));
     assert_eq!(balance(&served, bob, chain.denom).await, "7");
-    assert_eq!(balance(&served, bob, chain.extended).await, "0", "there is no other name");
+    assert_eq!(balance(&served, bob, chain.extended).await, "0", "the token has no other unit");
     let held = wei(&served, alice).await;
     assert_eq!(balance(&served, alice, chain.denom).await, held.to_string());
     assert_eq!(values(&mined, "tx", "fee"), [format!("{fee}utest")]);
@@ -401,10 +401,9 @@ async fn rules_version_0_uses_wei() {
     served.stop().await;
 }
 
-/// The unit changes at the height at which version 1 takes effect, and an import of the chain has the same
-/// head.
+/// An import of the chain, which contains transactions in both units, has the same head.
 #[tokio::test(flavor = "multi_thread")]
-async fn adopting_chain_changes_its_unit_at_the_height() {
+async fn unit_changes_at_the_height_of_rules_version_1() {
     let chain = SIX;
     let rules = json!([{ "version": 0, "height": 0 }, { "version": 1, "height": 3 }]);
     let folder = tempfile::tempdir().unwrap();
@@ -418,7 +417,7 @@ async fn adopting_chain_changes_its_unit_at_the_height() {
     // This transaction waits for the four before it, and uses wei.
     let waiting = chain.signed(4, wei_fee, chain.send(bob, 7));
     assert_eq!(served.broadcast(&waiting).await, (0, String::new()));
-    // Each is in a separate block.
+    // Each of these transactions is in a separate block.
     for (sequence, fee) in [(0, wei_fee), (1, wei_fee), (2, 4_000), (3, 4_000)] {
         let mined = served.mined(&chain.signed(sequence, fee, chain.send(bob, 7))).await;
         assert_eq!(
@@ -429,12 +428,12 @@ async fn adopting_chain_changes_its_unit_at_the_height() {
     }
     let (old, new) = (U256::from(14), chain.factor() * U256::from(14));
     assert_eq!(wei(&served, bob).await, old + new);
-    // The same balance at heights before and after, in the unit of the block.
+    // The balance before and after the change, in the unit of the block.
     for (height, amount) in [("2", "14".to_owned()), ("3", "7".to_owned()), ("4", "14".to_owned())]
     {
         let path = format!("/cosmos/bank/v1beta1/balances/{bob}/by_denom?denom=utest");
-        let (_, answer) = served.ask_at(&path, Some(height)).await;
-        assert_eq!(answer["balance"]["amount"], amount, "{height}");
+        let (_, response) = served.ask_at(&path, Some(height)).await;
+        assert_eq!(response["balance"]["amount"], amount, "{height}");
     }
     // Mined transactions keep their amounts.
     let block = |number: &str| served.node.call("eth_getBlockByNumber", json!([number, true]));
@@ -444,11 +443,11 @@ async fn adopting_chain_changes_its_unit_at_the_height() {
     assert_eq!(value(block("0x3").await), format!("{units:#x}"));
     // The pending transaction was accepted in the old unit. It is dropped when it is executed, and has no
     // effect.
-    let dropping = async {
+    let emptied = async {
         let empty = json!({ "pending": "0x0", "queued": "0x0" });
         while served.node.call("txpool_status", json!([])).await != empty {}
     };
-    tokio::time::timeout(client::MAX_WAIT, dropping).await.expect("an empty pool");
+    tokio::time::timeout(client::MAX_WAIT, emptied).await.expect("an empty pool");
     assert_eq!(wei(&served, bob).await, old + new);
     let mined = served.mined(&chain.signed(4, 4_000, chain.send(bob, 1))).await;
     assert_eq!(mined["code"], 0, "{mined}");
@@ -500,7 +499,7 @@ async fn minimum_price_of_the_mempool_is_in_base_units() {
     }
     let config = served.get("/cosmos/base/node/v1beta1/config").await;
     assert_eq!(config["minimum_gas_price"], "0.020000000000000000utest");
-    // The price that a command chooses is at least the minimum.
+    // A command without a price uses at least the minimum.
     let keys = tempfile::tempdir().unwrap();
     let key = hex::encode(DEV_ACCOUNTS[0].private_key);
     evmd(keys.path(), format!("keys unsafe-import-eth-key alice {key}")).await;
@@ -536,7 +535,7 @@ async fn command_line_uses_base_units() {
     let shown = evmd(home.path(), format!("query bank balances {bob} --node {node}")).await;
     assert!(shown.starts_with("balances:\n- amount: \"21\"\n  denom: utest\n"), "{shown}");
     served.stop().await;
-    // Genesis accepts both units, and a number of wei.
+    // `genesis add-account` accepts both units, and a number without a unit as wei.
     let file = home.path().join("genesis.json");
     std::fs::write(&file, chain.genesis(&newest_rules()).to_json()).unwrap();
     for (byte, amount, expected) in

@@ -1,4 +1,4 @@
-//! What a signature covers, and the encodings of a transaction that each version of the rules accepts.
+//! Checks what a signature covers, and which encodings of a transaction each version of the rules accepts.
 
 use super::served::{FORKING, Served};
 use crate::common::{
@@ -30,10 +30,10 @@ const GAS: u64 = 400_000;
 const PRICE: u64 = 100_000_000_000;
 
 /// A development chain with the newest rules, or with version 0.
-async fn served(versions: bool, block_time: Option<Duration>) -> Served {
+async fn served(newest_rules: bool, block_time: Option<Duration>) -> Served {
     let mut genesis: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
-    if !versions {
+    if !newest_rules {
         genesis["config"]["evmd"].as_object_mut().unwrap().remove("rules");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn alice() -> PrivateKey {
 struct Draft {
     body: TxBody,
     auth: AuthInfo,
-    /// Explicit default values, appended to body and `AuthInfo`.
+    /// Encoded default values that are appended to the body and to `AuthInfo`.
     defaults: [Vec<u8>; 2],
     signature: Vec<u8>,
 }
@@ -88,7 +88,7 @@ impl Draft {
         self
     }
 
-    /// An explicit timeout height of 0 in the body.
+    /// Appends an explicit timeout height of 0 to the body.
     fn with_defaults(mut self) -> Self {
         self.defaults[0] = vec![0x18, 0];
         self
@@ -124,16 +124,16 @@ impl Draft {
         changed
     }
 
-    /// The transaction with its EIP-2718 type byte, in which form it is not rewritten.
+    /// The transaction with its EIP-2718 type byte. The node does not rewrite this form.
     fn envelope(&self) -> String {
         hex::encode_prefixed([&[0x0a][..], &self.raw()].concat())
     }
 }
 
-/// Sends a transaction without changes; returns whether the pool accepts it.
-async fn is_taken(served: &Served, draft: &Draft) -> bool {
-    let answer = served.node.answer("eth_sendRawTransaction", json!([draft.envelope()])).await;
-    answer.get("result").is_some()
+/// Sends the transaction in its envelope; returns whether the pool accepts it.
+async fn is_accepted(served: &Served, draft: &Draft) -> bool {
+    let response = served.node.answer("eth_sendRawTransaction", json!([draft.envelope()])).await;
+    response.get("result").is_some()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,13 +146,13 @@ async fn fee_payer_is_part_of_the_amino_document() {
     let absent = String::from_utf8(Draft::payment(AMINO, 0).read().sign_bytes(CHAIN_ID)).unwrap();
     assert!(!absent.contains("payer"), "{absent}");
     assert_eq!(served.broadcast(&stated.signed().raw()).await, (0, String::new()));
-    // A third party can neither add it to the signed content nor remove it.
+    // A third party can neither add the payer to the signed content nor remove it.
     let signed = Draft::payment(AMINO, 1).signed();
     assert_eq!(served.broadcast(&signed.clone().with_payer().raw()).await.0, 4);
     let stated = Draft::payment(AMINO, 1).with_payer().signed();
     let removed = stated.changed(|draft| draft.auth.fee.as_mut().unwrap().payer.clear());
     assert_eq!(served.broadcast(&removed.raw()).await.0, 4);
-    // The EIP-712 formats of wallets do not contain it.
+    // The EIP-712 formats of wallets do not contain the payer.
     for digest in Draft::payment(AMINO, 1).read().wallet_digests(CHAIN_ID) {
         let rendered = Draft::payment(AMINO, 1).signed_over(digest);
         assert_eq!(served.broadcast(&rendered.clone().with_payer().raw()).await.0, 4);
@@ -190,48 +190,48 @@ async fn unsigned_content_cannot_be_changed() {
         ];
         for (at, change) in changes.into_iter().enumerate() {
             let changed = signed.changed(change);
-            assert!(!is_taken(&served, &changed).await, "{rendering:?} {at}");
+            assert!(!is_accepted(&served, &changed).await, "{rendering:?} {at}");
         }
-        assert!(is_taken(&served, &signed).await, "{rendering:?}");
+        assert!(is_accepted(&served, &signed).await, "{rendering:?}");
         sequence += 1;
     }
-    // In SIGN_MODE_DIRECT only the signature itself is not covered.
+    // In SIGN_MODE_DIRECT, the signature covers everything except itself.
     let signed = Draft::payment(DIRECT, sequence).signed();
     let longer = signed.changed(|draft| draft.signature.push(1));
-    assert!(!is_taken(&served, &longer).await);
-    assert!(!is_taken(&served, &signed.clone().with_defaults()).await);
-    // Transactions of wallets are normalised before they are hashed.
+    assert!(!is_accepted(&served, &longer).await);
+    assert!(!is_accepted(&served, &signed.clone().with_defaults()).await);
+    // A transaction that is broadcast over REST is normalised before it is hashed.
     let (code, _) = served.broadcast(&longer.raw()).await;
     assert_eq!(code, 0);
-    assert!(!is_taken(&served, &signed).await, "it is known");
+    assert!(!is_accepted(&served, &signed).await, "the normalised transaction is known");
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn explicit_default_values_are_accepted() {
     let served = served(true, Some(Duration::from_millis(5))).await;
-    // The signature covers them, so they stay, and the hash does, too.
+    // The signature covers the default values, so they are kept, and the hash covers them, too.
     let direct = Draft::payment(DIRECT, 0).with_defaults().signed();
     let mined = served.mined(&direct.raw()).await;
     let hash = |draft: &Draft| hex::encode_upper(Sha256::digest(draft.raw()));
     assert_eq!((&mined["code"], &mined["txhash"]), (&json!(0), &json!(hash(&direct))));
-    // The signature does not cover them, so the hash is that of the transaction without them.
+    // This signature does not cover them, so they are removed, and the hash is that of the rest.
     let plain = Draft::payment(AMINO, 1).signed();
     let mined = served.mined(&plain.clone().with_defaults().raw()).await;
     assert_eq!((&mined["code"], &mined["txhash"]), (&json!(0), &json!(hash(&plain))));
-    // An empty memo in a message, and an empty payer and granter in AuthInfo.
+    // Empty metadata in a message, and an empty payer and granter in AuthInfo.
     let vote =
         v1::MsgVote { proposal_id: 9, voter: address_of(0), option: 1, ..Default::default() };
     let mut message = any(&vote);
     message.value.extend([0x22, 0]);
     let mut stated = Draft::new(DIRECT, 2, vec![message]);
-    // The fee is the last field of AuthInfo, and its last fields are payer and granter.
+    // The fee is the last field of AuthInfo, and payer and granter are the last fields of the fee.
     let fee = stated.auth.fee.take().unwrap().encode_to_vec();
     let length = u8::try_from(fee.len() + 4).unwrap();
     stated.defaults[1] = [&[0x12, length][..], &fee, &[0x1a, 0, 0x22, 0]].concat();
     let stated = stated.signed();
     let mined = served.mined(&stated.raw()).await;
-    assert_eq!(mined["codespace"], "gov", "it was read, and there is no proposal 9: {mined}");
+    assert_eq!(mined["codespace"], "gov", "it was decoded, and there is no proposal 9: {mined}");
     served.stop().await;
 }
 
@@ -293,29 +293,29 @@ async fn rules_version_0_is_unchanged() {
     for (draft, code) in refused {
         assert_eq!(served.broadcast(&draft.raw()).await.0, code);
     }
-    let taken = [
+    let accepted = [
         Draft::payment(AMINO, 0).signed().with_payer(),
         Draft::payment(AMINO, 1).signed().changed(|draft| draft.signature.push(0)),
         Draft::payment(AMINO, 2)
             .signed()
             .changed(|draft| draft.auth.signer_infos[0].public_key = None),
     ];
-    for draft in taken {
-        assert!(is_taken(&served, &draft).await);
+    for draft in accepted {
+        assert!(is_accepted(&served, &draft).await);
     }
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn simulation_includes_signature_and_key() {
+async fn simulated_gas_includes_signature_and_key() {
     let served = Served::start().await;
     let signed = Draft::payment(DIRECT, 0).signed();
     let simulate = async |raw: Vec<u8>| {
         use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
         let body = json!({ "tx_bytes": BASE64.encode(raw) }).to_string();
-        let (status, answer) = served.post("/cosmos/tx/v1beta1/simulate", &body).await;
-        assert_eq!(status, 200, "{answer}");
-        answer["gas_info"]["gas_used"].as_str().unwrap().parse::<u64>().unwrap()
+        let (status, response) = served.post("/cosmos/tx/v1beta1/simulate", &body).await;
+        assert_eq!(status, 200, "{response}");
+        response["gas_info"]["gas_used"].as_str().unwrap().parse::<u64>().unwrap()
     };
     let whole = simulate(signed.raw()).await;
     let unsigned = signed.changed(|draft| draft.signature.clear());

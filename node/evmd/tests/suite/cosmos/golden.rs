@@ -1,6 +1,5 @@
-//! Recorded responses of every REST path in all families, and of every gRPC method, which are called through
-//! reflection. The recordings are in `tests/transcripts`; with `EVMD_WRITE_DOCS=1`, responses that differ are
-//! recorded again.
+//! Compares the responses of every REST path, and of every gRPC method through reflection, with the recordings in
+//! `tests/transcripts`. With `EVMD_WRITE_DOCS=1`, responses that differ are recorded again.
 
 use super::{
     grpc::{Client, definitions, services},
@@ -50,8 +49,8 @@ fn masked(text: &str) -> String {
     text
 }
 
-/// A chain of four blocks, which only grows with further transactions: a transfer of account 1, a `MsgSend` of
-/// account 0, its proposal, and its vote.
+/// A node with four blocks: a transfer of account 1, and a `MsgSend`, a proposal and a vote of account 0. Its chain
+/// only grows with further transactions.
 pub(super) async fn scene() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let mut genesis: Value =
@@ -80,70 +79,71 @@ pub(super) async fn scene() -> Served {
 
 /// A recorded request and its response.
 struct Entry {
-    before: Vec<String>,
-    question: String,
-    answer: String,
+    comments: Vec<String>,
+    request: String,
+    response: String,
 }
 
-/// A recording: one request per line, followed by its response. Lines starting with `#` and empty lines are
-/// comments.
+/// A recording: one request per line that starts with `> `, and its response in the next line. Empty lines and lines
+/// that start with `#` are comments.
 pub(super) struct Recording {
     path: PathBuf,
     entries: Vec<Entry>,
-    misfits: Vec<String>,
+    changes: Vec<String>,
 }
 
 impl Recording {
     pub(super) fn read(name: &str) -> Self {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(name);
-        let (mut entries, mut before) = (Vec::<Entry>::new(), Vec::new());
+        let (mut entries, mut comments) = (Vec::<Entry>::new(), Vec::new());
         for line in fs::read_to_string(&path).unwrap().lines() {
             if line.is_empty() || line.starts_with('#') {
-                before.push(line.to_owned());
-            } else if let Some(question) = line.strip_prefix("> ") {
-                let (before, question) = (std::mem::take(&mut before), question.to_owned());
-                entries.push(Entry { before, question, answer: String::new() });
+                comments.push(line.to_owned());
+            } else if let Some(request) = line.strip_prefix("> ") {
+                let (comments, request) = (std::mem::take(&mut comments), request.to_owned());
+                entries.push(Entry { comments, request, response: String::new() });
             } else {
-                line.clone_into(&mut entries.last_mut().unwrap().answer);
+                line.clone_into(&mut entries.last_mut().unwrap().response);
             }
         }
-        Self { path, entries, misfits: Vec::new() }
+        Self { path, entries, changes: Vec::new() }
     }
 
-    pub(super) fn questions(&self) -> Vec<String> {
-        self.entries.iter().map(|entry| entry.question.clone()).collect()
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.entries.iter().map(|entry| entry.request.clone()).collect()
     }
 
-    fn said(&mut self, at: usize, answer: &str) {
-        let (entry, answer) = (&mut self.entries[at], masked(answer));
-        if entry.answer != answer {
-            let Entry { question, answer: recorded, .. } = &entry;
-            self.misfits.push(format!("> {question}\n-- recorded\n{recorded}\n-- said\n{answer}"));
-            entry.answer = answer;
+    /// Notes a change of the recorded response, and replaces it.
+    fn compare(&mut self, at: usize, response: &str) {
+        let (entry, response) = (&mut self.entries[at], masked(response));
+        if entry.response != response {
+            let Entry { request, response: recorded, .. } = &entry;
+            self.changes.push(format!("> {request}\n-- recorded\n{recorded}\n-- now\n{response}"));
+            entry.response = response;
         }
     }
 
-    /// Compares the recording with the responses, or writes it.
-    fn end(&self) {
+    /// Fails if a response differed. With `EVMD_WRITE_DOCS`, writes the recording instead.
+    fn finish(&self) {
         if std::env::var_os("EVMD_WRITE_DOCS").is_none() {
             assert!(
-                self.misfits.is_empty(),
+                self.changes.is_empty(),
                 "{}\n{}",
                 self.path.display(),
-                self.misfits.join("\n")
+                self.changes.join("\n")
             );
             return;
         }
         let lines = self.entries.iter().flat_map(|entry| {
-            let answered = [format!("> {}", entry.question), entry.answer.clone()];
-            entry.before.iter().cloned().chain(answered)
+            let request_and_response = [format!("> {}", entry.request), entry.response.clone()];
+            entry.comments.iter().cloned().chain(request_and_response)
         });
         fs::write(&self.path, lines.map(|line| line + "\n").collect::<String>()).unwrap();
     }
 }
 
 /// Whether a path matches a template such as `/a/{b}`.
-pub(super) fn is_of(path: &str, template: &str) -> bool {
+pub(super) fn matches(path: &str, template: &str) -> bool {
     let (path, template) = (path.split('/'), template.split('/'));
     path.clone().count() == template.clone().count()
         && path.zip(template).all(|(part, wanted)| part == wanted || wanted.starts_with('{'))
@@ -153,8 +153,8 @@ pub(super) fn is_of(path: &str, template: &str) -> bool {
 async fn rest_responses_equal_the_recording() {
     let served = scene().await;
     let mut recording = Recording::read("rest.txt");
-    for (at, question) in recording.questions().iter().enumerate() {
-        let mut words = question.splitn(3, ' ');
+    for (at, request) in recording.requests().iter().enumerate() {
+        let mut words = request.splitn(3, ' ');
         let (verb, path) = (words.next().unwrap(), words.next().unwrap());
         let rest = words.next().unwrap_or_default();
         let (head, body) = if verb == "POST" {
@@ -166,16 +166,16 @@ async fn rest_responses_equal_the_recording() {
             (format!("GET {path} HTTP/1.1\r\n{}", height.unwrap_or_default()), "")
         };
         let (status, text) = served.raw(&head, body).await;
-        recording.said(at, &format!("{status} {text}"));
+        recording.compare(at, &format!("{status} {text}"));
     }
-    recording.end();
+    recording.finish();
     // Every documented operation is in the recording.
     let description = served.get("/openapi.json").await;
-    let asked: Vec<_> = recording
+    let recorded: Vec<_> = recording
         .entries
         .iter()
-        .filter(|entry| entry.answer.starts_with("200 "))
-        .map(|entry| entry.question.split(' ').nth(1).unwrap().split('?').next().unwrap())
+        .filter(|entry| entry.response.starts_with("200 "))
+        .map(|entry| entry.request.split(' ').nth(1).unwrap().split('?').next().unwrap())
         .collect();
     for (template, item) in description["paths"].as_object().unwrap() {
         // Files, and paths that are not served, are not recorded.
@@ -186,13 +186,13 @@ async fn rest_responses_equal_the_recording() {
         {
             continue;
         }
-        assert!(asked.iter().any(|path| is_of(path, template)), "{template} has no golden answer");
+        assert!(recorded.iter().any(|path| matches(path, template)), "{template} is not recorded");
     }
     served.stop().await;
 }
 
 /// Messages that are only used inside an `Any`, so that no other definition imports them.
-const INSIDE: [&str; 5] = [
+const ONLY_IN_ANY: [&str; 5] = [
     "cosmos.bank.v1beta1.MsgSend",
     "cosmos.evm.crypto.v1.ethsecp256k1.PubKey",
     "cosmos.evm.feemarket.v1.MsgUpdateParams",
@@ -213,7 +213,7 @@ async fn grpc_responses_equal_the_recording() {
     let mut client = Client::connect(&served).await;
     let listed = services(&mut client).await;
     let mut files = Vec::new();
-    for symbol in listed.iter().map(String::as_str).chain(INSIDE) {
+    for symbol in listed.iter().map(String::as_str).chain(ONLY_IN_ANY) {
         files.extend(definitions(&mut client, symbol).await.file_descriptor_protos().cloned());
     }
     files.sort_by(|a, b| a.name().cmp(b.name()));
@@ -222,12 +222,12 @@ async fn grpc_responses_equal_the_recording() {
     pool.add_file_descriptor_protos(files).unwrap();
 
     let mut recording = Recording::read("grpc.txt");
-    for (at, question) in recording.questions().iter().enumerate() {
-        let (path, request) = question.split_once(' ').unwrap();
+    for (at, request) in recording.requests().iter().enumerate() {
+        let (path, body) = request.split_once(' ').unwrap();
         let method = method(&pool, path);
-        let mut json = serde_json::Deserializer::from_str(request);
-        let request = DynamicMessage::deserialize(method.input(), &mut json).unwrap();
-        let answer = match client.bytes(path, request.encode_to_vec()).await {
+        let mut json = serde_json::Deserializer::from_str(body);
+        let body = DynamicMessage::deserialize(method.input(), &mut json).unwrap();
+        let response = match client.bytes(path, body.encode_to_vec()).await {
             Ok(bytes) => {
                 let message = DynamicMessage::decode(method.output(), bytes.as_slice()).unwrap();
                 let mut json = serde_json::Serializer::new(Vec::new());
@@ -237,16 +237,16 @@ async fn grpc_responses_equal_the_recording() {
             }
             Err(status) => format!("{:?}: {}", status.code(), status.message()),
         };
-        recording.said(at, &answer);
+        recording.compare(at, &response);
     }
-    recording.end();
-    let questions = recording.questions();
-    // Reflection is a streaming service, and the calls above used it.
+    recording.finish();
+    let requests = recording.requests();
+    // Reflection, a streaming service, was already used to find these methods.
     for name in listed.iter().filter(|name| !name.starts_with("grpc.")) {
         for method in pool.get_service_by_name(name).unwrap().methods() {
             let path = format!("{name}/{} ", method.name());
-            let asked = questions.iter().any(|question| question.starts_with(&path));
-            assert!(asked, "{path}has no golden answer");
+            let recorded = requests.iter().any(|request| request.starts_with(&path));
+            assert!(recorded, "{path}is not recorded");
         }
     }
     served.stop().await;
@@ -256,12 +256,12 @@ async fn grpc_responses_equal_the_recording() {
 async fn public_key_in_a_cosmos_transaction_is_found() {
     let served = scene().await;
     // Account 2's transaction contains its key; account 3's key is recovered from the signature.
-    for (account, tells_key) in [(2, true), (3, false)] {
+    for (account, has_key) in [(2, true), (3, false)] {
         let path = format!("/cosmos/auth/v1beta1/accounts/{}", address_of(account));
         assert_eq!(served.get(&path).await["account"]["pub_key"], Value::Null);
         let messages = vec![send(account, &address_of(0), 1)];
         let price = 100_000_000_000;
-        let tx = crate::common::signed::signed_at(price, tells_key, account, 0, messages);
+        let tx = crate::common::signed::signed_at(price, has_key, account, 0, messages);
         served.mined(&tx).await;
         let key = &served.get(&path).await["account"]["pub_key"];
         assert_eq!(key["@type"], "/cosmos.evm.crypto.v1.ethsecp256k1.PubKey");

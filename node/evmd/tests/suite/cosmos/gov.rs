@@ -1,4 +1,4 @@
-//! The governance rules, block by block, without a node: which proposals pass, and what happens to the
+//! Checks the governance rules block by block, without a node: which proposals pass, and what happens to the
 //! deposits.
 
 use crate::common::signed::{address_of, any, coins, signed};
@@ -22,30 +22,30 @@ const START: u64 = 1_000;
 /// Voting period in seconds.
 const VOTING: u64 = 100;
 /// Deposit period in seconds.
-const GATHERING: u64 = 50;
-/// The minimum deposit.
-const DEPOSIT: u64 = 10_000_000;
-/// The balance of each account.
-const RICHES: u64 = 1_000_000_000;
+const DEPOSIT_PERIOD: u64 = 50;
+/// The minimum deposit of a proposal, in atest.
+const MIN_DEPOSIT: u64 = 10_000_000;
+/// The initial balance of each account, in atest.
+const FUNDS: u64 = 1_000_000_000;
 
-/// Balances in memory; `None` is the governance account.
+/// Changes of balances; `None` receives burned coins.
 #[derive(Default)]
-struct Purse(BTreeMap<Option<Address>, U256>);
+struct Balances(BTreeMap<Option<Address>, U256>);
 
-impl Purse {
+impl Balances {
     fn of(&self, account: usize) -> U256 {
-        self.held(Some(DEV_ACCOUNTS[account].address)).wrapping_add(U256::from(RICHES))
+        self.held(Some(DEV_ACCOUNTS[account].address)).wrapping_add(U256::from(FUNDS))
     }
 
-    fn held(&self, whose: Option<Address>) -> U256 {
-        self.0.get(&whose).copied().unwrap_or_default()
+    fn held(&self, account: Option<Address>) -> U256 {
+        self.0.get(&account).copied().unwrap_or_default()
     }
 }
 
-impl Bank for Purse {
+impl Bank for Balances {
     type Error = Infallible;
 
-    /// The initial balances of [`RICHES`] are not in the map, so that expenses wrap below zero.
+    /// Wraps below zero, because the map does not contain the initial balances.
     fn transfer(
         &mut self,
         from: Address,
@@ -64,18 +64,18 @@ impl Bank for Purse {
 struct Chain {
     genesis: Genesis,
     modules: Modules,
-    purse: Purse,
+    bank: Balances,
     height: u64,
 }
 
 impl Chain {
-    /// Development accounts 0 to 3 have the weights 40, 30, 20 and 10. These parameters override the SDK's.
+    /// Development accounts 0 to 3 have the weights 40, 30, 20 and 10. `params` overrides the SDK's parameters.
     fn new(params: &Value) -> Self {
         let mut genesis: Value = serde_json::from_str(&Genesis::native_dev(0).to_json()).unwrap();
         let gov = &mut genesis["config"]["evmd"]["gov"];
         gov["params"] = json!({
             "voting_period": format!("{VOTING}s"),
-            "max_deposit_period": format!("{GATHERING}s"),
+            "max_deposit_period": format!("{DEPOSIT_PERIOD}s"),
             "expedited_voting_period": "10s",
         });
         for (name, value) in params.as_object().unwrap() {
@@ -87,39 +87,39 @@ impl Chain {
             ["40", "30", "20", "10"].into_iter().enumerate().map(validator).collect();
         let genesis = Genesis::from_json(&genesis.to_string()).unwrap();
         let modules = Modules::genesis(genesis.spec.native().unwrap());
-        Self { genesis, modules, purse: Purse::default(), height: 0 }
+        Self { genesis, modules, bank: Balances::default(), height: 0 }
     }
 
-    /// Executes a block at this time with these messages, each with its account; returns the outcome of the
-    /// block and of each message.
+    /// Executes a block with these messages, each with its account; returns the outcome of the block and of each
+    /// message. `time` is in seconds.
     fn block(&mut self, time: u64, txs: Vec<(usize, Any)>) -> (Ended, Vec<Result<(), Refusal>>) {
         self.height += 1;
         let params = &self.genesis.spec.native().unwrap().gov;
         let version = self.genesis.spec.rules_version(self.height);
         let rules = Rules { params, prefix: "cosmos", modules: &self.modules, version };
         let mut session = Session::new(rules, self.height, time);
-        let mut done = Vec::new();
+        let mut results = Vec::new();
         for (from, message) in txs {
             let raw = signed(from, 0, vec![message]);
             let mut tx = CosmosTx::decode(&raw, Signatures::Required).unwrap();
-            let bank = &mut self.purse;
+            let bank = &mut self.bank;
             let Ok(result) = match tx.messages.remove(0) {
                 Message::Submit(submission) => {
-                    session.submit(bank, &submission).map(|done| done.map(|_| ()))
+                    session.submit(bank, &submission).map(|result| result.map(|_| ()))
                 }
                 Message::Deposit(deposit) => {
-                    session.deposit(bank, &deposit).map(|done| done.map(|_| ()))
+                    session.deposit(bank, &deposit).map(|result| result.map(|_| ()))
                 }
                 Message::Vote(vote) => Ok(session.vote(&vote)),
                 Message::Send(_) => panic!("no message of governance"),
             };
-            done.push(result);
+            results.push(result);
         }
-        let Ok(ended) = session.end(&mut self.purse);
+        let Ok(ended) = session.end(&mut self.bank);
         if let Some((gov, _)) = &ended.changed {
             self.modules.gov = gov.clone();
         }
-        (ended, done)
+        (ended, results)
     }
 
     fn gov(&self) -> &Governance {
@@ -135,12 +135,12 @@ impl Chain {
     }
 
     /// The balance of the governance account.
-    fn kept(&self) -> U256 {
-        self.purse.held(Some(module_address("gov")))
+    fn locked(&self) -> U256 {
+        self.bank.held(Some(module_address("gov")))
     }
 
     fn burned(&self) -> U256 {
-        self.purse.held(None)
+        self.bank.held(None)
     }
 }
 
@@ -173,7 +173,7 @@ type Row<'a> = (&'a [(usize, VoteOption)], ProposalStatus, bool);
 #[test]
 fn tally_equals_that_of_the_sdk() {
     use ProposalStatus::{Passed, Rejected};
-    // Quorum 0.334, threshold 0.5, veto 0.334: at the limits, and beyond them.
+    // Quorum 0.334, threshold 0.5, veto 0.334: votes on both sides of each limit.
     let rows: &[Row<'_>] = &[
         (&[], Rejected, false),
         (&[(1, Yes)], Rejected, false),
@@ -194,27 +194,25 @@ fn tally_equals_that_of_the_sdk() {
     ];
     for (votes, status, burns) in rows {
         let mut chain = Chain::new(&json!({}));
-        chain.block(START, vec![(5, submission(DEPOSIT, false))]);
+        chain.block(START, vec![(5, submission(MIN_DEPOSIT, false))]);
         assert_eq!(chain.status(1), ProposalStatus::VotingPeriod);
-        assert_eq!(chain.kept(), U256::from(DEPOSIT));
+        assert_eq!(chain.locked(), U256::from(MIN_DEPOSIT));
         for (account, option) in *votes {
-            let (_, done) = chain.block(START + VOTING - 1, vec![vote(*account, *option)]);
-            assert_eq!(done, [Ok(())]);
+            let (_, results) = chain.block(START + VOTING - 1, vec![vote(*account, *option)]);
+            assert_eq!(results, [Ok(())]);
         }
         assert_eq!(chain.status(1), ProposalStatus::VotingPeriod, "a second is left");
         let (ended, _) = chain.block(START + VOTING, Vec::new());
         assert_eq!(chain.status(1), *status, "{votes:?}");
         assert_eq!(ended.events.len(), 1);
-        let burned = if *burns { DEPOSIT } else { 0 };
-        assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::from(burned)), "{votes:?}");
-        assert_eq!(chain.purse.of(5), U256::from(RICHES - burned));
+        let burned = if *burns { MIN_DEPOSIT } else { 0 };
+        assert_eq!((chain.locked(), chain.burned()), (U256::ZERO, U256::from(burned)), "{votes:?}");
+        assert_eq!(chain.bank.of(5), U256::from(FUNDS - burned));
         let state = chain.gov().state().to_message();
         assert!(state.votes.is_empty() && state.deposits.is_empty());
-        // The vote has ended: later votes are refused, and nothing is executed twice.
-        let (ended, done) = chain.block(START + 500, vec![vote(0, Yes), deposit(5, 1)]);
-        assert!(
-            done.iter().all(|done| done.as_ref().is_err_and(|refusal| refusal.code.number == 3))
-        );
+        // The vote has ended: later votes and deposits are refused, and nothing is executed twice.
+        let (ended, results) = chain.block(START + 500, vec![vote(0, Yes), deposit(5, 1)]);
+        assert!(results.iter().all(|r| r.as_ref().is_err_and(|refusal| refusal.code.number == 3)));
         assert!(ended.events.is_empty() && ended.updates.is_empty());
     }
 }
@@ -222,38 +220,38 @@ fn tally_equals_that_of_the_sdk() {
 #[test]
 fn missed_quorum_burns_deposits_if_configured() {
     let mut chain = Chain::new(&json!({ "burn_vote_quorum": true, "burn_vote_veto": false }));
-    chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(1, Yes)]);
+    chain.block(START, vec![(5, submission(MIN_DEPOSIT, false)), vote(1, Yes)]);
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Rejected);
-    assert_eq!(chain.burned(), U256::from(DEPOSIT));
+    assert_eq!(chain.burned(), U256::from(MIN_DEPOSIT));
     // With this setting a veto does not burn the deposit.
     let mut chain = Chain::new(&json!({ "burn_vote_veto": false }));
-    chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(0, NoWithVeto)]);
+    chain.block(START, vec![(5, submission(MIN_DEPOSIT, false)), vote(0, NoWithVeto)]);
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Rejected);
-    assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::ZERO));
+    assert_eq!((chain.locked(), chain.burned()), (U256::ZERO, U256::ZERO));
 }
 
 #[test]
 fn insufficient_deposit_is_returned_or_burned() {
     for burns in [false, true] {
         let mut chain = Chain::new(&json!({ "burn_proposal_deposit_prevote": burns }));
-        let small = DEPOSIT - 2;
+        let small = MIN_DEPOSIT - 2;
         chain.block(START, vec![(5, submission(small, false)), deposit(6, 1)]);
         assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
         // Votes are refused before the voting period starts.
-        let (_, done) = chain.block(START + GATHERING - 1, vec![vote(0, Yes)]);
-        assert_eq!(done[0].as_ref().unwrap_err().code.number, 3);
-        assert_eq!(chain.kept(), U256::from(small + 1));
-        let (ended, _) = chain.block(START + GATHERING, Vec::new());
+        let (_, results) = chain.block(START + DEPOSIT_PERIOD - 1, vec![vote(0, Yes)]);
+        assert_eq!(results[0].as_ref().unwrap_err().code.number, 3);
+        assert_eq!(chain.locked(), U256::from(small + 1));
+        let (ended, _) = chain.block(START + DEPOSIT_PERIOD, Vec::new());
         assert_eq!(ended.events[0].kind, "inactive_proposal");
-        assert_eq!(chain.proposal(1), None, "it is forgotten, as in the SDK");
+        assert_eq!(chain.proposal(1), None, "it is deleted, as in the SDK");
         let burned = if burns { small + 1 } else { 0 };
-        assert_eq!((chain.kept(), chain.burned()), (U256::ZERO, U256::from(burned)));
-        let back = if burns { RICHES - 1 } else { RICHES };
-        assert_eq!(chain.purse.of(6), U256::from(back));
+        assert_eq!((chain.locked(), chain.burned()), (U256::ZERO, U256::from(burned)));
+        let back = if burns { FUNDS - 1 } else { FUNDS };
+        assert_eq!(chain.bank.of(6), U256::from(back));
         // Its id is not used again.
-        chain.block(START + GATHERING, vec![(5, submission(DEPOSIT, false))]);
+        chain.block(START + DEPOSIT_PERIOD, vec![(5, submission(MIN_DEPOSIT, false))]);
         assert_eq!(chain.status(2), ProposalStatus::VotingPeriod);
     }
 }
@@ -261,39 +259,39 @@ fn insufficient_deposit_is_returned_or_burned() {
 #[test]
 fn sufficient_deposit_starts_the_vote_and_is_returned() {
     let mut chain = Chain::new(&json!({}));
-    chain.block(START, vec![(5, submission(0, false)), deposit(6, DEPOSIT - 1)]);
+    chain.block(START, vec![(5, submission(0, false)), deposit(6, MIN_DEPOSIT - 1)]);
     assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
     chain.block(START + 20, vec![deposit(5, 1), deposit(5, 7)]);
     let proposal = chain.proposal(1).unwrap();
     assert_eq!(proposal.status(), ProposalStatus::VotingPeriod);
     assert_eq!(proposal.voting_end_time.as_ref().unwrap().seconds, (START + 20 + VOTING) as i64);
-    assert_eq!(proposal.total_deposit[0].amount, (DEPOSIT + 7).to_string());
-    assert_eq!(chain.gov().state().to_message().deposits.len(), 2, "one entry an account");
+    assert_eq!(proposal.total_deposit[0].amount, (MIN_DEPOSIT + 7).to_string());
+    assert_eq!(chain.gov().state().to_message().deposits.len(), 2, "one entry per account");
     chain.block(START + 20 + VOTING, vec![vote(0, Yes)]);
     assert_eq!(chain.status(1), ProposalStatus::Passed, "a vote in the last block counts");
-    assert_eq!(chain.kept(), U256::ZERO);
-    assert_eq!((chain.purse.of(5), chain.purse.of(6)), (U256::from(RICHES), U256::from(RICHES)));
+    assert_eq!(chain.locked(), U256::ZERO);
+    assert_eq!((chain.bank.of(5), chain.bank.of(6)), (U256::from(FUNDS), U256::from(FUNDS)));
 }
 
 #[test]
 fn failed_expedited_proposal_becomes_a_regular_one() {
-    // 60 of 100 are above the ordinary threshold and below the expedited one of 0.667.
+    // 60 of 100 are above the regular threshold and below the expedited one of 0.667.
     let votes = || vec![vote(0, Yes), vote(2, Yes), vote(1, No), vote(3, No)];
     let mut chain = Chain::new(&json!({}));
-    chain.block(START, vec![(5, submission(5 * DEPOSIT, true))]);
+    chain.block(START, vec![(5, submission(5 * MIN_DEPOSIT, true))]);
     chain.block(START + 1, votes());
     chain.block(START + 10, Vec::new());
     let proposal = chain.proposal(1).unwrap();
     assert_eq!((proposal.status(), proposal.expedited), (ProposalStatus::VotingPeriod, false));
     assert_eq!(proposal.voting_end_time.as_ref().unwrap().seconds, (START + VOTING) as i64);
-    assert_eq!(chain.kept(), U256::from(5 * DEPOSIT));
+    assert_eq!(chain.locked(), U256::from(5 * MIN_DEPOSIT));
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Passed);
-    // With one more vote it passes at once. The ordinary deposit does not start an expedited vote.
+    // With the vote of account 3 it passes as expedited. The regular deposit does not start an expedited vote.
     let mut chain = Chain::new(&json!({}));
-    chain.block(START, vec![(5, submission(DEPOSIT, true))]);
+    chain.block(START, vec![(5, submission(MIN_DEPOSIT, true))]);
     assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);
-    let mut txs = vec![deposit(5, 4 * DEPOSIT)];
+    let mut txs = vec![deposit(5, 4 * MIN_DEPOSIT)];
     txs.extend(votes());
     txs.push(vote(3, Yes));
     chain.block(START + 1, txs);
@@ -304,8 +302,8 @@ fn failed_expedited_proposal_becomes_a_regular_one() {
 #[test]
 fn only_validators_can_vote() {
     let mut chain = Chain::new(&json!({}));
-    let (_, done) = chain.block(START, vec![(5, submission(DEPOSIT, false)), vote(5, Yes)]);
-    let refusal = done[1].as_ref().unwrap_err();
+    let (_, results) = chain.block(START, vec![(5, submission(MIN_DEPOSIT, false)), vote(5, Yes)]);
+    let refusal = results[1].as_ref().unwrap_err();
     assert_eq!((refusal.code.space, refusal.code.number), ("gov", 7));
     assert!(chain.gov().state().to_message().votes.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Pages of proposals, deposits and votes while the lists change: no item is repeated or skipped.
+//! Reads pages of proposals and deposits while the lists change: no item is repeated or skipped.
 
 use super::served::Served;
 use crate::common::signed::{address_of, any, coins, signed};
@@ -21,15 +21,15 @@ fn deposit(from: usize, proposal_id: u64, amount: u64) -> Any {
 }
 
 async fn mined(served: &Served, from: usize, sequence: u64, messages: Vec<Any>) {
-    let done = served.mined(&signed(from, sequence, messages)).await;
-    assert_eq!(done["code"], 0, "{done}");
+    let response = served.mined(&signed(from, sequence, messages)).await;
+    assert_eq!(response["code"], 0, "{response}");
 }
 
 /// The items of a list, and the key of the next page, escaped for a query.
-fn page(answer: &Value, list: &str, field: &str) -> (Vec<String>, String) {
+fn page(response: &Value, list: &str, field: &str) -> (Vec<String>, String) {
     let shown = |item: &Value| item[field].as_str().unwrap().to_owned();
-    let items = answer[list].as_array().unwrap().iter().map(shown).collect();
-    let key = answer["pagination"]["next_key"].as_str().unwrap_or_default();
+    let items = response[list].as_array().unwrap().iter().map(shown).collect();
+    let key = response["pagination"]["next_key"].as_str().unwrap_or_default();
     (items, key.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D"))
 }
 
@@ -41,9 +41,9 @@ async fn proposal_pages_continue_at_their_key() {
     for version in ["v1", "v1beta1"] {
         let field = if version == "v1" { "id" } else { "proposal_id" };
         let path = format!("/cosmos/gov/{version}/proposals?pagination.limit=2");
-        let answer = served.get(&format!("{path}&pagination.reverse=true")).await;
-        assert_eq!(answer["pagination"]["next_key"], BASE64.encode(3_u64.to_be_bytes()));
-        assert_eq!(page(&answer, "proposals", field).0, ["5", "4"]);
+        let response = served.get(&format!("{path}&pagination.reverse=true")).await;
+        assert_eq!(response["pagination"]["next_key"], BASE64.encode(3_u64.to_be_bytes()));
+        assert_eq!(page(&response, "proposals", field).0, ["5", "4"]);
     }
     let path = "/cosmos/gov/v1/proposals?pagination.limit=2";
     let newest = served.get(&format!("{path}&pagination.reverse=true")).await;
@@ -76,8 +76,8 @@ async fn deposit_pages_continue_at_their_key() {
         mined(&served, from, 0, vec![deposit(from, 1, 7)]).await;
     }
     while !key.is_empty() {
-        let answer = served.get(&format!("{path}&pagination.key={key}")).await;
-        let (more, next) = page(&answer, "deposits", "depositor");
+        let response = served.get(&format!("{path}&pagination.key={key}")).await;
+        let (more, next) = page(&response, "deposits", "depositor");
         all.extend(more);
         key = next;
     }

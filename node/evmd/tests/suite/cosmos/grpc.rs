@@ -1,4 +1,4 @@
-//! Recorded responses of gRPC, for a client that only uses reflection.
+//! Calls gRPC methods with generated messages, and with reflection alone.
 
 use super::served::Served;
 use crate::common::{
@@ -103,8 +103,8 @@ impl Client {
     pub(crate) async fn bytes(&mut self, path: &str, request: Vec<u8>) -> Result<Vec<u8>, Status> {
         self.0.ready().await.unwrap();
         let path = format!("/{path}").parse().unwrap();
-        let answer = self.0.unary(Request::new(request), path, Bytes).await;
-        answer.map(Response::into_inner)
+        let response = self.0.unary(Request::new(request), path, Bytes).await;
+        response.map(Response::into_inner)
     }
 
     async fn stream<Q, A>(&mut self, path: &'static str, request: Q) -> A
@@ -115,8 +115,8 @@ impl Client {
         self.0.ready().await.unwrap();
         let codec = ProstCodec::<Q, A>::default();
         let requests = tokio_stream::once(request);
-        let answer = self.0.streaming(Request::new(requests), path.parse().unwrap(), codec).await;
-        answer.unwrap().into_inner().message().await.unwrap().unwrap()
+        let response = self.0.streaming(Request::new(requests), path.parse().unwrap(), codec).await;
+        response.unwrap().into_inner().message().await.unwrap().unwrap()
     }
 }
 
@@ -129,8 +129,8 @@ pub(crate) async fn services(client: &mut Client) -> BTreeSet<String> {
         )),
     };
     let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-    let answer: v1::ServerReflectionResponse = client.stream(path, request).await;
-    match answer.message_response.unwrap() {
+    let response: v1::ServerReflectionResponse = client.stream(path, request).await;
+    match response.message_response.unwrap() {
         v1::server_reflection_response::MessageResponse::ListServicesResponse(list) => {
             list.service.into_iter().map(|service| service.name).collect()
         }
@@ -138,7 +138,7 @@ pub(crate) async fn services(client: &mut Client) -> BTreeSet<String> {
     }
 }
 
-/// The definitions of a symbol from reflection v1alpha, file by file.
+/// The definition of a symbol and all definitions that it imports, from reflection v1alpha.
 pub(crate) async fn definitions(client: &mut Client, symbol: &str) -> DescriptorPool {
     use v1alpha::{
         ServerReflectionRequest, ServerReflectionResponse,
@@ -151,9 +151,9 @@ pub(crate) async fn definitions(client: &mut Client, symbol: &str) -> Descriptor
     while let Some(request) = wanted.pop() {
         let request =
             ServerReflectionRequest { host: String::new(), message_request: Some(request) };
-        let answer: ServerReflectionResponse = client.stream(path, request).await;
-        let Some(MessageResponse::FileDescriptorResponse(found)) = answer.message_response else {
-            panic!("{answer:?}");
+        let response: ServerReflectionResponse = client.stream(path, request).await;
+        let Some(MessageResponse::FileDescriptorResponse(found)) = response.message_response else {
+            panic!("{response:?}");
         };
         for bytes in found.file_descriptor_proto {
             let file = prost_types::FileDescriptorProto::decode(bytes.as_slice()).unwrap();
@@ -195,11 +195,11 @@ async fn client_can_use_reflection_alone() {
     let method = service.methods().find(|method| method.name() == "Account").unwrap();
     let request = json!({ "address": DEV_ACCOUNTS[0].address });
     let request = DynamicMessage::deserialize(method.input(), request).unwrap();
-    let answer =
+    let response =
         client.bytes("cosmos.evm.vm.v1.Query/Account", request.encode_to_vec()).await.unwrap();
-    let answer = DynamicMessage::decode(method.output(), answer.as_slice()).unwrap();
-    let answer: Value = serde_json::to_value(&answer).unwrap();
-    assert_eq!(answer["balance"], "10000000000000000000000");
+    let response = DynamicMessage::decode(method.output(), response.as_slice()).unwrap();
+    let response: Value = serde_json::to_value(&response).unwrap();
+    assert_eq!(response["balance"], "10000000000000000000000");
     let health: tonic_health::pb::HealthCheckResponse = client
         .ask("/grpc.health.v1.Health/Check", tonic_health::pb::HealthCheckRequest::default())
         .await
@@ -209,24 +209,24 @@ async fn client_can_use_reflection_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grpc_queries_and_a_broadcast() {
+async fn broadcast_transaction_changes_the_queried_sequence() {
     let served = Served::start().await;
     let mut client = Client::connect(&served).await;
     const ACCOUNT: &str = "/cosmos.auth.v1beta1.Query/Account";
     let address = DEV_ACCOUNTS[0].address.to_string();
     let request = || Request::new(QueryAccountRequest { address: address.clone() });
-    let sequence = |answer: QueryAccountResponse| {
-        answer.account.unwrap().to_msg::<BaseAccount>().unwrap().sequence
+    let sequence = |response: QueryAccountResponse| {
+        response.account.unwrap().to_msg::<BaseAccount>().unwrap().sequence
     };
-    let answer: Response<QueryAccountResponse> = client.call(ACCOUNT, request()).await.unwrap();
-    assert!(answer.metadata().get("x-cosmos-block-height").is_some());
-    assert_eq!(sequence(answer.into_inner()), 0);
+    let response: Response<QueryAccountResponse> = client.call(ACCOUNT, request()).await.unwrap();
+    assert!(response.metadata().get("x-cosmos-block-height").is_some());
+    assert_eq!(sequence(response.into_inner()), 0);
 
     let raw = transfer(0, 0, Address::repeat_byte(0x77));
     let broadcast = BroadcastTxRequest { tx_bytes: raw.to_vec(), mode: 2 };
     let path = "/cosmos.tx.v1beta1.Service/BroadcastTx";
-    let answer: BroadcastTxResponse = client.ask(path, broadcast).await.unwrap();
-    let accepted = answer.tx_response.unwrap();
+    let response: BroadcastTxResponse = client.ask(path, broadcast).await.unwrap();
+    let accepted = response.tx_response.unwrap();
     assert_eq!((accepted.code, accepted.raw_log.as_str()), (0, ""));
     served.node.wait_for("eth_getTransactionReceipt", json!([accepted.txhash])).await;
     let path = "/cosmos.tx.v1beta1.Service/GetTx";
@@ -238,9 +238,9 @@ async fn grpc_queries_and_a_broadcast() {
     for (height, nonce) in [(mined.height - 1, 0), (mined.height, 1)] {
         let mut request = request();
         request.metadata_mut().insert("x-cosmos-block-height", height.into());
-        let answer: Response<QueryAccountResponse> = client.call(ACCOUNT, request).await.unwrap();
-        assert_eq!(answer.metadata().get("x-cosmos-block-height").unwrap(), &height.to_string());
-        assert_eq!(sequence(answer.into_inner()), nonce);
+        let response: Response<QueryAccountResponse> = client.call(ACCOUNT, request).await.unwrap();
+        assert_eq!(response.metadata().get("x-cosmos-block-height").unwrap(), &height.to_string());
+        assert_eq!(sequence(response.into_inner()), nonce);
     }
     served.stop().await;
 }
@@ -278,14 +278,14 @@ async fn fee_market_is_served_under_three_names() {
     ] {
         let mut request = Request::new(QueryParamsRequest {});
         request.metadata_mut().insert("x-cosmos-block-height", 1.into());
-        let answer: Response<QueryParamsResponse> = client.call(path, request).await.unwrap();
-        let params = answer.into_inner().params.unwrap();
+        let response: Response<QueryParamsResponse> = client.call(path, request).await.unwrap();
+        let params = response.into_inner().params.unwrap();
         // The encoded message contains scaled decimals.
         assert_eq!(params.base_fee, "875000000000000000000000000");
         assert_eq!(params.min_gas_multiplier, "500000000000000000");
         assert_eq!((params.base_fee_change_denominator, params.elasticity_multiplier), (8, 2));
     }
-    // Reflection returns the messages in the package of each version.
+    // Reflection returns messages of the package `feemarket.v1` for both former names.
     for name in ["feemarket.Query", "feemarket.v1.Query"] {
         let pool = definitions(&mut client, name).await;
         let service = pool.get_service_by_name(name).unwrap();
@@ -308,23 +308,23 @@ async fn grpc_errors_have_codes() {
     ] {
         let request = QueryAccountRequest { address: address.to_owned() };
         let path = "/cosmos.auth.v1beta1.Query/Account";
-        let answer: Result<QueryAccountResponse, _> = client.ask(path, request).await;
-        assert_eq!(answer.unwrap_err().code(), code, "{address}");
+        let response: Result<QueryAccountResponse, _> = client.ask(path, request).await;
+        assert_eq!(response.unwrap_err().code(), code, "{address}");
     }
     let mut request = Request::new(QueryAccountRequest::default());
     request.metadata_mut().insert("x-cosmos-block-height", "x".parse().unwrap());
     let path = "/cosmos.auth.v1beta1.Query/Account";
-    let answer: Result<Response<QueryAccountResponse>, _> = client.call(path, request).await;
-    assert!(answer.unwrap_err().message().contains("x-cosmos-block-height"));
-    let answer: Result<QueryAccountResponse, _> =
+    let response: Result<Response<QueryAccountResponse>, _> = client.call(path, request).await;
+    assert!(response.unwrap_err().message().contains("x-cosmos-block-height"));
+    let response: Result<QueryAccountResponse, _> =
         client.ask("/cosmos.auth.v1beta1.Query/Nothing", QueryAccountRequest::default()).await;
-    assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
+    assert_eq!(response.unwrap_err().code(), Code::Unimplemented);
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_responses_arrive_complete() {
-    /// Returns its input.
+    /// A precompile that returns its input.
     const IDENTITY: &str = "0x0000000000000000000000000000000000000004";
     /// Number of concurrent calls; more would be refused.
     const CALLS: usize = 4;
@@ -338,9 +338,9 @@ async fn large_responses_arrive_complete() {
             let (mut client, request) = (Client(client.0.clone()), request.encode_to_vec());
             async move { client.bytes("cosmos.evm.vm.v1.Query/EthCall", request).await.unwrap() }
         };
-        let answers = futures_util::future::join_all((0..CALLS).map(|_| call())).await;
-        for answer in answers {
-            assert!(answer.windows(length).any(|part| part == data), "{}", answer.len());
+        let responses = futures_util::future::join_all((0..CALLS).map(|_| call())).await;
+        for response in responses {
+            assert!(response.windows(length).any(|part| part == data), "{}", response.len());
         }
     }
     served.stop().await;

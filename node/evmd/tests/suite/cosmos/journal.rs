@@ -1,5 +1,4 @@
-//! Transactions that wait in the pool for a lower base fee are still there after a restart, Ethereum and Cosmos
-//! ones.
+//! Ethereum and Cosmos transactions that wait in the pool for a lower base fee are still in the pool after a restart.
 
 use super::served::FORKING;
 use crate::{
@@ -16,7 +15,7 @@ use home::Home;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Above the base fee of block 1, 875,000,000 wei, and below that of the block after a full one.
+/// A price in wei above the base fee of block 1, 875,000,000 wei, and below the base fee after a full block.
 const PRICE: u64 = 900_000_000;
 
 /// A transfer of account `from` with this gas limit, all of which is charged on this chain.
@@ -52,14 +51,14 @@ async fn transactions_below_the_base_fee_survive_a_restart() {
     home.config.engine.empty_blocks = false;
     let node = serve(home).await;
     drop(opening);
-    // One of each kind, behind a nonce gap so that they are not included, with a sufficient price.
+    // One of each kind, at a sufficient price, and behind a nonce gap so that it is not included.
     let cosmos = signed_at(PRICE, true, 2, 1, vec![send(2, &address_of(0), 1)]);
     let queries = node.queries.clone();
-    let answer = queries.broadcast_tx(cosmos).await.unwrap().tx_response.unwrap();
-    assert_eq!(answer.code, 0, "{answer:?}");
+    let response = queries.broadcast_tx(cosmos).await.unwrap().tx_response.unwrap();
+    assert_eq!(response.code, 0, "{response:?}");
     let ethereum = transfer(3, 1, 21_000, PRICE.into());
     node.call("eth_sendRawTransaction", json!([ethereum])).await;
-    // A full block.
+    // This transaction fills a block.
     let full = transfer(0, 0, 90_000_000, FEE_CAP);
     let hash = node.call("eth_sendRawTransaction", json!([full])).await;
     node.wait_for("eth_getTransactionReceipt", json!([hash])).await;

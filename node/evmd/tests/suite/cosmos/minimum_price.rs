@@ -1,5 +1,4 @@
-//! The setting `mempool.minimum-gas-prices`: the transactions that the pool refuses because of it, and those to
-//! which it does not apply.
+//! Checks to which transactions the setting `mempool.minimum-gas-prices` applies.
 
 use super::served::{FORKING, Served};
 use crate::{
@@ -19,7 +18,7 @@ use pipeline::{Pipeline, StartError};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The minimum, above every base fee of these chains, in wei.
+/// The minimum price, above every base fee of these chains, in wei.
 const PRICE: u64 = 2_000_000_000;
 const RECEIVER: Address = Address::repeat_byte(0x77);
 
@@ -79,9 +78,9 @@ async fn minimum_price_does_not_apply_to_ethereum_transactions_of_a_native_chain
 fn blocks_with_cheaper_transactions_are_imported() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let [made, imported] = folders.each_ref().map(|folder| folder.path());
+    let [source, imported] = folders.each_ref().map(|folder| folder.path());
     let opening = FORKING.blocking_lock();
-    let home = native_home(made);
+    let home = native_home(source);
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(5)))).unwrap();
     drop(opening);
     let raw = [&[transactions::cosmos::TX_TYPE], coins(PRICE - 1, 0, 0).as_slice()].concat();
@@ -92,7 +91,7 @@ fn blocks_with_cheaper_transactions_are_imported() {
     });
     pipeline.stop();
     pipeline.join().unwrap();
-    let file = made.join("chain.rlp");
+    let file = source.join("chain.rlp");
     let head = export(&home, &file);
 
     let opening = FORKING.blocking_lock();

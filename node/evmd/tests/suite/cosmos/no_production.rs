@@ -1,8 +1,8 @@
 //! A node that does not produce blocks refuses transactions on every interface, keeps those in its journal, and
-//! still answers calls and estimates.
+//! still serves calls and estimates.
 
 use super::{
-    comet::coins,
+    comet::signed_send,
     served::{FORKING, Served},
 };
 use crate::{
@@ -41,11 +41,11 @@ async fn every_interface_refuses_transactions_without_block_production() {
     let call =
         json!({"jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [raw]});
     let batch = node.post(&json!([call, call]).to_string()).await;
-    for answer in batch.as_array().unwrap() {
-        assert!(answer["error"]["message"].as_str().unwrap().contains(REMEDY), "{answer}");
+    for response in batch.as_array().unwrap() {
+        assert!(response["error"]["message"].as_str().unwrap().contains(REMEDY), "{response}");
     }
-    let answer = node.call_over_websocket(node.json_rpc, &call.to_string()).await;
-    assert_eq!(answer["error"]["code"], -32000, "{answer}");
+    let response = node.call_over_websocket(node.json_rpc, &call.to_string()).await;
+    assert_eq!(response["error"]["code"], -32000, "{response}");
 
     let address = node.pipeline.ingest_address.unwrap();
     let refused = tokio::task::block_in_place(|| {
@@ -55,21 +55,21 @@ async fn every_interface_refuses_transactions_without_block_production() {
     });
     assert!(refused.contains(REMEDY), "{refused}");
 
-    let tx = BASE64.encode(coins(0));
+    let tx = BASE64.encode(signed_send(0));
     let body = json!({ "tx_bytes": tx, "mode": "BROADCAST_MODE_SYNC" });
-    let (_, answer) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
-    let answer = &answer["tx_response"];
-    assert_eq!((&answer["codespace"], &answer["code"]), (&json!("sdk"), &json!(37)), "{answer}");
-    assert!(answer["raw_log"].as_str().unwrap().contains(REMEDY), "{answer}");
-    let answer = served.comet("broadcast_tx_sync", json!([tx])).await;
-    assert_eq!((&answer["codespace"], &answer["code"]), (&json!("sdk"), &json!(37)), "{answer}");
+    let (_, result) = served.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
+    let result = &result["tx_response"];
+    assert_eq!((&result["codespace"], &result["code"]), (&json!("sdk"), &json!(37)), "{result}");
+    assert!(result["raw_log"].as_str().unwrap().contains(REMEDY), "{result}");
+    let result = served.comet("broadcast_tx_sync", json!([tx])).await;
+    assert_eq!((&result["codespace"], &result["code"]), (&json!("sdk"), &json!(37)), "{result}");
 
     // Requests that need no block still work.
     let transfer = json!({"from": DEV_ACCOUNTS[0].address, "to": RECEIVER, "value": "0x1"});
     assert_eq!(node.call("eth_estimateGas", json!([transfer])).await, "0x5208");
     assert_eq!(node.call("eth_call", json!([transfer])).await, "0x");
-    let level = node.call("txpool_status", json!([])).await;
-    assert_eq!(level, json!({"pending": "0x0", "queued": "0x0"}));
+    let status = node.call("txpool_status", json!([])).await;
+    assert_eq!(status, json!({"pending": "0x0", "queued": "0x0"}));
     let (code, _) = node.get("/health").await;
     assert_eq!(code, 200);
     served.stop().await;

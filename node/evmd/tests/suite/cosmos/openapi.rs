@@ -11,7 +11,7 @@ use document::{Checker, Operation};
 use std::{path::Path, time::Duration};
 use tokio::process::Command;
 
-/// Valid values of parameters. None of them exists on the chain, for those that name an item.
+/// Valid values of parameters. If a value names an item, the item does not exist on the chain.
 const MISSING: [(&str, &str); 9] = [
     ("address", "0x00000000000000000000000000000000000000bb"),
     ("address_string", "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq"),
@@ -59,8 +59,8 @@ impl Request {
     }
 
     /// A request from a recording.
-    fn recorded(question: &str) -> Self {
-        let mut words = question.splitn(3, ' ');
+    fn recorded(request_line: &str) -> Self {
+        let mut words = request_line.splitn(3, ' ');
         let (verb, target) = (words.next().unwrap(), words.next().unwrap());
         let request = Self::new(verb, target);
         match words.next() {
@@ -104,19 +104,19 @@ impl Session {
     }
 
     /// Sends a request, which must fail.
-    async fn send_bad(&mut self, operation: &Operation, request: &Request) {
+    async fn send_failing(&mut self, operation: &Operation, request: &Request) {
         let status = self.send(operation, request).await;
         let Request { verb, target, body, .. } = request;
         assert!(status >= 400, "{verb} {target} {body}: {status}");
     }
 
     async fn send_recorded(&mut self) {
-        for question in Recording::read("rest.txt").questions() {
-            let request = Request::recorded(&question);
+        for request_line in Recording::read("rest.txt").requests() {
+            let request = Request::recorded(&request_line);
             let operation = self.checker.operation(&request.verb, &request.target);
             let Some(operation) = operation else {
                 let (status, _) = self.served.ask(&request.target).await;
-                assert_eq!(status, 501, "{question} is served and not documented");
+                assert_eq!(status, 501, "{request_line} is served and not documented");
                 continue;
             };
             if self.send(&operation, &request).await == 200 && request.verb == "POST" {
@@ -125,8 +125,8 @@ impl Session {
         }
     }
 
-    /// Invalid requests, for any operation.
-    async fn send_refused(&mut self, operation: &Operation) {
+    /// Sends requests that are invalid for any operation, and then for this one.
+    async fn send_invalid_requests(&mut self, operation: &Operation) {
         let target = operation.filled(&MISSING);
         let request = Request::new(&operation.verb, &target);
         self.send_to(operation, &request, "Host: foreign.example\r\n").await;
@@ -136,16 +136,16 @@ impl Session {
         let long = format!("{target}?{}", "a".repeat(70_000));
         self.send(operation, &Request::new(&operation.verb, long)).await;
         if operation.documents(501) {
-            self.send_bad(operation, &Request::new("DELETE", &target)).await;
+            self.send_failing(operation, &Request::new("DELETE", &target)).await;
         }
         if operation.is_query() && operation.verb == "post" {
-            self.send_bad_bodies(operation, &target).await;
+            self.send_invalid_bodies(operation, &target).await;
         } else if operation.is_query() {
-            self.send_bad_parameters(operation, &target).await;
+            self.send_invalid_parameters(operation, &target).await;
         }
     }
 
-    async fn send_bad_bodies(&mut self, operation: &Operation, target: &str) {
+    async fn send_invalid_bodies(&mut self, operation: &Operation, target: &str) {
         // Bytes that are not a transaction: a simulation fails with 500, as in the SDK.
         let junk = Request::new("POST", target).with_body("{\"tx_bytes\":\"AQ==\"}");
         self.send(operation, &junk).await;
@@ -154,29 +154,30 @@ impl Session {
         bodies.extend(fields.iter().map(|name| format!("{{\"{name}\":[[]]}}")));
         bodies.push(" ".repeat(200_000));
         for body in bodies {
-            self.send_bad(operation, &Request::new("POST", target).with_body(body)).await;
+            self.send_failing(operation, &Request::new("POST", target).with_body(body)).await;
         }
     }
 
-    async fn send_bad_parameters(&mut self, operation: &Operation, target: &str) {
+    async fn send_invalid_parameters(&mut self, operation: &Operation, target: &str) {
         for height in ["x", "-1", "999999999"] {
-            self.send_bad(operation, &Request::new("GET", target).at(height)).await;
+            self.send_failing(operation, &Request::new("GET", target).at(height)).await;
         }
-        self.send_bad(operation, &Request::new("GET", format!("{target}?unknown=1"))).await;
+        self.send_failing(operation, &Request::new("GET", format!("{target}?unknown=1"))).await;
         for parameter in operation.parameters("query") {
             let name = parameter["name"].as_str().unwrap();
             // A string accepts any text.
             let is_text = parameter["schema"] == serde_json::json!({ "type": "string" });
             if !is_text && parameter["schema"]["type"] != "array" {
-                self.send_bad(operation, &Request::new("GET", format!("{target}?{name}=!"))).await;
+                self.send_failing(operation, &Request::new("GET", format!("{target}?{name}=!")))
+                    .await;
             }
         }
         for parameter in operation.parameters("path") {
             let name = parameter["name"].as_str().unwrap();
             let without = operation.filled(&[&[(name, "")][..], &MISSING].concat());
-            self.send_bad(operation, &Request::new("GET", without)).await;
-            let wrong = operation.filled(&[&[(name, "!")][..], &MISSING].concat());
-            self.send(operation, &Request::new("GET", wrong)).await;
+            self.send_failing(operation, &Request::new("GET", without)).await;
+            let invalid = operation.filled(&[&[(name, "!")][..], &MISSING].concat());
+            self.send(operation, &Request::new("GET", invalid)).await;
         }
         let query = operation.parameters("query").filter_map(|parameter| {
             let name = parameter["name"].as_str().unwrap();
@@ -199,7 +200,7 @@ async fn responses_conform_to_the_openapi_document() {
             let request = Request::new(&operation.verb, operation.filled(&MISSING));
             session.send(&operation, &request).await;
         }
-        session.send_refused(&operation).await;
+        session.send_invalid_requests(&operation).await;
     }
     let Session { served, checker } = session;
     let mut violations = checker.violations().to_vec();
@@ -229,7 +230,7 @@ async fn responses_of_an_ethereum_chain_conform_to_the_openapi_document() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs openapi-spec-validator: run .ci/clients"]
-async fn the_document_is_valid_openapi() {
+async fn document_is_valid_openapi() {
     let served = Served::start().await;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/openapi.py");
     let child = Command::new("python3")
@@ -237,7 +238,8 @@ async fn the_document_is_valid_openapi() {
         .arg(format!("http://{}/openapi.json", served.node.rest))
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(VALIDATOR_TIME, child).await.expect("an end").unwrap();
+    let output =
+        tokio::time::timeout(VALIDATOR_TIME, child).await.expect("the script ends").unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), "ok");
     served.stop().await;

@@ -1,4 +1,4 @@
-//! Search by events: a query finds exactly the sent transactions that match.
+//! The search by events finds exactly the transactions that match the query.
 
 use super::served::{FORKING, Served};
 use crate::common::{
@@ -25,13 +25,13 @@ const RECEIVER: Address = Address::repeat_byte(0x99);
 /// Init code that emits a log with one topic and four bytes: `log1(0, 4, 7)`.
 const LOGGING: [u8; 8] = [0x60, 7, 0x60, 4, 0x60, 0, 0xa1, 0x00];
 
-fn name(address: Address) -> String {
+fn bech32_of(address: Address) -> String {
     bech32("cosmos", address)
 }
 
 /// A transfer of coins by account 0.
 fn send_coins() -> prost_types::Any {
-    signed::send(0, &name(RECEIVER), 7)
+    signed::send(0, &bech32_of(RECEIVER), 7)
 }
 
 fn escape(query: &str) -> String {
@@ -43,14 +43,14 @@ fn escape(query: &str) -> String {
 }
 
 impl Served {
-    /// The hashes of the transactions that a query finds; `rest` are the other parameters.
+    /// The hashes of the transactions that a query finds, and the response; `rest` are the other parameters.
     async fn find(&self, query: &str, rest: &str) -> (Vec<String>, Value) {
         let path = format!("/cosmos/tx/v1beta1/txs?query={}{rest}", escape(query));
-        let answer = self.get(&path).await;
-        let responses = answer["tx_responses"].as_array().unwrap();
-        assert_eq!(responses.len(), answer["txs"].as_array().unwrap().len());
-        let hash = |response: &Value| response["txhash"].as_str().unwrap().to_owned();
-        (responses.iter().map(hash).collect(), answer)
+        let response = self.get(&path).await;
+        let txs = response["tx_responses"].as_array().unwrap();
+        assert_eq!(txs.len(), response["txs"].as_array().unwrap().len());
+        let hash = |tx: &Value| tx["txhash"].as_str().unwrap().to_owned();
+        (txs.iter().map(hash).collect(), response)
     }
 }
 
@@ -91,9 +91,9 @@ async fn transactions_are_found_by_their_events() {
     let (served, [coins, ether, calls]) = sent().await;
     let [alice, bob, carol] = [0, 1, 2].map(|of| DEV_ACCOUNTS[of].address);
     let contract = carol.create(0);
-    let by = |key: &str, address: Address| format!("{key}='{}'", name(address));
+    let by = |key: &str, address: Address| format!("{key}='{}'", bech32_of(address));
     for (query, expected) in [
-        // In both formats of an address, whichever the event has.
+        // An address is found in both formats, whichever the event has.
         (by("message.sender", alice), &coins),
         (format!("message.sender='{alice}'"), &coins),
         (by("message.sender", bob), &ether),
@@ -117,25 +117,25 @@ async fn transactions_are_found_by_their_events() {
             format!("tx.height>0 AND tx.hash CONTAINS '{}'", &coins[1][..50]),
             &vec![coins[1].clone()],
         ),
-        // Every transaction pays it, so it cannot be used to find candidates.
+        // Every transaction pays the fee collector, so this condition cannot be used to find candidates.
         (format!("transfer.recipient='{FEE_COLLECTOR}' AND tx.height>0"), &coins),
         (
             format!("transfer.recipient='{FEE_COLLECTOR}' AND {}", by("message.sender", alice)),
             &coins,
         ),
     ] {
-        let (found, answer) = served.find(&query, "").await;
+        let (found, response) = served.find(&query, "").await;
         assert_eq!(&found, expected, "{query}");
-        assert_eq!(answer["total"], json!(expected.len().to_string()), "{query}");
+        assert_eq!(response["total"], json!(expected.len().to_string()), "{query}");
         let (mut found, _) = served.find(&query, "&order_by=ORDER_BY_DESC").await;
         found.reverse();
         assert_eq!(&found, expected, "{query}, newest first");
     }
-    // Pages and heights.
+    // Pages, and conditions on the height.
     let query = by("message.sender", alice);
-    let (found, answer) = served.find(&query, "&page=2&limit=2").await;
-    assert_eq!((&found[..], &answer["total"]), (&coins[2..4], &json!("5")));
-    let height = answer["tx_responses"][0]["height"].as_str().unwrap();
+    let (found, response) = served.find(&query, "&page=2&limit=2").await;
+    assert_eq!((&found[..], &response["total"]), (&coins[2..4], &json!("5")));
+    let height = response["tx_responses"][0]["height"].as_str().unwrap();
     let (found, _) = served.find(&format!("{query} AND tx.height<{height}"), "").await;
     assert_eq!(found, coins[..2]);
     let (found, _) = served.find(&format!("tx.height={height}"), "").await;
@@ -144,8 +144,8 @@ async fn transactions_are_found_by_their_events() {
     let path = format!("/cosmos/tx/v1beta1/txs?events={}&events=tx.height%3E0", escape(&query));
     assert_eq!(served.get(&path).await["total"], "5");
     let older = "&pagination.limit=2&pagination.offset=1&pagination.reverse=true";
-    let answer = served.get(&format!("{path}{older}")).await;
-    let hashes = [0, 1].map(|at| answer["tx_responses"][at]["txhash"].as_str().unwrap().to_owned());
+    let page = served.get(&format!("{path}{older}")).await;
+    let hashes = [0, 1].map(|at| page["tx_responses"][at]["txhash"].as_str().unwrap().to_owned());
     assert_eq!(hashes, [coins[3].clone(), coins[2].clone()]);
     let node = format!("http://{}", served.node.rest);
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_evmd"));
@@ -154,9 +154,9 @@ async fn transactions_are_found_by_their_events() {
     let forking = FORKING.lock().await;
     let output = command.output().await.unwrap();
     drop(forking);
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(answer["tx_responses"][0]["txhash"], json!(coins[4]), "{answer}");
-    for (rest, code, said) in [
+    let response: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(response["tx_responses"][0]["txhash"], json!(coins[4]), "{response}");
+    for (rest, code, text) in [
         ("query=", 3, "query cannot be empty"),
         ("query=message.module%3D%27bank%27", 3, "query: one condition has to name tx.height"),
         ("query=tx.height%3D1&page=2", 3, "page should be within [1, 1] range, given 2"),
@@ -167,9 +167,9 @@ async fn transactions_are_found_by_their_events() {
             "the page starts after 10000 transactions, the maximum is 10000",
         ),
     ] {
-        let (status, answer) = served.ask(&format!("/cosmos/tx/v1beta1/txs?{rest}")).await;
-        assert_eq!((status, &answer["code"]), (400, &json!(code)), "{answer}");
-        assert!(answer["message"].as_str().unwrap().contains(said), "{answer}");
+        let (status, response) = served.ask(&format!("/cosmos/tx/v1beta1/txs?{rest}")).await;
+        assert_eq!((status, &response["code"]), (400, &json!(code)), "{response}");
+        assert!(response["message"].as_str().unwrap().contains(text), "{response}");
     }
 }
 
@@ -191,7 +191,7 @@ fn events_of(response: &Value) -> Vec<(&str, Vec<(&str, &str)>)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn cosmos_transaction_has_the_events_of_the_sdk() {
     let served = Served::start().await;
-    let (alice, receiver) = (name(DEV_ACCOUNTS[0].address), name(RECEIVER));
+    let (alice, receiver) = (bech32_of(DEV_ACCOUNTS[0].address), bech32_of(RECEIVER));
     let tx = signed(0, 0, vec![send_coins(), send_coins()]);
     let mined = served.mined(&tx).await;
     let events = events_of(&mined);
@@ -218,16 +218,16 @@ async fn cosmos_transaction_has_the_events_of_the_sdk() {
     let (_, tried) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
     let kinds: Vec<_> = events_of(&tried["result"]).iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, of_message, "{tried}");
-    // So does one of the decoded transaction, as cosmpy sends it.
+    // A simulation of the decoded transaction, as cosmpy sends it, returns the same.
     let (_, decoded) = served.post("/cosmos/tx/v1beta1/decode", &body.to_string()).await;
     let fields = json!({ "tx": decoded["tx"] });
     let (_, again) = served.post("/cosmos/tx/v1beta1/simulate", &fields.to_string()).await;
     assert_eq!(again["result"], tried["result"], "{again}");
     let (status, none) = served.post("/cosmos/tx/v1beta1/simulate", "{\"tx\":{}}").await;
     assert_eq!((status, &none["code"]), (400, &json!(3)), "{none}");
-    // So does one with a key type that this chain does not use, as cosmjs sends it; no transaction is signed
-    // with it.
-    let foreign = of_another_key(&signed(0, 2, vec![send_coins()]));
+    // So does a simulation with a key type that this chain does not use, as cosmjs sends it. A broadcast with
+    // this key type is refused.
+    let foreign = with_default_key_type(&signed(0, 2, vec![send_coins()]));
     let body = json!({ "tx_bytes": BASE64.encode(&foreign) });
     let (_, again) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
     assert_eq!(again["result"], tried["result"], "{again}");
@@ -266,18 +266,18 @@ async fn ethereum_transaction_has_the_events_of_cosmos_evm() {
         let price = u64::from_str_radix(&price[2..], 16).unwrap();
         let fee = format!("{}atest", price * 70_000);
         assert_eq!(events[0].1, [("fee", fee.as_str())]);
-        let place = [("ethereumTxHash", hash), ("txIndex", "0")];
-        assert_eq!(events[1].1, place);
+        let position = [("ethereumTxHash", hash), ("txIndex", "0")];
+        assert_eq!(events[1].1, position);
         let keys: Vec<_> = events[2].1.iter().map(|(key, _)| *key).collect();
         let expected = ["amount", "ethereumTxHash", "txIndex", "txGasUsed"];
         assert_eq!(keys, expected.into_iter().chain(recipient).chain(failed).collect::<Vec<_>>());
-        assert_eq!(events[2].1[1..3], place);
+        assert_eq!(events[2].1[1..3], position);
     }
     served.stop().await;
 }
 
 /// A transaction with a public key of the SDK's default type.
-fn of_another_key(raw: &[u8]) -> Vec<u8> {
+fn with_default_key_type(raw: &[u8]) -> Vec<u8> {
     let mut raw = TxRaw::decode(raw).unwrap();
     let mut auth = AuthInfo::decode(raw.auth_info_bytes.as_slice()).unwrap();
     let key = auth.signer_infos[0].public_key.as_mut().unwrap();

@@ -11,7 +11,7 @@ use alloy_primitives::{Address, Bytes, TxKind, hex};
 use chain::DEV_ACCOUNTS;
 use serde_json::json;
 
-/// Above every base fee of these tests.
+/// A price in wei above every base fee of these tests.
 const PRICE: u64 = 100_000_000_000;
 
 /// A node that does not produce blocks, so that all transactions stay in its pool.
@@ -40,7 +40,7 @@ fn expensive(from: usize, nonce: u64) -> Bytes {
     )
 }
 
-/// A payment of account `from` at a multiple of the usual price.
+/// A payment of account `from` at [`PRICE`] times `times`.
 fn payment(from: usize, sequence: u64, times: u64, amount: u64) -> Vec<u8> {
     signed_at(PRICE * times, true, from, sequence, vec![send(from, &address_of(9), amount)])
 }
@@ -81,7 +81,7 @@ async fn higher_price_does_not_replace_a_cosmos_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ethereum_transactions_are_still_replaced() {
+async fn higher_price_replaces_an_ethereum_transaction() {
     let served = waiting().await;
     for price in [1, 2] {
         let tx = TxEip1559 {

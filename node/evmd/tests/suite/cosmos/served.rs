@@ -1,4 +1,4 @@
-//! A node with REST, gRPC and CometBFT's RPC.
+//! Starts a node with REST, gRPC and CometBFT's RPC, and sends requests to it.
 
 use crate::{
     client::{MAX_WAIT, Node, any_port, exchange},
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 /// Held while a home folder is opened and while a process is started. Between fork and exec, a child process
-/// holds a descriptor of the lock file of a home folder that is being opened, which would then be found locked.
+/// holds a descriptor of the lock file of a home folder that is being opened, and another open would find it locked.
 pub(crate) static FORKING: Mutex<()> = Mutex::const_new(());
 
 /// A node and its servers.
@@ -35,7 +35,7 @@ impl Served {
         let opening = FORKING.lock().await;
         let node = Node::native().await;
         drop(opening);
-        // Height 0 is the newest block, so a mined transaction needs a block before it that can be named.
+        // Tests name the block before a transaction. It must not be block 0, because height 0 means the newest block.
         node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
         Self::with(node).await
     }
@@ -72,7 +72,7 @@ impl Served {
         self.ask_at(path, None).await
     }
 
-    /// The same at a height.
+    /// Same as [`Self::ask`], at a height.
     pub(crate) async fn ask_at(&self, path: &str, height: Option<&str>) -> (u16, Value) {
         let height =
             height.map(|height| format!("x-cosmos-block-height: {height}\r\n")).unwrap_or_default();
@@ -81,12 +81,12 @@ impl Served {
 
     /// The JSON of a successful response.
     pub(crate) async fn get(&self, path: &str) -> Value {
-        let (status, answer) = self.ask(path).await;
-        assert_eq!(status, 200, "{path}: {answer}");
-        answer
+        let (status, response) = self.ask(path).await;
+        assert_eq!(status, 200, "{path}: {response}");
+        response
     }
 
-    /// Posts JSON.
+    /// Posts JSON; returns status and JSON of the response.
     pub(crate) async fn post(&self, path: &str, body: &str) -> (u16, Value) {
         let head = format!(
             "POST {path} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
@@ -110,7 +110,7 @@ impl Served {
         let sent = &sent["tx_response"];
         assert_eq!(sent["code"], 0, "{sent}");
         let path = format!("/cosmos/tx/v1beta1/txs/{}", sent["txhash"].as_str().unwrap());
-        let looking = async {
+        let mined = async {
             loop {
                 let (status, mut found) = self.ask(&path).await;
                 if status == 200 {
@@ -118,7 +118,7 @@ impl Served {
                 }
             }
         };
-        tokio::time::timeout(MAX_WAIT, looking).await.expect("a block")
+        tokio::time::timeout(MAX_WAIT, mined).await.expect("a block")
     }
 
     async fn send(&self, head: &str, body: &str) -> (u16, Value) {

@@ -1,4 +1,4 @@
-//! Cosmos transactions as bytes: parsing and signing, and no input causes a panic.
+//! Cosmos transactions as bytes: they are parsed and signed, and no input causes a panic.
 
 use alloy_primitives::{B256, Bytes, U256, b256};
 use chain::DEV_ACCOUNTS;
@@ -78,7 +78,7 @@ impl Parts {
     }
 
     /// Codespace and code of the error.
-    fn refused(&self) -> (&'static str, u32) {
+    fn error_code(&self) -> (&'static str, u32) {
         let refusal = CosmosTx::decode(&self.raw(&[1; 64]), Signatures::Required).unwrap_err();
         (refusal.code.space, refusal.code.number)
     }
@@ -138,7 +138,7 @@ fn wrong_signer_is_refused_and_missing_key_is_recovered() {
     let stranger = PrivateKey::from_bytes(DEV_ACCOUNTS[1].private_key.as_slice()).unwrap();
     let signature = stranger.sign(&digest);
     let raw: Bytes = [&[TX_TYPE], parts.raw(&signature[..64]).as_slice()].concat().into();
-    let Err(RecoverError::Cosmos(refusal)) = recover(&raw, CHAIN_ID) else { panic!("refused") };
+    let Err(RecoverError::Cosmos(refusal)) = recover(&raw, CHAIN_ID) else { panic!("no refusal") };
     assert_eq!((refusal.code.space, refusal.code.number), ("sdk", 4));
     // The same signature with a high s is another transaction with another hash, and is refused.
     let own = alice().sign(&digest);
@@ -165,7 +165,7 @@ fn stateless_checks_have_the_codes_of_the_sdk() {
     let with = |change: &dyn Fn(&mut Parts)| {
         let mut parts = parts(vec![send()], 1);
         change(&mut parts);
-        parts.refused()
+        parts.error_code()
     };
     let vote = |voter: &str, option| {
         any(&MsgVote { proposal_id: 1, voter: voter.to_owned(), option, ..MsgVote::default() })
@@ -244,7 +244,7 @@ proptest! {
 
     #[test]
     fn mutated_transactions_neither_panic_nor_pass(
-        place in 0..10_000_usize,
+        at in 0..10_000_usize,
         bits in 1..=255_u8,
         cut in 0..10_000_usize,
         mode in prop::sample::select(MODES.to_vec()),
@@ -252,9 +252,9 @@ proptest! {
         let parts = parts(vec![send()], mode);
         let raw = parts.signed(parts.read().digest(CHAIN_ID));
         let mut changed = raw.to_vec();
-        let place = 1 + place % (changed.len() - 1);
-        changed[place] ^= bits;
-        prop_assert!(recover(&changed.into(), CHAIN_ID).is_err(), "byte {place}");
+        let at = 1 + at % (changed.len() - 1);
+        changed[at] ^= bits;
+        prop_assert!(recover(&changed.into(), CHAIN_ID).is_err(), "byte {at}");
         drop(recover(&raw.slice(..1 + cut % (raw.len() - 1)), CHAIN_ID));
     }
 }

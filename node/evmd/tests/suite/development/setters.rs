@@ -1,4 +1,4 @@
-//! Methods that set accounts and the next block, and impersonation.
+//! Tests the methods that set accounts or the next block, and impersonation.
 
 use super::{PROGRAM, init, number, timestamp};
 use crate::{client::Node, common::transfer, start_safety::run};
@@ -12,7 +12,7 @@ const ACCOUNT: Address = Address::repeat_byte(0xac);
 /// Returns the word in its slot 0.
 const CODE: &str = "0x60005460005260206000f3";
 
-/// A development chain that mines at once.
+/// A development chain that mines each transaction at once.
 async fn automine() -> Node {
     let node = Node::development().await;
     node.call("evm_setAutomine", json!([true])).await;
@@ -20,7 +20,7 @@ async fn automine() -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_setter_of_an_account_makes_a_block() {
+async fn each_setter_of_an_account_creates_a_block() {
     let node = automine().await;
     let word = |number: u64| json!(B256::from(U256::from(number)));
     let mut blocks = 0;
@@ -77,7 +77,7 @@ async fn setters_of_accounts_keep_the_settings_of_the_next_block() {
     node.call("anvil_setCoinbase", json!([ACCOUNT])).await;
     node.call("anvil_setBalance", json!([ACCOUNT, "0x5"])).await;
     let set = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
-    assert_eq!(set["timestamp"], json!(format!("{:#x}", time - 1)), "that of its parent");
+    assert_eq!(set["timestamp"], json!(format!("{:#x}", time - 1)), "the timestamp of the parent");
     assert_ne!((&set["baseFeePerGas"], &set["miner"]), (&json!("0x77"), &json!(ACCOUNT)));
     node.call("evm_mine", json!([])).await;
     let block = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
@@ -86,12 +86,12 @@ async fn setters_of_accounts_keep_the_settings_of_the_next_block() {
     assert_eq!((&block["baseFeePerGas"], &block["miner"]), (&json!("0x77"), &json!(ACCOUNT)));
     node.call("evm_mine", json!([])).await;
     let after = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
-    assert_eq!(after["miner"], json!(ACCOUNT), "also of later blocks");
+    assert_eq!(after["miner"], json!(ACCOUNT), "the setting applies to later blocks too");
     assert_ne!(after["baseFeePerGas"], "0x77");
     node.stop().await;
 }
 
-/// Each call returns after its block, so each transaction is in the block with the base fee 0.
+/// `eth_sendTransaction` returns after its block, so each transaction is in the block whose base fee is set to 0.
 #[tokio::test(flavor = "multi_thread")]
 async fn block_without_a_base_fee_includes_a_gas_price_of_zero() {
     const BLOCKS: usize = 100;
@@ -112,9 +112,9 @@ async fn block_without_a_base_fee_includes_a_gas_price_of_zero() {
     node.stop().await;
 }
 
-/// Signed transactions have the same limit, which is checked before their senders are recovered.
+/// The size of signed transactions is checked before their senders are recovered, so unsigned ones need another check.
 #[tokio::test(flavor = "multi_thread")]
-async fn unsigned_transactions_have_the_limit_of_signed_ones() {
+async fn unsigned_transactions_have_the_size_limit_of_signed_ones() {
     let node = automine().await;
     let send = async |bytes: usize| {
         let tx = json!({
@@ -123,14 +123,14 @@ async fn unsigned_transactions_have_the_limit_of_signed_ones() {
         });
         node.answer("eth_sendUnsignedTransaction", json!([tx])).await
     };
-    let near = pipeline::MAX_TX_BYTES - 1_000;
-    let sent = send(near).await["result"].clone();
-    let raw = node.call("eth_getRawTransactionByHash", json!([sent])).await;
-    let overhead_bytes = (raw.as_str().unwrap().len() - "0x".len()) / 2 - near;
+    let data_bytes = pipeline::MAX_TX_BYTES - 1_000;
+    let hash = send(data_bytes).await["result"].clone();
+    let raw = node.call("eth_getRawTransactionByHash", json!([hash])).await;
+    let overhead_bytes = (raw.as_str().unwrap().len() - "0x".len()) / 2 - data_bytes;
     let max_data_bytes = pipeline::MAX_TX_BYTES - overhead_bytes;
     assert!(send(max_data_bytes).await["result"].is_string());
-    let refused = send(max_data_bytes + 1).await;
-    let text = refused["error"]["message"].as_str().unwrap();
+    let response = send(max_data_bytes + 1).await;
+    let text = response["error"]["message"].as_str().unwrap();
     assert!(text.contains("131073") && text.contains("131072"), "{text}");
     node.stop().await;
 }
@@ -143,8 +143,8 @@ async fn impersonated_accounts_and_contracts_send_transactions() {
         node.answer("eth_sendTransaction", json!([tx])).await
     };
     node.call("anvil_setBalance", json!([ACCOUNT, "0xde0b6b3a7640000"])).await;
-    let refused = send().await;
-    assert!(refused["error"].is_object(), "{refused}");
+    let response = send().await;
+    assert!(response["error"].is_object(), "{response}");
     node.call("anvil_impersonateAccount", json!([ACCOUNT])).await;
     let first = send().await["result"].clone();
     node.call("anvil_setCode", json!([ACCOUNT, CODE])).await;
@@ -162,7 +162,7 @@ async fn impersonated_accounts_and_contracts_send_transactions() {
     assert!(send().await["error"].is_object());
     node.call("anvil_autoImpersonateAccount", json!([true])).await;
     assert!(send().await["result"].is_string());
-    // Another node refuses the signature.
+    // Another node rejects the signature.
     let other = Node::native().await;
     let raw = node.call("eth_getRawTransactionByHash", json!([second])).await;
     let (_, message) = other.fail("eth_sendRawTransaction", json!([raw])).await;
@@ -183,7 +183,7 @@ async fn estimates_and_the_pending_block_see_what_is_set_for_the_next_block() {
     let min_timestamp = timestamp(&node).await + 5000;
     node.call("anvil_setCode", json!([ACCOUNT, code_from(min_timestamp)])).await;
     let tx = json!({ "from": DEV_ACCOUNTS[0].address, "to": ACCOUNT });
-    let assert_reverts = |reply: Value| assert_eq!(reply["error"]["code"], 3, "{reply}");
+    let assert_reverts = |response: Value| assert_eq!(response["error"]["code"], 3, "{response}");
     for params in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
         assert_reverts(node.answer("eth_estimateGas", params).await);
     }
@@ -207,7 +207,7 @@ async fn estimates_and_the_pending_block_see_what_is_set_for_the_next_block() {
     let filled = node.call("eth_fillTransaction", json!([tx])).await;
     let cap = filled["tx"]["maxFeePerGas"].as_str().unwrap();
     assert!(u64::from_str_radix(&cap[2..], 16).unwrap() >= 200_000_000_000, "{filled}");
-    // The block is mined as the pending block was. The base fee was set for one block.
+    // The mined block has the values of the pending block. The base fee was set for this block only.
     node.call("anvil_impersonateAccount", json!([DEV_ACCOUNTS[0].address])).await;
     let hash = node.call("eth_sendTransaction", json!([tx])).await;
     let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
@@ -231,10 +231,10 @@ async fn an_estimate_is_enough_in_the_next_second() {
     node.call("anvil_impersonateAccount", json!([DEV_ACCOUNTS[0].address])).await;
     let mut tx = json!({ "from": DEV_ACCOUNTS[0].address, "to": ACCOUNT });
     node.call("eth_sendTransaction", json!([tx])).await;
-    // All blocks are in one second.
+    // With an interval of 0, a block has the timestamp of its parent.
     node.call("anvil_setBlockTimestampInterval", json!([0])).await;
-    for block in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
-        let gas = node.call("eth_estimateGas", block).await;
+    for params in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
+        let gas = node.call("eth_estimateGas", params).await;
         tx["gas"] = gas;
         node.call("anvil_setBlockTimestampInterval", json!([1])).await;
         let hash = node.call("eth_sendTransaction", json!([tx])).await;
@@ -273,7 +273,7 @@ async fn a_set_timestamp_interval_applies_until_it_is_removed() {
     assert_eq!(remove().await, json!(true));
     node.call("evm_mine", json!([])).await;
     let after = timestamp(&node).await - before;
-    assert!((231..300).contains(&after), "{after}: time goes on from the last block");
+    assert!((231..300).contains(&after), "{after}: time continues from the last block");
     let (_, message) = node.fail("anvil_setBlockTimestampInterval", json!([u64::MAX])).await;
     assert!(message.contains("the clock can be ahead"), "{message}");
     node.stop().await;
@@ -327,7 +327,7 @@ async fn a_dump_is_loaded_into_another_chain() {
 }
 
 #[tokio::test]
-async fn blocks_that_were_set_are_not_exported_and_survive_a_restart() {
+async fn blocks_with_set_values_are_not_exported_and_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     init(&home);

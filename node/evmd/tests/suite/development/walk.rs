@@ -1,4 +1,4 @@
-//! Random steps of the clients of a development chain, with kills: the database stays valid.
+//! Makes random calls on a development chain and kills the node repeatedly. The database must remain valid.
 
 use super::{PROGRAM, init};
 use crate::{random::Random, start_safety::run};
@@ -15,12 +15,12 @@ const STEPS_PER_START: u64 = 125;
 /// A client that remembers its snapshots.
 struct Client {
     random: Random,
-    /// With the balance of the account that is set.
+    /// The ID of each snapshot, and the balance of [`SET_ACCOUNT`] in it.
     snapshots: Vec<(Value, U256)>,
     balance: U256,
 }
 
-const SET: Address = Address::repeat_byte(0xac);
+const SET_ACCOUNT: Address = Address::repeat_byte(0xac);
 
 impl Client {
     async fn step(&mut self, node: &Endpoints) {
@@ -40,7 +40,7 @@ impl Client {
             }
             2 => {
                 self.balance = U256::from(number);
-                node.call("anvil_setBalance", json!([SET, self.balance])).await;
+                node.call("anvil_setBalance", json!([SET_ACCOUNT, self.balance])).await;
             }
             3 => drop(node.call("anvil_setNonce", json!([other, number])).await),
             4 => drop(
@@ -69,7 +69,7 @@ impl Client {
                 node.call("eth_sendTransaction", json!([tx])).await;
             }
         }
-        let found = node.call("eth_getBalance", json!([SET, "latest"])).await;
+        let found = node.call("eth_getBalance", json!([SET_ACCOUNT, "latest"])).await;
         assert_eq!(found, json!(self.balance));
     }
 }
@@ -86,7 +86,7 @@ async fn random_steps_and_kills_leave_a_valid_database() {
         for _ in 0..STEPS_PER_START {
             client.step(&node.endpoints()).await;
         }
-        // During a step.
+        // The node is killed during a request.
         let endpoints = node.endpoints();
         let interrupted = tokio::spawn(async move {
             let params = json!([Address::ZERO, "0x1"]).to_string();
@@ -96,9 +96,9 @@ async fn random_steps_and_kills_leave_a_valid_database() {
             let _ = endpoints.post_as("application/json", body.as_bytes()).await;
         });
         node.kill();
-        // It fails if the node ends before the client has connected.
+        // The task fails if the node ends before the client has connected.
         drop(interrupted.await);
-        // Snapshots are kept in memory.
+        // The node holds snapshots in memory only.
         client.snapshots.clear();
         let (code, out, err) = run(folder.path(), &["doctor", "--verify"]);
         assert_eq!(code, 0, "{out}{err}");

@@ -1,14 +1,14 @@
-//! Commands that run or compare benchmarks.
+//! Prepares documented commands that run or compare benchmarks.
 
 use super::{
     blocks::repository,
     reduce,
-    requests::{Reply, in_repository, refuse},
+    requests::{Reply, failure, in_repository},
 };
 use crate::development::PROGRAM;
 use std::{fs, path::Path};
 
-/// The profile with which this test's program was built, so that the dependencies of a benchmark exist already.
+/// The profile with which this test's program was built. The dependencies of benchmarks are already built in it.
 fn profile() -> &'static str {
     let folder = Path::new(PROGRAM).parent().unwrap().file_name().unwrap().to_str().unwrap();
     if folder == "debug" { "dev" } else { folder }
@@ -19,13 +19,13 @@ fn has_line(file: &str, line: &str) -> bool {
     text.lines().any(|found| found == line)
 }
 
-fn exists(bench: &str) -> bool {
+fn benchmark_exists(bench: &str) -> bool {
     let text = fs::read_to_string(repository().join("benches/Cargo.toml")).unwrap();
     text.contains(&format!("[[bench]]\nname = \"{bench}\"\n"))
 }
 
 /// The name of the benchmark in the options of `cargo bench`, or what is wrong with them.
-fn named<'a>(options: &[&'a str]) -> Result<&'a str, String> {
+fn benchmark_name<'a>(options: &[&'a str]) -> Result<&'a str, String> {
     let (mut bench, mut words) = (None, options.iter());
     while let Some(word) = words.next() {
         match (*word, words.as_slice().first()) {
@@ -36,7 +36,7 @@ fn named<'a>(options: &[&'a str]) -> Result<&'a str, String> {
             ("--profile", Some(name)) if has_line("Cargo.toml", &format!("[profile.{name}]")) => {
                 words.next();
             }
-            ("--bench", Some(name)) if exists(name) => bench = words.next().copied(),
+            ("--bench", Some(name)) if benchmark_exists(name) => bench = words.next().copied(),
             _ => return Err(format!("`cargo bench` has no option {word} with this value")),
         }
     }
@@ -46,14 +46,14 @@ fn named<'a>(options: &[&'a str]) -> Result<&'a str, String> {
 /// What is wrong with the arguments of `cargo bench`.
 pub(super) fn error(arguments: &[&str]) -> Option<String> {
     let own = arguments.iter().take_while(|word| **word != "--").count();
-    named(&arguments[..own]).err()
+    benchmark_name(&arguments[..own]).err()
 }
 
 /// `cargo bench` with `options` before `--` and `settings` after it.
 pub(super) fn bench(options: &[&str], settings: &[String], is_run: bool) -> Reply {
-    let bench = match named(options) {
+    let bench = match benchmark_name(options) {
         Ok(bench) => bench,
-        Err(message) => return refuse(&message),
+        Err(message) => return failure(&message),
     };
     if !is_run {
         return vec!["true".to_owned()];
@@ -72,12 +72,12 @@ pub(super) fn bench(options: &[&str], settings: &[String], is_run: bool) -> Repl
     head.iter().chain(&own).map(|word| (*word).to_owned()).chain(settings).collect()
 }
 
-/// `benches/compare`. It builds both commits in the profile `release`, which takes hours, so the commits are the
-/// same, and the script refuses them after it has read all options.
+/// `benches/compare`. With two commits, it would build both in the profile `release`, which takes hours. The tests
+/// name one commit twice, which the script refuses after it has read all options.
 pub(super) fn compare(arguments: Vec<String>) -> Reply {
     let bench = arguments.iter().skip_while(|word| *word != "--bench").nth(1);
-    if !bench.is_some_and(|bench| exists(bench)) {
-        return refuse("benches/compare names a benchmark that does not exist");
+    if !bench.is_some_and(|bench| benchmark_exists(bench)) {
+        return failure("benches/compare names a benchmark that does not exist");
     }
     let script = "if \"$@\" 2>refusal; then exit 1; fi; grep -q 'both are' refusal || { cat refusal; exit 1; }";
     let head = ["bash", "-c", script, "bash"].map(str::to_owned);

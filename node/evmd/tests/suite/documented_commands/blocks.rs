@@ -1,4 +1,4 @@
-//! The fenced code blocks of the documents.
+//! Reads the fenced code blocks of the documents.
 
 use std::{
     fs,
@@ -37,7 +37,7 @@ impl Block {
     }
 }
 
-/// The folder of the repository.
+/// The root folder of the repository.
 pub(super) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }

@@ -1,8 +1,8 @@
-//! The blocks of all documents except those about load, and how each is run.
+//! Lists the blocks of all documents except those about benchmarks and load tests, and how each is run.
 
 use super::scenario::Scenario;
 
-/// What is done with a block.
+/// What the tests do with a block.
 #[derive(Clone, Copy)]
 pub(super) enum Plan {
     Run(Scenario),
@@ -45,14 +45,14 @@ pub(super) const fn leave(file: &'static str, begins: &'static str, reason: &'st
 const TESTS: &str = "It runs the tests, which CI does anyway; tidy checks the names in it.";
 const PACKAGES: &str = "It builds for minutes, or changes the machine; .ci/run tests the Debian package with \
                         node/packaging/test-debian-package, and Docker does not run there.";
-const REPLICAS: &str = "Its nodes run at the same time; replication::replicas_answer_as_their_source starts such nodes.";
+const REPLICAS: &str = "Its nodes run at the same time; replication::replicas_serve_the_data_of_their_source starts such nodes.";
 const VALIDATORS: &str = "Its nodes run at the same time; validators::processes starts such nodes.";
 const PROMOTION: &str =
     "It needs a replica whose producer is lost; replication::promotion promotes such replicas.";
 const ENCRYPTION: &str = "It needs a certificate for the address; replication::tls uses one.";
 const FUZZING: &str = "It builds the fuzz targets with another compiler or a sanitizer.";
 
-/// A genesis file of version 0 of the rules.
+/// Commands that write a genesis file with version 0 of the rules.
 macro_rules! version_0 {
     () => {
         "evmd genesis add-account 0x2222222222222222222222222222222222222222 1atest
@@ -60,7 +60,7 @@ macro_rules! version_0 {
     };
 }
 
-/// An account without tokens.
+/// An account that the development genesis does not contain.
 macro_rules! account {
     () => {
         "0x2222222222222222222222222222222222222222"
@@ -83,7 +83,7 @@ pub(super) const ENTRIES: &[Entry] = &[
             before: "evmd start",
             replaced: &[("<contractAddress>", "0xe7f1725E7734CE288F8367e1Bb143E90bb3F0512")],
             after: concat!("evmd rpc eth_getBalance ", account!(), " latest"),
-            // The balance from `cast` and from the node, the answer of the contract, and its log.
+            // The balance from `cast` and from the node, the return value of the contract, and its log.
             printed: &["\n1.0", "0xde0b6b3a7640000", "\n42\n", "transactionHash: 0x"],
         }),
     },

@@ -1,4 +1,4 @@
-//! The blocks of the documents about benchmarks and load tests, and how each is run.
+//! Lists the blocks of the documents about benchmarks and load tests, and how each is run.
 
 use super::{
     entries::{Entry, Plan, run, run_after},
@@ -11,8 +11,8 @@ const LOAD_TESTING: &str = "docs/load-testing.md";
 
 /// A chain with contents for `loadtest reads`.
 const FILLED: &str = "evmd start --home DIR; loadtest fill --blocks 15\n";
-/// Both, for a block that names the other node `URL`.
-const BOTH: Scenario = Scenario {
+/// Nodes of evmd and anvil with contents, for a block that calls the address of anvil `URL`.
+const WITH_ANVIL: Scenario = Scenario {
     before: "evmd start; loadtest fill --blocks 15
         anvil --port 28545; loadtest fill --blocks 15 --url http://127.0.0.1:28545",
     replaced: &[("URL", "http://127.0.0.1:28545")],
@@ -23,12 +23,12 @@ pub(super) const ENTRIES_LOAD: &[Entry] = &[
     Entry {
         file: HISTORY,
         begins: "cargo bench --profile release --workspace --bench pipeline -- accounts=1000000 count=2000000",
-        plan: Plan::RunBenchmarks(BOTH),
+        plan: Plan::RunBenchmarks(WITH_ANVIL),
     },
     Entry {
         file: HISTORY,
         begins: "cargo bench --profile release --workspace --bench pipeline -- accounts=1000000 count=400000",
-        plan: Plan::Run(BOTH),
+        plan: Plan::Run(WITH_ANVIL),
     },
     run(HISTORY, "cargo bench --profile maxperf --workspace --bench pipeline"),
     run_after(
@@ -84,7 +84,7 @@ pub(super) const ENTRIES_LOAD: &[Entry] = &[
             ..Scenario::PLAIN
         }),
     },
-    run_after(BENCHMARKS, "evmd start --no-produce --json-rpc.api", BOTH.before),
+    run_after(BENCHMARKS, "evmd start --no-produce --json-rpc.api", WITH_ANVIL.before),
     run(BENCHMARKS, "evmd start --block-time 10ms; anvil"),
     run(LOAD_TESTING, "cargo build --release -p evmd -p loadtest"),
     run(LOAD_TESTING, "loadtest genesis --accounts 1000000 genesis.json"),

@@ -1,10 +1,10 @@
-//! Commands in the text of the documents, between backticks. They are fragments, so they are not run: their
-//! subcommands and options must exist.
+//! Checks commands between backticks in the text of the documents. They are fragments, so they are not run, but
+//! their subcommands and options must exist.
 
 use super::{benchmarks, blocks::documents, requests::built};
 use std::{collections::BTreeMap, process::Command};
 
-/// The output of `--help` of commands, or `None` if there is no such command.
+/// The output of `--help` of commands, or `None` if the command does not exist.
 #[derive(Default)]
 struct Help(BTreeMap<Vec<String>, Option<String>>);
 

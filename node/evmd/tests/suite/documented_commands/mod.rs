@@ -1,8 +1,8 @@
-//! The commands in the documents work as they are written. Each fenced block with the language `sh` has an entry in
-//! a table, and is run in a shell with smaller numbers, or left out for a reason that the entry states.
+//! Checks that the commands in the documents work as written. Each fenced block with the language `sh` has an entry in
+//! a table. It is run in a shell with smaller numbers, or left out for a reason that the entry states.
 //!
-//! In the shell, `shim.sh` stands for `evmd`, `loadtest`, `cargo` and others. It asks this process what to run: nodes
-//! are started here, at free ports (`servers`), and numbers are reduced (`reduce`). So `evmd start` returns when the
+//! In the shell, `shim.sh` replaces `evmd`, `loadtest`, `cargo` and others. It asks this process what to run. This
+//! process starts nodes on free ports (`servers`) and reduces numbers (`reduce`). So `evmd start` returns when the
 //! node serves requests, and the next command of the block runs as in another terminal.
 
 mod benchmarks;
@@ -101,21 +101,21 @@ macro_rules! documents {
 }
 
 documents! {
-    readme: "README.md",
-    accounts: "docs/accounts.md",
-    backups_and_upgrades: "docs/backups-and-upgrades.md",
-    benchmark_history: "docs/benchmark-history.md",
-    benchmark_commands: "docs/benchmarks.md",
-    cosmos: "docs/cosmos.md",
-    fee_market: "docs/fee-market.md",
-    load_testing: "docs/load-testing.md",
-    rules: "docs/rules.md",
-    corpus_of_the_fuzz_targets: "verify/fuzz/README.md",
+    commands_of_the_readme_succeed: "README.md",
+    commands_about_accounts_succeed: "docs/accounts.md",
+    commands_about_backups_and_upgrades_succeed: "docs/backups-and-upgrades.md",
+    commands_of_the_benchmark_history_succeed: "docs/benchmark-history.md",
+    commands_about_benchmarks_succeed: "docs/benchmarks.md",
+    commands_about_cosmos_succeed: "docs/cosmos.md",
+    commands_about_the_fee_market_succeed: "docs/fee-market.md",
+    commands_about_load_testing_succeed: "docs/load-testing.md",
+    commands_about_rules_succeed: "docs/rules.md",
+    commands_about_fuzzing_succeed: "verify/fuzz/README.md",
 }
 
 #[tokio::test]
 #[ignore = "needs cast: run .ci/clients"]
-async fn blocks_with_clients() {
+async fn blocks_that_need_clients_succeed() {
     for entry in entries() {
         if let Plan::RunWithClients(scenario) = entry.plan {
             entry.run(&scenario, false).await;
@@ -125,7 +125,7 @@ async fn blocks_with_clients() {
 
 #[tokio::test]
 #[ignore = "builds three benchmarks, which takes a minute"]
-async fn blocks_with_benchmarks() {
+async fn blocks_with_benchmarks_succeed() {
     for entry in entries() {
         if let Plan::RunBenchmarks(scenario) = entry.plan {
             entry.run(&scenario, true).await;

@@ -1,4 +1,4 @@
-//! Smaller numbers for commands that measure.
+//! Reduces the numbers in commands that measure.
 
 /// How the value of an option is reduced.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ const RULES: &[(&[&str], Rule)] = &[
 const SETTINGS: &[(&str, Rule)] =
     &[("accounts", Rule::Fraction), ("block", Rule::AtMost(50.0)), ("count", Rule::AtMost(2000.0))];
 
-/// Options with values that a scenario of `loadtest` gets unless the command has them.
+/// The options and values that are added to a scenario of `loadtest` unless the command contains them.
 fn added(scenario: &str) -> &'static [(&'static str, &'static str)] {
     match scenario {
         "fill" => &[("--blocks", "15"), ("--txs", "6"), ("--senders", "5")],
@@ -40,7 +40,7 @@ fn added(scenario: &str) -> &'static [(&'static str, &'static str)] {
         }
         "attack" => &[("--duration", "0.3"), ("--rounds", "1")],
         "kill" => &[("--accounts", "100"), ("--kills", "1"), ("--least", "300"), ("--most", "300")],
-        // The bounds say nothing about a run of a second on a busy machine.
+        // A run of a second on a busy machine may exceed the default bounds.
         "soak" => &[
             ("--every", "0.5"),
             ("--read-rate", "50"),
@@ -65,7 +65,7 @@ impl Rule {
     }
 }
 
-/// The names under which an option is given.
+/// All names of an option.
 fn names<'a>(option: &'a &'a str) -> &'a [&'a str] {
     let rule = RULES.iter().find(|(names, _)| names.contains(option));
     rule.map_or(std::slice::from_ref(option), |(names, _)| names)
@@ -103,7 +103,7 @@ pub(super) fn pipeline(settings: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn numbers_are_reduced_and_relations_kept() {
+fn numbers_are_reduced_and_ratios_kept() {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let sign = "sign --offline 262144 --senders 1000000 -n 4000000 --first-nonce 4 second";
     let reduced = "sign --offline 262144 --senders 100 -n 400 --first-nonce 4 second";

@@ -1,4 +1,4 @@
-//! What runs instead of a command of a document.
+//! Chooses what runs instead of a command of a document.
 
 use super::{benchmarks, blocks::repository, reduce, servers::Servers};
 use crate::development::PROGRAM;
@@ -33,8 +33,8 @@ fn success() -> Reply {
     vec!["true".to_owned()]
 }
 
-/// A command that fails with a message.
-pub(super) fn refuse(message: &str) -> Reply {
+/// A command that prints a message and fails.
+pub(super) fn failure(message: &str) -> Reply {
     ["bash", "-c", "echo \"$0\" >&2; exit 2", message].map(str::to_owned).to_vec()
 }
 
@@ -46,8 +46,8 @@ fn installed(name: &str) -> PathBuf {
 }
 
 impl Servers {
-    /// Does what a command asks for, or returns what to run for it. `runs_benchmarks` is whether `cargo bench` is
-    /// run instead of checked.
+    /// Carries out a command, or returns what the shell runs for it. If `runs_benchmarks` is false, the arguments of
+    /// `cargo bench` are checked, but it is not run.
     pub(super) fn reply(&mut self, request: &Request, runs_benchmarks: bool) -> Reply {
         let Request { folder, arguments, .. } = request;
         let arguments: Vec<_> = arguments.iter().map(|text| self.with_addresses(text)).collect();
@@ -62,7 +62,7 @@ impl Servers {
             "npx" => self.npx(&request.rpc_url, arguments),
             "compare" => benchmarks::compare(arguments),
             "cargo" => self.cargo(folder, &arguments, runs_benchmarks),
-            name => refuse(&format!("add {name} to {}", file!())),
+            name => failure(&format!("add {name} to {}", file!())),
         }
     }
 
@@ -85,7 +85,7 @@ impl Servers {
         if !needs_node {
             return reply(&built("loadtest"), arguments);
         }
-        let Some(node) = self.node() else { return refuse("no command has started a node") };
+        let Some(node) = self.node() else { return failure("no command has started a node") };
         let endpoints = node.endpoints();
         if !given(&arguments, "--url") {
             arguments.extend(["--url".to_owned(), format!("http://{}", endpoints.json_rpc)]);
@@ -113,13 +113,13 @@ impl Servers {
         let known = ["--block-time", "--gas-limit", "--port"];
         let unknown = arguments.iter().step_by(2).find(|option| !known.contains(&option.as_str()));
         if let Some(option) = unknown {
-            return refuse(&format!("add {option} of anvil to {}", file!()));
+            return failure(&format!("add {option} of anvil to {}", file!()));
         }
         self.start_anvil();
         success()
     }
 
-    /// The client libraries are those of `.ci/clients`, and nothing is downloaded.
+    /// The client libraries are those that `.ci/clients` has installed. Nothing is downloaded.
     fn npx(&self, rpc_url: &str, arguments: Vec<String>) -> Reply {
         let url = format!("ETH_RPC_URL={}", self.with_addresses(rpc_url));
         let npx = installed("npx").to_str().unwrap().to_owned();
@@ -138,17 +138,17 @@ impl Servers {
                 self.start_noop(&built(&format!("examples/{name}")));
                 success()
             }
-            // The programs exist, and these tests are a part of the workspace.
+            // The programs are already built, and these tests are part of the workspace.
             ["build", "--release", "-p", "evmd", "-p", "loadtest"] | ["test", "--workspace"] => {
                 success()
             }
             ["bench", ..] => benchmarks::bench(&own[1..], rest, runs_benchmarks),
-            _ => refuse(&format!("add `cargo {}` to {}", own.join(" "), file!())),
+            _ => failure(&format!("add `cargo {}` to {}", own.join(" "), file!())),
         }
     }
 }
 
-/// Where the repository's files are found by a shell in another folder.
+/// The absolute path of a file of the repository.
 pub(super) fn in_repository(path: &str) -> String {
     repository().join(path).to_str().unwrap().to_owned()
 }

@@ -20,9 +20,9 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// Maximum time of a block. The slowest one takes 20 s on two busy cores.
+/// Maximum duration of the commands of a block. The slowest block takes 20 s on two busy cores.
 const MAX_SCENARIO: Duration = Duration::from_secs(600);
-/// The commands that the shim stands for. `stop-node` is for scenarios only.
+/// The commands that the shim replaces. `stop-node` is for scenarios only.
 const COMMANDS: [&str; 6] = ["evmd", "loadtest", "cargo", "anvil", "npx", "stop-node"];
 /// The file with everything that the shell printed.
 const OUTPUT: &str = "output.log";
@@ -30,13 +30,13 @@ const OUTPUT: &str = "output.log";
 /// How a block is run.
 #[derive(Clone, Copy)]
 pub(super) struct Scenario {
-    /// Commands of a shell that prepare the folder. They may use `$REPOSITORY` and `stop-node`.
+    /// Shell commands that prepare the folder. They may use `$REPOSITORY` and `stop-node`.
     pub(super) before: &'static str,
-    /// Texts of the block, and what stands for them.
+    /// Texts of the block and their replacements.
     pub(super) replaced: &'static [(&'static str, &'static str)],
     /// Commands that check the result.
     pub(super) after: &'static str,
-    /// Texts that are printed.
+    /// Texts that the commands must print.
     pub(super) printed: &'static [&'static str],
 }
 
@@ -47,7 +47,6 @@ impl Scenario {
         Self { before, ..Self::PLAIN }
     }
 
-    /// The script of a shell.
     fn script(&self, block: &Block) -> String {
         let mut text = block.text.clone();
         for (from, to) in self.replaced {
@@ -61,17 +60,17 @@ impl Scenario {
     }
 }
 
-/// Kills the processes of a shell when this is dropped.
+/// Kills the processes of a shell when it is dropped.
 struct Group(Pid);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It fails if all processes have ended.
+        // This fails if all processes have ended.
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 }
 
-/// Puts the shims and what else is found through a relative path into the folder of the user.
+/// Creates the shims in the folder of the user, and links to the files that commands name by a relative path.
 fn prepare(user: &Path) {
     let [shims, benches] = ["shims", "benches"].map(|name| user.join(name));
     fs::create_dir(&shims).unwrap();
@@ -111,7 +110,7 @@ fn shell(user: &Path, script: &str, port: u16) -> Child {
         .unwrap()
 }
 
-/// Reads what the shim writes.
+/// Reads a request of the shim.
 async fn request(stream: &mut TcpStream) -> Request {
     let mut lines = BufReader::new(stream).lines();
     let mut line = async || lines.next_line().await.unwrap().unwrap();
@@ -128,7 +127,7 @@ async fn send(mut stream: TcpStream, reply: Reply) {
     stream.write_all(format!("{}\n", reply.join("\n")).as_bytes()).await.unwrap();
 }
 
-/// Answers the shims until the shell ends.
+/// Serves the requests of the shims until the shell ends. Returns its exit status.
 async fn serve(
     listener: &TcpListener,
     shell: &mut Child,

@@ -1,4 +1,4 @@
-//! The servers that the commands of a block start.
+//! Runs the servers that the commands of a block start.
 
 use crate::development::PROGRAM;
 use std::{
@@ -10,13 +10,13 @@ use std::{
 };
 use testkit::NodeProcess;
 
-/// The passphrase of a keyring that a node opens.
+/// The passphrase of keyrings that a node opens.
 const PASSPHRASE: &str = "correct horse battery staple";
 
-/// A process that is killed when this is dropped.
-struct Killed(Child);
+/// Kills a process when it is dropped.
+struct KillOnDrop(Child);
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // Both calls fail without effect if the process has ended.
         let _ = self.0.kill();
@@ -24,13 +24,13 @@ impl Drop for Killed {
     }
 }
 
-/// The servers of one scenario. They are killed when this is dropped.
+/// The servers of one scenario. Dropping this value kills them.
 pub(super) struct Servers {
     /// The home folder of the user.
     user: PathBuf,
     node: Option<NodeProcess>,
     anvil: Option<NodeProcess>,
-    noop: Option<(Killed, String)>,
+    noop: Option<(KillOnDrop, String)>,
 }
 
 impl Servers {
@@ -47,8 +47,8 @@ impl Servers {
         Self { user: user.to_owned(), node: None, anvil: None, noop: None }
     }
 
-    /// Starts a node with the options of `evmd start`. A node of an earlier command is stopped, as a reader does who
-    /// starts the next one at the same addresses.
+    /// Starts a node with the options of `evmd start`. It first stops the node of an earlier command, as a reader has
+    /// to do because both use the same addresses.
     pub(super) fn start_node(&mut self, folder: &Path, options: &[String]) {
         self.stop_node();
         let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
@@ -69,9 +69,9 @@ impl Servers {
         }
     }
 
-    /// Starts a development chain in the place of anvil, which CI does not have.
+    /// Starts a node of evmd instead of anvil, which CI does not have.
     pub(super) fn start_anvil(&mut self) {
-        // The port is free before the next node listens on it.
+        // The node of an earlier command is killed first, as in `start_node`.
         drop(self.anvil.take());
         let home = tempfile::tempdir_in(&self.user).unwrap().keep();
         self.anvil = Some(NodeProcess::start(&program(&self.user), &home, &[]));
@@ -81,7 +81,7 @@ impl Servers {
     pub(super) fn start_noop(&mut self, program: &Path) {
         let mut command = Command::new(program);
         command.arg("127.0.0.1:0").stdout(Stdio::piped());
-        let mut process = Killed(command.spawn().unwrap());
+        let mut process = KillOnDrop(command.spawn().unwrap());
         let mut line = String::new();
         let mut output = BufReader::new(process.0.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
@@ -93,7 +93,7 @@ impl Servers {
         self.node.as_ref()
     }
 
-    /// A text of a command with the addresses of the running servers instead of those of the documents.
+    /// Replaces the addresses of the documents in a text by those of the running servers.
     pub(super) fn with_addresses(&self, text: &str) -> String {
         let mut text = text.to_owned();
         if let Some(node) = &self.node {

@@ -1,4 +1,4 @@
-//! The fee of a transaction and the gas that a block reports.
+//! Tests the fee of a transaction and the gas that a block reports.
 
 use super::dec;
 use alloy_primitives::U256;
@@ -7,9 +7,10 @@ use proptest::prelude::*;
 
 const BASE_FEE: u128 = 875_000_000;
 
-/// A transaction, its charge and the resulting fees, as in section 2.4.
+/// A transaction with its expected charge and fees. Prices are in wei per gas, and amounts in wei.
 struct Example {
     price: Price,
+    /// Gas limit and gas used.
     gas: (u64, u64),
     effective: u128,
     escrow: u128,
@@ -20,7 +21,7 @@ struct Example {
 }
 
 #[test]
-fn worked_fee_examples() {
+fn fees_match_worked_examples() {
     let fixed = |gas_price| Price::Fixed { gas_price };
     let dynamic = |fee_cap, tip_cap| Price::Dynamic { fee_cap, tip_cap };
     let row = |price, gas, effective, escrow, balance, charged, fee, priority| Example {
@@ -110,24 +111,24 @@ fn worked_fee_examples() {
 }
 
 #[test]
-fn prices_at_the_edges() {
+fn effective_prices_are_capped_and_priorities_clamped() {
     let dynamic = Price::Dynamic { fee_cap: 10, tip_cap: 3 };
-    assert_eq!(dynamic.effective(0), 3, "without a base fee only the tip is paid");
+    assert_eq!(dynamic.effective(0), 3, "without a base fee, only the priority fee is paid");
     assert_eq!(dynamic.effective_tip(9), Some(1));
     assert_eq!(dynamic.effective_tip(10), Some(0));
     assert_eq!(dynamic.effective_tip(11), None);
     assert_eq!(dynamic.priority(11), None);
     let fixed = Price::Fixed { gas_price: 10 };
     assert_eq!((fixed.effective(99), fixed.effective_tip(11)), (10, None));
-    let endless = Price::Dynamic { fee_cap: u128::MAX, tip_cap: u128::MAX };
-    assert_eq!(endless.effective(5), u128::MAX);
-    assert_eq!(endless.priority(0), Some(i64::MAX), "clamped");
-    let most = fee(u64::MAX, u128::MAX);
-    assert_eq!(most / U256::from(u128::MAX), U256::from(u64::MAX));
+    let uncapped = Price::Dynamic { fee_cap: u128::MAX, tip_cap: u128::MAX };
+    assert_eq!(uncapped.effective(5), u128::MAX);
+    assert_eq!(uncapped.priority(0), Some(i64::MAX), "clamped");
+    let max = fee(u64::MAX, u128::MAX);
+    assert_eq!(max / U256::from(u128::MAX), U256::from(u64::MAX));
 }
 
 #[test]
-fn worked_charges() {
+fn charges_match_worked_examples() {
     for (limit, used, multiplier, charged) in [
         (21_000, 21_000, "0.5", 21_000),
         (42_000, 21_000, "0.5", 21_000),
@@ -142,7 +143,7 @@ fn worked_charges() {
 }
 
 #[test]
-fn worked_block_gas() {
+fn block_gas_matches_worked_examples() {
     for (wanted, consumed, multiplier, gas) in [
         (5_000_000, 0, "0.5", 2_500_000),
         (5_000_000, 3_000_000, "0.5", 3_000_000),
@@ -159,23 +160,23 @@ fn worked_block_gas() {
 }
 
 #[test]
-fn gas_past_63_bits_is_refused_and_changes_nothing() {
-    let most = i64::MAX as u64;
-    assert!(block_gas(most + 1, 0, LegacyDec::ZERO).is_err());
-    assert!(block_gas(0, most + 1, LegacyDec::ZERO).is_err());
-    assert_eq!(block_gas(most, most, LegacyDec::ONE), Ok(most));
+fn gas_past_63_bits_is_rejected_and_changes_nothing() {
+    let max = i64::MAX as u64;
+    assert!(block_gas(max + 1, 0, LegacyDec::ZERO).is_err());
+    assert!(block_gas(0, max + 1, LegacyDec::ZERO).is_err());
+    assert_eq!(block_gas(max, max, LegacyDec::ONE), Ok(max));
     let mut wanted = GasWanted::default();
-    wanted.add(most - 5).unwrap();
+    wanted.add(max - 5).unwrap();
     assert!(wanted.add(6).is_err() && wanted.add(u64::MAX).is_err());
-    assert_eq!(wanted.get(), most - 5);
+    assert_eq!(wanted.get(), max - 5);
     wanted.add(5).unwrap();
-    assert_eq!(wanted.get(), most);
+    assert_eq!(wanted.get(), max);
 }
 
 proptest! {
-    /// Never below the gas used, never above the maximum of gas used and limit, exact in between.
+    /// The charge is the product of limit and multiplier, or the gas used if that is more.
     #[test]
-    fn charges_are_bounded(limit: u64, used: u64, parts in 0..=1_000_u32) {
+    fn charge_is_the_gas_used_or_a_share_of_the_limit(limit: u64, used: u64, parts in 0..=1_000_u32) {
         let multiplier = LegacyDec::from(u64::from(parts)).quo_int(U256::from(1_000)).unwrap();
         let charged = charge(used, limit, multiplier);
         let share = u128::from(limit) * u128::from(parts) / 1_000;

@@ -1,4 +1,4 @@
-//! The base-fee formula.
+//! Tests the base-fee formula.
 
 use super::dec;
 use crate::common::fixtures;
@@ -28,7 +28,7 @@ fn next(
 }
 
 #[test]
-fn worked_examples() {
+fn next_base_fee_matches_worked_examples() {
     const TEN: i64 = 10_000_000;
     let (std, wei) = ((2, 8), (18, "0"));
     let raised = (18, "1500000000");
@@ -67,7 +67,7 @@ fn worked_examples() {
 }
 
 #[test]
-fn units_of_tokens() {
+fn units_and_factors_follow_from_the_decimals() {
     for (decimals, unit, factor) in [
         (18, "1", 1),
         (8, "0.0000000001", 10_000_000_000),
@@ -82,7 +82,7 @@ fn units_of_tokens() {
 }
 
 #[test]
-fn scaling_to_wei() {
+fn base_fees_are_scaled_to_wei() {
     for (base_fee, decimals, wei) in [
         ("1000000000", 18, 1_000_000_000),
         ("875000000.000000284603070278", 18, 875_000_000),
@@ -98,7 +98,7 @@ fn scaling_to_wei() {
 }
 
 #[test]
-fn drift_over_blocks() {
+fn drift_over_blocks_matches_worked_examples() {
     let drift = |used, curve, blocks| {
         let mut base = "1000000000".to_owned();
         for _ in 0..blocks {
@@ -123,7 +123,7 @@ fn drift_over_blocks() {
 }
 
 #[test]
-fn gas_limits_and_targets() {
+fn gas_limits_and_targets_are_checked() {
     assert_eq!(block_gas_limit(None), Ok(u64::MAX));
     assert_eq!(block_gas_limit(Some(-1)), Ok(u64::MAX));
     assert_eq!(block_gas_limit(Some(0)), Ok(0));
@@ -134,8 +134,8 @@ fn gas_limits_and_targets() {
     assert_eq!(gas_target(7, 0), None);
 }
 
-/// A vector of Hyperledger Besu. They follow a draft of EIP-1559 in which a decrease is rounded away from zero,
-/// to at least one wei and at most an eighth. The final version truncates, and the fee may stay the same.
+/// A vector of Hyperledger Besu. The vectors follow a draft of EIP-1559 that rounds a decrease up, to at least 1 wei
+/// and at most an eighth of the fee. The final version rounds it down, so that the fee may stay the same.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DraftVector {
@@ -146,12 +146,12 @@ struct DraftVector {
 }
 
 impl DraftVector {
-    /// Gas used. No block uses more than its limit, which is twice the target.
+    /// The gas used, capped at the gas limit, which is twice the target.
     fn gas_used(&self) -> u64 {
         self.parent_gas_used.min(self.parent_target_gas_used * 2)
     }
 
-    /// Whether the draft results in one wei less than the final rule.
+    /// Whether the draft results in 1 wei less than the final version.
     fn falls_further(&self) -> bool {
         let (used, target) = (self.gas_used(), self.parent_target_gas_used);
         let Some(distance) = target.checked_sub(used) else { return false };
@@ -164,7 +164,7 @@ impl DraftVector {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn ethereum_vectors() {
+fn vectors_of_besu_match() {
     let text = std::fs::read_to_string(fixtures("fees").join("besu-basefee-test.json")).unwrap();
     let vectors: Vec<DraftVector> = serde_json::from_str(&text).unwrap();
     assert_eq!(vectors.len(), 121);
@@ -176,7 +176,7 @@ fn ethereum_vectors() {
         let parent = Header { gas_limit, gas_used, base_fee_per_gas, ..Header::default() };
         let expected = vector.expected_base_fee + u64::from(vector.falls_further());
         assert_eq!(chain::next_base_fee(&parent), expected, "vector {index}");
-        // The native formula is the same, but is not rounded to whole wei.
+        // The native formula is the same, but does not round to whole wei.
         let native = next_base_fee(&Inputs {
             used: gas_used,
             target: vector.parent_target_gas_used,
@@ -190,7 +190,7 @@ fn ethereum_vectors() {
     }
 }
 
-/// The formula on raw integers, as in its specification.
+/// An independent implementation of the formula on raw integers.
 fn model(used: u64, target: u64, den: u64, base: U512, unit: U512, floor: U512) -> U512 {
     if used == target {
         return base;
@@ -218,7 +218,7 @@ prop_compose! {
         decimals in 1..=18_u8,
         floor in any::<u64>(),
     ) -> Inputs {
-        // Half of the cases are close to each other, so that every branch is taken.
+        // In half of the cases, both values are small, so that every branch is taken.
         let (used, target) = if small { (gas.0 % 50, gas.1 % 50) } else { gas };
         let raw = |value: u128| {
             LegacyDec::from_raw(I512::from_raw(U512::from(value))).unwrap()
@@ -236,15 +236,15 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn equals_the_model(inputs in inputs()) {
+    fn next_base_fee_equals_the_model(inputs in inputs()) {
         let raw = |dec: LegacyDec| dec.raw().unsigned_abs();
         let Inputs { used, target, denominator, base, unit, floor } = inputs;
         let expected = model(used, target, denominator, raw(base), raw(unit), raw(floor));
         prop_assert_eq!(raw(next_base_fee(&inputs).unwrap()), expected);
     }
 
-    /// An empty block lowers the fee by at most one part in the denominator; a block of `e` times
-    /// the target raises it by at most `(e - 1) / denominator`, or by the unit.
+    /// A block lowers the fee by at most `base / denominator`, and raises it by at most
+    /// `base * (elasticity - 1) / denominator`, or one unit if that is more, or to the floor.
     #[test]
     fn base_fee_change_is_bounded(mut inputs in inputs(), elasticity in 1..=32_u64) {
         inputs.target = inputs.target.max(1) / elasticity + 1;
@@ -254,16 +254,16 @@ proptest! {
             inputs.base.checked_mul_int(U256::from(parts)).unwrap()
                 .quo_int(U256::from(inputs.denominator)).unwrap()
         };
-        let most = inputs.base.checked_add(share(elasticity - 1).max(inputs.unit)).unwrap();
-        let least = inputs.base.checked_sub(share(1)).unwrap();
-        prop_assert!(next >= least, "{next} < {least}");
-        prop_assert!(next <= most.max(inputs.floor), "{next} > {most}");
+        let max = inputs.base.checked_add(share(elasticity - 1).max(inputs.unit)).unwrap();
+        let min = inputs.base.checked_sub(share(1)).unwrap();
+        prop_assert!(next >= min, "{next} < {min}");
+        prop_assert!(next <= max.max(inputs.floor), "{next} > {max}");
         if inputs.used < inputs.target {
             prop_assert!(next >= inputs.floor);
         }
     }
 
-    /// More gas used never results in a lower fee, apart from floors.
+    /// Without a floor, more gas used never results in a lower fee.
     #[test]
     fn base_fee_increases_with_gas_used(inputs in inputs(), more in any::<u64>()) {
         let inputs = Inputs { floor: LegacyDec::ZERO, target: inputs.target.max(1), ..inputs };

@@ -1,4 +1,4 @@
-//! The fee market from block to block, and the data that is stored.
+//! Tests the fee market from block to block, and the encoding of its stored data.
 
 use super::{dec, params::any_params};
 use alloy_primitives::Bytes;
@@ -36,11 +36,11 @@ fn base_fee_is_constant_until_the_enable_height() {
     let at = |enable_height| Params { enable_height, ..Params::default() };
     let fees = run(&mut market(at(1)), 1, LIMIT, &[0, 0]);
     assert_eq!(fees, [1_000_000_000, 875_000_000]);
-    let mut late = market(at(3));
-    assert_eq!(late.begin_block(1, LIMIT), None, "no event");
-    assert!(!late.counts_gas(2) && late.counts_gas(3));
-    assert_eq!(late.base_fee_wei(), 1_000_000_000, "it holds all the same");
-    assert_eq!(run(&mut late, 2, LIMIT, &[0, 0, 0]), [1_000_000_000, 1_000_000_000, 875_000_000]);
+    let mut idle = market(at(3));
+    assert_eq!(idle.begin_block(1, LIMIT), None, "no event");
+    assert!(!idle.counts_gas(2) && idle.counts_gas(3));
+    assert_eq!(idle.base_fee_wei(), 1_000_000_000, "the base fee applies even so");
+    assert_eq!(run(&mut idle, 2, LIMIT, &[0, 0, 0]), [1_000_000_000, 1_000_000_000, 875_000_000]);
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn without_a_gas_limit_the_base_fee_decays() {
 #[test]
 fn base_fee_is_never_below_the_floor() {
     let floor = |floor: &str| Params { min_gas_price: dec(floor), ..Params::default() };
-    let mut lifted = market(floor("2000000000"));
-    assert_eq!(lifted.base_fee_wei(), 2_000_000_000, "lifted in genesis");
-    assert_eq!(run(&mut lifted, 1, LIMIT, &[0, 0]), [2_000_000_000, 2_000_000_000]);
-    lifted.update(floor("3000000000")).unwrap();
-    assert_eq!(lifted.base_fee_wei(), 3_000_000_000, "lifted by an update");
-    // A gas target of zero, for which the formula alone would ignore the floor.
+    let mut raised = market(floor("2000000000"));
+    assert_eq!(raised.base_fee_wei(), 2_000_000_000, "raised in genesis");
+    assert_eq!(run(&mut raised, 1, LIMIT, &[0, 0]), [2_000_000_000, 2_000_000_000]);
+    raised.update(floor("3000000000")).unwrap();
+    assert_eq!(raised.base_fee_wei(), 3_000_000_000, "raised by an update");
+    // With a gas target of zero, the formula alone would ignore the floor.
     let params = Params { elasticity_multiplier: u32::MAX, ..floor("5") };
     let mut targetless = market(params);
     targetless.end_block(1, 1).unwrap();
@@ -103,13 +103,13 @@ fn base_fee_is_never_below_the_floor() {
 }
 
 #[test]
-fn refused_update_changes_nothing() {
+fn rejected_update_changes_nothing() {
     let mut market = market(Params::default());
     let before = market.clone();
     let zero = Params { elasticity_multiplier: 0, ..Params::default() };
     assert!(market.update(zero).is_err());
-    let wide = Params { base_fee: dec("99999999999999999999"), ..Params::default() };
-    assert!(market.update(wide).is_err());
+    let too_large = Params { base_fee: dec("99999999999999999999"), ..Params::default() };
+    assert!(market.update(too_large).is_err());
     assert!(market.end_block(u64::MAX, 0).is_err() && market.end_block(0, u64::MAX).is_err());
     assert_eq!(market, before);
     let slower = Params { base_fee_change_denominator: 16, ..Params::default() };
@@ -138,26 +138,26 @@ fn genesis_keys_equal_those_of_the_specification() {
 }
 
 #[test]
-fn damaged_rows_are_refused() {
+fn damaged_rows_are_rejected() {
     let decode = |pairs: &store::Pairs| store::market(pairs, TokenDecimals::EVM);
-    assert_eq!(decode(&store::Pairs::new()), Ok(market(Params::default())), "absent: defaults");
-    let one = |key: Bytes, value: &'static [u8]| store::Pairs::from([(key, value.into())]);
-    let short = decode(&one(store::key(1), b"\0"));
-    assert_eq!(short, Err(RowError::BlockGas(1)));
-    assert!(matches!(decode(&one(store::key(2), b"")), Err(RowError::UnknownKey(_))));
-    assert!(matches!(decode(&one(store::key(0), b"\xff")), Err(RowError::Market(_))));
-    assert!(matches!(decode(&one(store::key(0), b"")), Err(RowError::Market(_))), "all zero");
-    assert!(decode(&one(Bytes::from("gov/\0"), b"anything")).is_ok(), "another module's");
+    assert_eq!(decode(&store::Pairs::new()), Ok(market(Params::default())), "no rows: defaults");
+    let row_of = |key: Bytes, value: &'static [u8]| store::Pairs::from([(key, value.into())]);
+    let too_short = decode(&row_of(store::key(1), b"\0"));
+    assert_eq!(too_short, Err(RowError::BlockGas(1)));
+    assert!(matches!(decode(&row_of(store::key(2), b"")), Err(RowError::UnknownKey(_))));
+    assert!(matches!(decode(&row_of(store::key(0), b"\xff")), Err(RowError::Market(_))));
+    assert!(matches!(decode(&row_of(store::key(0), b"")), Err(RowError::Market(_))), "zeros");
+    assert!(decode(&row_of(Bytes::from("gov/\0"), b"anything")).is_ok(), "another module's");
     let row = store::encode(&store::pairs(&market(Params::default())));
     assert!(store::decode(&row).is_ok());
     assert!(store::decode(&row[..row.len() - 1]).is_err());
     assert!(store::decode(&[&row[..], &[0]].concat()).is_err());
-    let twice = alloy_rlp_list(&[(&b"b"[..], &b"1"[..]), (b"a", b"2")]);
-    assert!(matches!(store::decode(&twice), Err(RowError::Order(_))));
+    let unsorted = rlp_list(&[(&b"b"[..], &b"1"[..]), (b"a", b"2")]);
+    assert!(matches!(store::decode(&unsorted), Err(RowError::Order(_))));
 }
 
 /// An RLP list of pairs of short strings.
-fn alloy_rlp_list(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
+fn rlp_list(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
     let string = |bytes: &[u8]| match bytes {
         [byte] if *byte < 0x80 => vec![*byte],
         short => [&[0x80 + u8::try_from(short.len()).unwrap()], short].concat(),
@@ -168,7 +168,7 @@ fn alloy_rlp_list(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
 }
 
 proptest! {
-    /// All parameters are either refused or result in a market that never halts and satisfies its guarantees.
+    /// All parameters are either rejected or result in a market that never halts and satisfies its guarantees.
     #[test]
     fn valid_parameters_never_halt_a_chain(
         params in any_params(),
@@ -181,9 +181,9 @@ proptest! {
             return Ok(());
         };
         for (height, (wanted, consumed)) in (1..).zip(blocks) {
-            let foretold = market.next_base_fee_wei(height, limit);
+            let predicted = market.next_base_fee_wei(height, limit);
             market.begin_block(height, limit);
-            prop_assert_eq!(market.base_fee_wei(), foretold);
+            prop_assert_eq!(market.base_fee_wei(), predicted);
             prop_assert!(market.params().base_fee >= market.params().min_gas_price);
             prop_assert!(market.end_block(wanted >> 1, consumed >> 1).is_ok());
             let events = vec![market.evm_event().into()];

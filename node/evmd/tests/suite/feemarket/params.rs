@@ -1,4 +1,4 @@
-//! Parameters in all encodings, valid and invalid.
+//! Tests valid and invalid parameters in all encodings.
 
 use super::dec;
 use alloy_primitives::hex;
@@ -25,7 +25,7 @@ fn with(field: &str, value: Value) -> Value {
 }
 
 #[test]
-fn encodings_of_the_defaults() {
+fn defaults_have_the_encodings_of_the_reference() {
     let params = Params::default();
     assert_eq!(params.to_proto(), DEFAULT_PROTO);
     assert_eq!(Params::from_proto(&DEFAULT_PROTO), Ok(params.clone()));
@@ -36,7 +36,7 @@ fn encodings_of_the_defaults() {
     assert_eq!(
         serde_json::to_string(&response).unwrap(),
         format!("{{\"params\":{json}}}"),
-        "one line, in the order of the protobuf message"
+        "one line, with the fields in the order of the protobuf message"
     );
     let genesis = format!("{{\"params\":{json},\"block_gas\":\"0\"}}");
     assert_eq!(serde_json::to_string(&Genesis::default()).unwrap(), genesis);
@@ -88,7 +88,7 @@ fn both_encodings_are_accepted_everywhere() {
     ] {
         assert_eq!(serde_json::from_str::<Params>(json).unwrap(), expected, "{json}");
     }
-    // Fields in another order, a decimal with a point, an unknown field.
+    // The fields have another order, one decimal has a point, and one field is unknown.
     let proto = [&hex!("3201313a0130420330")[..], b".5", &hex!("18021008fa06020102")].concat();
     let params = Params::from_proto(&proto).unwrap();
     assert_eq!(params.min_gas_multiplier, dec("0.5"));
@@ -129,7 +129,7 @@ fn errors_are_reported_in_the_order_of_the_reference() {
         let error = serde_json::from_value::<Params>(json.clone()).unwrap_err().to_string();
         assert!(error.contains(reason), "{json}: {error}");
     }
-    // The first one in the reference's order takes precedence.
+    // If several fields are invalid, the error names the first one in the reference's order.
     let mut all = with("base_fee_change_denominator", json!(0));
     for (field, value, reason) in [
         ("base_fee_change_denominator", json!(8), "denominator"),
@@ -139,7 +139,7 @@ fn errors_are_reported_in_the_order_of_the_reference() {
         ("min_gas_multiplier", json!("0.5"), "value cannot be greater than 1"),
         ("min_gas_price", json!("0.0"), "value cannot be negative: -3"),
     ] {
-        for (name, bad) in [
+        for (name, invalid) in [
             ("base_fee", "-1.0"),
             ("enable_height", "-1"),
             ("elasticity_multiplier", "0"),
@@ -147,7 +147,7 @@ fn errors_are_reported_in_the_order_of_the_reference() {
             ("min_gas_price", "-3.0"),
         ] {
             if all[name] == default_json()[name] && reason == "denominator" {
-                all[name] = json!(bad);
+                all[name] = json!(invalid);
             }
         }
         let error = serde_json::from_value::<Params>(all.clone()).unwrap_err().to_string();
@@ -158,20 +158,20 @@ fn errors_are_reported_in_the_order_of_the_reference() {
 }
 
 #[test]
-fn prices_that_do_not_fit_into_a_header_are_refused() {
-    let most = dec("18446744073709551615");
+fn prices_that_do_not_fit_into_a_header_are_rejected() {
+    let max = dec("18446744073709551615");
     for (field, reason) in [("base_fee", "base_fee"), ("min_gas_price", "min_gas_price")] {
         let params: Params =
             serde_json::from_value(with(field, json!("18446744073709551615.1"))).unwrap();
-        let refused = Market::new(Genesis { params, block_gas: 0 }, TokenDecimals::EVM);
-        let error = refused.unwrap_err().to_string();
+        let market = Market::new(Genesis { params, block_gas: 0 }, TokenDecimals::EVM);
+        let error = market.unwrap_err().to_string();
         assert!(error.starts_with(reason) && error.contains("header"), "{error}");
     }
-    let params = Params { base_fee: most, ..Params::default() };
+    let params = Params { base_fee: max, ..Params::default() };
     assert!(Market::new(Genesis { params, block_gas: 0 }, TokenDecimals::EVM).is_ok());
-    // Six decimals: the same number of tokens is 10^12 times as many wei.
+    // With six decimals, the same number of tokens is 10^12 times as many wei.
     let six = TokenDecimals::new(6).unwrap();
-    let params = Params { base_fee: most, ..Params::default() };
+    let params = Params { base_fee: max, ..Params::default() };
     assert!(Market::new(Genesis { params, block_gas: 0 }, six).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! A chain with a voting period of seconds, used through the command line.
+//! Runs a chain with a voting period of a few seconds and uses it through the command line.
 
 use crate::common::wait_until;
 use chain::{DEV_ACCOUNTS, Genesis};
@@ -48,8 +48,8 @@ pub(crate) fn succeeded(output: &Output, what: &str) -> String {
 }
 
 impl Chain {
-    /// A chain with a short voting period. The first development account is its validator, and the first two
-    /// have keys.
+    /// A chain with a short voting period. Its validator is the first development account, whose key is `val`. The
+    /// second has the key `bob`.
     pub(crate) fn new() -> Self {
         Self::with_genesis(|_| {})
     }
@@ -98,12 +98,12 @@ impl Chain {
         command.args(flags).arg("--quiet");
         command.args(self.endpoints.options());
         self.node = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        wait_until("there is an answer", || self.query("block").0);
+        wait_until("the node responds", || self.query("block").0);
     }
 
     pub(crate) fn kill(&mut self) {
         if let Some(mut node) = self.node.take() {
-            // The node may have ended already, which the test has checked.
+            // This fails if the node has already ended.
             drop(node.kill());
             drop(node.wait());
         }
@@ -119,9 +119,9 @@ impl Chain {
     }
 
     pub(crate) fn get(&self, args: &str) -> Value {
-        let (good, answer) = self.query(args);
-        assert!(good, "query {args}");
-        answer
+        let (ok, response) = self.query(args);
+        assert!(ok, "query {args}");
+        response
     }
 
     /// Runs `evmd tx`.
@@ -163,14 +163,14 @@ impl Chain {
         let query = format!("tx {}", sent["txhash"].as_str().unwrap());
         let mut found = Value::Null;
         wait_until(&query, || {
-            let (good, answer) = self.query(&query);
-            found = answer;
-            good
+            let (ok, response) = self.query(&query);
+            found = response;
+            ok
         });
         found["tx_response"].take()
     }
 
-    /// A file with a proposal of this base fee change denominator.
+    /// Writes a proposal that sets this base fee change denominator; returns the path of the file.
     pub(crate) fn proposal(&self, denominator: u32) -> String {
         let message = json!({
             "@type": "/cosmos.evm.feemarket.v1.MsgUpdateParams",
@@ -188,7 +188,7 @@ impl Chain {
         self.proposal_of(&format!("proposal-{denominator}.json"), &message)
     }
 
-    /// A file with a proposal that contains one message.
+    /// Writes a proposal that contains one message; returns the path of the file.
     pub(crate) fn proposal_of(&self, name: &str, message: &Value) -> String {
         let file = self.folder.path().join(name);
         let proposal = json!({
@@ -212,27 +212,27 @@ impl Chain {
         ended
     }
 
-    /// The block in which the voting period of a proposal ended. It is not below `from`.
+    /// The first block, from block `from` on, whose timestamp is not before the end of the voting period.
     pub(crate) fn deciding(&self, proposal: &Value, from: u64) -> u64 {
         let end = unix(proposal["voting_end_time"].as_str().unwrap());
         (from..).find(|number| self.block(*number).0 >= end).unwrap()
     }
 
-    /// The newest block.
+    /// The number of the newest block.
     pub(crate) fn height(&self) -> u64 {
         let height = self.get("block")["block"]["header"]["height"].take();
         height.as_str().unwrap().parse().unwrap()
     }
 
-    /// Number, timestamp and base fee of a block, over JSON-RPC.
+    /// Timestamp in seconds and base fee in wei of a block, over JSON-RPC.
     pub(crate) fn block(&self, number: u64) -> (u64, u64) {
         let params = format!("[\"{number:#x}\",false]");
         let body = format!(
             "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_getBlockByNumber\",\"params\":{params}}}"
         );
-        let answer = post(self.endpoints.json_rpc, &body);
+        let response = post(self.endpoints.json_rpc, &body);
         let quantity = |name: &str| {
-            let text = answer["result"][name].as_str().unwrap();
+            let text = response["result"][name].as_str().unwrap();
             u64::from_str_radix(&text[2..], 16).unwrap()
         };
         (quantity("timestamp"), quantity("baseFeePerGas"))
@@ -257,12 +257,12 @@ pub(crate) fn post(json_rpc: SocketAddr, body: &str) -> Value {
         body.len()
     );
     stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    serde_json::from_str(response.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// Gets a path over REST; `url` is the path, `|` and a height.
+/// Gets a path over REST at a height; `url` is the path, `|` and the height.
 pub(crate) fn rest_at(rest: SocketAddr, url: &str) -> Value {
     use std::io::{Read, Write};
     let (path, height) = url.split_once('|').unwrap();
@@ -271,12 +271,12 @@ pub(crate) fn rest_at(rest: SocketAddr, url: &str) -> Value {
         "GET {path} HTTP/1.0\r\nHost: localhost\r\nx-cosmos-block-height: {height}\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    serde_json::from_str(response.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// The Unix time of an RFC 3339 time of this century, in the format of the node.
+/// The Unix time, in seconds, of an RFC 3339 time.
 fn unix(time: &str) -> u64 {
     let time: prost_types::Timestamp = time.parse().unwrap();
     time.seconds.unsigned_abs()

@@ -1,4 +1,4 @@
-//! EVM parameters can be changed by a vote, take effect, and are those of the height after `evmd rollback`.
+//! Tests that EVM parameters change by a vote and take effect, and that `evmd rollback` restores those of the height.
 
 use super::{
     TURN,
@@ -45,10 +45,10 @@ fn creation(nonce: u64) -> String {
 }
 
 impl Chain {
-    /// The accounts that may create contracts, at a height; 0 is the newest.
-    fn creators(&self, height: u64) -> Value {
-        let answer = self.get(&format!("evm params --height {height}"));
-        answer["params"]["access_control"]["create"]["access_type"].clone()
+    /// The access type of contract creation at a height; 0 is the newest height.
+    fn create_access(&self, height: u64) -> Value {
+        let response = self.get(&format!("evm params --height {height}"));
+        response["params"]["access_control"]["create"]["access_type"].clone()
     }
 
     fn roll_back(&self, height: u64) {
@@ -59,13 +59,13 @@ impl Chain {
         succeeded(&command.output().unwrap(), "rollback");
     }
 
-    /// Sends a creation; returns code and codespace of the pool's response.
+    /// Sends a creation; returns codespace and code of the pool's response.
     fn create(&self, nonce: u64) -> (Value, Value) {
         let mut command = evmd();
         command.args(["tx", "evm", "raw", &creation(nonce), "-o", "json", "--node"]);
         let output = command.arg(format!("http://{}", self.endpoints.rest)).output().unwrap();
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-        (answer["codespace"].clone(), answer["code"].clone())
+        let response: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (response["codespace"].clone(), response["code"].clone())
     }
 }
 
@@ -87,14 +87,14 @@ async fn parameters_of_the_evm_change_and_are_rolled_back() {
     assert_eq!(submitted["code"], 0, "{submitted}");
     let voted = chain.mined(&["gov", "vote", "1", "yes", "--from", "val"]);
     assert_eq!(voted["code"], 0, "{voted}");
-    let height = |answer: &Value| answer["height"].as_str().unwrap().parse::<u64>().unwrap();
+    let height = |response: &Value| response["height"].as_str().unwrap().parse::<u64>().unwrap();
     let (submitted, voted) = (height(&submitted), height(&voted));
-    assert_eq!(chain.creators(0), open);
+    assert_eq!(chain.create_access(0), open);
     let ended = chain.decided(1);
     assert_eq!(ended["status"], "PROPOSAL_STATUS_PASSED", "{ended}");
     let deciding = chain.deciding(&ended, voted);
     assert_eq!(
-        (chain.creators(deciding - 1), chain.creators(deciding)),
+        (chain.create_access(deciding - 1), chain.create_access(deciding)),
         (open.clone(), closed.clone())
     );
     assert_eq!(chain.create(1), (json!("evm"), json!(5)), "no account may create contracts");
@@ -103,7 +103,7 @@ async fn parameters_of_the_evm_change_and_are_rolled_back() {
     chain.kill();
     chain.roll_back(deciding - 1);
     chain.start_with(&["--no-produce", "--mempool.accept-without-production"]);
-    assert_eq!((chain.height(), chain.creators(0)), (deciding - 1, open.clone()));
+    assert_eq!((chain.height(), chain.create_access(0)), (deciding - 1, open.clone()));
     let again = chain.get("gov proposal 1")["proposal"].take();
     assert_eq!(again["status"], "PROPOSAL_STATUS_VOTING_PERIOD");
     assert_eq!(chain.get("gov tally 1")["tally"]["yes_count"], "1");
@@ -111,18 +111,18 @@ async fn parameters_of_the_evm_change_and_are_rolled_back() {
     assert_eq!(chain.get(&gov)["balances"][0]["amount"], "10000000");
     assert_eq!(chain.create(1), (json!(""), json!(0)));
 
-    // The decision is the same again.
+    // The vote is decided in the same way again.
     chain.kill();
     chain.start();
     let again = chain.decided(1);
     assert_eq!(again["status"], "PROPOSAL_STATUS_PASSED", "{again}");
-    assert_eq!(chain.creators(0), closed);
+    assert_eq!(chain.create_access(0), closed);
 
     // Before the submission there is no proposal.
     chain.kill();
     chain.roll_back(submitted - 1);
     chain.start_with(&["--no-produce"]);
-    assert_eq!((chain.height(), chain.creators(0)), (submitted - 1, open));
+    assert_eq!((chain.height(), chain.create_access(0)), (submitted - 1, open));
     assert!(!chain.query("gov proposal 1").0);
     assert_eq!(chain.get("gov proposals")["proposals"], json!([]));
     assert_eq!(chain.get(&gov)["balances"], json!([]));

@@ -1,4 +1,4 @@
-//! Accounts of this test, and their transactions.
+//! Derives the accounts of this test from names, and signs their transactions.
 
 use crate::common::signed::signed_by;
 use alloy_consensus::{SignableTransaction, Signed, TxEnvelope};

@@ -1,4 +1,4 @@
-//! The attacks, each with the money of one or a few accounts.
+//! The attacks. Each is paid for by one account or a group of accounts.
 
 use super::{
     account::Account,
@@ -12,30 +12,30 @@ use alloy_consensus::{TxEip1559, TxEip4844};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
 use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal, MsgVote};
 
-/// The balance of an attacker, in wei.
-const MEANS: u128 = ETHER;
-/// Number of accounts of the attack with deposits: more than the maximum number of depositors of a proposal.
+/// The balance of an attacker with one account, in wei.
+const FUNDS: u128 = ETHER;
+/// Number of accounts of the attack with deposits: more than the maximum number of depositors of a proposal (100).
 const ACCOMPLICES: usize = 110;
-/// Proposals without a deposit per transaction, limited by its gas, and such transactions per step.
+/// Number of proposals without a deposit in a transaction, limited by its gas.
 const PROPOSALS: usize = 3;
+/// Number of such transactions per step.
 const PROPOSAL_TXS: u64 = 4;
-/// Replacements of one transaction per step.
+/// Number of replacements of one transaction per step.
 const REPLACEMENTS: usize = 10;
 /// Init code that stores to a hundred slots: a loop from 100 down to 1 with SSTORE.
 const STORING: [u8; 16] = hex!("60645b80805560019003806002570000");
-/// The gas that it needs.
+/// A gas limit that suffices for [`STORING`].
 const STORING_GAS: u64 = 2_600_000;
 /// More gas than the other transactions leave in a block, so that the transaction waits.
 const WIDE_GAS: u64 = 20_000_000;
 const GWEI: u128 = 1_000_000_000;
 
-/// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attack {
     Proposals,
     Deposits,
     Votes,
-    Tips,
+    Fees,
     Replacements,
     PoolSlots,
     Storage,
@@ -47,7 +47,7 @@ impl Attack {
         Self::Proposals,
         Self::Deposits,
         Self::Votes,
-        Self::Tips,
+        Self::Fees,
         Self::Replacements,
         Self::PoolSlots,
         Self::Storage,
@@ -60,7 +60,7 @@ impl Attack {
             Self::Proposals => "proposal slots",
             Self::Deposits => "depositors of a proposal",
             Self::Votes => "votes of a proposal",
-            Self::Tips => "place in a block",
+            Self::Fees => "block space",
             Self::Replacements => "replacement in the pool",
             Self::PoolSlots => "pool slots",
             Self::Storage => "disk",
@@ -69,11 +69,10 @@ impl Attack {
     }
 }
 
-/// One attacker.
 pub(super) struct Attacker {
     attack: Attack,
     accounts: Vec<Account>,
-    /// Accounts that have not deposited on the newest proposal yet.
+    /// Number of accounts that have not deposited on the newest proposal yet.
     fresh: usize,
     target: u64,
 }
@@ -89,7 +88,7 @@ impl Attacker {
     pub(super) fn accounts(&self) -> impl Iterator<Item = (&Account, u128)> {
         // The balance is divided among the accounts, and each pays fees, which is why many accounts need twice as much.
         let each =
-            if self.accounts.len() == 1 { MEANS } else { 2 * MEANS / self.accounts.len() as u128 };
+            if self.accounts.len() == 1 { FUNDS } else { 2 * FUNDS / self.accounts.len() as u128 };
         self.accounts.iter().map(move |account| (account, each))
     }
 
@@ -128,9 +127,9 @@ impl Attacker {
                 send(world, account.cosmos(nonce, price, vec![any(&vote)])).await;
             }
             Attack::Votes => {}
-            Attack::Tips => send(world, account.ethereum(transfer(nonce, 1_000 * GWEI))).await,
+            Attack::Fees => send(world, account.ethereum(transfer(nonce, 1_000 * GWEI))).await,
             Attack::Replacements => {
-                // Behind a nonce gap, so that none of them is ever mined.
+                // The transactions are behind a nonce gap, so that none of them is ever mined.
                 for step in 0..REPLACEMENTS {
                     let price = price * 11_u128.pow(step as u32) / 10_u128.pow(step as u32) + 1;
                     send(world, account.ethereum(transfer(nonce + 1, price))).await;
@@ -170,7 +169,7 @@ impl Attacker {
         }
     }
 
-    /// Deposits the minimum from every account on each new proposal.
+    /// Deposits 1 atest from each account on each new proposal, half of the accounts per step.
     async fn pay_into(&mut self, world: &World, target: u64, price: u128) {
         if target > self.target {
             (self.target, self.fresh) = (target, self.accounts.len());
@@ -191,7 +190,7 @@ async fn send(world: &World, raw: Bytes) {
     drop(world.client.submit(raw).await);
 }
 
-/// A transfer whose whole price is paid to the block producer.
+/// A transfer of 1 wei with an effective gas price of `price`, in wei per gas, whatever the base fee is.
 pub(super) fn transfer(nonce: u64, price: u128) -> TxEip1559 {
     TxEip1559 {
         chain_id: CHAIN_ID,

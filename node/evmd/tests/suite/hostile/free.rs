@@ -1,6 +1,6 @@
-//! Free resources: filters and subscriptions. If a client takes all of them, its own are evicted first.
+//! Takes free resources: filters and subscriptions. If a client takes all of them, its own are evicted first.
 
-use super::world::{SHARED_PLACES, World};
+use super::world::{MAX_SHARED, World};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::{
@@ -11,8 +11,8 @@ use tokio::{
 
 /// The attacker's address. The honest user is 127.0.0.1.
 const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-/// Number of resources that the attacker takes per step.
-const TAKEN: usize = 4;
+/// Number of filters, and of subscriptions, that the attacker requests per step.
+const ATTEMPTS: usize = 4;
 /// Filters of the honest user, as few as a wallet has.
 const HONEST_FILTERS: usize = 4;
 
@@ -20,11 +20,13 @@ const HONEST_FILTERS: usize = 4;
 #[derive(Default)]
 pub(super) struct Free {
     /// Connections of the attacker, each with a subscription. It does not read them.
-    hoard: Vec<TcpStream>,
+    connections: Vec<TcpStream>,
+    /// Filters of the honest user.
     filters: Vec<Value>,
+    /// Number of requests of the honest user, and of those that were refused.
     pub(super) asked: u64,
     pub(super) refused: u64,
-    /// Number of filters and subscriptions that the attacker was granted and refused.
+    /// Number of filters and subscriptions that the attacker received, and that it was refused.
     pub(super) taken: u64,
     pub(super) denied: u64,
 }
@@ -33,33 +35,33 @@ impl Free {
     /// One step: the attacker takes as much as possible, then the honest user sends requests.
     pub(super) async fn act(&mut self, world: &World) {
         let (http, socket) = (world.node.json_rpc, world.node.web_socket);
-        for _ in 0..TAKEN {
+        for _ in 0..ATTEMPTS {
             self.count(post_from(ATTACKER, http, "eth_newBlockFilter", json!([])).await.is_some());
             let subscribed = subscribe_from(ATTACKER, socket).await;
             self.count(subscribed.is_some());
-            self.hoard.extend(subscribed);
+            self.connections.extend(subscribed);
         }
-        // The node has closed some of them, and the attacker does not need more.
-        let excess = self.hoard.len().saturating_sub(2 * SHARED_PLACES);
-        self.hoard.drain(..excess);
+        // The node has closed old connections. The attacker keeps no more than it can use.
+        let excess = self.connections.len().saturating_sub(2 * MAX_SHARED);
+        self.connections.drain(..excess);
         let honest = IpAddr::V4(Ipv4Addr::LOCALHOST);
         if self.filters.len() < HONEST_FILTERS {
             let filter = post_from(honest, http, "eth_newBlockFilter", json!([])).await;
-            self.ask(filter.is_some());
+            self.count_honest(filter.is_some());
             self.filters.extend(filter);
         }
         for filter in self.filters.clone() {
             let changes = post_from(honest, http, "eth_getFilterChanges", json!([filter])).await;
-            self.ask(changes.is_some());
+            self.count_honest(changes.is_some());
         }
-        self.ask(subscribe_from(honest, socket).await.is_some());
+        self.count_honest(subscribe_from(honest, socket).await.is_some());
     }
 
     fn count(&mut self, taken: bool) {
         if taken { self.taken += 1 } else { self.denied += 1 }
     }
 
-    fn ask(&mut self, succeeded: bool) {
+    fn count_honest(&mut self, succeeded: bool) {
         self.asked += 1;
         self.refused += u64::from(!succeeded);
     }
@@ -84,10 +86,10 @@ async fn post_from(source: IpAddr, to: SocketAddr, method: &str, params: Value) 
         stream.write_all(request.as_bytes()).await.ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).await.ok()?;
-        let answer: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
-        answer.get("result").cloned()
+        let response: Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
+        response.get("result").cloned()
     };
-    timeout(crate::client::MAX_WAIT, talk).await.expect("an answer or an end")
+    timeout(crate::client::MAX_WAIT, talk).await.expect("a response or the end of the connection")
 }
 
 /// A connection that subscribes to new blocks; `None` if it was refused.
@@ -111,8 +113,8 @@ async fn subscribe_from(source: IpAddr, to: SocketAddr) -> Option<TcpStream> {
         stream.read_exact(&mut length).await.ok()?;
         let mut message = vec![0; usize::from(length[1])];
         stream.read_exact(&mut message).await.ok()?;
-        let answer: Value = serde_json::from_slice(&message).ok()?;
-        answer.get("result").is_some().then_some(stream)
+        let response: Value = serde_json::from_slice(&message).ok()?;
+        response.get("result").is_some().then_some(stream)
     };
-    timeout(crate::client::MAX_WAIT, talk).await.expect("an answer or an end")
+    timeout(crate::client::MAX_WAIT, talk).await.expect("a response or the end of the connection")
 }

@@ -1,4 +1,4 @@
-//! Honest users, and the rule that a user is only refused if it pays less than the attackers.
+//! Acts as honest users, and checks that a user is only refused if it offers no more than the attackers paid.
 
 use super::{
     account::Account,
@@ -10,11 +10,12 @@ use alloy_primitives::{B256, Bytes, U256};
 use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal};
 
 /// The balance of each honest user, in wei.
-const MEANS: u128 = 100_000 * ETHER;
-/// Steps between new proposals, and steps after which the second half of a deposit is paid for every other one.
+const FUNDS: u128 = 100_000 * ETHER;
+/// Number of steps in which two proposals are submitted, one of them with half of its deposit.
 const PROPOSAL_STEPS: u64 = 6;
+/// Number of steps after which the other half is paid.
 const DEPOSIT_STEPS: u64 = 3;
-/// The steps, within those of a proposal, at which the three users of governance act.
+/// The steps, modulo [`PROPOSAL_STEPS`], at which the users of governance act.
 const PROPOSE: u64 = 1;
 const PAY_HALF: u64 = 2;
 const PAY_REST: u64 = PAY_HALF + DEPOSIT_STEPS;
@@ -57,7 +58,7 @@ impl Record {
     }
 
     /// Compares the refusals since the last success with the amount that the attackers have paid since then.
-    /// Attackers who only hold a slot without ever paying are detected when they release it or the test ends.
+    /// Attackers that only hold a slot without ever paying are detected when they release it or the test ends.
     pub(super) fn judge(&mut self, paid: U256) {
         let paid = paid - self.paid_before;
         if let Some(offer) = self.refused_offer.filter(|offer| paid < *offer) {
@@ -73,7 +74,7 @@ impl Record {
 pub(super) struct Honest {
     transfers: Account,
     /// Submits a transaction before the one with the preceding nonce.
-    early: Account,
+    reordered: Account,
     proposer: Account,
     /// Submits proposals whose deposit is paid in two halves.
     saver: Account,
@@ -83,18 +84,18 @@ pub(super) struct Honest {
 }
 
 /// The kinds of requests.
-pub(super) const KINDS: [&str; 4] = ["transfer", "early transfer", "proposal", "deposit"];
+pub(super) const KINDS: [&str; 4] = ["transfer", "reordered transfer", "proposal", "deposit"];
 
 impl Honest {
     pub(super) fn new() -> Self {
-        let [transfers, early, proposer, saver] = KINDS.map(Account::new);
-        Self { transfers, early, proposer, saver, half_paid: None, newest: 0 }
+        let [transfers, reordered, proposer, saver] = KINDS.map(Account::new);
+        Self { transfers, reordered, proposer, saver, half_paid: None, newest: 0 }
     }
 
     pub(super) fn accounts(&self) -> impl Iterator<Item = (&Account, u128)> {
-        [&self.transfers, &self.early, &self.proposer, &self.saver]
+        [&self.transfers, &self.reordered, &self.proposer, &self.saver]
             .into_iter()
-            .map(|one| (one, MEANS))
+            .map(|account| (account, FUNDS))
     }
 
     /// The proposal to attack: one in its deposit period, or else the newest.
@@ -112,23 +113,23 @@ impl Honest {
     ) {
         let price = world.price().await;
         let transfers = self.transfer(world, price);
-        let (plain, early) = tokio::join!(transfers, self.early_transfer(world, price));
+        let (plain, reordered) = tokio::join!(transfers, self.reordered_transfer(world, price));
         let offer = U256::from(price * 21_000);
         records[0].note(plain, offer, paid());
-        records[1].note(early, offer, paid());
+        records[1].note(reordered, offer, paid());
         let fee = U256::from(price * u128::from(GAS));
         match step % PROPOSAL_STEPS {
             PROPOSE => {
-                let made = self.propose(world, price, &self.proposer, MIN_DEPOSIT).await;
-                self.newest = made.clone().unwrap_or(self.newest);
-                records[2].note(made.map(drop), fee + U256::from(MIN_DEPOSIT), paid());
+                let submitted = self.propose(world, price, &self.proposer, MIN_DEPOSIT).await;
+                self.newest = submitted.clone().unwrap_or(self.newest);
+                records[2].note(submitted.map(drop), fee + U256::from(MIN_DEPOSIT), paid());
             }
             PAY_HALF => {
                 let half = MIN_DEPOSIT / 2;
-                let made = self.propose(world, price, &self.saver, half).await;
-                self.half_paid = made.clone().ok();
+                let submitted = self.propose(world, price, &self.saver, half).await;
+                self.half_paid = submitted.clone().ok();
                 self.newest = self.half_paid.unwrap_or(self.newest);
-                records[2].note(made.map(drop), fee + U256::from(half), paid());
+                records[2].note(submitted.map(drop), fee + U256::from(half), paid());
             }
             PAY_REST => {
                 let Some(proposal) = self.half_paid.take() else { return };
@@ -141,29 +142,29 @@ impl Honest {
 
     async fn transfer(&self, world: &World, price: u128) -> Result<(), String> {
         let nonce = world.nonce(&self.transfers).await;
-        taken(world, self.transfers.ethereum(transfer(nonce, price))).await
+        submit(world, self.transfers.ethereum(transfer(nonce, price))).await
     }
 
-    async fn early_transfer(&self, world: &World, price: u128) -> Result<(), String> {
-        let nonce = world.nonce(&self.early).await;
+    async fn reordered_transfer(&self, world: &World, price: u128) -> Result<(), String> {
+        let nonce = world.nonce(&self.reordered).await;
         let [first, second] =
-            [nonce, nonce + 1].map(|nonce| self.early.ethereum(transfer(nonce, price)));
-        let early = world.client.submit(second.clone()).await;
-        let first = taken(world, first).await;
-        match early {
+            [nonce, nonce + 1].map(|nonce| self.reordered.ethereum(transfer(nonce, price)));
+        let reordered = world.client.submit(second.clone()).await;
+        let first = submit(world, first).await;
+        match reordered {
             Ok(hash) => {
                 first?;
                 world.succeeds(hash).await
             }
             Err(reject) => {
-                // So that the account continues without a nonce gap; the request itself was refused.
-                drop(taken(world, second).await);
+                // The request was refused. The transaction is sent again so that the account has no nonce gap.
+                drop(submit(world, second).await);
                 Err(reject.to_string())
             }
         }
     }
 
-    /// Submits a proposal; returns its id, or the reason of the refusal.
+    /// Submits a proposal; returns its ID, or the reason of the refusal.
     async fn propose(
         &self,
         world: &World,
@@ -178,7 +179,7 @@ impl Honest {
         };
         let sequence = world.nonce(proposer).await;
         let raw = proposer.cosmos(sequence, price, vec![any(&proposal)]);
-        taken(world, raw.clone()).await?;
+        submit(world, raw.clone()).await?;
         Ok(world.proposal_of(&raw).await)
     }
 
@@ -189,12 +190,12 @@ impl Honest {
             amount: coins(MIN_DEPOSIT / 2),
         };
         let sequence = world.nonce(&self.saver).await;
-        taken(world, self.saver.cosmos(sequence, price, vec![any(&deposit)])).await
+        submit(world, self.saver.cosmos(sequence, price, vec![any(&deposit)])).await
     }
 }
 
-/// Waits until a transaction is accepted by the pool and succeeds in a block; the error describes the failure.
-async fn taken(world: &World, raw: Bytes) -> Result<(), String> {
+/// Submits a transaction and waits until it succeeds in a block. The error describes the failure.
+async fn submit(world: &World, raw: Bytes) -> Result<(), String> {
     let submitted: Result<B256, _> = world.client.submit(raw).await;
     let hash = submitted.map_err(|reject| reject.to_string())?;
     world.succeeds(hash).await

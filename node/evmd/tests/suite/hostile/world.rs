@@ -1,4 +1,4 @@
-//! The attacked chain.
+//! Runs the chain that is attacked.
 
 use super::account::Account;
 use crate::{
@@ -22,10 +22,10 @@ pub(super) const MIN_DEPOSIT: u64 = 1_000_000_000_000_000_000;
 const MIN_GAS_PRICE: &str = "1000000000.000000000000000000";
 /// Slots of the pool, of each kind, so few that one attacker could fill them.
 pub(super) const POOL_SLOTS: usize = 64;
-/// Limit of filters and of JSON-RPC connections that all clients share.
-pub(super) const SHARED_PLACES: usize = 32;
+/// Maximum number of filters, and of JSON-RPC connections, that all clients share.
+pub(super) const MAX_SHARED: usize = 32;
 /// Interval of checks whether a transaction has been dropped from the pool.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A running node that produces a block as soon as there are transactions.
 pub(super) struct World {
@@ -38,9 +38,9 @@ impl World {
     pub(super) async fn new<'a>(accounts: impl Iterator<Item = (&'a Account, u128)>) -> Self {
         let mut genesis: Value =
             serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
-        for (account, money) in accounts {
+        for (account, balance) in accounts {
             genesis["alloc"][account.address.to_string()] =
-                json!({ "balance": format!("{money:#x}") });
+                json!({ "balance": format!("{balance:#x}") });
         }
         let coins = |amount: u64| json!([{ "denom": "atest", "amount": amount.to_string() }]);
         // Otherwise the base fee of a chain with low load would decrease to zero.
@@ -59,8 +59,8 @@ impl World {
         home.config.mempool.global_slots = POOL_SLOTS;
         home.config.mempool.global_queue = POOL_SLOTS;
         let mut settings = config();
-        settings.json_rpc.filter_cap = SHARED_PLACES;
-        settings.json_rpc.max_connections = SHARED_PLACES as u32;
+        settings.json_rpc.filter_cap = MAX_SHARED;
+        settings.json_rpc.max_connections = MAX_SHARED as u32;
         let options = producing(Some(Duration::from_millis(1)));
         let node = Node::start_with(folder, home, options, settings).await;
         let client = node.pipeline.client();
@@ -105,8 +105,8 @@ impl World {
             if matches!(found, Found::NotPooled { built } if built <= view.number()) {
                 return Err("dropped from the pool".to_owned());
             }
-            // An error is the end of the pipeline, which the next submission reports.
-            let _ = tokio::time::timeout(LOOK, heads.changed()).await;
+            // An error means that the pipeline has ended, which the next submission reports.
+            let _ = tokio::time::timeout(CHECK_INTERVAL, heads.changed()).await;
         }
     }
 
@@ -119,8 +119,8 @@ impl World {
         .replace("0x", "");
         let (status, text) = exchange(self.node.rest, request.as_bytes()).await;
         assert_eq!(status, 200, "{text}");
-        let answer: Value = serde_json::from_str(&text).unwrap();
-        let events = answer["tx_response"]["events"].as_array().unwrap();
+        let response: Value = serde_json::from_str(&text).unwrap();
+        let events = response["tx_response"]["events"].as_array().unwrap();
         let attributes = events.iter().flat_map(|event| event["attributes"].as_array().unwrap());
         let mut ids = attributes.filter(|attribute| attribute["key"] == "proposal_id");
         ids.next().unwrap()["value"].as_str().unwrap().parse().unwrap()

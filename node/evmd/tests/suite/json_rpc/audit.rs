@@ -1,16 +1,15 @@
-//! Every method with invalid parameters: too few, too many, or of the wrong type. Each is an error of the
-//! client, never of the node.
+//! Calls every method with too few, too many or mistyped parameters, and with blocks that do not exist. No such call
+//! causes an internal error.
 
 use crate::client::Node;
 use rpc::methods;
 use rpc_eth::method::Method;
 use serde_json::{Value, json};
 
-/// Codes of errors for invalid parameters, or for items that do not exist. Never -32603, which is an internal
-/// error.
-const CALLERS_FAULT: [i64; 4] = [-32602, -32000, -32005, 3];
+/// Codes of errors that a request can cause. -32603 is not among them, because it is an internal error.
+const CLIENT_ERRORS: [i64; 4] = [-32602, -32000, -32005, 3];
 
-async fn node_with_all() -> Node {
+async fn node_with_all_namespaces() -> Node {
     Node::native_with(|config| {
         let names = methods().map(|method| method.namespace().to_owned());
         config.json_rpc.api = names.collect();
@@ -20,7 +19,7 @@ async fn node_with_all() -> Node {
 }
 
 /// A valid value for a parameter with this name.
-fn fitting(name: &str) -> Value {
+fn valid_value(name: &str) -> Value {
     match name {
         "address" => json!("0x0000000000000000000000000000000000000000"),
         "hash" | "parent" | "startHash" => json!(format!("0x{:064x}", 7)),
@@ -40,8 +39,8 @@ fn fitting(name: &str) -> Value {
         "payload" => json!({ "blockStateCalls": [{}] }),
         "attributes" => json!({
             "timestamp": "0x1",
-            "prevRandao": fitting("hash"),
-            "suggestedFeeRecipient": fitting("address"),
+            "prevRandao": valid_value("hash"),
+            "suggestedFeeRecipient": valid_value("address"),
         }),
         "filter" | "transaction" | "typedData" => json!({}),
         other => panic!("no value is known for the parameter {other}"),
@@ -53,11 +52,11 @@ fn required(method: &Method) -> impl Iterator<Item = &'static str> {
     method.parameters.iter().copied().filter(|parameter| !parameter.contains(" = "))
 }
 
-fn fitting_up_to(method: &Method, count: usize) -> Vec<Value> {
-    required(method).take(count).map(fitting).collect()
+fn first_valid_params(method: &Method, count: usize) -> Vec<Value> {
+    required(method).take(count).map(valid_value).collect()
 }
 
-/// Required parameters that may be `null`, as in geth: a flag, a list, a filter, the id of a filter.
+/// Required parameters that may be `null`, as in geth: the method, and the index of the parameter.
 const NULLABLE: [(&str, usize); 9] = [
     ("debug_accountRange", 1),
     ("eth_getBlockByNumber", 1),
@@ -71,35 +70,35 @@ const NULLABLE: [(&str, usize); 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_method_counts_its_parameters() {
-    let node = node_with_all().await;
+async fn every_method_refuses_missing_and_extra_parameters() {
+    let node = node_with_all_namespaces().await;
     for method in methods() {
         let name = method.name;
-        let most = method.parameters.len();
+        let max_params = method.parameters.len();
         let (code, message) = node.fail(name, json!({ "x": 1 })).await;
         assert_eq!((code, message.as_str()), (-32602, "non-array args"), "{name}");
-        let many = Value::from(vec![Value::Null; most + 1]);
-        let (code, message) = node.fail(name, many).await;
-        let wanted = format!("too many arguments, want at most {most}");
+        let too_many = Value::from(vec![Value::Null; max_params + 1]);
+        let (code, message) = node.fail(name, too_many).await;
+        let wanted = format!("too many arguments, want at most {max_params}");
         assert_eq!((code, message), (-32602, wanted), "{name}");
         for missing in 0..required(method).count() {
-            let params = fitting_up_to(method, missing);
+            let params = first_valid_params(method, missing);
             let wanted = format!("missing value for required argument {missing}");
             let (code, message) = node.fail(name, json!(params)).await;
             assert_eq!((code, &message), (-32602, &wanted), "{name} {params:?}");
             if NULLABLE.contains(&(name, missing)) {
                 continue;
             }
-            let nothing = Value::from([params, vec![Value::Null]].concat());
-            let (code, message) = node.fail(name, nothing.clone()).await;
-            assert_eq!((code, message), (-32602, wanted), "{name} {nothing}");
+            let with_null = Value::from([params, vec![Value::Null]].concat());
+            let (code, message) = node.fail(name, with_null.clone()).await;
+            assert_eq!((code, message), (-32602, wanted), "{name} {with_null}");
         }
     }
     node.stop().await;
 }
 
-/// Values that are invalid for almost every parameter, as JSON text; some of them exceed the range of a value.
-fn unfitting() -> Vec<String> {
+/// JSON texts that are invalid for almost every parameter. Some are numbers out of range.
+fn invalid_values() -> Vec<String> {
     let long = |digits: usize| format!("\"0x{}\"", "f".repeat(digits));
     let mut texts: Vec<String> = [
         "-1",
@@ -138,40 +137,40 @@ fn unfitting() -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_parameters_are_never_internal_errors() {
-    let node = node_with_all().await;
+    let node = node_with_all_namespaces().await;
     for method in methods() {
         for at in 0..method.parameters.len() {
-            let before = fitting_up_to(method, at);
-            // The parameters between the required ones and this one have their defaults.
+            let before = first_valid_params(method, at);
+            // Optional parameters before this one are `null`.
             let before =
                 before.iter().map(Value::to_string).chain(std::iter::repeat("null".into()));
             let before: Vec<String> = before.take(at).collect();
-            for text in unfitting() {
+            for text in invalid_values() {
                 let params = [before.as_slice(), std::slice::from_ref(&text)].concat().join(",");
                 let name = method.name;
                 let call = format!(
                     "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{name}\",\"params\":[{params}]}}"
                 );
-                let answer = node.post(&call).await;
+                let response = node.post(&call).await;
                 let shown: String = params.chars().take(100).collect();
-                let Some(error) = answer.get("error") else {
-                    assert!(answer.get("result").is_some(), "{name} {shown}: {answer}");
+                let Some(error) = response.get("error") else {
+                    assert!(response.get("result").is_some(), "{name} {shown}: {response}");
                     continue;
                 };
                 let code = error["code"].as_i64().unwrap();
-                assert!(CALLERS_FAULT.contains(&code), "{name} {shown}: {answer}");
+                assert!(CLIENT_ERRORS.contains(&code), "{name} {shown}: {response}");
                 let message = error["message"].as_str().unwrap();
-                assert!(!message.is_empty() && message.len() < 1000, "{name} {shown}: {answer}");
+                assert!(!message.is_empty() && message.len() < 1000, "{name} {shown}: {response}");
             }
         }
     }
-    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "requests are still served");
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unknown_blocks_are_null_or_an_error() {
-    let node = node_with_all().await;
+async fn unknown_blocks_are_null_or_an_error_of_the_client() {
+    let node = node_with_all_namespaces().await;
     let unknown = format!("0x{:064x}", 7);
     for method in methods() {
         let Some(at) = method.parameters.iter().position(|name| name.starts_with("block")) else {
@@ -180,7 +179,7 @@ async fn unknown_blocks_are_null_or_an_error() {
         if method.parameters[at].starts_with("blockOverrides") {
             continue;
         }
-        let before = fitting_up_to(method, at);
+        let before = first_valid_params(method, at);
         for block in ["newest", "Latest", "0x", "12", "0x8000000000000000", "-0x1"] {
             let params = [before.clone(), vec![json!(block)]].concat();
             let (code, message) = node.fail(method.name, json!(params)).await;
@@ -188,16 +187,16 @@ async fn unknown_blocks_are_null_or_an_error() {
             let wanted = format!("invalid argument {at}: ");
             assert!(message.starts_with(&wanted), "{} {block}: {message}", method.name);
         }
-        // A future block and an unknown hash: null if a block is requested, an error if something in it is.
+        // A future block, and an unknown hash. The hash is invalid if the method expects a number.
         for block in ["0xffffff", unknown.as_str()] {
-            let after: Vec<_> = required(method).skip(before.len() + 1).map(fitting).collect();
+            let after: Vec<_> = required(method).skip(before.len() + 1).map(valid_value).collect();
             let params = [before.clone(), vec![json!(block)], after].concat();
-            let answer = node.answer(method.name, json!(params)).await;
-            let code = answer["error"]["code"].as_i64();
-            let none = answer.get("result") == Some(&Value::Null);
+            let response = node.answer(method.name, json!(params)).await;
+            let code = response["error"]["code"].as_i64();
+            let is_null = response.get("result") == Some(&Value::Null);
             assert!(
-                none || [Some(-32000), Some(-32602)].contains(&code),
-                "{} {block}: {answer}",
+                is_null || [Some(-32000), Some(-32602)].contains(&code),
+                "{} {block}: {response}",
                 method.name
             );
         }

@@ -1,4 +1,4 @@
-//! Invalid input of a client causes an error response and does not affect other clients.
+//! Invalid input from a client causes an error response and does not affect other clients.
 
 use crate::client::{MAX_WAIT, Node, exchange};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_bodies_are_refused() {
     let node = Node::native().await;
-    let code = |answer: &Value| answer["error"]["code"].as_i64();
+    let code = |response: &Value| response["error"]["code"].as_i64();
     let deep = "[".repeat(100_000);
     let nested = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_call\",\"params\":[{}{}]}}",
@@ -23,19 +23,19 @@ async fn invalid_bodies_are_refused() {
         (deep.as_str(), -32700),
         (nested.as_str(), -32602),
     ] {
-        let answer = node.post(body).await;
+        let response = node.post(body).await;
         let shown: String = body.chars().take(40).collect();
-        assert_eq!(code(&answer), Some(expected), "{shown}: {answer}");
+        assert_eq!(code(&response), Some(expected), "{shown}: {response}");
     }
     for body in ["{}", "null", "1", "\"text\"", "[1,null]", "{\"id\":1}"] {
-        let answer = node.post(body).await;
-        let first = answer.get(0).unwrap_or(&answer);
-        assert!(code(first).is_some(), "{body}: {answer}");
+        let response = node.post(body).await;
+        let first = response.get(0).unwrap_or(&response);
+        assert!(code(first).is_some(), "{body}: {response}");
     }
     let batch = vec![json!({"jsonrpc":"2.0","id":1,"method":"eth_chainId"}); 101];
-    let answer = node.post(&Value::from(batch).to_string()).await;
-    let refused = (answer.as_array().map(Vec::len), code(&answer[0]), &answer[0]["id"]);
-    assert_eq!(refused, (Some(1), Some(-32600), &json!(1)), "a batch over the limit: {answer}");
+    let response = node.post(&Value::from(batch).to_string()).await;
+    let refused = (response.as_array().map(Vec::len), code(&response[0]), &response[0]["id"]);
+    assert_eq!(refused, (Some(1), Some(-32600), &json!(1)), "a batch over the limit: {response}");
     node.stop().await;
 }
 
@@ -54,9 +54,9 @@ async fn each_call_of_a_batch_has_its_own_response() {
         [call(json!(9))],
         call(Value::Null),
     ]);
-    let answers = node.post(&batch.to_string()).await;
-    let shape = |answer: &Value| (answer["id"].clone(), answer["error"]["code"].as_i64());
-    let shapes: Vec<_> = answers.as_array().unwrap().iter().map(shape).collect();
+    let responses = node.post(&batch.to_string()).await;
+    let shape = |response: &Value| (response["id"].clone(), response["error"]["code"].as_i64());
+    let shapes: Vec<_> = responses.as_array().unwrap().iter().map(shape).collect();
     let expected = [
         (json!(7), None),
         (Value::Null, Some(-32600)),
@@ -66,16 +66,16 @@ async fn each_call_of_a_batch_has_its_own_response() {
         (Value::Null, Some(-32600)),
         (Value::Null, None),
     ];
-    assert_eq!(shapes, expected, "{answers}");
+    assert_eq!(shapes, expected, "{responses}");
     // A notification has no response.
     for body in [notification.to_string(), json!([notification, notification]).to_string()] {
-        let answer = node.post_as("application/json", body.as_bytes()).await;
-        assert_eq!(answer, (200, String::new()), "{body}");
+        let response = node.post_as("application/json", body.as_bytes()).await;
+        assert_eq!(response, (200, String::new()), "{body}");
     }
     let mut socket = node.websocket(node.web_socket).await;
     socket.send(&json!([call(json!(1)), null, notification, call(json!(2))]).to_string()).await;
-    let answers = socket.receive().await;
-    let shapes: Vec<_> = answers.as_array().unwrap().iter().map(shape).collect();
+    let responses = socket.receive().await;
+    let shapes: Vec<_> = responses.as_array().unwrap().iter().map(shape).collect();
     assert_eq!(shapes, [(json!(1), None), (Value::Null, Some(-32600)), (json!(2), None)]);
     node.stop().await;
 }
@@ -96,23 +96,23 @@ async fn content_type_and_body_must_be_json() {
     for kind in ["", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "json"] {
         assert_eq!(node.post_as(kind, body).await.0, 415, "{kind}");
     }
-    let untold = format!(
+    let without_type = format!(
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}",
         body.len(),
         str::from_utf8(body).unwrap()
     );
-    assert_eq!(exchange(node.json_rpc, untold.as_bytes()).await.0, 415);
+    assert_eq!(exchange(node.json_rpc, without_type.as_bytes()).await.0, 415);
     for method in ["PUT", "DELETE", "PATCH"] {
         let request =
             format!("{method} / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         assert_eq!(exchange(node.json_rpc, request.as_bytes()).await.0, 405, "{method}");
     }
     for text in [&b"\xff\xfe{}"[..], b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}"] {
-        let (status, answer) = node.post_as("application/json", text).await;
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        assert_eq!((status, &answer["error"]["code"]), (200, &json!(-32700)), "{answer}");
+        let (status, response) = node.post_as("application/json", text).await;
+        let response: Value = serde_json::from_str(&response).unwrap();
+        assert_eq!((status, &response["error"]["code"]), (200, &json!(-32700)), "{response}");
     }
-    // The same in chunks, as sent by a client that does not know the length.
+    // The same request with a chunked body, which a client sends if it does not know the length.
     let (first, rest) = body.split_at(9);
     let mut chunked = b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
         Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -122,13 +122,13 @@ async fn content_type_and_body_must_be_json() {
         chunked.extend_from_slice(piece);
         chunked.extend_from_slice(b"\r\n");
     }
-    let (status, answer) = exchange(node.json_rpc, &chunked).await;
-    assert_eq!((status, answer.contains("0x40000")), (200, true), "{answer}");
+    let (status, response) = exchange(node.json_rpc, &chunked).await;
+    assert_eq!((status, response.contains("0x40000")), (200, true), "{response}");
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_http_requests_are_refused() {
+async fn only_json_posts_preflights_and_health_checks_are_accepted() {
     let node = Node::native().await;
     let body = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
     assert_eq!(node.post_as("text/plain", body).await.0, 415);
@@ -142,15 +142,15 @@ async fn other_http_requests_are_refused() {
         b"GET /?method=eth_chainId HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     assert_eq!(exchange(node.json_rpc, query).await.0, 405);
     assert_eq!(exchange(node.json_rpc, b"\x16\x03\x01 not HTTP at all\r\n\r\n").await.0, 400);
-    assert!(exchange(node.web_socket, get).await.0 >= 400, "no plain HTTP there");
-    let lying = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: minus one\r\n\r\n";
-    assert_eq!(exchange(node.json_rpc, lying).await.0, 400);
-    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
+    assert!(exchange(node.web_socket, get).await.0 >= 400, "the WebSocket port refuses plain HTTP");
+    let invalid_length = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: minus one\r\n\r\n";
+    assert_eq!(exchange(node.json_rpc, invalid_length).await.0, 400);
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "requests are still served");
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn request_must_have_exactly_one_host_header() {
+async fn http_1_1_request_must_have_exactly_one_host_header() {
     let node = Node::native().await;
     let body = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
     for address in [node.json_rpc, node.web_socket] {
@@ -233,14 +233,14 @@ async fn invalid_parameters_are_refused() {
         assert_eq!(code, -32000, "{method} {params}: {message}");
         assert!(message.starts_with(text), "{method} {params}: {message}");
     }
-    // Empty texts are empty data and zero. If data and input differ, input takes precedence.
+    // Empty strings mean empty data and zero. In `eth_call`, `input` takes precedence over a different `data`.
     let empty = json!({ "to": zero, "data": "", "value": "", "gasPrice": "" });
     assert_eq!(node.call("eth_call", json!([empty])).await, "0x");
     let differing = json!({ "to": zero, "data": "0x01", "input": "0x02" });
     assert_eq!(node.call("eth_call", json!([differing])).await, "0x");
     let (code, message) = node.fail("eth_fillTransaction", json!([differing])).await;
-    let both = "both \"data\" and \"input\" are set and not equal";
-    assert!(code == -32000 && message.starts_with(both), "{code} {message}");
+    let expected = "both \"data\" and \"input\" are set and not equal";
+    assert!(code == -32000 && message.starts_with(expected), "{code} {message}");
     let simulated = json!([{ "blockStateCalls": [{}], "validation": null }]);
     assert!(node.call("eth_simulateV1", simulated).await.is_array());
     let slots = vec![alloy_primitives::B256::ZERO; 1025];
@@ -257,7 +257,7 @@ async fn invalid_parameters_are_refused() {
     node.stop().await;
 }
 
-/// A flag, a list and a filter have a zero value, as in geth.
+/// As in geth, a flag, a list and a filter have a zero value.
 #[tokio::test(flavor = "multi_thread")]
 async fn null_is_accepted_as_the_zero_value() {
     let node = Node::native().await;
@@ -269,9 +269,9 @@ async fn null_is_accepted_as_the_zero_value() {
         ("eth_getProof", json!([zero, null, "0x0"]), json!([zero, [], "0x0"])),
         ("eth_getLogs", json!([null]), json!([{}])),
     ] {
-        let answer = node.call(method, null).await;
-        assert_eq!(answer, node.call(method, plain).await, "{method}");
-        assert!(!answer.is_null(), "{method}");
+        let response = node.call(method, null).await;
+        assert_eq!(response, node.call(method, plain).await, "{method}");
+        assert!(!response.is_null(), "{method}");
     }
     let filter = node.call("eth_newFilter", json!([null])).await;
     assert_eq!(node.call("eth_getFilterChanges", json!([filter])).await, json!([]));
@@ -289,6 +289,6 @@ async fn idle_and_half_open_connections_do_not_delay_the_shutdown() {
             connections.push(connection);
         }
     }
-    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are served");
-    tokio::time::timeout(MAX_WAIT, node.stop()).await.expect("an end");
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "requests are still served");
+    tokio::time::timeout(MAX_WAIT, node.stop()).await.expect("the node stops in time");
 }

@@ -1,4 +1,4 @@
-//! `eth_callMany`, `eth_getAccount` and `eth_coinbase`.
+//! Runs bundles of calls with `eth_callMany`, and compares `eth_getAccount` and `eth_coinbase` with other methods.
 
 use super::explorer::every_fork;
 use crate::client::Node;
@@ -7,10 +7,10 @@ use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 
 const COUNTER: Address = Address::repeat_byte(0xcc);
-/// Increments slot 0 and returns the new value.
+/// Code that increments slot 0 and returns the new value.
 const COUNT: &str = "0x6000546001018060005560005260206000f3";
 
-fn counter() -> Value {
+fn counter_overrides() -> Value {
     json!({ COUNTER.to_string(): { "code": COUNT } })
 }
 
@@ -22,31 +22,31 @@ fn word(number: u64) -> Value {
 async fn each_call_sees_the_changes_of_previous_calls() {
     let node = every_fork().await;
     let count = json!({ "to": COUNTER });
-    let number = Address::repeat_byte(0xdd);
-    let mut overrides = counter();
-    overrides[number.to_string()] = json!({ "code": "0x4360005260206000f3" });
+    let reader = Address::repeat_byte(0xdd);
+    let mut overrides = counter_overrides();
+    overrides[reader.to_string()] = json!({ "code": "0x4360005260206000f3" });
     let bundles = json!([
         { "transactions": [count, count] },
         { "transactions": [] },
-        { "transactions": [count, { "to": number }], "blockOverride": { "number": "0x63" } },
-        { "transactions": [{ "to": number }] },
+        { "transactions": [count, { "to": reader }], "blockOverride": { "number": "0x63" } },
+        { "transactions": [{ "to": reader }] },
     ]);
-    let answers =
+    let results =
         node.call("eth_callMany", json!([bundles, { "blockNumber": "0x9" }, overrides])).await;
     // An empty bundle has no result, as in reth.
     let expected = json!([[word(1), word(2)], [word(3), word(0x63)], [word(9)]]);
-    assert_eq!(answers, expected);
-    // The changes are discarded.
+    assert_eq!(results, expected);
+    // The changes are discarded after the request.
     assert_eq!(
         node.call("eth_callMany", json!([[{ "transactions": [count] }], {}, overrides])).await,
         json!([[word(1)]])
     );
-    // A failed call has a result, and its changes are reverted.
-    let reverting = json!({ "transactions": [count, { "to": number }, { "to": COUNTER }] });
-    overrides[number.to_string()] = json!({ "code": "0x5f5ffd" });
-    let answers = node.call("eth_callMany", json!([[reverting], null, overrides])).await;
+    // A failed call has an error instead of a value, and the calls after it still run.
+    let reverting = json!({ "transactions": [count, { "to": reader }, { "to": COUNTER }] });
+    overrides[reader.to_string()] = json!({ "code": "0x5f5ffd" });
+    let results = node.call("eth_callMany", json!([[reverting], null, overrides])).await;
     let reverted = json!({ "error": "execution reverted" });
-    assert_eq!(answers, json!([[word(1), reverted, word(2)]]));
+    assert_eq!(results, json!([[word(1), reverted, word(2)]]));
     node.stop().await;
 }
 
@@ -56,7 +56,7 @@ async fn first_call_runs_before_the_given_transaction() {
     // The second transaction of block n sends n wei.
     let receiver = address!("00000000000000000000000000000000000000aa");
     let read = json!({ "to": Address::repeat_byte(0xcc) });
-    // Returns the balance of the receiver.
+    // Code that returns the balance of the receiver.
     let code = format!("0x73{receiver:x}315f5260205ff3");
     let overrides = json!({ Address::repeat_byte(0xcc).to_string(): { "code": code } });
     let block = 40_u64;
@@ -71,19 +71,19 @@ async fn first_call_runs_before_the_given_transaction() {
         (Value::Null, balance(block)),
     ] {
         let context = json!({ "blockNumber": format!("{block:#x}"), "transactionIndex": index });
-        let answers = node
+        let results = node
             .call("eth_callMany", json!([[{ "transactions": [read] }], context, overrides]))
             .await;
-        assert_eq!(answers, json!([[expected]]), "{index}");
+        assert_eq!(results, json!([[expected]]), "{index}");
     }
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_of_many_calls_are_bounded_and_checked() {
+async fn call_many_requests_are_limited_and_validated() {
     let node = Node::native_with(|config| config.json_rpc.max_response_bytes = 100_000).await;
     let call = json!({ "to": COUNTER });
-    // Returns 32,000 bytes.
+    // Code that returns 32,000 bytes.
     let large = json!({ COUNTER.to_string(): { "code": "0x617d005ff3" } });
     for (params, code, text) in [
         (json!([[]]), -32602, "bundles are empty"),
@@ -117,8 +117,8 @@ async fn requests_of_many_calls_are_bounded_and_checked() {
         let (found, message) = node.fail("eth_callMany", params.clone()).await;
         assert!(found == code && message.starts_with(text), "{params}: {found} {message}");
     }
-    let one = node.call("eth_callMany", json!([[{ "transactions": [call] }], {}, large])).await;
-    assert_eq!(one[0][0]["value"].as_str().unwrap().len(), 2 + 2 * 32_000);
+    let single = node.call("eth_callMany", json!([[{ "transactions": [call] }], {}, large])).await;
+    assert_eq!(single[0][0]["value"].as_str().unwrap().len(), 2 + 2 * 32_000);
     node.stop().await;
 }
 
@@ -132,7 +132,7 @@ async fn get_account_returns_the_account_in_the_trie() {
         for address in [contract, DEV_ACCOUNTS[0].address, DEV_ACCOUNTS[1].address] {
             let account = node.call("eth_getAccount", json!([address, block])).await;
             if block == "0x0" && address == contract {
-                assert_eq!(account, Value::Null, "it is not there yet");
+                assert_eq!(account, Value::Null, "the contract does not exist yet");
                 continue;
             }
             let proof = node.call("eth_getProof", json!([address, [], block])).await;

@@ -1,4 +1,4 @@
-//! Invalid calls, estimates and access lists: geth's codes and texts.
+//! The errors of calls, estimates and access lists have geth's codes and texts.
 
 use super::explorer::every_fork;
 use crate::{client::Node, common::FEE_CAP};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// An account without code.
 const RECEIVER: Address = Address::repeat_byte(0xee);
-/// Blocks of the chain through every fork: the last one before a fork, which starts in the next.
+/// Blocks of the chain of [`every_fork`]: each is the last one before the fork in its name.
 const BEFORE_BERLIN: u64 = 17;
 const BEFORE_CANCUN: u64 = 31;
 const BEFORE_PRAGUE: u64 = 33;
@@ -20,12 +20,12 @@ async fn revert_without_data_has_the_same_error_as_with_data() {
     // PUSH0, PUSH0, REVERT.
     let reverts = json!({ RECEIVER.to_string(): { "code": "0x5f5ffd" } });
     let expected = json!({ "code": 3, "message": "execution reverted", "data": "0x" });
-    let tried = json!([call, "latest", reverts]);
+    let params = json!([call, "latest", reverts]);
     for method in ["eth_call", "eth_estimateGas"] {
-        let answer = node.answer(method, tried.clone()).await;
-        assert_eq!(answer["error"], expected, "{method}");
+        let response = node.answer(method, params.clone()).await;
+        assert_eq!(response["error"], expected, "{method}");
     }
-    let list = node.call("eth_createAccessList", tried).await;
+    let list = node.call("eth_createAccessList", params).await;
     assert_eq!(list["error"], expected["message"]);
     let blocks = json!([{ "blockStateCalls": [{ "stateOverrides": reverts, "calls": [call] }] }]);
     let blocks = node.call("eth_simulateV1", blocks).await;
@@ -33,14 +33,14 @@ async fn revert_without_data_has_the_same_error_as_with_data() {
     node.stop().await;
 }
 
-/// A call of a development account with these additional fields.
-fn call_with(more: Value) -> Value {
+/// A call from development account 0 with these additional fields.
+fn call_with(fields: Value) -> Value {
     let mut call = json!({ "from": DEV_ACCOUNTS[0].address, "to": RECEIVER });
-    call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    call.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     call
 }
 
-/// A blob price belongs to its fork, even if there are no blobs.
+/// A call with a blob price counts as a blob transaction, even without blobs.
 #[tokio::test(flavor = "multi_thread")]
 async fn transaction_types_start_with_their_fork() {
     let node = every_fork().await;
@@ -66,8 +66,8 @@ async fn transaction_types_start_with_their_fork() {
         let wanted = format!("transaction type not supported: {kind} tx (sender {sender})");
         let (code, message) = node.fail(method, json!([call, format!("{before:#x}")])).await;
         assert!(code == -32000 && message.contains(&wanted), "{method} {call}: {code} {message}");
-        let answer = node.call(method, json!([call, format!("{:#x}", before + 1)])).await;
-        assert!(!answer.is_null(), "{method} {call}");
+        let response = node.call(method, json!([call, format!("{:#x}", before + 1)])).await;
+        assert!(!response.is_null(), "{method} {call}");
     }
     let old = format!("{BEFORE_BERLIN:#x}");
     assert_eq!(node.call("eth_call", json!([plain, old])).await, "0x");
@@ -75,7 +75,7 @@ async fn transaction_types_start_with_their_fork() {
     node.stop().await;
 }
 
-/// A native chain has no blobs, although it has the rules of forks that introduced them.
+/// A native chain has no blobs, although its rules include the fork that introduced them.
 #[tokio::test(flavor = "multi_thread")]
 async fn native_chain_accepts_a_blob_price_in_calls() {
     let node = Node::native().await;
@@ -87,7 +87,7 @@ async fn native_chain_accepts_a_blob_price_in_calls() {
     node.stop().await;
 }
 
-/// A call with a gas price needs the balance to pay for it.
+/// The sender of a call with a gas price must be able to pay for the gas.
 #[tokio::test(flavor = "multi_thread")]
 async fn estimate_is_limited_by_the_balance_of_the_sender() {
     let node = Node::native().await;
@@ -98,10 +98,10 @@ async fn estimate_is_limited_by_the_balance_of_the_sender() {
         let owning = json!({ poor.to_string(): { "balance": format!("{balance:#x}") } });
         json!([call, "latest", owning])
     };
-    let none = "insufficient funds for transfer".to_owned();
+    let insufficient = "insufficient funds for transfer".to_owned();
     for (balance, value) in [(0, None), (0, Some("0x0")), (5, Some("0x5")), (5, Some("0x6"))] {
         let failed = node.fail("eth_estimateGas", estimate(balance, value)).await;
-        assert_eq!(failed, (-32000, none.clone()), "{balance} {value:?}");
+        assert_eq!(failed, (-32000, insufficient.clone()), "{balance} {value:?}");
     }
     for (balance, gas) in [(1, 0), (FEE_CAP * 20_999, 20_999), (FEE_CAP * 21_000 - 1, 20_999)] {
         let failed = node.fail("eth_estimateGas", estimate(balance, None)).await;

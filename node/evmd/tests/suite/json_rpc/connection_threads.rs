@@ -8,9 +8,9 @@ use tokio::{
     time::timeout,
 };
 
-/// Calls in a batch with a large response: each returns the bloom filter of a block.
+/// Number of calls in a batch with a large response: each returns a block, which includes a bloom filter.
 const CALLS: u64 = 150;
-/// Small responses after which a connection is back on its first thread.
+/// Number of small responses after which a connection is back on its first thread.
 const SMALL: u64 = 70;
 
 /// A node with one thread for each kind of connection.
@@ -32,8 +32,7 @@ fn request(body: &Value) -> Vec<u8> {
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// The next complete response.
-async fn answer(stream: &mut TcpStream) -> Value {
+async fn receive(stream: &mut TcpStream) -> Value {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.unwrap());
@@ -45,17 +44,17 @@ async fn answer(stream: &mut TcpStream) -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// Waits until the connection is on this thread, which is one of two.
-async fn sits(node: &Node, thread: &str) {
+/// Waits until the only connection is on this thread.
+async fn wait_for_thread(node: &Node, thread: &str) {
     let one = format!("evmd_rpc_connections{{thread=\"{thread}\"}} 1\n");
-    let seated = async { while !node.get("/metrics").await.1.contains(&one) {} };
-    timeout(MAX_WAIT, seated).await.unwrap_or_else(|_| panic!("it never came to {thread}"));
+    let moved = async { while !node.get("/metrics").await.1.contains(&one) {} };
+    timeout(MAX_WAIT, moved).await.unwrap_or_else(|_| panic!("the connection is not on {thread}"));
 }
 
-/// Each request is followed by the beginning of the next one, which the old thread reads.
+/// Each request is sent with the first bytes of the next one, which the old thread reads.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_begin_before_a_move_are_answered_after_it() {
-    const BEGUN: usize = 30;
+    const NEXT_BYTES: usize = 30;
     let node = node().await;
     let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
     let mut requests = Vec::new();
@@ -66,45 +65,44 @@ async fn requests_that_begin_before_a_move_are_answered_after_it() {
     let raw: Vec<_> = requests.iter().map(request).collect();
     let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
     let mut written = 0;
-    for (index, asked) in requests.iter().enumerate() {
+    for (index, body) in requests.iter().enumerate() {
         let mut bytes = raw[index][written..].to_vec();
-        let next = raw.get(index + 1).map_or(&[][..], |next| &next[..BEGUN]);
+        let next = raw.get(index + 1).map_or(&[][..], |next| &next[..NEXT_BYTES]);
         bytes.extend_from_slice(next);
         written = next.len();
         stream.write_all(&bytes).await.unwrap();
-        let answered = timeout(MAX_WAIT, answer(&mut stream)).await.unwrap();
-        match asked.as_array() {
+        let response = timeout(MAX_WAIT, receive(&mut stream)).await.unwrap();
+        match body.as_array() {
             Some(calls) => {
                 let ids: Vec<_> =
-                    answered.as_array().unwrap().iter().map(|one| &one["id"]).collect();
-                assert!(ids.iter().copied().eq(calls.iter().map(|one| &one["id"])), "{ids:?}");
-                assert!(answered.to_string().len() > 64 * 1024);
-                sits(&node, "bulk-0").await;
+                    response.as_array().unwrap().iter().map(|call| &call["id"]).collect();
+                assert!(ids.iter().copied().eq(calls.iter().map(|call| &call["id"])), "{ids:?}");
+                assert!(response.to_string().len() > 64 * 1024);
+                wait_for_thread(&node, "bulk-0").await;
             }
-            None => assert_eq!(
-                (&answered["id"], &answered["result"]),
-                (&asked["id"], &json!("0x40000"))
-            ),
+            None => {
+                assert_eq!((&response["id"], &response["result"]), (&body["id"], &json!("0x40000")))
+            }
         }
-        if asked["id"] == json!(SMALL - 1) {
-            sits(&node, "serve-0").await;
+        if body["id"] == json!(SMALL - 1) {
+            wait_for_thread(&node, "serve-0").await;
         }
     }
     node.stop().await;
 }
 
-/// The client does not wait in between: the connection moves whenever the server is idle. Most bytes are read
-/// before the first move.
+/// The client does not wait for responses, and the connection moves whenever the server is idle. Most bytes have
+/// been read before the first move.
 #[tokio::test(flavor = "multi_thread")]
-async fn consecutive_requests_are_answered_in_order() {
+async fn pipelined_requests_are_answered_in_order() {
     let node = node().await;
     let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
     let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
-    // After many bytes at once, the reads are larger.
+    // After a large request, the server reads larger pieces.
     let mut long = call(1, "eth_chainId", json!([]));
     long["long"] = json!(" ".repeat(900_000));
     stream.write_all(&request(&long)).await.unwrap();
-    assert_eq!(timeout(MAX_WAIT, answer(&mut stream)).await.unwrap()["result"], json!("0x40000"));
+    assert_eq!(timeout(MAX_WAIT, receive(&mut stream)).await.unwrap()["result"], json!("0x40000"));
     let requests = (0..3 * SMALL).flat_map(|id| match id % SMALL {
         0 => request(&Value::from_iter((0..CALLS).map(block))),
         _ => request(&call(id, "eth_chainId", json!([]))),
@@ -116,7 +114,7 @@ async fn consecutive_requests_are_answered_in_order() {
     let last = format!("\"id\":{},", 3 * SMALL - 1);
     let read = async {
         while !text.windows(last.len()).rev().take(4096).any(|part| part == last.as_bytes()) {
-            assert!(from.read_buf(&mut text).await.unwrap() > 0, "it was closed");
+            assert!(from.read_buf(&mut text).await.unwrap() > 0, "the connection was closed");
         }
     };
     timeout(MAX_WAIT, read).await.unwrap();
@@ -149,7 +147,7 @@ async fn rest_of_a_refused_body_is_not_parsed_as_a_request() {
         let is_refused =
             |text: &[u8]| text.windows(12).rev().take(4096).any(|part| part == b"HTTP/1.1 415");
         while !is_refused(&text) {
-            assert!(stream.read_buf(&mut text).await.unwrap() > 0, "it was closed");
+            assert!(stream.read_buf(&mut text).await.unwrap() > 0, "the connection was closed");
         }
         // The connection may already have been closed.
         let _ = stream.write_all(&smuggled).await;

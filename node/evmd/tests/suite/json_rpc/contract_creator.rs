@@ -1,4 +1,4 @@
-//! `ots_getContractCreator` before Cancun, where a contract can destroy itself and be created again.
+//! `ots_getContractCreator` under the rules before Cancun, which let a contract destroy itself and be created again.
 
 use super::explorer::serve;
 use crate::{
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 const CHAIN_ID: u64 = 4711;
 const FACTORY: Address = address!("000000000000000000000000000000000000fac7");
-/// Returns the code of the contract: called with data it destroys itself, otherwise it stops.
+/// Init code of a contract that destroys itself if it is called with data, and stops otherwise.
 const INIT: [u8; 17] = hex!("6736600557005b33ff60005260086018f3");
 /// Number of attempts to get two transactions into one block.
 const ATTEMPTS: usize = 100;
 
-/// Creates the contract by CREATE2.
+/// Code that creates the contract with CREATE2.
 fn factory_code() -> Vec<u8> {
     [&hex!("70")[..], &INIT, &hex!("60005260006011600f6000f500")].concat()
 }
@@ -27,12 +27,12 @@ fn contract() -> Address {
     FACTORY.create2_from_code(B256::ZERO, INIT)
 }
 
-/// A chain with Shanghai rules.
+/// The genesis of a chain with the rules of Shanghai.
 fn genesis() -> Genesis {
     let mut config = json!({
         "chainId": CHAIN_ID, "terminalTotalDifficulty": 0, "shanghaiTime": 0,
     });
-    let blocks = [
+    let forks = [
         "homestead",
         "eip150",
         "eip155",
@@ -44,7 +44,7 @@ fn genesis() -> Genesis {
         "berlin",
         "london",
     ];
-    for fork in blocks {
+    for fork in forks {
         config[format!("{fork}Block")] = json!(0);
     }
     let (sender, code) =
@@ -83,14 +83,14 @@ impl Sender<'_> {
         sign(0, tx)
     }
 
-    /// Sends transactions together. Returns their hashes, and whether one block has all of them.
+    /// Sends transactions together. Returns their hashes, and whether one block contains all of them.
     async fn send(&self, raw: &[Bytes]) -> (Vec<Value>, bool) {
         let calls = raw.iter().map(|raw| {
             json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [raw] })
         });
         let sent = self.node.post(&calls.collect::<Value>().to_string()).await;
         let sent = sent.as_array().unwrap();
-        let hashes: Vec<_> = sent.iter().map(|answer| answer["result"].clone()).collect();
+        let hashes: Vec<_> = sent.iter().map(|response| response["result"].clone()).collect();
         let mut blocks = Vec::new();
         for hash in &hashes {
             let receipt = self.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -110,7 +110,7 @@ impl Sender<'_> {
         self.send(&[destroy]).await;
     }
 
-    /// Calls that only change the account of the contract, not the contract.
+    /// Sends calls that change the balance of the contract, but neither create nor destroy it.
     async fn call(&mut self) {
         for _ in 0..3 {
             let call = self.signed(contract(), &[]);
@@ -121,12 +121,12 @@ impl Sender<'_> {
     /// Destroys the contract and creates it again in one block.
     async fn replace(&mut self) -> Value {
         for _ in 0..ATTEMPTS {
-            let both = [self.signed(contract(), &[1]), self.signed(FACTORY, &[])];
-            if let (hashes, true) = self.send(&both).await {
+            let raw = [self.signed(contract(), &[1]), self.signed(FACTORY, &[])];
+            if let (hashes, true) = self.send(&raw).await {
                 return hashes[1].clone();
             }
         }
-        panic!("no block had both transactions");
+        panic!("no block contains both transactions");
     }
 }
 
@@ -148,7 +148,7 @@ async fn creator_is_that_of_the_existing_contract() {
     assert!(node.call("ots_getContractCreator", json!([contract()])).await.is_null());
     let second = sender.create().await;
     assert_ne!(first, second);
-    // It exists in more blocks than it does not, whichever block a search reads first.
+    // The search starts at the newest block, and must skip these calls.
     sender.call().await;
     assert_created_in(&node, &second).await;
     sender.destroy().await;
@@ -158,7 +158,7 @@ async fn creator_is_that_of_the_existing_contract() {
     assert_created_in(&node, &replaced).await;
     // Genesis created the factory.
     assert!(node.call("ots_getContractCreator", json!([FACTORY])).await.is_null());
-    // The same from the index.
+    // The result is the same from the index, after a restart.
     let folder = node.stop().await;
     let home = crate::common::reopened(folder.path());
     let node = serve(folder, home).await;

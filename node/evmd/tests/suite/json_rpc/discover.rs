@@ -1,11 +1,11 @@
-//! `rpc.discover`: the OpenRPC document, compared with the served methods and their recorded requests.
+//! Compares the OpenRPC document of `rpc.discover` with the served methods and with recorded requests.
 
 use crate::client::Node;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// Whether a value has one of the types that a schema allows.
-fn fits(schema: &Value, value: &Value) -> bool {
+fn conforms(schema: &Value, value: &Value) -> bool {
     let kinds = match &schema["type"] {
         Value::String(kind) => vec![kind.as_str()],
         Value::Array(kinds) => kinds.iter().map(|kind| kind.as_str().unwrap()).collect(),
@@ -18,10 +18,10 @@ fn fits(schema: &Value, value: &Value) -> bool {
         "boolean" => value.is_boolean(),
         "object" => value.is_object(),
         "array" => value.is_array(),
-        kind => panic!("no kind {kind}"),
+        kind => panic!("unknown type {kind}"),
     };
     let mut items = value.as_array().into_iter().flatten();
-    kinds.iter().any(is_kind) && items.all(|item| fits(&schema["items"], item))
+    kinds.iter().any(is_kind) && items.all(|item| conforms(&schema["items"], item))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,28 +54,28 @@ async fn openrpc_document_describes_the_served_methods() {
     }
     // The requests of the recorded conversations conform to the document.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rpc_io");
-    let mut questions = 0;
+    let mut requests = 0;
     for file in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        for question in text.lines().filter_map(|line| line.strip_prefix(">> ")) {
-            let question: Value = serde_json::from_str(question).unwrap();
-            let (name, params) = (question["method"].as_str().unwrap(), &question["params"]);
+        for request in text.lines().filter_map(|line| line.strip_prefix(">> ")) {
+            let request: Value = serde_json::from_str(request).unwrap();
+            let (name, params) = (request["method"].as_str().unwrap(), &request["params"]);
             let method = described(name).unwrap_or_else(|| panic!("{name}"));
             let parameters = method["params"].as_array().unwrap();
-            let given = params.as_array().unwrap();
-            for (parameter, value) in parameters.iter().zip(given) {
+            let values = params.as_array().unwrap();
+            for (parameter, value) in parameters.iter().zip(values) {
                 let optional = parameter["required"] == false && value.is_null();
                 assert!(
-                    optional || fits(&parameter["schema"], value),
+                    optional || conforms(&parameter["schema"], value),
                     "{name}: {parameter} {value}"
                 );
             }
-            questions += 1;
+            requests += 1;
         }
     }
-    assert!(questions > 20, "{questions}");
+    assert!(requests > 20, "{requests}");
     node.stop().await;
-    // By default, neither disabled namespaces nor their safe methods are missing from the document.
+    // By default, the document omits `personal` and `debug`, except the methods that are served nevertheless.
     let node = Node::native().await;
     let document = node.call("rpc.discover", json!([])).await;
     let names: Vec<_> =

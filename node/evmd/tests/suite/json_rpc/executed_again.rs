@@ -1,4 +1,4 @@
-//! `debug_intermediateRoots` and `debug_executionWitness`, which execute a block again.
+//! `debug_intermediateRoots` and `debug_executionWitness` execute a block again. Results equal receipts and proofs.
 
 use super::explorer::every_fork;
 use crate::client::Node;
@@ -9,10 +9,11 @@ use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The last block of the chain through every fork, the first whose receipts have no root, and the first that
-/// ends with system calls.
+/// The last block of the chain of [`every_fork`].
 const HEAD: u64 = 41;
+/// The first block whose receipts have no root.
 const BYZANTIUM: u64 = 8;
+/// The first block that ends with system calls.
 const PRAGUE: u64 = 34;
 
 async fn block(node: &Node, number: u64) -> Value {
@@ -20,7 +21,7 @@ async fn block(node: &Node, number: u64) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn intermediate_roots_are_those_of_receipts_and_headers() {
+async fn intermediate_roots_equal_those_of_receipts_and_headers() {
     let node = every_fork().await;
     let (mut with_receipts, mut with_headers) = (0, 0);
     for number in 1..=HEAD {
@@ -40,7 +41,7 @@ async fn intermediate_roots_are_those_of_receipts_and_headers() {
             assert_eq!(roots, &expected, "block {number}");
             with_receipts += roots.len();
         }
-        // No changes follow the last transaction, because there is no reward.
+        // After the merge there is no block reward, so nothing changes after the last transaction.
         if header["difficulty"] == "0x0" && number < PRAGUE {
             assert_eq!(roots.last(), Some(&header["stateRoot"]), "block {number}");
             with_headers += 1;
@@ -48,10 +49,10 @@ async fn intermediate_roots_are_those_of_receipts_and_headers() {
     }
     assert!(with_receipts > 10 && with_headers > 4, "{with_receipts} {with_headers}");
     let genesis = block(&node, 0).await["hash"].clone();
-    let nothing = B256::repeat_byte(9);
+    let unknown = B256::repeat_byte(9);
     for (hash, text) in [
         (genesis, "genesis is not traceable".to_owned()),
-        (json!(nothing), format!("block {nothing} not found")),
+        (json!(unknown), format!("block {unknown} not found")),
     ] {
         assert_eq!(node.fail("debug_intermediateRoots", json!([hash])).await, (-32000, text));
     }

@@ -1,4 +1,4 @@
-//! `ots_`: addresses and transactions for explorers, compared with the blocks.
+//! Compares the `ots_` methods, which block explorers use, with the blocks.
 
 use crate::{
     client::{Node, config},
@@ -19,23 +19,23 @@ use std::{path::Path, time::Duration};
 use tempfile::TempDir;
 use transactions::cosmos::TX_TYPE;
 
-/// Transactions per page, so few that there are many pages.
+/// Transactions per page, small enough that there are several pages.
 const PAGE: usize = 3;
-/// Rounds of transactions on the test's own chain.
+/// Rounds of transactions that [`busy`] sends.
 const ROUNDS: u64 = 12;
 /// An account that only receives.
 const RECEIVER: Address = Address::repeat_byte(0xee);
 
-/// Forwards its ether to the address in its input, so that its balance stays the same.
+/// Code that forwards the ether of a call to the address in its input, so that the contract's balance stays the same.
 const FORWARD: [u8; 16] =
     [0x60, 0, 0x60, 0, 0x60, 0, 0x60, 0, 0x34, 0x60, 0, 0x35, 0x5a, 0xf1, 0x50, 0x00];
-/// Creates a contract whose code is one zero byte.
+/// Code that creates a contract whose code is one zero byte.
 const CREATE: [u8; 23] = [
     0x69, 0x60, 0, 0x60, 0, 0x53, 0x60, 1, 0x60, 0, 0xf3, 0x60, 0, 0x52, 0x60, 0x0a, 0x60, 0x16,
     0x60, 0, 0xf0, 0x50, 0x00,
 ];
 
-/// Deploys code.
+/// Init code that deploys this code.
 fn deploying(code: &[u8]) -> Bytes {
     let init = [0x60, code.len() as u8, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3];
     [&init[..], code].concat().into()
@@ -45,7 +45,7 @@ pub(crate) async fn serve(folder: TempDir, home: Home) -> Node {
     serve_with(folder, home, |_| ()).await
 }
 
-/// The same with other settings.
+/// Same as [`serve`], with changed settings.
 pub(crate) async fn serve_with(
     folder: TempDir,
     home: Home,
@@ -62,26 +62,26 @@ async fn send(node: &Node, from: usize, nonce: u64, tx: TxEip1559) -> Value {
     node.call("eth_sendRawTransaction", json!([sign(from, tx)])).await
 }
 
-/// A transaction of the chain, for the comparison.
-struct Seen {
+/// A mined transaction and its receipt.
+struct MinedTx {
     tx: Value,
     receipt: Value,
 }
 
-impl Seen {
-    fn parties(&self) -> Vec<String> {
-        let mut parties: Vec<_> = ["from", "to", "contractAddress"]
+impl MinedTx {
+    fn addresses(&self) -> Vec<String> {
+        let mut addresses: Vec<_> = ["from", "to", "contractAddress"]
             .iter()
             .filter_map(|field| self.receipt[field].as_str().map(str::to_owned))
             .collect();
-        parties.sort();
-        parties.dedup();
-        parties
+        addresses.sort();
+        addresses.dedup();
+        addresses
     }
 }
 
 /// Every transaction of the chain, oldest first.
-async fn all(node: &Node) -> Vec<Seen> {
+async fn mined_txs(node: &Node) -> Vec<MinedTx> {
     let head: U256 = text(&node.call("eth_blockNumber", json!([])).await).parse().unwrap();
     let mut seen = Vec::new();
     for number in 0..=head.to::<u64>() {
@@ -89,8 +89,10 @@ async fn all(node: &Node) -> Vec<Seen> {
         let block = node.call("eth_getBlockByNumber", json!([number, true])).await;
         let receipts = node.call("eth_getBlockReceipts", json!([number])).await;
         let txs = block["transactions"].as_array().unwrap().iter();
-        let both = txs.zip(receipts.as_array().unwrap());
-        seen.extend(both.map(|(tx, receipt)| Seen { tx: tx.clone(), receipt: receipt.clone() }));
+        let pairs = txs.zip(receipts.as_array().unwrap());
+        seen.extend(
+            pairs.map(|(tx, receipt)| MinedTx { tx: tx.clone(), receipt: receipt.clone() }),
+        );
     }
     seen
 }
@@ -103,7 +105,7 @@ fn number(value: &Value) -> u64 {
     text(value).parse::<U256>().unwrap().to()
 }
 
-/// All pages of an address in one direction, newest transaction first.
+/// The hashes on all pages of an address, read in one direction; the newest transaction is first.
 async fn pages(node: &Node, address: &str, method: &str, expected: usize) -> Vec<Value> {
     let older = method == "ots_searchTransactionsBefore";
     let (mut hashes, mut block) = (Vec::new(), 0);
@@ -117,30 +119,30 @@ async fn pages(node: &Node, address: &str, method: &str, expected: usize) -> Vec
         let new = of("hash", txs);
         assert_eq!(new, of("transactionHash", receipts), "{method} {address}");
         assert!(receipts.iter().all(|receipt| receipt["timestamp"].is_u64()), "{page}");
-        let begins = if older { "firstPage" } else { "lastPage" };
+        let start_flag = if older { "firstPage" } else { "lastPage" };
         assert_eq!(
-            page[begins],
+            page[start_flag],
             json!(hashes.is_empty()),
             "{method} {address} from {block}: {page}"
         );
         hashes = if older { [hashes, new].concat() } else { [new, hashes].concat() };
-        let ends = if older { "lastPage" } else { "firstPage" };
-        assert_eq!(page[ends], json!(hashes.len() == expected), "{method} {address}: {page}");
-        if page[ends] == true {
+        let end_flag = if older { "lastPage" } else { "firstPage" };
+        assert_eq!(page[end_flag], json!(hashes.len() == expected), "{method} {address}: {page}");
+        if page[end_flag] == true {
             return hashes;
         }
-        let furthest = if older { txs.last() } else { txs.first() };
-        block = number(&furthest.expect("a page that is not the last has some")["blockNumber"]);
+        let edge = if older { txs.last() } else { txs.first() };
+        block = number(&edge.expect("only the last page may be empty")["blockNumber"]);
     }
 }
 
-/// Compares every `ots_` response with the blocks.
+/// Compares the responses about every address and transaction with the blocks.
 async fn check(node: &Node) {
-    let seen = all(node).await;
+    let seen = mined_txs(node).await;
     let mut by_address: HashMap<String, Vec<Value>> = HashMap::default();
-    for one in seen.iter().rev() {
-        for party in one.parties() {
-            by_address.entry(party).or_default().push(one.tx["hash"].clone());
+    for mined in seen.iter().rev() {
+        for address in mined.addresses() {
+            by_address.entry(address).or_default().push(mined.tx["hash"].clone());
         }
     }
     assert!(by_address.len() > 2);
@@ -150,12 +152,12 @@ async fn check(node: &Node) {
             assert_eq!(&found, expected, "{method} {address}");
         }
     }
-    for one in &seen {
-        check_one(node, one).await;
+    for mined in &seen {
+        check_tx(node, mined).await;
     }
 }
 
-async fn check_one(node: &Node, Seen { tx, receipt }: &Seen) {
+async fn check_tx(node: &Node, MinedTx { tx, receipt }: &MinedTx) {
     let hash = &tx["hash"];
     let of_sender = json!([tx["from"], number(&tx["nonce"])]);
     assert_eq!(node.call("ots_getTransactionBySenderAndNonce", of_sender).await, *hash);
@@ -200,8 +202,8 @@ fn flatten(frame: &Value, depth: u64, into: &mut Vec<(String, u64)>) {
     }
 }
 
-/// A chain on which addresses take part in transactions in every possible way; with the factory, and the hash
-/// of a transaction in which it forwards ether and creates a contract.
+/// A node whose transactions involve addresses in every role. Also returns the factory, and the hash of a transaction
+/// in which it forwards ether and creates a contract.
 pub(crate) async fn busy() -> (Node, Address, Value) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -213,7 +215,7 @@ pub(crate) async fn busy() -> (Node, Address, Value) {
     node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     let [forwarder, factory] = [1, 2].map(|of| DEV_ACCOUNTS[of].address.create(0));
     let input = Bytes::from(RECEIVER.into_word());
-    let mut made = Value::Null;
+    let mut creation = Value::Null;
     for nonce in 0..ROUNDS {
         let call = |to: Address, value: u64, gas_limit| TxEip1559 {
             to: TxKind::Call(to),
@@ -223,14 +225,14 @@ pub(crate) async fn busy() -> (Node, Address, Value) {
             ..TxEip1559::default()
         };
         let plain = |to| TxEip1559 { input: Bytes::new(), ..call(to, 9, 21_000) };
-        // Its balance and nonce stay the same, with value and without.
+        // The forwarder's balance and nonce stay the same, with and without value.
         send(&node, 3, nonce, call(forwarder, 5, 300_000)).await;
         send(&node, 4, nonce, call(forwarder, 0, 300_000)).await;
-        made = send(&node, 5, nonce, call(factory, 7, 300_000)).await;
-        // Out of gas, so the value is returned.
+        creation = send(&node, 5, nonce, call(factory, 7, 300_000)).await;
+        // This call runs out of gas, so its value is returned.
         send(&node, 6, nonce, call(forwarder, 5, 22_000)).await;
         send(&node, 7, nonce, plain(RECEIVER)).await;
-        // A transfer of nothing, and one to the sender itself.
+        // A transfer of zero wei, and a transfer to the sender itself.
         send(&node, 8, nonce, TxEip1559 { value: U256::ZERO, ..plain(RECEIVER) }).await;
         let last = send(&node, 9, nonce, plain(DEV_ACCOUNTS[9].address)).await;
         node.wait_for("eth_getTransactionReceipt", json!([last])).await;
@@ -240,12 +242,12 @@ pub(crate) async fn busy() -> (Node, Address, Value) {
         let hash = send(&node, 1, nonce, TxEip1559 { input: init.into(), ..gas.clone() }).await;
         node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     }
-    (node, factory, made)
+    (node, factory, creation)
 }
 
 /// A Cosmos transaction is found by each address that its messages pay, even if it fails and their balances
 /// stay the same.
-async fn everybody_paid_is_found(node: &Node) {
+async fn check_recipients_of_cosmos_messages(node: &Node) {
     let paid = [0xb1, 0xb2].map(Address::repeat_byte);
     let vote = MsgVote { proposal_id: 99, voter: address_of(0), option: 1, ..MsgVote::default() };
     let [first, second] = paid.map(|to| signed::send(0, &bech32("cosmos", to), 7));
@@ -258,7 +260,7 @@ async fn everybody_paid_is_found(node: &Node) {
         let page = node.call("ots_searchTransactionsBefore", json!([address, 0, 25])).await;
         assert_eq!(page["txs"][0]["hash"], hash, "{address}: {page}");
     }
-    // The fee is that of its whole gas limit.
+    // The fee is charged for the whole gas limit.
     let details = node.call("ots_getBlockDetails", json!([receipt["blockNumber"]])).await;
     let fees = number(&receipt["effectiveGasPrice"]) * signed::GAS;
     assert_eq!(number(&details["totalFees"]), fees);
@@ -266,19 +268,19 @@ async fn everybody_paid_is_found(node: &Node) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_of_an_address_are_found() {
-    let (node, factory, made) = busy().await;
+    let (node, factory, creation) = busy().await;
     check(&node).await;
     let child = factory.create(ROUNDS);
-    let operations = node.call("ots_getInternalOperations", json!([made])).await;
+    let operations = node.call("ots_getInternalOperations", json!([creation])).await;
     let expected = json!([
         { "type": 0, "from": factory, "to": RECEIVER, "value": "0x7" },
         { "type": 2, "from": factory, "to": child, "value": "0x0" },
     ]);
     assert_eq!(operations, expected);
-    everybody_paid_is_found(&node).await;
+    check_recipients_of_cosmos_messages(&node).await;
     let creator = node.call("ots_getContractCreator", json!([child])).await;
-    assert_eq!(creator, json!({ "hash": made, "creator": factory }));
-    // The same from the index, and from blocks that are read again.
+    assert_eq!(creator, json!({ "hash": creation, "creator": factory }));
+    // After a restart, the results from the index and from blocks on disk are the same.
     let folder = node.stop().await;
     let home = crate::common::reopened(folder.path());
     let node = serve(folder, home).await;
@@ -286,7 +288,7 @@ async fn transactions_of_an_address_are_found() {
     node.stop().await;
 }
 
-/// A chain that follows Ethereum's rules, starting with proof of work.
+/// A node with a chain through every fork of Ethereum, which starts with proof of work. The node adds empty blocks.
 pub(crate) async fn every_fork() -> Node {
     let chain = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/samples/every_fork");
     let genesis = std::fs::read_to_string(chain.join("genesis.json")).unwrap();
@@ -297,7 +299,7 @@ pub(crate) async fn every_fork() -> Node {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn explorer_methods_on_a_chain_through_every_fork() {
+async fn explorer_methods_equal_the_blocks_of_every_fork() {
     let node = every_fork().await;
     check(&node).await;
     node.stop().await;
@@ -306,8 +308,8 @@ async fn explorer_methods_on_a_chain_through_every_fork() {
 #[tokio::test(flavor = "multi_thread")]
 async fn block_transactions_are_paginated() {
     let (node, ..) = busy().await;
-    for one in all(&node).await {
-        let block = number(&one.tx["blockNumber"]);
+    for mined in mined_txs(&node).await {
+        let block = number(&mined.tx["blockNumber"]);
         let plain = node.call("eth_getBlockByNumber", json!([format!("{block:#x}"), true])).await;
         let receipts = node.call("eth_getBlockReceipts", json!([format!("{block:#x}")])).await;
         let details = node.call("ots_getBlockDetails", json!([block])).await;
@@ -342,7 +344,7 @@ async fn block_transactions_are_paginated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there() {
+async fn missing_items_are_null_and_invalid_page_sizes_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node = serve(folder, home).await;

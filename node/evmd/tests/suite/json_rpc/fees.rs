@@ -1,5 +1,5 @@
-//! `eth_feeHistory` over a socket: on chains with every type of transaction it equals the values in blocks and
-//! receipts, for any range and any percentiles, and follows geth's rules for both.
+//! Compares `eth_feeHistory` with the blocks and receipts of random chains, for random ranges and percentiles, and
+//! checks that it limits both as geth does.
 
 use super::native::naive_rewards;
 use crate::{
@@ -18,19 +18,19 @@ use serde_json::{Value, json};
 
 /// Senders of the chain's transactions.
 const SENDERS: usize = 6;
-/// Number of times that transactions are sent. Empty blocks are produced in between.
+/// Number of times that transactions are sent. The node produces empty blocks in between.
 const ROUNDS: u64 = 30;
 /// Number of requests on each chain.
-const QUESTIONS: usize = 200;
+const REQUESTS: usize = 200;
 
-/// Type, tip in steps of 0.1 gwei, bytes of input.
-type Sent = (u8, u64, usize);
+/// The branch of [`raw`], the priority fee in units of 0.1 gwei, and the length of the input in bytes.
+type TxShape = (u8, u64, usize);
 
-fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
+fn raw(from: usize, nonce: u64, (kind, step, length): TxShape) -> Bytes {
     let (chain_id, gas_limit) = (CHAIN_ID, 120_000);
     let (to, input) = (Address::repeat_byte(0x77), Bytes::from(vec![1; length]));
-    let tip = u128::from(step) * 100_000_000;
-    let gas_price = FEE_CAP + tip;
+    let priority_fee = u128::from(step) * 100_000_000;
+    let gas_price = FEE_CAP + priority_fee;
     match kind {
         0 => sign(
             from,
@@ -57,8 +57,7 @@ fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
             },
         ),
         2 => {
-            // The signature is invalid, so the authorization is skipped, but the transaction still has its
-            // type.
+            // The authorization is skipped because its signature is invalid. The transaction is still valid.
             let invalid_signature = Signature::new(U256::ONE, U256::ONE, false);
             let authorization =
                 Authorization { chain_id: U256::from(chain_id), address: to, nonce: 0 };
@@ -69,7 +68,7 @@ fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
                     nonce,
                     gas_limit,
                     max_fee_per_gas: FEE_CAP,
-                    max_priority_fee_per_gas: tip,
+                    max_priority_fee_per_gas: priority_fee,
                     to,
                     input,
                     authorization_list: vec![authorization.into_signed(invalid_signature)],
@@ -84,7 +83,7 @@ fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
                 nonce,
                 gas_limit,
                 max_fee_per_gas: FEE_CAP,
-                max_priority_fee_per_gas: tip,
+                max_priority_fee_per_gas: priority_fee,
                 to: TxKind::Call(to),
                 input,
                 ..TxEip1559::default()
@@ -93,7 +92,7 @@ fn raw(from: usize, nonce: u64, (kind, step, length): Sent) -> Bytes {
     }
 }
 
-/// The same chain and the same requests in every run.
+/// A source of random values that are the same in every run.
 pub(crate) fn runner(seed: u8) -> TestRunner {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     TestRunner::new_with_rng(Config::default(), rng)
@@ -112,7 +111,7 @@ fn percentiles() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-/// Sends the transactions of a random chain; returns the last block with one.
+/// Sends random transactions; returns the number of the last block with one of them.
 pub(crate) async fn grow(node: &Node, runner: &mut TestRunner) -> u64 {
     let mut nonces = [0; SENDERS];
     let mut newest = Value::Null;
@@ -151,24 +150,24 @@ async fn fee_history_equals_blocks_and_receipts() {
             blocks.push((block, receipts));
         }
         assert!(kinds[0] > 5 && kinds[1] > 5 && kinds[2] > 5 && kinds[4] > 5, "{kinds:?}");
-        assert!(empty > 1, "no empty blocks");
-        for _ in 0..QUESTIONS {
+        assert!(empty > 1, "too few empty blocks");
+        for _ in 0..REQUESTS {
             let last = pick(&mut runner, 0..=newest);
             let count = pick(&mut runner, prop_oneof![1..=newest + 9, 1..4u64]);
             let list = pick(&mut runner, percentiles());
-            let asked = json!([count, format!("{last:#x}"), list]);
-            let history = node.call("eth_feeHistory", asked.clone()).await;
+            let params = json!([count, format!("{last:#x}"), list]);
+            let history = node.call("eth_feeHistory", params.clone()).await;
             let cap = config().json_rpc.feehistory_cap;
             let first = (last + 1).saturating_sub(count.min(cap));
-            assert_eq!(number(&history["oldestBlock"]), first, "{asked}");
+            assert_eq!(number(&history["oldestBlock"]), first, "{params}");
             let range = &blocks[first as usize..=last as usize];
             let column = |name: &str| history[name].as_array().unwrap().clone();
             let mut fees: Vec<_> = range.iter().map(|(block, _)| &block["baseFeePerGas"]).collect();
             fees.push(&blocks[last as usize + 1].0["baseFeePerGas"]);
-            assert_eq!(json!(column("baseFeePerGas")), json!(fees), "{asked}");
+            assert_eq!(json!(column("baseFeePerGas")), json!(fees), "{params}");
             for (index, (block, receipts)) in range.iter().enumerate() {
                 let ratio = number(&block["gasUsed"]) as f64 / number(&block["gasLimit"]) as f64;
-                assert_eq!(column("gasUsedRatio")[index].as_f64(), Some(ratio), "{asked}");
+                assert_eq!(column("gasUsedRatio")[index].as_f64(), Some(ratio), "{params}");
                 if list.is_empty() {
                     assert!(history.get("reward").is_none());
                     continue;
@@ -176,7 +175,7 @@ async fn fee_history_equals_blocks_and_receipts() {
                 let rewards = column("reward")[index].as_array().unwrap().clone();
                 let rewards: Vec<U256> =
                     rewards.iter().map(|value| value.as_str().unwrap().parse().unwrap()).collect();
-                assert_eq!(rewards, naive_rewards(block, receipts, &list), "{asked} at {index}");
+                assert_eq!(rewards, naive_rewards(block, receipts, &list), "{params} at {index}");
             }
         }
         node.stop().await;
@@ -188,7 +187,7 @@ async fn ranges_and_percentiles_follow_geths_rules() {
     let node = Node::native_with(|config| config.json_rpc.feehistory_cap = 5).await;
     node.wait_for("eth_getBlockByNumber", json!(["0x9", false])).await;
     let many: Vec<_> = (0..101).map(|step| f64::from(step) / 2.0).collect();
-    let head = u64::MAX >> 1;
+    let beyond = u64::MAX >> 1;
     for (params, code, text) in [
         (json!([]), -32602, "missing value for required argument 0"),
         (json!([1]), -32602, "missing value for required argument 1"),
@@ -201,7 +200,7 @@ async fn ranges_and_percentiles_follow_geths_rules() {
         (json!([1, "latest", 50]), -32602, "invalid argument 2"),
         (json!([1, "latest", ["a"]]), -32602, "invalid argument 2"),
         (json!([1, "latest", [], 1]), -32602, "too many arguments"),
-        (json!([1, format!("{head:#x}")]), -32000, "request beyond head block"),
+        (json!([1, format!("{beyond:#x}")]), -32000, "request beyond head block"),
         (json!([1, "latest", [50, 49.9]]), -32000, "invalid reward percentile: #0:50.0"),
         (json!([1, "latest", [50, 50]]), -32000, "invalid reward percentile: #0:50.0"),
         (json!([1, "latest", [-0.1]]), -32000, "invalid reward percentile: -0.1"),
@@ -219,7 +218,7 @@ async fn ranges_and_percentiles_follow_geths_rules() {
         (json!(["3", "0x7"]), "0x5", 3),
         (json!([3, "0x1", null]), "0x0", 2),
         (json!([1, "earliest", []]), "0x0", 1),
-        // Reduced to the cap, as geth reduces to 1,024.
+        // The count is reduced to the cap, which is 1,024 in geth.
         (json!(["0xffffffffffffffff", "0x9", [50]]), "0x5", 5),
     ] {
         let history = node.call("eth_feeHistory", params.clone()).await;

@@ -1,5 +1,5 @@
-//! Fields of request objects: names in any case; hashes, data and quantities only with `0x`; addresses in any
-//! format; and errors that name the field.
+//! Fields of request objects: their names are accepted in any case, hashes, data and quantities only with `0x`, and
+//! addresses in any format. Errors name the field.
 
 use super::explorer::{every_fork, serve_with};
 use crate::{client::Node, common::native_home};
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 const CONTRACT: Address = Address::repeat_byte(0xcc);
 
-/// Code that returns the value which the instruction pushes.
-fn returning(instruction: &str) -> String {
-    format!("0x{instruction}60005260206000f3")
+/// Code that returns the value that these instructions push.
+fn returning(instructions: &str) -> String {
+    format!("0x{instructions}60005260206000f3")
 }
 
 fn word(number: u64) -> Value {
@@ -22,7 +22,7 @@ fn word(number: u64) -> Value {
 async fn field_names_are_accepted_in_any_case() {
     let node = every_fork().await;
     let contract = CONTRACT.to_string();
-    // The number of the block, the first word of the input, and slot 7.
+    // Code that returns the block number, the first word of the input, and slot 7.
     let number = json!({ contract.clone(): { "CODE": returning("43") } });
     let input = json!({ contract.clone(): { "Code": returning("600035") } });
     let slot = json!({
@@ -37,16 +37,16 @@ async fn field_names_are_accepted_in_any_case() {
     ] {
         assert_eq!(node.call("eth_call", params.clone()).await, expected, "{params}");
     }
-    // A named block that is not the newest one.
+    // A block that is not the newest one, selected by its hash.
     let block = node.call("eth_getBlockByNumber", json!(["0x2", false])).await;
     let logs = node.call("eth_getLogs", json!([{ "blockhash": block["hash"] }])).await;
     assert_eq!(logs, node.call("eth_getLogs", json!([{ "blockHash": block["hash"] }])).await);
     assert_eq!(logs[0]["blockNumber"], "0x2", "{logs}");
-    let both = json!([{ "BlockHash": block["hash"], "FROMBLOCK": "0x1" }]);
-    assert_eq!(node.fail("eth_getLogs", both).await.0, -32602);
-    let nothing =
+    let conflicting = json!([{ "BlockHash": block["hash"], "FROMBLOCK": "0x1" }]);
+    assert_eq!(node.fail("eth_getLogs", conflicting).await.0, -32602);
+    let no_match =
         json!([{ "fromblock": "0x2", "TOBLOCK": "0x2", "TOPICS": [B256::repeat_byte(9)] }]);
-    assert_eq!(node.call("eth_getLogs", nothing).await, json!([]));
+    assert_eq!(node.call("eth_getLogs", no_match).await, json!([]));
     let by_hash = json!([contract, { "BLOCKHASH": block["hash"] }]);
     assert_eq!(node.call("eth_getBalance", by_hash).await, "0x0");
     let simulated = json!([{ "BLOCKSTATECALLS": [{ "STATEOVERRIDES": input, "CALLS": [call] }] }]);
@@ -65,8 +65,8 @@ async fn field_names_are_accepted_in_any_case() {
     node.stop().await;
 }
 
-/// Parameters with a value in the place of `?`, and that value without `0x`.
-fn without_prefix(template: &Value, bare: &str) -> [Value; 2] {
+/// The parameters with a value instead of `?`, first with `0x` and then without.
+fn with_and_without_prefix(template: &Value, bare: &str) -> [Value; 2] {
     let filled = |text: String| {
         let text = template.to_string().replace('?', &text);
         serde_json::from_str(&text).unwrap()
@@ -147,12 +147,12 @@ async fn hashes_data_and_quantities_need_their_prefix() {
         ("testing_buildBlockV1", built("prevRandao"), hash),
         ("testing_buildBlockV1", built("parentBeaconBlockRoot"), hash),
     ] {
-        let [good, bad] = without_prefix(&template, bare);
-        let (code, message) = node.fail(method, bad.clone()).await;
-        assert_eq!(code, -32602, "{method} {bad}: {message}");
-        assert!(message.contains("without 0x prefix"), "{method} {bad}: {message}");
-        let answer = node.answer(method, good.clone()).await;
-        assert_ne!(answer["error"]["code"], -32602, "{method} {good}: {answer}");
+        let [prefixed, unprefixed] = with_and_without_prefix(&template, bare);
+        let (code, message) = node.fail(method, unprefixed.clone()).await;
+        assert_eq!(code, -32602, "{method} {unprefixed}: {message}");
+        assert!(message.contains("without 0x prefix"), "{method} {unprefixed}: {message}");
+        let response = node.answer(method, prefixed.clone()).await;
+        assert_ne!(response["error"]["code"], -32602, "{method} {prefixed}: {response}");
     }
     node.stop().await;
 }
@@ -177,8 +177,8 @@ async fn addresses_are_accepted_in_every_format_in_all_fields() {
             ("trace_filter", json!([{ "fromAddress": [form], "fromBlock": "latest" }])),
             ("debug_storageRangeAt", json!(["latest", 0, form, "0x", 1])),
         ] {
-            let answer = node.answer(method, params.clone()).await;
-            assert!(answer.get("error").is_none(), "{method} {params}: {answer}");
+            let response = node.answer(method, params.clone()).await;
+            assert!(response.get("error").is_none(), "{method} {params}: {response}");
         }
         let number = node.call("eth_call", json!([call, "0x5", overrides])).await;
         assert_eq!(number, word(5), "{form}");

@@ -1,4 +1,4 @@
-//! Logs, proofs and past gas prices, each compared with blocks and receipts.
+//! Compares logs and proofs with blocks and receipts, and follows transactions from the pool into a block.
 
 use crate::{
     client::Node,
@@ -12,13 +12,13 @@ use home::Home;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Blocks of the chain for proofs: some of them are in the index, the others in the layers above it.
+/// Number of blocks of the chain for proofs: the older ones are in the index, the others in the layers above it.
 const BLOCKS: u64 = 200;
-/// Blocks of the chain for logs.
+/// Number of blocks of the chain for logs.
 const LOG_BLOCKS: u64 = 3000;
 /// Rounds of transactions, distributed over a chain.
 const ROUNDS: u64 = 40;
-/// Number of different topics, so few that filters match logs.
+/// Number of different topics, small enough that filters match logs.
 const TOPICS: u64 = 3;
 
 /// Pseudo-random numbers that are the same in every run (a linear congruential generator).
@@ -31,7 +31,7 @@ impl Numbers {
     }
 }
 
-/// Deploys a contract that stores the block number and emits the words of its input as topics of a log.
+/// Init code of a contract that stores the block number and emits a log with the first words of its input as topics.
 fn logger(topics: u8) -> Bytes {
     let mut code = vec![0x43, 0x60, 0x00, 0x55];
     for word in (0..topics).rev() {
@@ -58,7 +58,7 @@ async fn submit(node: &Node, from: usize, nonce: u64, to: TxKind, input: Bytes) 
     node.call("eth_sendRawTransaction", json!([raw])).await
 }
 
-/// A chain of at least `length` blocks with random logs; returns the contracts and the newest block.
+/// A node with at least `length` blocks and random logs; also returns the contracts and the number of the head.
 async fn eventful(length: u64) -> (Node, Vec<Address>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -110,7 +110,7 @@ async fn all_logs(node: &Node, head: u64) -> Vec<Value> {
     logs
 }
 
-/// geth's definition of a match.
+/// Whether a log matches a filter, as geth defines it.
 fn matches(log: &Value, addresses: &[Value], topics: &[Vec<Value>]) -> bool {
     let found = log["topics"].as_array().unwrap();
     (addresses.is_empty() || addresses.contains(&log["address"]))
@@ -118,7 +118,7 @@ fn matches(log: &Value, addresses: &[Value], topics: &[Vec<Value>]) -> bool {
         && topics.iter().zip(found).all(|(any, found)| any.is_empty() || any.contains(found))
 }
 
-/// Compares random filters with a full scan over a chain with known logs.
+/// Compares `eth_getLogs` for random filters with a scan of all logs.
 async fn compare(node: &Node, head: u64, rounds: u64) {
     let logs = all_logs(node, head).await;
     let mut numbers = Numbers(7);
@@ -155,7 +155,7 @@ async fn compare(node: &Node, head: u64, rounds: u64) {
         found_some += u64::from(!scanned.is_empty());
         assert_eq!(found, Value::from(scanned), "{filter}");
     }
-    assert!(found_some > rounds / 10, "most filters found nothing");
+    assert!(found_some > rounds / 10, "too few filters matched a log");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +179,7 @@ async fn log_index_equals_a_full_scan_on_a_long_chain() {
     node.stop().await;
 }
 
-/// Checks the proof of an account against the state root of its block.
+/// Checks the proofs of an account and of its slots against the state root of a block.
 fn check_proof(proof: &Value, root: B256) {
     let address: Address = serde_json::from_value(proof["address"].clone()).unwrap();
     let nodes = |value: &Value| -> Vec<Bytes> { serde_json::from_value(value.clone()).unwrap() };
@@ -224,7 +224,7 @@ async fn proofs_are_valid_at_every_block() {
     node.stop().await;
 }
 
-/// A block's transactions leave the pool when it is executed, and it is published when it is durable.
+/// Transactions leave the pool when their block is executed, but the block is published later, when it is durable.
 #[tokio::test(flavor = "multi_thread")]
 async fn transaction_is_always_in_the_pool_or_in_a_block() {
     const ROUNDS: u64 = 100;
@@ -248,13 +248,13 @@ async fn transaction_is_always_in_the_pool_or_in_a_block() {
     node.stop().await;
 }
 
-/// Blocks with more logs than a response may have: a single block is returned completely, and polling a filter
-/// misses none.
+/// Each block has more logs than `logs_cap`. The logs of a single block are returned completely nevertheless, and
+/// polling a filter misses none.
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_above_the_cap_are_not_lost() {
     const CALLS: u64 = 5;
     let node = Node::native_with(|config| config.json_rpc.logs_cap = 8).await;
-    // Ten times: no data, no topics.
+    // Emits ten logs without data and topics.
     let code = [[0x5f, 0x5f, 0xa0].repeat(10), vec![0x00]].concat();
     let init = [0x60, code.len() as u8, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3];
     let creation = submit(&node, 1, 0, TxKind::Create, [&init[..], &code].concat().into()).await;
@@ -266,17 +266,17 @@ async fn logs_above_the_cap_are_not_lost() {
         let hash = submit(&node, 1, nonce, TxKind::Call(to), Bytes::new()).await;
         let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
         numbers.push(receipt["blockNumber"].clone());
-        let one = json!([{ "blockHash": receipt["blockHash"] }]);
-        assert_eq!(node.call("eth_getLogs", one).await.as_array().unwrap().len(), 10);
+        let by_hash = json!([{ "blockHash": receipt["blockHash"] }]);
+        assert_eq!(node.call("eth_getLogs", by_hash).await.as_array().unwrap().len(), 10);
     }
     let (first, last) = (&numbers[0], &numbers[CALLS as usize - 1]);
     let range = json!([{ "fromBlock": first, "toBlock": last, "address": to }]);
-    let refused = node.answer("eth_getLogs", range).await;
-    assert_eq!(refused["error"]["code"], -32005, "{refused}");
-    let fits = &refused["error"]["data"]["suggested"];
-    assert_eq!(&fits["fromBlock"], first);
-    let fits = node.call("eth_getLogs", json!([fits])).await;
-    assert_eq!(fits.as_array().unwrap().len(), 10, "the first block with any");
+    let response = node.answer("eth_getLogs", range).await;
+    assert_eq!(response["error"]["code"], -32005, "{response}");
+    let suggested = &response["error"]["data"]["suggested"];
+    assert_eq!(&suggested["fromBlock"], first);
+    let suggested = node.call("eth_getLogs", json!([suggested])).await;
+    assert_eq!(suggested.as_array().unwrap().len(), 10, "the logs of one block");
     let mut polled = Vec::new();
     while polled.len() < 10 * CALLS as usize {
         let new = node.call("eth_getFilterChanges", json!([filter])).await;

@@ -1,4 +1,4 @@
-//! The requests of a wallet on a development chain.
+//! Sends the requests of a wallet to a node with a development chain.
 
 use crate::{
     client::{Node, is_replica},
@@ -12,8 +12,8 @@ use keys::bech32;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Without input: stores 1 in slot 0 and logs 42 under topic 7. With input: reverts with
-/// four zero bytes.
+/// Init code of a contract. Without input, the contract stores 1 in slot 0 and logs 42 under topic 7. With input, it
+/// reverts with four zero bytes.
 pub(crate) const CONTRACT: [u8; 37] = hex!(
     "601c8060093d393df3"
     "36601657602a600052600760206000a1600160005500"
@@ -63,39 +63,39 @@ async fn transfer_is_shown_by_all_methods() {
     let history = node.call("eth_feeHistory", json!(["0x1", number, [0, 100]])).await;
     assert_eq!(history["reward"], json!([["0x3b9aca00", "0x3b9aca00"]]));
     assert_eq!(history["baseFeePerGas"][0], block["baseFeePerGas"]);
-    // All transactions fitted into the block, so their tip was not needed.
-    let tip = quantity(&node.call("eth_maxPriorityFeePerGas", json!([])).await);
-    assert!(tip < U256::from(1_000_000_000), "{tip}");
+    // All transactions fitted into the block, so no priority fee was needed.
+    let priority_fee = quantity(&node.call("eth_maxPriorityFeePerGas", json!([])).await);
+    assert!(priority_fee < U256::from(1_000_000_000), "{priority_fee}");
     let again = node.fail("eth_sendRawTransaction", json!([raw])).await;
     assert_eq!(again.0, -32000);
     assert!(again.1.starts_with("nonce too low"), "{}", again.1);
     node.stop().await;
 }
 
-/// geth's definition, from receipts: sort by tip, and add up the gas until it reaches the share.
+/// The rewards in geth's definition: receipts are sorted by priority fee, and gas is added up to each percentile.
 pub(crate) fn naive_rewards(block: &Value, receipts: &Value, percentiles: &[f64]) -> Vec<U256> {
     let base_fee = quantity(&block["baseFeePerGas"]);
-    let mut tips: Vec<_> = receipts
+    let mut priority_fees: Vec<_> = receipts
         .as_array()
         .unwrap()
         .iter()
         .map(|receipt| {
-            let tip = quantity(&receipt["effectiveGasPrice"]) - base_fee;
-            (tip, quantity(&receipt["gasUsed"]).to::<u64>())
+            let priority_fee = quantity(&receipt["effectiveGasPrice"]) - base_fee;
+            (priority_fee, quantity(&receipt["gasUsed"]).to::<u64>())
         })
         .collect();
-    tips.sort_unstable();
-    let gas: u64 = tips.iter().map(|(_, gas)| gas).sum();
+    priority_fees.sort_unstable();
+    let gas: u64 = priority_fees.iter().map(|(_, gas)| gas).sum();
     percentiles
         .iter()
         .map(|percentile| {
             let threshold = (gas as f64 * percentile / 100.0) as u64;
             let mut sum = 0;
-            let reached = tips.iter().find(|(_, gas)| {
+            let reached = priority_fees.iter().find(|(_, gas)| {
                 sum += gas;
                 sum >= threshold
             });
-            reached.map_or(U256::ZERO, |(tip, _)| *tip)
+            reached.map_or(U256::ZERO, |(priority_fee, _)| *priority_fee)
         })
         .collect()
 }
@@ -106,8 +106,8 @@ async fn fee_history_equals_the_receipts() {
     let mut last = Value::Null;
     for nonce in 0..20_u64 {
         for sender in 3..6 {
-            // Three tips, some of them equal; the gas varies with the length of the input.
-            let tip = u128::from((nonce * 7 + sender as u64) % 5) * 100_000_000;
+            // Some priority fees are equal. The gas varies with the length of the input.
+            let priority_fee = u128::from((nonce * 7 + sender as u64) % 5) * 100_000_000;
             let raw = sign(
                 sender,
                 TxEip1559 {
@@ -115,7 +115,7 @@ async fn fee_history_equals_the_receipts() {
                     nonce,
                     gas_limit: 60_000,
                     max_fee_per_gas: FEE_CAP,
-                    max_priority_fee_per_gas: tip,
+                    max_priority_fee_per_gas: priority_fee,
                     to: TxKind::Call(Address::ZERO),
                     input: vec![1; (nonce % 4) as usize * 100].into(),
                     ..TxEip1559::default()
@@ -127,9 +127,9 @@ async fn fee_history_equals_the_receipts() {
     let receipt = node.wait_for("eth_getTransactionReceipt", json!([last])).await;
     let newest = quantity(&receipt["blockNumber"]).to::<u64>();
     let percentiles = [0.0, 12.5, 33.3, 50.0, 99.9, 100.0];
-    let asked = json!([newest + 100, receipt["blockNumber"], percentiles]);
-    let history = node.call("eth_feeHistory", asked).await;
-    assert_eq!(history["oldestBlock"], "0x0", "the count is cut to what there is");
+    let params = json!([newest + 100, receipt["blockNumber"], percentiles]);
+    let history = node.call("eth_feeHistory", params).await;
+    assert_eq!(history["oldestBlock"], "0x0", "the count is reduced to the existing blocks");
     assert_eq!(history["baseFeePerGas"].as_array().unwrap().len() as u64, newest + 2);
     let mut rewarded = 0;
     for number in 0..=newest {
@@ -143,13 +143,12 @@ async fn fee_history_equals_the_receipts() {
         assert_eq!(history["baseFeePerGas"][index], block["baseFeePerGas"]);
         rewarded += usize::from(!receipts.as_array().unwrap().is_empty());
     }
-    assert!(rewarded > 0, "some blocks had transactions");
+    assert!(rewarded > 0, "no block has transactions");
     node.stop().await;
 }
 
-/// With the contracts of the development genesis.
 #[tokio::test(flavor = "multi_thread")]
-async fn well_known_contracts_exist() {
+async fn contracts_of_the_development_genesis_work() {
     let node = Node::native().await;
     let salt = B256::repeat_byte(7);
     for (nonce, deployer) in [(0, CREATE2_DEPLOYER), (1, SAFE_FACTORY)] {
@@ -184,7 +183,7 @@ const P256: [u8; 160] = hex!(
     "8e300b8d8e8fdc3308d06e8addb39a6067349db0df3bdec3aeb6b1740d24d246"
 );
 
-/// bech32ToHex(string) of the first development account.
+/// Input of `bech32ToHex(string)` with the address of the first development account.
 fn bech32_to_hex() -> Bytes {
     let text = bech32("cosmos", DEV_ACCOUNTS[0].address);
     let mut input = hex!("e6df461e").to_vec();
@@ -195,16 +194,15 @@ fn bech32_to_hex() -> Bytes {
     input.into()
 }
 
-/// There are contracts at 0x100 and 0x400 if the chain's parameters list them.
 #[tokio::test(flavor = "multi_thread")]
 async fn precompiles_exist_if_parameters_list_them() {
     let [p256, bech32] =
         [ExtraPrecompile::P256, ExtraPrecompile::Bech32].map(|extra| extra.address());
     let plain = Genesis::native_dev(0).to_json();
     let listed = format!("\"active_static_precompiles\":[\"{p256}\",\"{bech32}\"]");
-    let squeezed: Value = serde_json::from_str(&plain).unwrap();
-    let listed = squeezed.to_string().replace("\"active_static_precompiles\":[]", &listed);
-    for (genesis, has) in [(plain, false), (listed, true)] {
+    let compact: Value = serde_json::from_str(&plain).unwrap();
+    let listed = compact.to_string().replace("\"active_static_precompiles\":[]", &listed);
+    for (genesis, exist) in [(plain, false), (listed, true)] {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::init(folder.path(), &Genesis::from_json(&genesis).unwrap()).unwrap();
         let options = producing(Some(Duration::from_millis(5)));
@@ -214,12 +212,12 @@ async fn precompiles_exist_if_parameters_list_them() {
             let output = node.call("eth_call", json!([call])).await;
             let gas = node.call("eth_estimateGas", json!([call])).await;
             let list = node.call("eth_createAccessList", json!([call])).await;
-            assert_eq!(list["accessList"], json!([]), "it is warm, or has nothing");
+            assert_eq!(list["accessList"], json!([]), "no address and no slot is listed");
             (output, quantity(&gas) > U256::from(27_000))
         };
         let signed = call(p256, P256.to_vec().into()).await;
         let account = call(bech32, bech32_to_hex()).await;
-        if has {
+        if exist {
             assert_eq!(signed.0, json!(B256::with_last_byte(1)));
             assert_eq!(account, (json!(DEV_ACCOUNTS[0].address.into_word()), true));
         } else {
@@ -262,15 +260,15 @@ async fn contract_is_deployed_and_called_and_emits_logs() {
     assert_eq!(node.call("eth_getLogs", json!([filter])).await, receipt["logs"]);
     let filter = json!({ "fromBlock": number, "toBlock": number, "topics": [[one]] });
     assert_eq!(node.call("eth_getLogs", json!([filter])).await, json!([]));
-    // At least half of the limit of 200,000 is charged; the estimate returns the actual use.
+    // At least half of the gas limit of 200,000 is charged; the estimate is the gas that the call uses.
     assert_eq!(receipt["gasUsed"], json!("0x186a0"));
     let gas = node.call("eth_estimateGas", json!([{ "to": contract }])).await;
     assert!((U256::from(22_000)..U256::from(60_000)).contains(&quantity(&gas)), "{gas}");
-    let answer = node.answer("eth_call", json!([{ "to": contract, "input": "0x01" }])).await;
-    assert_eq!(answer["error"]["code"], 3);
-    assert_eq!(answer["error"]["data"], "0x00000000");
-    assert_eq!(answer["error"]["message"], "execution reverted");
-    // Reverts with Error("x").
+    let response = node.answer("eth_call", json!([{ "to": contract, "input": "0x01" }])).await;
+    assert_eq!(response["error"]["code"], 3);
+    assert_eq!(response["error"]["data"], "0x00000000");
+    assert_eq!(response["error"]["message"], "execution reverted");
+    // Code that reverts with Error("x").
     let to = "0x00000000000000000000000000000000000c0de0";
     let code = "0x6308c379a060e01b5f5260206004526001602452607860f81b60445260645ffd";
     let call = json!([{ "to": to }, "latest", { to: { "code": code } }]);
@@ -282,7 +280,7 @@ async fn contract_is_deployed_and_called_and_emits_logs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn txpool_methods_show_pending_and_queued_transactions() {
+async fn queued_transaction_is_served_and_mined_when_its_gap_closes() {
     let node = Node::native_with(|config| config.json_rpc.api.push("debug".to_owned())).await;
     let sender = DEV_ACCOUNTS[2].address;
     let gapped = transfer(2, 1, Address::ZERO);
@@ -310,12 +308,12 @@ async fn batch_uses_one_block() {
     let mut seen = Vec::new();
     // The chain advances between batches, which shows that it could have advanced within one.
     while seen.len() < 3 {
-        let answers = node.post(&batch).await;
-        let answers = answers.as_array().unwrap();
-        assert_eq!(answers.len(), 100);
-        assert!(answers.iter().all(|answer| answer["result"] == answers[0]["result"]));
-        if seen.last() != Some(&answers[0]["result"]) {
-            seen.push(answers[0]["result"].clone());
+        let responses = node.post(&batch).await;
+        let responses = responses.as_array().unwrap();
+        assert_eq!(responses.len(), 100);
+        assert!(responses.iter().all(|response| response["result"] == responses[0]["result"]));
+        if seen.last() != Some(&responses[0]["result"]) {
+            seen.push(responses[0]["result"].clone());
         }
     }
     node.stop().await;
@@ -329,7 +327,7 @@ async fn addresses_are_accepted_as_hex_and_bech32() {
     assert_eq!(node.call("eth_getBalance", json!([bech32, "earliest"])).await, hex);
     let (code, message) = node.fail("eth_getBalance", json!([format!("{bech32}q")])).await;
     assert!(code == -32602 && message.contains("checksum"), "{message}");
-    // Clients write the digits in any case.
+    // Hex digits may have any case.
     let any_case = DEV_ACCOUNTS[0].address.to_checksum(None).replace('F', "f");
     for address in [any_case.clone(), any_case[2..].to_owned()] {
         assert_eq!(node.call("eth_getBalance", json!([address, "earliest"])).await, hex);
@@ -348,13 +346,13 @@ async fn websocket_is_served_on_both_ports() {
     let node = Node::native().await;
     let call = r#"{"jsonrpc":"2.0","id":7,"method":"net_version"}"#;
     for address in [node.json_rpc, node.web_socket] {
-        let answer = node.call_over_websocket(address, call).await;
-        assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": 7, "result": "262144" }));
+        let response = node.call_over_websocket(address, call).await;
+        assert_eq!(response, json!({ "jsonrpc": "2.0", "id": 7, "result": "262144" }));
     }
     node.stop().await;
 }
 
-/// A response without the lag, which only a replica has.
+/// A response without the fields of the lag, which only a replica has.
 fn without_lag(text: &str) -> Value {
     let mut response: Value = serde_json::from_str(text).unwrap();
     let fields = response.as_object_mut().unwrap();

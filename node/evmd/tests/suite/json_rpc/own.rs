@@ -1,5 +1,4 @@
-//! Methods of this node that Ethereum clients do not have: the pipeline, fees over long ranges, and the
-//! subscription to fees.
+//! Calls the methods that only this node has: the pipeline, fees over long ranges, and the subscription to fees.
 
 use super::{
     fees::{grow, number, runner},
@@ -28,7 +27,7 @@ async fn evmd_pipeline_returns_the_stages() {
         stages.filter(|stage| stage["name"] == "execute").any(|stage| stage["out"] == 1)
     };
     // Stages publish their counters a few times per second.
-    let looking = async {
+    let counted = async {
         loop {
             let shown = node.call("evmd_pipeline", json!([])).await;
             if executed(&shown) {
@@ -36,7 +35,7 @@ async fn evmd_pipeline_returns_the_stages() {
             }
         }
     };
-    let shown = timeout(MAX_WAIT, looking).await.expect("the transaction is counted");
+    let shown = timeout(MAX_WAIT, counted).await.expect("the transaction is counted");
     assert_eq!(shown["fault"], false);
     assert!(number(&shown["head"]) >= mined, "{shown}");
     let stages = shown["stages"].as_array().unwrap();
@@ -64,18 +63,18 @@ async fn read(node: &Node, at: u64) -> (Value, Value) {
     (block, receipts)
 }
 
-/// The transactions of a bucket as if they were in one block: the tip of each, weighted by gas.
+/// The rewards of a bucket, as if all its transactions were in one block.
 fn quantiles(blocks: &[(Value, Value)], percentiles: &[f64]) -> Vec<U256> {
     let quantity = |value: &Value| value.as_str().unwrap().parse::<U256>().unwrap();
-    let tips = blocks.iter().flat_map(|(block, receipts)| {
+    let priority_fees = blocks.iter().flat_map(|(block, receipts)| {
         let base_fee = quantity(&block["baseFeePerGas"]);
         receipts.as_array().unwrap().iter().map(move |receipt| {
-            let tip = quantity(&receipt["effectiveGasPrice"]) - base_fee;
-            json!({ "effectiveGasPrice": tip, "gasUsed": receipt["gasUsed"] })
+            let priority_fee = quantity(&receipt["effectiveGasPrice"]) - base_fee;
+            json!({ "effectiveGasPrice": priority_fee, "gasUsed": receipt["gasUsed"] })
         })
     });
-    let tips: Vec<Value> = tips.collect();
-    naive_rewards(&json!({ "baseFeePerGas": "0x0" }), &json!(tips), percentiles)
+    let priority_fees: Vec<Value> = priority_fees.collect();
+    naive_rewards(&json!({ "baseFeePerGas": "0x0" }), &json!(priority_fees), percentiles)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,10 +95,10 @@ async fn fee_quantiles_equal_the_receipts_of_a_bucket() {
         (0, newest, whole, u64::MAX),
     ] {
         let range = (format!("{first:#x}"), format!("{last:#x}"));
-        let asked = json!([range.0, range.1, bucket, percentiles]);
-        let found = node.call("evmd_feeQuantiles", asked.clone()).await;
+        let params = json!([range.0, range.1, bucket, percentiles]);
+        let found = node.call("evmd_feeQuantiles", params.clone()).await;
         let found = found.as_array().unwrap();
-        assert_eq!(found.len() as u64, (last - first) / size + 1, "{asked}");
+        assert_eq!(found.len() as u64, (last - first) / size + 1, "{params}");
         let mut start = first;
         for bucket in found {
             let end = last.min(start.saturating_add(size - 1));
@@ -108,12 +107,12 @@ async fn fee_quantiles_equal_the_receipts_of_a_bucket() {
             assert_eq!((number(&bucket["fromBlock"]), number(&bucket["toBlock"])), (start, end));
             assert_eq!(number(&bucket["baseFeeMin"]), column("baseFeePerGas").min().unwrap());
             assert_eq!(number(&bucket["baseFeeMax"]), column("baseFeePerGas").max().unwrap());
-            assert_eq!(number(&bucket["gasUsed"]), column("gasUsed").sum::<u64>(), "{asked}");
+            assert_eq!(number(&bucket["gasUsed"]), column("gasUsed").sum::<u64>(), "{params}");
             let limit = column("gasLimit").fold(0, u64::saturating_add);
             let ratio = column("gasUsed").sum::<u64>() as f64 / limit as f64;
-            assert_eq!(bucket["gasUsedRatio"].as_f64(), Some(ratio), "{asked}");
+            assert_eq!(bucket["gasUsedRatio"].as_f64(), Some(ratio), "{params}");
             let rewards: Vec<U256> = serde_json::from_value(bucket["reward"].clone()).unwrap();
-            assert_eq!(rewards, quantiles(of, &percentiles), "{asked} from {start}");
+            assert_eq!(rewards, quantiles(of, &percentiles), "{params} from {start}");
             start = end + 1;
         }
     }
@@ -166,7 +165,7 @@ async fn pushed_fees_equal_the_fee_history() {
     }
     let (mut rows, mut bare, mut paid) = (Vec::new(), Vec::new(), 0);
     while rows.len() < 8 || bare.len() < 8 || paid == 0 {
-        let pushed = timeout(MAX_WAIT, socket.receive()).await.expect("a block");
+        let pushed = timeout(MAX_WAIT, socket.receive()).await.expect("a notification");
         let row = pushed["params"]["result"].clone();
         paid += usize::from(row["reward"][0].as_str().is_some_and(|reward| reward != "0x0"));
         let list = if pushed["params"]["subscription"] == with { &mut rows } else { &mut bare };
@@ -175,11 +174,11 @@ async fn pushed_fees_equal_the_fee_history() {
     assert_ne!(with, without);
     for (list, percentiles) in [(rows, percentiles), (bare, json!([]))] {
         for pair in list.windows(2) {
-            assert_eq!(number(&pair[1]["number"]), number(&pair[0]["number"]) + 1, "a gap");
+            assert_eq!(number(&pair[1]["number"]), number(&pair[0]["number"]) + 1, "no gap");
         }
         for row in &list {
-            let asked = json!([1, row["number"], percentiles]);
-            let history = node.call("eth_feeHistory", asked).await;
+            let params = json!([1, row["number"], percentiles]);
+            let history = node.call("eth_feeHistory", params).await;
             assert_eq!(row["baseFeePerGas"], history["baseFeePerGas"][0], "{row}");
             assert_eq!(row["nextBaseFeePerGas"], history["baseFeePerGas"][1], "{row}");
             assert_eq!(row["gasUsedRatio"], history["gasUsedRatio"][0], "{row}");
@@ -196,8 +195,8 @@ async fn pushed_fees_equal_the_fee_history() {
         (json!(["newFees", [50, 50]]), -32000),
         (json!(["newFees", many]), -32000),
     ] {
-        let answer = socket.answer("eth_subscribe", params.clone()).await;
-        assert_eq!(answer["error"]["code"], code, "{params}: {answer}");
+        let response = socket.answer("eth_subscribe", params.clone()).await;
+        assert_eq!(response["error"]["code"], code, "{params}: {response}");
     }
     assert_eq!(socket.call("eth_unsubscribe", json!([with])).await, json!(true));
     node.stop().await;

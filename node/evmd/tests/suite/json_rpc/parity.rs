@@ -1,4 +1,4 @@
-//! `trace_`: traces of a chain, compared with its state and the tracers of `debug_`.
+//! Compares the results of the `trace_` methods with the state of a chain and with the tracers of `debug_`.
 
 use super::explorer::{busy, every_fork, serve, serve_with};
 use crate::{
@@ -13,24 +13,24 @@ use std::collections::BTreeMap;
 
 /// An account that only receives.
 const RECEIVER: Address = Address::repeat_byte(0xee);
-/// Increments its first slot and returns it.
+/// Code that increments slot 0 and returns the new value.
 const COUNTER: [u8; 18] =
     [0x60, 0, 0x54, 0x60, 1, 0x01, 0x80, 0x60, 0, 0x55, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3];
-/// Calls an account without code with a megabyte of input, in an endless loop.
-const LOUD: [u8; 21] = [
+/// Code that calls an account without code with a megabyte of input, in an endless loop.
+const LARGE_INPUT: [u8; 21] = [
     0x5b, 0x60, 0, 0x60, 0, 0x62, 0x10, 0, 0, 0x60, 0, 0x60, 0, 0x60, 0xff, 0x5a, 0xf1, 0x50, 0x60,
     0, 0x56,
 ];
-/// Calls the identity contract with half a megabyte, in an endless loop.
+/// Code that calls the identity precompile with half a megabyte, in an endless loop.
 const ECHO: [u8; 19] =
     [0x5b, 0x60, 0, 0x60, 0, 0x62, 0x08, 0, 0, 0x60, 0, 0x60, 4, 0x5a, 0xfa, 0x50, 0x60, 0, 0x56];
-/// Calls an account without code with a hundred kilobytes of memory for its output, in an endless loop.
-const ROOMY: [u8; 21] = [
+/// Code that calls an account without code with a hundred kilobytes of memory for its output, in an endless loop.
+const LARGE_OUTPUT: [u8; 21] = [
     0x5b, 0x62, 0x01, 0x90, 0, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, 0xff, 0x5a, 0xf1, 0x50,
     0x60, 0, 0x56,
 ];
-/// Fills a hundred kilobytes of memory, and writes to it in an endless loop.
-const WIDE: [u8; 16] =
+/// Code that expands its memory to a hundred kilobytes, and writes to it in an endless loop.
+const LARGE_MEMORY: [u8; 16] =
     [0x60, 0, 0x62, 0x01, 0x90, 0, 0x53, 0x5b, 0x60, 0, 0x60, 0, 0x53, 0x60, 7, 0x56];
 
 async fn native() -> Node {
@@ -40,11 +40,11 @@ async fn native() -> Node {
 }
 
 fn list(value: &Value) -> &[Value] {
-    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
+    value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
 }
 
 fn number(value: &Value) -> U256 {
-    value.as_str().unwrap_or_else(|| panic!("no quantity: {value}")).parse().unwrap()
+    value.as_str().unwrap_or_else(|| panic!("not a quantity: {value}")).parse().unwrap()
 }
 
 /// The blocks of a chain.
@@ -58,7 +58,7 @@ async fn blocks(node: &Node) -> Vec<Value> {
     blocks
 }
 
-/// The type and depth of every call of the call tracer, except those of precompiles.
+/// Appends the type and depth of a frame and of the frames in it, except calls of precompiles without value.
 fn flatten(frame: &Value, depth: usize, into: &mut Vec<(String, usize)>) {
     let kind = match frame["type"].as_str().unwrap() {
         "CREATE" | "CREATE2" => "create",
@@ -67,8 +67,8 @@ fn flatten(frame: &Value, depth: usize, into: &mut Vec<(String, usize)>) {
     };
     let to = frame["to"].as_str().map_or(Address::ZERO, |to| to.parse().unwrap());
     let is_precompile = to > Address::ZERO && to <= Address::with_last_byte(0x11);
-    let moves = frame.get("value").is_some_and(|value| !number(value).is_zero());
-    if kind == "call" && is_precompile && !moves && depth > 0 {
+    let has_value = frame.get("value").is_some_and(|value| !number(value).is_zero());
+    if kind == "call" && is_precompile && !has_value && depth > 0 {
         return;
     }
     into.push((kind.to_owned(), depth));
@@ -101,10 +101,10 @@ async fn check_calls(node: &Node) -> usize {
         assert_eq!(list(&replayed).len(), txs.len());
         for (tx, replayed) in txs.iter().zip(list(&replayed)) {
             let traces = node.call("trace_transaction", json!([tx["hash"]])).await;
-            let (own, others) = rest.split_at(list(&traces).len());
-            assert_eq!(own, list(&traces), "the traces of the block are those of its transactions");
+            let (of_tx, others) = rest.split_at(list(&traces).len());
+            assert_eq!(of_tx, list(&traces), "a block has the traces of its transactions");
             rest = others;
-            check_transaction(node, tx, own, replayed).await;
+            check_transaction(node, tx, of_tx, replayed).await;
         }
         rewarded += usize::from(!rest.is_empty());
         check_rewards(node, &block, rest).await;
@@ -180,9 +180,9 @@ async fn check_filters(node: &Node, all: &[Value]) {
         _ => trace["action"]["to"].clone(),
     };
     let depth = |trace: &&Value| list(&trace["traceAddress"]).len();
-    let inner = all.iter().max_by_key(depth).unwrap();
-    let (sender, receiver) = (from(inner), to(inner));
-    for (filter, fits) in [
+    let deepest = all.iter().max_by_key(depth).unwrap();
+    let (sender, receiver) = (from(deepest), to(deepest));
+    for (filter, (by_sender, by_receiver, union)) in [
         (json!({ "fromAddress": sender }), (true, false, false)),
         (json!({ "toAddress": [receiver] }), (false, true, false)),
         (json!({ "fromAddress": [sender], "toAddress": receiver }), (true, true, false)),
@@ -191,15 +191,14 @@ async fn check_filters(node: &Node, all: &[Value]) {
             (true, true, true),
         ),
     ] {
-        let (by_sender, by_receiver, union) = fits;
-        let fits = |trace: &&Value| {
+        let is_match = |trace: &&Value| {
             let (sent, received) = (from(trace) == sender, to(trace) == receiver);
             match union {
                 true => sent || received,
                 false => (sent || !by_sender) && (received || !by_receiver),
             }
         };
-        let expected: Vec<_> = all.iter().filter(fits).collect();
+        let expected: Vec<_> = all.iter().filter(is_match).collect();
         assert!(!expected.is_empty(), "{filter}");
         let found = node.call("trace_filter", json!([filter])).await;
         assert_eq!(list(&found).iter().collect::<Vec<_>>(), expected, "{filter}");
@@ -219,10 +218,10 @@ async fn check_filters(node: &Node, all: &[Value]) {
     assert_eq!(list(&found).iter().collect::<Vec<_>>(), expected);
 }
 
-/// A value in a diff: the balance or nonce of an account, or a slot.
+/// A value in a diff: an address, and `balance`, `nonce` or a slot.
 type Field = (String, String);
 
-/// The value before and after in a diff; `None` if it did not change.
+/// The values before and after a change; `None` if there is no change.
 fn change(delta: &Value) -> Option<(U256, U256)> {
     let delta = delta.as_object()?;
     let (kind, value) = delta.iter().next().unwrap();
@@ -243,7 +242,7 @@ async fn value_at(node: &Node, (address, field): &Field, block: &Value) -> U256 
     number(&value)
 }
 
-/// Compares every value in the diffs of a block before and after it.
+/// Compares the values in the diffs of a block with the state before and after it; returns their number.
 async fn check_diffs(node: &Node, parent: &Value, block: &Value) -> usize {
     let of_block = json!([block["number"], ["stateDiff"]]);
     let of_block = node.call("trace_replayBlockTransactions", of_block).await;
@@ -268,18 +267,18 @@ async fn check_diffs(node: &Node, parent: &Value, block: &Value) -> usize {
             }
             if let Some(code) = account["code"].get("+") {
                 let stored = node.call("eth_getCode", json!([address, block["number"]])).await;
-                let gone = diff.contains_key(address) && stored == "0x";
-                assert!(stored == *code || gone, "{address}: {code} {stored}");
+                let destroyed = diff.contains_key(address) && stored == "0x";
+                assert!(stored == *code || destroyed, "{address}: {code} {stored}");
             }
         }
     }
-    // An account that receives the block reward is changed once more.
-    let paid = |address: &str| {
-        let given = block["withdrawals"].as_array().into_iter().flatten();
-        block["miner"] == *address || given.into_iter().any(|to| to["address"] == *address)
+    // The block reward and withdrawals change balances after the last transaction.
+    let is_paid = |address: &str| {
+        let withdrawals = block["withdrawals"].as_array().into_iter().flatten();
+        block["miner"] == *address || withdrawals.into_iter().any(|to| to["address"] == *address)
     };
     for (field, value) in &values {
-        if !paid(&field.0) || field.1 != "balance" {
+        if !is_paid(&field.0) || field.1 != "balance" {
             assert_eq!(value_at(node, field, &block["number"]).await, *value, "{field:?}");
         }
     }
@@ -299,7 +298,7 @@ async fn state_diffs_equal_the_state() {
     }
 }
 
-/// Deploys a counting contract.
+/// Deploys [`COUNTER`].
 async fn counter(node: &Node) -> Address {
     let init = [&[0x60, 18, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3], &COUNTER[..]].concat();
     let create = TxEip1559 {
@@ -323,7 +322,7 @@ async fn trace_call_many_runs_calls_in_sequence() {
     let word = |value: u64| json!(B256::from(U256::from(value)));
     for _ in 0..2 {
         let alone = node.call("trace_call", json!([call, kinds])).await;
-        assert_eq!(alone["output"], word(1), "nothing of a call is kept");
+        assert_eq!(alone["output"], word(1), "a call does not change the state");
     }
     let many = json!([[[call, kinds], [call, ["trace"]], [call, []]], "latest"]);
     let many = node.call("trace_callMany", many).await;
@@ -345,7 +344,7 @@ async fn trace_call_many_runs_calls_in_sequence() {
         json!({ contract.to_string(): { "stateDiff": { word(0).as_str().unwrap(): word(41) } } });
     let overridden = node.call("trace_call", json!([call, [], "latest", overrides])).await;
     assert_eq!(overridden["output"], word(42));
-    // A call that fails has a trace. One that is invalid does not.
+    // A call that fails has a trace. A call that is invalid is refused.
     let fails = json!({ "data": "0xfe", "gas": "0x10000" });
     let failed = node.call("trace_call", json!([fails, ["trace"]])).await;
     assert_eq!(failed["trace"][0]["error"], "Bad instruction", "{failed}");
@@ -368,7 +367,7 @@ async fn raw_transaction_can_be_traced() {
     assert_eq!(received["balance"], json!({ "+": "0x1" }), "{tried}");
     assert_eq!(tried["trace"][0]["action"]["from"], json!(DEV_ACCOUNTS[2].address));
     assert_eq!(number(&node.call("eth_getBalance", json!([RECEIVER])).await), U256::ZERO);
-    // The mined transaction has the same trace, except for the nonce and the gas price.
+    // The mined transaction has the same trace, and changes the recipient's balance in the same way.
     let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
     assert_eq!(hash, json!(keccak256(&raw)));
     node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -386,10 +385,10 @@ async fn raw_transaction_can_be_traced() {
     node.stop().await;
 }
 
-/// The error of a tracer that would exceed its memory limit.
+/// The beginning of the error of a tracer that would exceed its memory limit.
 const TOO_LARGE: &str = "trace exceeds 268435456 bytes";
 
-fn with(code: &[u8]) -> Value {
+fn with_code(code: &[u8]) -> Value {
     json!({ RECEIVER.to_string(): { "code": Bytes::from(code.to_vec()) } })
 }
 
@@ -397,59 +396,59 @@ fn with(code: &[u8]) -> Value {
 async fn memory_of_a_tracer_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
-    // A quarter of a gigabyte takes a debug build a long time on a busy machine.
+    // On a busy machine, a debug build needs a long time to trace a quarter of a gigabyte.
     let node = serve_with(folder, home, |config| config.json_rpc.call_timeout_ms = 60_000).await;
     let call = json!({ "to": RECEIVER });
     for (code, options) in [
-        (&LOUD[..], json!({ "tracer": "callTracer" })),
-        (&LOUD[..], json!({ "tracer": "flatCallTracer" })),
-        (&LOUD[..], json!({ "tracer": "muxTracer", "tracerConfig": { "callTracer": {} } })),
+        (&LARGE_INPUT[..], json!({ "tracer": "callTracer" })),
+        (&LARGE_INPUT[..], json!({ "tracer": "flatCallTracer" })),
+        (&LARGE_INPUT[..], json!({ "tracer": "muxTracer", "tracerConfig": { "callTracer": {} } })),
         (&ECHO[..], json!({ "tracer": "prestateTracer" })),
-        (&WIDE[..], json!({ "enableMemory": true })),
-        (&WIDE[..], json!({})),
+        (&LARGE_MEMORY[..], json!({ "enableMemory": true })),
+        (&LARGE_MEMORY[..], json!({})),
     ] {
         let mut options = options;
-        options["stateOverrides"] = with(code);
+        options["stateOverrides"] = with_code(code);
         let (code, message) = node.fail("debug_traceCall", json!([call, "latest", options])).await;
         assert!(code == -32000 && message.starts_with(TOO_LARGE), "{options}: {message}");
     }
     for (code, kind) in [
-        (&LOUD[..], "trace"),
-        (&WIDE[..], "vmTrace"),
-        (&ROOMY[..], "vmTrace"),
+        (&LARGE_INPUT[..], "trace"),
+        (&LARGE_MEMORY[..], "vmTrace"),
+        (&LARGE_OUTPUT[..], "vmTrace"),
         (&ECHO[..], "stateDiff"),
     ] {
-        let traced = json!([call, [kind], "latest", with(code)]);
+        let traced = json!([call, [kind], "latest", with_code(code)]);
         let (code, message) = node.fail("trace_call", traced).await;
         assert!(code == -32000 && message.starts_with(TOO_LARGE), "{kind}: {message}");
     }
     // A tracer that uses little memory may run to its end.
     let gas = json!({ "to": RECEIVER, "gas": "0x30d40" });
-    let short = json!([gas, "latest", { "limit": 3, "stateOverrides": with(&WIDE) }]);
-    let short = node.call("debug_traceCall", short).await;
-    assert_eq!(list(&short["structLogs"]).len(), 1, "the limit is one of bytes");
+    let params = json!([gas, "latest", { "limit": 3, "stateOverrides": with_code(&LARGE_MEMORY) }]);
+    let trace = node.call("debug_traceCall", params).await;
+    assert_eq!(list(&trace["structLogs"]).len(), 1, "`limit` is in bytes");
     for tracer in ["noopTracer", "4byteTracer", "prestateTracer"] {
-        let options = json!({ "tracer": tracer, "stateOverrides": with(&LOUD) });
+        let options = json!({ "tracer": tracer, "stateOverrides": with_code(&LARGE_INPUT) });
         let gas = json!({ "to": RECEIVER, "gas": "0x4c4b40" });
         node.call("debug_traceCall", json!([gas, "latest", options])).await;
     }
     node.stop().await;
 }
 
-/// A response may contain the same bytes repeatedly, and there may be many calls.
+/// The limit of the response applies even if the tracer stays within its memory limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn size_of_a_trace_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node =
         serve_with(folder, home, |config| config.json_rpc.max_response_bytes = 1_000_000).await;
-    // A hundred calls.
+    // Gas for about a hundred calls.
     let call = json!({ "to": RECEIVER, "gas": "0x221a78" });
-    let create = json!([{ "data": Bytes::from(LOUD.to_vec()), "gas": "0x22a000" }, ["trace"]]);
-    let options = json!({ "tracer": "callTracer", "stateOverrides": with(&LOUD) });
+    let init = json!([{ "data": Bytes::from(LARGE_INPUT.to_vec()), "gas": "0x22a000" }, ["trace"]]);
+    let options = json!({ "tracer": "callTracer", "stateOverrides": with_code(&LARGE_INPUT) });
     for (method, params) in [
-        ("trace_call", json!([call, ["trace"], "latest", with(&LOUD)])),
-        ("trace_callMany", json!([[create, create]])),
+        ("trace_call", json!([call, ["trace"], "latest", with_code(&LARGE_INPUT)])),
+        ("trace_callMany", json!([[init, init]])),
         ("debug_traceCall", json!([call, "latest", options])),
     ] {
         let (code, message) = node.fail(method, params).await;
@@ -460,7 +459,7 @@ async fn size_of_a_trace_is_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_items_and_invalid_requests() {
+async fn missing_items_are_null_and_invalid_requests_are_refused() {
     let node = native().await;
     node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     let none = json!(B256::repeat_byte(7));

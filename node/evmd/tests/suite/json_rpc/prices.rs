@@ -1,4 +1,4 @@
-//! Suggested gas prices on a native chain.
+//! Checks which gas prices a native chain suggests, and which it refuses.
 
 use crate::{
     client::Node,
@@ -11,7 +11,7 @@ use home::Home;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A development chain with these parameters of its fee market.
+/// A node of a development chain with these parameters of the fee market.
 async fn node(params: Value, block_time: Option<Duration>) -> Node {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -33,7 +33,7 @@ async fn prices(node: &Node) -> [Value; 3] {
     ]
 }
 
-fn offer(from: usize, nonce: u64, cap: u128, tip: u128) -> Bytes {
+fn offer(from: usize, nonce: u64, cap: u128, priority_fee: u128) -> Bytes {
     sign(
         from,
         TxEip1559 {
@@ -41,7 +41,7 @@ fn offer(from: usize, nonce: u64, cap: u128, tip: u128) -> Bytes {
             nonce,
             gas_limit: 21_000,
             max_fee_per_gas: cap,
-            max_priority_fee_per_gas: tip,
+            max_priority_fee_per_gas: priority_fee,
             to: TxKind::Call(Address::repeat_byte(1)),
             value: U256::ONE,
             ..TxEip1559::default()
@@ -50,9 +50,9 @@ fn offer(from: usize, nonce: u64, cap: u128, tip: u128) -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn suggested_prices_without_transactions() {
-    // After genesis, the next base fee is seven eighths of the first.
-    for (base_fee, elasticity, denominator, base, tip, price) in [
+async fn suggested_prices_follow_the_fee_market_without_transactions() {
+    // The genesis block is empty, so the base fee falls by 1 / denominator.
+    for (base_fee, elasticity, denominator, base, priority_fee, price) in [
         ("1000000000", 2, 8, "0x342770c0", "0x684ee18", "0x3aac5ed8"),
         ("8", 2, 8, "0x7", "0x0", "0x7"),
         ("1333.333333333333333334", 4, 4, "0x3e8", "0x2ee", "0x6d6"),
@@ -67,7 +67,7 @@ async fn suggested_prices_without_transactions() {
             None,
         )
         .await;
-        assert_eq!(prices(&node).await, [base, tip, price], "{base_fee}");
+        assert_eq!(prices(&node).await, [base, priority_fee, price], "{base_fee}");
         node.stop().await;
     }
 }
@@ -108,15 +108,15 @@ async fn without_a_base_fee_the_median_is_suggested() {
     assert_eq!(
         prices(&node).await,
         ["0x5", "0x1", "0x5"],
-        "there are no transactions: the minimum prices"
+        "the minimum prices, because there are no transactions"
     );
-    for (nonce, tip) in [7, 100, 9, 8, 1_000].into_iter().enumerate() {
-        let raw = offer(0, nonce as u64, 2_000, tip);
+    for (nonce, price) in [7, 100, 9, 8, 1_000].into_iter().enumerate() {
+        let raw = offer(0, nonce as u64, 2_000, price);
         let hash = node.call("eth_sendRawTransaction", json!([raw])).await;
         let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
-        assert_eq!(receipt["effectiveGasPrice"], json!(format!("{tip:#x}")));
+        assert_eq!(receipt["effectiveGasPrice"], json!(format!("{price:#x}")));
     }
-    // 7, 8, 9, 100, 1000: the median; 60 % of the gas has a price of nine or less.
+    // The median of 7, 8, 9, 100 and 1000.
     assert_eq!(prices(&node).await, ["0x9", "0x9", "0x9"]);
     let block = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
     assert_eq!(block["baseFeePerGas"], "0x0");

@@ -1,5 +1,5 @@
-//! geth's recorded traces of the blocks of two chains: 34 blocks with each of its tracers, and blocks of
-//! `execution-apis` with its struct logger.
+//! Compares traces with recordings of geth: of one chain with the tracers in [`FOLDERS`], and of `execution-apis` with
+//! the struct logger.
 
 use crate::{
     client::{Node, config},
@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders of the requests, with one file per block.
+/// Folders of the recordings, with one request per file.
 const FOLDERS: [&str; 4] = [
     "4byte-tracer",
     "call-tracer",
@@ -27,7 +27,7 @@ const FOLDERS: [&str; 4] = [
 const REQUESTS: usize = 140;
 
 /// Requests whose responses differ from geth's, with the reason.
-const DIFFERENT: [(&str, &str); 0] = [];
+const KNOWN_DIFFERENCES: [(&str, &str); 0] = [];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
@@ -45,10 +45,10 @@ async fn traces_equal_those_of_geth() {
             }
         }
     }
-    println!("{} of {run} answers differ", different.len());
+    println!("{} of {run} responses differ", different.len());
     node.stop().await;
     assert_eq!(run, REQUESTS);
-    let expected = DIFFERENT.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let expected = KNOWN_DIFFERENCES.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(different, expected);
 }
 
@@ -72,15 +72,15 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 async fn compare(node: &Node, file: &Path) -> Result<(), String> {
     let recorded: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    let answer = node.post(&recorded["request"].to_string()).await;
+    let response = node.post(&recorded["request"].to_string()).await;
     let expected = &recorded["response"];
-    if answer == *expected {
+    if response == *expected {
         return Ok(());
     }
-    Err(format!("\n  answer   {answer}\n  recorded {expected}"))
+    Err(format!("\n  response {response}\n  recorded {expected}"))
 }
 
-/// Folders of conversations about struct logs.
+/// Folders of recorded conversations with struct logs.
 const STRUCT_LOGS: [&str; 3] =
     ["debug_traceBlockByHash", "debug_traceBlockByNumber", "debug_traceTransaction"];
 
@@ -92,13 +92,13 @@ async fn struct_logs_equal_those_of_geth() {
     let node = imported(&root).await;
     let (mut run, mut different) = (0, Vec::new());
     for file in STRUCT_LOGS.iter().flat_map(|name| files(&root.join("tests").join(name))) {
-        let mut answer = Value::Null;
+        let mut response = Value::Null;
         for line in fs::read_to_string(&file).unwrap().lines() {
             if let Some(request) = line.strip_prefix(">> ") {
-                answer = node.post(request).await;
+                response = node.post(request).await;
             } else if let Some(recorded) = line.strip_prefix("<< ") {
                 run += 1;
-                if let Some(difference) = difference(recorded, &answer) {
+                if let Some(difference) = difference(recorded, &response) {
                     different.push(format!("{}: {difference}", file.display()));
                 }
             }
@@ -109,20 +109,20 @@ async fn struct_logs_equal_those_of_geth() {
     assert!(different.is_empty(), "{} of {run} differ:\n{}", different.len(), different.join("\n"));
 }
 
-/// The first instruction that differs, or the whole responses.
-fn difference(recorded: &str, answer: &Value) -> Option<String> {
+/// A description of the first step that differs, or else of the whole responses; `None` if they are equal.
+fn difference(recorded: &str, response: &Value) -> Option<String> {
     let recorded: Value = serde_json::from_str(recorded).unwrap();
-    let steps = |answer: &Value| {
-        let results = answer["result"].as_array().cloned().unwrap_or_default();
+    let steps = |response: &Value| {
+        let results = response["result"].as_array().cloned().unwrap_or_default();
         let steps =
             results.iter().filter_map(|row| row["result"]["structLogs"].as_array().cloned());
         steps.flatten().collect::<Vec<_>>()
     };
-    let (expected, found) = (steps(&recorded), steps(answer));
+    let (expected, found) = (steps(&recorded), steps(response));
     let step = expected.iter().zip(&found).find(|(expected, found)| expected != found);
     match step {
-        _ if recorded == *answer => None,
+        _ if recorded == *response => None,
         Some((expected, found)) => Some(format!("{found}, expected {expected}")),
-        None => Some(format!("{answer}, expected {recorded}")),
+        None => Some(format!("{response}, expected {recorded}")),
     }
 }

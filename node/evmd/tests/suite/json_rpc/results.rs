@@ -33,7 +33,7 @@ const NOT_CALLED: [&str; 12] = [
     "testing_buildBlockV1",
 ];
 
-/// Validates results and remembers their methods.
+/// Validates results and records their methods.
 struct Checker {
     schemas: Schemas,
     of_method: BTreeMap<String, SchemaIndex>,
@@ -80,9 +80,9 @@ impl Checker {
             if let Some(call) = line.strip_prefix(">> ") {
                 let call: Value = serde_json::from_str(call).unwrap();
                 method = call["method"].as_str().unwrap().to_owned();
-            } else if let Some(answer) = line.strip_prefix("<< ") {
-                let answer: Value = serde_json::from_str(answer).unwrap();
-                if let Some(result) = answer.get("result") {
+            } else if let Some(response) = line.strip_prefix("<< ") {
+                let response: Value = serde_json::from_str(response).unwrap();
+                if let Some(result) = response.get("result") {
                     self.check(&method, result);
                 }
             }
@@ -111,8 +111,8 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Calls for a block and a transaction in it, one of every kind.
-fn about(made: &Value, receipt: &Value, contract: Address) -> Vec<(&'static str, Value)> {
+/// Calls that refer to a transaction, its block or a contract.
+fn calls_about(hash: &Value, receipt: &Value, contract: Address) -> Vec<(&'static str, Value)> {
     let (number, block) = (&receipt["blockNumber"], &receipt["blockHash"]);
     let index = &receipt["transactionIndex"];
     let call = json!({ "from": receipt["from"], "to": contract, "gas": "0x493e0" });
@@ -143,16 +143,16 @@ fn about(made: &Value, receipt: &Value, contract: Address) -> Vec<(&'static str,
         ("eth_getProof", json!([contract, ["0x0"], "latest"])),
         ("eth_getRawTransactionByBlockHashAndIndex", json!([block, index])),
         ("eth_getRawTransactionByBlockNumberAndIndex", json!([number, index])),
-        ("eth_getRawTransactionByHash", json!([made])),
+        ("eth_getRawTransactionByHash", json!([hash])),
         ("eth_getStorageAt", json!([contract, "0x0", "latest"])),
         ("eth_getStorageValues", json!([{ contract.to_string(): [block] }, "latest"])),
         ("eth_getTransactionByBlockHashAndIndex", json!([block, index])),
         ("eth_getTransactionByBlockNumberAndIndex", json!([number, index])),
-        ("eth_getTransactionByHash", json!([made])),
+        ("eth_getTransactionByHash", json!([hash])),
         ("eth_getTransactionBySenderAndNonce", json!([receipt["from"], "0x0"])),
         ("eth_getTransactionCount", json!([receipt["from"], "latest"])),
-        ("eth_getTransactionLogs", json!([made])),
-        ("eth_getTransactionReceipt", json!([made])),
+        ("eth_getTransactionLogs", json!([hash])),
+        ("eth_getTransactionReceipt", json!([hash])),
         ("eth_getUncleByBlockHashAndIndex", json!([block, "0x0"])),
         ("eth_getUncleByBlockNumberAndIndex", json!([number, "0x0"])),
         ("eth_getUncleCountByBlockHash", json!([block])),
@@ -174,29 +174,29 @@ fn about(made: &Value, receipt: &Value, contract: Address) -> Vec<(&'static str,
         ("debug_getRawBlock", json!([number])),
         ("debug_getRawHeader", json!([number])),
         ("debug_getRawReceipts", json!([number])),
-        ("debug_getRawTransaction", json!([made])),
+        ("debug_getRawTransaction", json!([hash])),
         ("debug_intermediateRoots", json!([block])),
         ("debug_storageRangeAt", json!([block, 0, contract, "0x", 10])),
         ("trace_block", json!([number])),
         ("trace_call", json!([call, types, "latest"])),
         ("trace_callMany", json!([[[call, types]], "latest"])),
         ("trace_filter", json!([{ "fromBlock": number, "toBlock": number }])),
-        ("trace_get", json!([made, ["0x0"]])),
+        ("trace_get", json!([hash, ["0x0"]])),
         ("trace_rawTransaction", json!([raw, types])),
         ("trace_replayBlockTransactions", json!([number, types])),
-        ("trace_replayTransaction", json!([made, types])),
-        ("trace_transaction", json!([made])),
+        ("trace_replayTransaction", json!([hash, types])),
+        ("trace_transaction", json!([hash])),
         ("ots_getBlockDetails", json!([number])),
         ("ots_getBlockDetailsByHash", json!([block])),
         ("ots_getBlockTransactions", json!([number, 0, 10])),
         ("ots_getContractCreator", json!([contract])),
-        ("ots_getInternalOperations", json!([made])),
+        ("ots_getInternalOperations", json!([hash])),
         ("ots_getTransactionBySenderAndNonce", json!([receipt["from"], 0])),
-        ("ots_getTransactionError", json!([made])),
+        ("ots_getTransactionError", json!([hash])),
         ("ots_hasCode", json!([contract, "latest"])),
         ("ots_searchTransactionsAfter", json!([contract, 0, 10])),
         ("ots_searchTransactionsBefore", json!([contract, 0, 10])),
-        ("ots_traceTransaction", json!([made])),
+        ("ots_traceTransaction", json!([hash])),
         ("erigon_getHeaderByNumber", json!([number])),
         ("evmd_feeQuantiles", json!(["0x0", "latest", "0x5", [10, 50]])),
         ("evmd_blockEvents", json!([number])),
@@ -212,7 +212,7 @@ fn about(made: &Value, receipt: &Value, contract: Address) -> Vec<(&'static str,
         json!({ "tracer": "noopTracer" }),
         json!({ "tracer": "muxTracer", "tracerConfig": { "callTracer": null, "4byteTracer": null } }),
     ] {
-        calls.push(("debug_traceTransaction", json!([made, options])));
+        calls.push(("debug_traceTransaction", json!([hash, options])));
         calls.push(("debug_traceBlockByHash", json!([block, options])));
         calls.push(("debug_traceBlockByNumber", json!([number, options])));
         calls.push(("debug_traceCall", json!([call, "latest", options])));
@@ -220,8 +220,8 @@ fn about(made: &Value, receipt: &Value, contract: Address) -> Vec<(&'static str,
     calls
 }
 
-/// Methods without parameters.
-const PLAIN: [&str; 31] = [
+/// Methods that are called without parameters.
+const WITHOUT_PARAMETERS: [&str; 31] = [
     "eth_accounts",
     "eth_baseFee",
     "eth_blobBaseFee",
@@ -264,8 +264,8 @@ async fn results_conform_to_the_openrpc_document() {
     recorded.iter().for_each(|file| checker.check_file(file));
     checker.assert_valid();
 
-    let (node, contract, made) = busy().await;
-    let receipt = node.wait_for("eth_getTransactionReceipt", json!([made])).await;
+    let (node, contract, hash) = busy().await;
+    let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     let mut filters = Vec::new();
     for (method, params) in [
         ("eth_newFilter", json!([{ "fromBlock": "0x0" }])),
@@ -278,19 +278,19 @@ async fn results_conform_to_the_openrpc_document() {
             filters.push(checker.call(&node, method, params).await);
         }
     }
-    // One transaction behind a nonce gap, and two that are mined.
+    // A transaction behind a nonce gap, and one that is mined.
     let waiting = transfer(0, 9, Address::ZERO);
     checker.call(&node, "eth_sendRawTransaction", json!([waiting])).await;
     let sent = transfer(0, 0, Address::ZERO);
     checker.call(&node, "eth_sendRawTransactionSync", json!([sent, 30_000])).await;
     let sender = DEV_ACCOUNTS[0].address;
     checker.call(&node, "txpool_contentFrom", json!([sender])).await;
-    for (method, params) in about(&made, &receipt, contract) {
+    for (method, params) in calls_about(&hash, &receipt, contract) {
         checker.call(&node, method, params).await;
     }
     let rlp = node.call("debug_getRawBlock", json!([receipt["blockNumber"]])).await;
     checker.call(&node, "debug_traceBlock", json!([rlp])).await;
-    for method in PLAIN {
+    for method in WITHOUT_PARAMETERS {
         checker.call(&node, method, json!([])).await;
     }
     for id in &filters {
@@ -308,7 +308,7 @@ async fn results_conform_to_the_openrpc_document() {
     node.stop().await;
 
     let node = Node::development().await;
-    // A replica refuses it.
+    // Replicas refuse this method, and a development node is never a replica.
     checker.call(&node, "eth_newPendingTransactionFilter", json!([])).await;
     for (method, params) in crate::development::calls() {
         checker.call(&node, method, params).await;
@@ -318,7 +318,7 @@ async fn results_conform_to_the_openrpc_document() {
     checker.assert_valid();
     let known: BTreeSet<_> = rpc::methods().map(|method| method.name.to_owned()).collect();
     let not_checked: Vec<_> = known.difference(&checker.checked).collect();
-    assert_eq!(not_checked, NOT_CALLED, "each method has a result that is checked");
+    assert_eq!(not_checked, NOT_CALLED, "every other method has a checked result");
 }
 
 #[tokio::test(flavor = "multi_thread")]

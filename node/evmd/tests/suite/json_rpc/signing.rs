@@ -1,4 +1,4 @@
-//! Methods that sign with the node's keys: disabled by default, and compatible with wallets if enabled.
+//! Methods that sign with the node's keys are disabled by default, and compatible with wallets if enabled.
 
 use crate::{
     client::{Node, config},
@@ -67,7 +67,7 @@ async fn signing_methods_are_disabled_by_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_and_typed_data() {
+async fn messages_and_typed_data_are_signed() {
     let node = signing().await;
     let (alice, bob) = (DEV_ACCOUNTS[0].address, DEV_ACCOUNTS[1].address);
     assert_eq!(node.call("eth_accounts", json!([])).await, json!([alice, bob]));
@@ -156,25 +156,25 @@ async fn transactions_are_filled_in_and_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn accounts_are_created_locked_and_unlocked() {
     let node = signing().await;
-    let made = node.call("personal_newAccount", json!([""])).await;
+    let created = node.call("personal_newAccount", json!([""])).await;
     let raw = format!("0x{}", "11".repeat(32));
     let imported = node.call("personal_importRawKey", json!([raw, ""])).await;
     let accounts = node.call("eth_accounts", json!([])).await;
-    assert_eq!(accounts.as_array().unwrap()[2..], [made.clone(), imported.clone()]);
+    assert_eq!(accounts.as_array().unwrap()[2..], [created.clone(), imported.clone()]);
     let sign = |by: &Value| json!([by, "0x00"]);
     let locked = (-32000, "authentication needed: password or unlock".to_owned());
-    assert_eq!(node.fail("eth_sign", sign(&made)).await, locked);
-    let unlock = json!([made, "", 0]);
+    assert_eq!(node.fail("eth_sign", sign(&created)).await, locked);
+    let unlock = json!([created, "", 0]);
     assert_eq!(node.call("personal_unlockAccount", unlock).await, json!(true));
-    node.call("eth_sign", sign(&made)).await;
-    assert_eq!(node.call("personal_lockAccount", json!([made])).await, json!(true));
-    assert_eq!(node.fail("eth_sign", sign(&made)).await, locked);
+    node.call("eth_sign", sign(&created)).await;
+    assert_eq!(node.call("personal_lockAccount", json!([created])).await, json!(true));
+    assert_eq!(node.fail("eth_sign", sign(&created)).await, locked);
     let wallets = node.call("personal_listWallets", json!([])).await;
     assert_eq!(
         (&wallets[0]["status"], &wallets[2]["status"]),
         (&json!("Unlocked"), &json!("Locked"))
     );
-    let request = json!({ "from": DEV_ACCOUNTS[1].address, "to": made, "value": "0x1" });
+    let request = json!({ "from": DEV_ACCOUNTS[1].address, "to": created, "value": "0x1" });
     let hash = node.call("personal_sendTransaction", json!([request, ""])).await;
     node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     assert_eq!(node.fail("personal_importRawKey", json!([raw, ""])).await.0, -32000);
@@ -186,7 +186,7 @@ async fn accounts_are_created_locked_and_unlocked() {
 async fn filled_transaction_equals_the_signed_one() {
     let node = signing().await;
     let (alice, to) = (DEV_ACCOUNTS[0].address, Address::repeat_byte(0x77));
-    // A transaction with an explicit nonce, so that blocks in between do not matter.
+    // The prices are explicit, so that blocks between the two calls do not matter.
     let fees = json!({ "maxFeePerGas": "0x174876e800", "maxPriorityFeePerGas": "0x1" });
     for (kind, prices) in [
         ("0x2", fees),

@@ -1,5 +1,5 @@
-//! `debug_storageRangeAt`, `debug_accountRange` and `debug_getModifiedAccountsBy*`, compared with the methods
-//! that read one account or slot.
+//! Compares `debug_storageRangeAt`, `debug_accountRange` and `debug_getModifiedAccountsBy*` with the methods that read
+//! one account or slot.
 
 use super::explorer::{every_fork, serve_with};
 use crate::{
@@ -13,10 +13,10 @@ use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The last block of the chain through every fork.
+/// The last block of the chain of [`every_fork`]. The node adds empty blocks.
 const HEAD: u64 = 41;
 
-/// The number of that block. The node produces further blocks, which are empty.
+/// The number [`HEAD`] in hex.
 fn head() -> String {
     format!("{HEAD:#x}")
 }
@@ -36,12 +36,12 @@ async fn storage_range_is_that_before_the_transaction() {
     let hash = keccak256(B256::ZERO);
     for block in 2..=HEAD {
         for (index, number) in [(0, block - 1), (1, block)] {
-            let name = if block % 2 == 0 {
+            let id = if block % 2 == 0 {
                 json!(format!("{block:#x}"))
             } else {
                 node.call("eth_getBlockByNumber", json!([format!("{block:#x}"), false])).await["hash"].clone()
             };
-            let params = json!([name, index, contract(), "0x", 10]);
+            let params = json!([id, index, contract(), "0x", 10]);
             let range = node.call("debug_storageRangeAt", params).await;
             let value = if number == 1 { 0 } else { number % 3 };
             let expected = match value {
@@ -80,7 +80,7 @@ async fn storage_range_is_that_before_the_transaction() {
 /// Code that stores the block number in as many slots as the input states, starting at slot 1.
 const FILL: &str = "6000355b8015601357438155600190036003565b00";
 
-/// A native node with a deployed contract of this code.
+/// A native node with a deployed contract of this code, and the contract's address.
 async fn native_contract(code: &str) -> (Node, Address) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -116,7 +116,7 @@ async fn storage_pages_contain_every_slot_once() {
     let receipt = send(&node, 0, 1, TxKind::Call(contract), word(slots).to_vec().into()).await;
     let (block, value) = (receipt["blockNumber"].clone(), &receipt["blockNumber"]);
     let value = word(u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap());
-    // Another transaction follows in a later block, before which all slots exist.
+    // All slots exist before this transaction, which is in a later block.
     let next =
         send(&node, 1, 0, TxKind::Call(Address::ZERO), Bytes::new()).await["blockNumber"].clone();
     let expected: BTreeMap<String, Value> = (1..=slots)
@@ -147,19 +147,19 @@ async fn storage_pages_contain_every_slot_once() {
             assert_eq!(pages, slots.div_ceil(limit), "pages of {limit}");
         }
     }
-    // An empty page contains the first key; so does one that starts in between.
+    // A page without slots names the first key as the next one. A page that starts at a key contains this key.
     let page = node.call("debug_storageRangeAt", json!([next, 0, contract, "0x", 0])).await;
     let first = expected.keys().next().unwrap();
     assert_eq!(page, json!({ "storage": {}, "nextKey": first }));
     let page = node.call("debug_storageRangeAt", json!([next, 0, contract, first, 1])).await;
     assert_eq!(page["storage"].as_object().unwrap().keys().next(), Some(first));
-    // Before it was filled, there were no slots.
+    // Before the transaction that fills it, the contract has no slots.
     let before = node.call("debug_storageRangeAt", json!([block, 0, contract, "0x", 5])).await;
     assert_eq!(before, json!({ "storage": null, "nextKey": null }));
     node.stop().await;
 }
 
-/// The accounts of all pages.
+/// The accounts on all pages. The flags omit code, omit storage, and include accounts with unknown addresses.
 async fn dump(node: &Node, block: &str, limit: u64, flags: [bool; 3]) -> BTreeMap<String, Value> {
     let (mut start, mut accounts) = ("0x".to_owned(), BTreeMap::new());
     let [no_code, no_storage, incompletes] = flags;
@@ -254,7 +254,7 @@ async fn modified_accounts_are_those_that_changed() {
             assert_eq!(node.call("debug_getModifiedAccountsByHash", hashes).await, found);
         }
     }
-    let (nothing, first) = (B256::repeat_byte(9), hash(0).await);
+    let (unknown, first) = (B256::repeat_byte(9), hash(0).await);
     for (method, params, text) in [
         ("Number", json!([1_000_000]), "start block f4240 not found".to_owned()),
         ("Number", json!([1, 1_000_000]), "end block 1000000 not found".to_owned()),
@@ -264,8 +264,8 @@ async fn modified_accounts_are_those_that_changed() {
             json!([3, 3]),
             "start block height (3) must be less than end block height (3)".to_owned(),
         ),
-        ("Hash", json!([nothing]), format!("start block {nothing:x} not found")),
-        ("Hash", json!([first, nothing]), format!("end block {nothing:x} not found")),
+        ("Hash", json!([unknown]), format!("start block {unknown:x} not found")),
+        ("Hash", json!([first, unknown]), format!("end block {unknown:x} not found")),
         ("Hash", json!([first]), "block 0 has no parent".to_owned()),
     ] {
         let method = format!("debug_getModifiedAccountsBy{method}");
@@ -274,9 +274,8 @@ async fn modified_accounts_are_those_that_changed() {
     node.stop().await;
 }
 
-/// A transfer through an account does not change it.
 #[tokio::test(flavor = "multi_thread")]
-async fn account_with_the_same_content_is_not_modified() {
+async fn accounts_outside_the_transactions_of_a_block_are_not_modified() {
     let (node, contract) = native_contract(FILL).await;
     let filled = send(&node, 0, 1, TxKind::Call(contract), word(2).to_vec().into()).await;
     let raw = transfer(1, 0, Address::repeat_byte(0x77));

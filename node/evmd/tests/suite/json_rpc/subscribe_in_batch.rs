@@ -1,4 +1,4 @@
-//! Subscriptions that are opened and closed in a batch.
+//! Opens and closes subscriptions in batches.
 
 use crate::client::{MAX_WAIT, Node, Socket};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn notifications_follow_the_response_of_the_batch() {
             known.push(responses[0]["result"].clone());
             known.push(responses[2]["result"].clone());
             assert!(known.iter().all(|id| id.as_str().is_some_and(|id| id.len() == 34)));
-            // Closed in a batch, too, so that few are open. Notifications that were already sent still arrive.
+            // Older ones are closed, so that few are open. Notifications that were already sent still arrive.
             if let [.., first, second, _, _] = &known[..] {
                 let calls = json!([
                     call(1, "eth_unsubscribe", json!([first])),
@@ -80,7 +80,7 @@ async fn no_head_is_missed_after_the_batch() {
     let hex = |value: &Value| u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap();
     let before = hex(&responses[1]["result"]);
     let first = hex(&next(&mut socket).await["params"]["result"]["number"]);
-    // The view of the batch is the same as that of the subscription, or older.
+    // The batch reads the same head as the subscription, or an older one.
     assert!(first > before, "{first} {before}");
     for number in first + 1..first + 5 {
         let pushed = next(&mut socket).await;
@@ -90,7 +90,7 @@ async fn no_head_is_missed_after_the_batch() {
     node.stop().await;
 }
 
-/// The client does not receive the id of the subscription, and could never close it.
+/// Without its id, the client could never close the subscription.
 #[tokio::test(flavor = "multi_thread")]
 async fn subscription_is_closed_if_its_id_does_not_fit_into_the_response() {
     const RESPONSE_BYTES: u32 = 2_000;
@@ -106,12 +106,12 @@ async fn subscription_is_closed_if_its_id_does_not_fit_into_the_response() {
     ]);
     let responses = batch(&mut socket, calls, &[]).await;
     assert_eq!(responses[1]["error"]["code"], -32003, "{}", responses[1]);
-    // Its permit is released. Until then the limit is exceeded.
+    // Until the permit of the closed subscription is released, the limit is exceeded.
     let opened = async {
         loop {
-            let answer = socket.answer("eth_subscribe", json!(["syncing"])).await;
-            if answer.get("result").is_some() {
-                return answer["result"].clone();
+            let response = socket.answer("eth_subscribe", json!(["syncing"])).await;
+            if response.get("result").is_some() {
+                return response["result"].clone();
             }
         }
     };
@@ -120,7 +120,7 @@ async fn subscription_is_closed_if_its_id_does_not_fit_into_the_response() {
     node.stop().await;
 }
 
-/// Notifications cannot be sent.
+/// Notifications cannot follow a response over HTTP.
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_over_http_cannot_subscribe() {
     let node = Node::native().await;

@@ -1,4 +1,4 @@
-//! Subscriptions and filters.
+//! Events are pushed to subscriptions over a WebSocket, and collected by filters, which are polled.
 
 use crate::{
     client::{MAX_WAIT, Node, is_replica},
@@ -50,21 +50,21 @@ async fn syncing_subscription_reports_that_the_node_is_not_syncing() {
     let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
     assert_eq!(pushed["params"], json!({ "subscription": id, "result": false }));
     assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(true));
-    for gone in [id, json!("0x1"), json!([])] {
-        let error = socket.answer("eth_unsubscribe", json!([gone])).await["error"].clone();
+    for unknown in [id, json!("0x1"), json!([])] {
+        let error = socket.answer("eth_unsubscribe", json!([unknown])).await["error"].clone();
         let expected = json!({ "code": -32000, "message": "subscription not found" });
-        assert_eq!(error, expected, "{gone}");
+        assert_eq!(error, expected, "{unknown}");
     }
     node.stop().await;
 }
 
-/// Many subscriptions, because events of a few could arrive in time by chance.
+/// Many connections, because a few could receive the frame by chance.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_websocket_receives_a_close_frame_at_shutdown() {
     let node = Node::native().await;
     let mut sockets = Vec::new();
-    for turn in 0..60 {
-        let address = if turn % 2 == 0 { node.json_rpc } else { node.web_socket };
+    for index in 0..60 {
+        let address = if index % 2 == 0 { node.json_rpc } else { node.web_socket };
         let mut socket = node.websocket(address).await;
         socket.call("eth_subscribe", json!(["newHeads"])).await;
         sockets.push(socket);
@@ -75,13 +75,13 @@ async fn every_websocket_receives_a_close_frame_at_shutdown() {
     }
 }
 
-/// All events arrive, whatever is delayed. The tests of `flow` check how many are buffered.
+/// The tests of the module `flow` check how many responses are buffered.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_reader_receives_all_responses() {
     const CALLS: usize = 600;
     let node = Node::native().await;
     let mut socket = node.websocket(node.web_socket).await;
-    // Code that returns 50,000 bytes, or 100,000 bytes of JSON: 60 MB in total, which the client does not read.
+    // Code that returns 50,000 bytes, or 100,000 bytes of JSON: 60 MB in total. The client reads after the last call.
     let code =
         json!({ "0x00000000000000000000000000000000000c0de0": { "code": "0x61c3506000f3" } });
     let to = json!({ "to": "0x00000000000000000000000000000000000c0de0" });
@@ -91,8 +91,8 @@ async fn slow_reader_receives_all_responses() {
         socket.send(&call.to_string()).await;
     }
     for _ in 0..CALLS {
-        let answer = timeout(MAX_WAIT, socket.receive()).await.unwrap();
-        assert_eq!(answer["result"].as_str().map(str::len), Some(100_002), "{answer}");
+        let response = timeout(MAX_WAIT, socket.receive()).await.unwrap();
+        assert_eq!(response["result"].as_str().map(str::len), Some(100_002), "{response}");
     }
     node.stop().await;
 }
@@ -123,7 +123,7 @@ async fn pending_transactions_are_pushed_and_polled() {
     node.stop().await;
 }
 
-/// The distribution over blocks varies.
+/// How the transactions are distributed over blocks varies.
 #[tokio::test(flavor = "multi_thread")]
 async fn receipts_are_pushed_block_by_block() {
     const TRANSFERS: u64 = 40;
@@ -148,14 +148,14 @@ async fn receipts_are_pushed_block_by_block() {
         let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
         let (id, result) = (&pushed["params"]["subscription"], &pushed["params"]["result"]);
         let receipts = result.as_array().unwrap();
-        assert!(!receipts.is_empty(), "a block with nothing to tell");
+        assert!(!receipts.is_empty(), "a notification has receipts");
         let number = &receipts[0]["blockNumber"];
         let of_block = node.call("eth_getBlockReceipts", json!([number])).await;
         let mut of_block = of_block.as_array().unwrap().clone();
         if *id == of_odd {
             of_block.retain(|receipt| odd.contains(&receipt["transactionHash"]));
         }
-        assert_eq!(*receipts, of_block, "the receipts of a block come together");
+        assert_eq!(*receipts, of_block, "one notification has all receipts of a block");
         received.entry(id.clone()).or_default().extend(of_block);
     }
     assert_eq!(received.len(), wanted.len(), "a subscription to other receipts has no events");
@@ -166,10 +166,10 @@ async fn receipts_are_pushed_block_by_block() {
     node.stop().await;
 }
 
-/// More unanswered messages than allowed, of each kind: a message that is considered unanswered for ever would
-/// block the connection.
+/// Sends more messages of each kind than may be unanswered. If one kind counted as unanswered for ever, the connection
+/// would block.
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_of_any_kind_do_not_count_for_ever() {
+async fn messages_of_every_kind_stop_counting_as_unanswered() {
     const EACH: usize = 10_000;
     let node = Node::native().await;
     let mut socket = node.websocket(node.web_socket).await;
@@ -180,24 +180,24 @@ async fn messages_of_any_kind_do_not_count_for_ever() {
             socket.send(message).await;
         }
     }
-    for wrong in ["x", "{}", "[]", "[1]"] {
+    for invalid in ["x", "{}", "[]", "[1]"] {
         for _ in 0..EACH {
-            socket.send(wrong).await;
+            socket.send(invalid).await;
         }
         for _ in 0..EACH {
-            let answer = timeout(MAX_WAIT, socket.receive()).await.unwrap();
-            let error = answer.get(0).unwrap_or(&answer)["error"]["code"].as_i64();
-            assert!([-32700, -32600].contains(&error.unwrap()), "{wrong}: {answer}");
+            let response = timeout(MAX_WAIT, socket.receive()).await.unwrap();
+            let error = response.get(0).unwrap_or(&response)["error"]["code"].as_i64();
+            assert!([-32700, -32600].contains(&error.unwrap()), "{invalid}: {response}");
         }
     }
     assert_eq!(socket.call("eth_chainId", json!([])).await, json!("0x40000"));
     node.stop().await;
 }
 
-/// Tens of megabytes for subscribers that do not read until all events have been sent: each receives all events
-/// in order, and the memory in between is limited (by [`Flow`], which has its own tests).
+/// The client reads tens of megabytes of events only after the last block: each subscription receives all its events in
+/// order. The tests of the module `flow` check the memory that they use.
 #[tokio::test(flavor = "multi_thread")]
-async fn late_reader_receives_all_events() {
+async fn reader_that_starts_after_all_events_receives_them() {
     const BLOCKS: u64 = 6;
     const SUBSCRIBERS: usize = 8;
     const BYTES: usize = 250_000;
@@ -210,7 +210,7 @@ async fn late_reader_receives_all_events() {
             received.insert(id, Vec::new());
         }
     }
-    // Emits a log with this many bytes of memory: PUSH3 length, PUSH0 offset, LOG0.
+    // Init code that emits a log with this many bytes of memory: PUSH3 length, PUSH0 offset, LOG0.
     let code = [&[0x62][..], &(BYTES as u32).to_be_bytes()[1..], &[0x5f, 0xa0]].concat();
     let mut hashes = Vec::new();
     for nonce in 0..BLOCKS {
@@ -298,7 +298,7 @@ async fn filters_with_an_empty_range_are_refused() {
         let (code, message) = node.fail("eth_newFilter", json!([filter])).await;
         assert_eq!((code, message.as_str()), (-32602, text), "{filter}");
     }
-    // A filter is for future blocks.
+    // A filter may start at a future block.
     for filter in [json!({ "fromBlock": "0xffffff" }), json!({ "fromBlock": "latest" })] {
         let id = node.call("eth_newFilter", json!([filter])).await;
         assert_eq!(node.call("eth_getFilterChanges", json!([id])).await, json!([]));
@@ -307,7 +307,7 @@ async fn filters_with_an_empty_range_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_subscriptions_are_refused() {
+async fn invalid_subscriptions_are_refused() {
     let node = Node::native().await;
     let mut socket = node.websocket(node.web_socket).await;
     for params in [
@@ -319,20 +319,20 @@ async fn bad_subscriptions_are_refused() {
         json!(["transactionReceipts", { "transactionHashes": ["0x12"] }]),
         json!({}),
     ] {
-        let answer: Value = socket.answer("eth_subscribe", params.clone()).await;
-        assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
+        let response: Value = socket.answer("eth_subscribe", params.clone()).await;
+        assert_eq!(response["error"]["code"], -32602, "{params}: {response}");
     }
     let hashes = |count: usize| json!({ "transactionHashes": vec![B256::ZERO; count] });
     socket.call("eth_subscribe", json!(["transactionReceipts", hashes(200)])).await;
-    let answer = socket.answer("eth_subscribe", json!(["transactionReceipts", hashes(201)])).await;
+    let refused = socket.answer("eth_subscribe", json!(["transactionReceipts", hashes(201)])).await;
     let expected =
         "exceed max number of transaction hashes allowed per transactionReceipts subscription";
-    assert_eq!(answer["error"], json!({ "code": -32000, "message": expected }));
-    let answer = socket.answer("eth_subscribe", json!(["oldHeads"])).await;
+    assert_eq!(refused["error"], json!({ "code": -32000, "message": expected }));
+    let refused = socket.answer("eth_subscribe", json!(["oldHeads"])).await;
     let expected = "no \"oldHeads\" subscription in eth namespace";
-    assert_eq!(answer["error"], json!({ "code": -32601, "message": expected }));
-    let answer = socket.answer("eth_subscribe", json!(["newFees", [50, 20]])).await;
-    assert_eq!(answer["error"]["code"], -32000, "{answer}");
+    assert_eq!(refused["error"], json!({ "code": -32601, "message": expected }));
+    let refused = socket.answer("eth_subscribe", json!(["newFees", [50, 20]])).await;
+    assert_eq!(refused["error"]["code"], -32000, "{refused}");
     let over_http = node.answer("eth_subscribe", json!(["newHeads"])).await;
     assert!(over_http.get("error").is_some(), "{over_http}");
     node.stop().await;

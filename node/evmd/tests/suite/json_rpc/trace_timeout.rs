@@ -1,4 +1,4 @@
-//! The `timeout` of a tracer.
+//! The option `timeout` limits the time of every tracer, in every method that accepts one.
 
 use super::explorer::serve;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use alloy_primitives::Address;
 use serde_json::{Value, json};
 
-/// Loops until its gas is used up.
+/// Code that loops until its gas is used up.
 const LOOP: &str = "0x5b600056";
 const LOOPER: &str = "0x00000000000000000000000000000000000c0de0";
 const TIMEOUT: (i64, &str) = (-32000, "execution timeout");
@@ -20,7 +20,7 @@ fn tracers() -> Vec<Value> {
     [vec![json!({}), mux], named.to_vec()].concat()
 }
 
-/// All methods that accept a tracer, with the parameters before the options.
+/// All methods that accept a tracer, with the parameters before the options. Sends a transaction, which is traced.
 async fn methods(node: &Node) -> Vec<(&'static str, Vec<Value>)> {
     let hash = node.call("eth_sendRawTransaction", json!([transfer(0, 0, Address::ZERO)])).await;
     let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -49,10 +49,10 @@ async fn every_method_and_tracer_has_a_timeout() {
     let node = serve(folder, home).await;
     for (method, before) in methods(&node).await {
         for tracer in tracers() {
-            for over in ["0s", "1ns", "-5s"] {
-                let params = with_options(&before, &tracer, json!({ "timeout": over }));
+            for duration in ["0s", "1ns", "-5s"] {
+                let params = with_options(&before, &tracer, json!({ "timeout": duration }));
                 let (code, message) = node.fail(method, params).await;
-                assert_eq!((code, message.as_str()), TIMEOUT, "{method} {tracer} {over}");
+                assert_eq!((code, message.as_str()), TIMEOUT, "{method} {tracer} {duration}");
             }
             let untimed = node.call(method, with_options(&before, &tracer, json!({}))).await;
             let timed = json!({ "timeout": "1m0.5s" });
@@ -71,14 +71,14 @@ async fn running_code_is_aborted() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node = serve(folder, home).await;
-    // The newest block is then not genesis, which has no transactions.
+    // This sends a transaction, so that the newest block is not genesis, in which no transaction can be traced.
     methods(&node).await;
     let call = json!({ "to": LOOPER, "gas": "0x2faf080" });
     let options = json!({
         "tracer": "noopTracer", "timeout": "1ms", "stateOverrides": { LOOPER: { "code": LOOP } },
     });
-    for inside in [json!({}), json!({ "txIndex": "0x0" })] {
-        let params = with_options(&[call.clone(), json!("latest")], &options, inside);
+    for more in [json!({}), json!({ "txIndex": "0x0" })] {
+        let params = with_options(&[call.clone(), json!("latest")], &options, more);
         let (code, message) = node.fail("debug_traceCall", params).await;
         assert_eq!((code, message.as_str()), TIMEOUT);
     }

@@ -1,5 +1,5 @@
-//! `debug_trace*`: the traces of a block are those of its transactions, with each tracer, and tracers return
-//! more than the interpreter.
+//! The methods `debug_trace*`: the traces of a block equal those of its transactions, with every tracer, and the
+//! options of tracers have the effect that they have in geth.
 
 use super::native::CONTRACT;
 use crate::{
@@ -19,16 +19,16 @@ fn call_of(from: usize, nonce: u64, to: TxKind, input: impl Into<Bytes>) -> Byte
     sign(from, unsigned(nonce, to, input))
 }
 
-/// Emits a log without content, and reverts.
-const LOUD: [u8; 10] = [0x60, 0, 0x60, 0, 0xa0, 0x60, 0, 0x60, 0, 0xfd];
+/// Code that emits a log without content, and reverts.
+const LOG_AND_REVERT: [u8; 10] = [0x60, 0, 0x60, 0, 0xa0, 0x60, 0, 0x60, 0, 0xfd];
 
-/// Deploys code.
+/// Init code that deploys this code.
 fn deploying(code: &[u8]) -> Bytes {
     let init = [0x60, code.len() as u8, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3];
     [&init[..], code].concat().into()
 }
 
-/// Emits a log without content, calls each of these without input, and emits another log.
+/// Code that emits a log without content, calls each of these addresses without input, and emits another log.
 fn logging_around(calls: &[Address]) -> Bytes {
     const LOG: [u8; 5] = [0x60, 0, 0x60, 0, 0xa0];
     let call = |to: &Address| {
@@ -44,7 +44,7 @@ async fn tracing() -> Node {
     Node::native_with(|config| config.json_rpc.api.push("debug".to_owned())).await
 }
 
-/// Deploys a contract from account 1.
+/// Deploys a contract from account 1; returns its address and the hash of the transaction.
 async fn created(node: &Node, nonce: u64, init: impl Into<Bytes>) -> (Address, Value) {
     let create = call_of(1, nonce, TxKind::Create, init);
     let hash = node.call("eth_sendRawTransaction", json!([create])).await;
@@ -52,7 +52,7 @@ async fn created(node: &Node, nonce: u64, init: impl Into<Bytes>) -> (Address, V
     (serde_json::from_value(receipt["contractAddress"].clone()).unwrap(), hash)
 }
 
-/// Sends transactions with consecutive nonces until one block contains all of them; returns their receipts.
+/// Sends `N` transactions for each nonce until one block contains all `N`; returns their receipts.
 async fn in_one_block<const N: usize>(node: &Node, raw: impl Fn(u64) -> [Bytes; N]) -> [Value; N] {
     for nonce in 0..TRIES {
         let calls = raw(nonce).map(|raw| {
@@ -68,11 +68,11 @@ async fn in_one_block<const N: usize>(node: &Node, raw: impl Fn(u64) -> [Bytes; 
             return receipts;
         }
     }
-    panic!("no block has taken {N} transactions sent together");
+    panic!("no block contains {N} transactions that were sent together");
 }
 
-/// A node with a block that contains a transfer, a call that emits a log, and one that reverts; with the
-/// receipts in this order.
+/// A node with a block that contains a transfer, a call that emits a log, and a call that reverts. Also returns the
+/// receipts, in this order.
 async fn traced() -> (Node, [Value; 3]) {
     let node = tracing().await;
     let (contract, _) = created(&node, 0, CONTRACT.to_vec()).await;
@@ -93,10 +93,10 @@ fn key(address: Address) -> String {
 }
 
 fn number(value: &Value) -> U256 {
-    value.as_str().unwrap_or_else(|| panic!("no quantity: {value}")).parse().unwrap()
+    value.as_str().unwrap_or_else(|| panic!("not a quantity: {value}")).parse().unwrap()
 }
 
-/// The logs of a frame and of all frames inside it, by index.
+/// The logs of a frame and of all frames inside it, sorted by index.
 fn logs_of(frame: &Value) -> Vec<Value> {
     let mut logs = frame["logs"].as_array().cloned().unwrap_or_default();
     for call in frame["calls"].as_array().into_iter().flatten() {
@@ -111,10 +111,10 @@ fn positions(frame: &Value) -> Vec<&Value> {
 }
 
 /// Checks the traces of the transfer, the call that emits a log, and the one that reverts.
-type Look = fn([&Value; 3]);
+type Check = fn([&Value; 3]);
 
 /// Every tracer, with a check of its traces.
-fn tracers() -> Vec<(Value, Look)> {
+fn tracers() -> Vec<(Value, Check)> {
     vec![
         (json!({}), |[plain, logs, reverts]| {
             let empty =
@@ -212,7 +212,7 @@ async fn block_traces_equal_those_of_its_transactions() {
     let header = node.call("debug_getRawHeader", json!(["0x1"])).await;
     assert_eq!(node.call("debug_getHeaderRlp", json!([1])).await, header);
     let block = node.call("eth_getBlockByHash", json!([hash, false])).await;
-    for (options, look) in tracers() {
+    for (options, check) in tracers() {
         let traces = node.call("debug_traceBlockByNumber", json!([number, options])).await;
         let by_hash = node.call("debug_traceBlockByHash", json!([hash, options])).await;
         assert_eq!(by_hash, traces, "{options}");
@@ -229,7 +229,7 @@ async fn block_traces_equal_those_of_its_transactions() {
             let traces = traces.as_array().unwrap();
             &traces.iter().find(|trace| trace["txHash"] == *hash).unwrap()["result"]
         };
-        look([of(&receipts[0]), of(&receipts[1]), of(&receipts[2])]);
+        check([of(&receipts[0]), of(&receipts[1]), of(&receipts[2])]);
     }
     node.stop().await;
 }
@@ -239,13 +239,13 @@ async fn block_traces_equal_those_of_its_transactions() {
 async fn traced_logs_have_their_index_in_the_block() {
     let node = tracing().await;
     let (contract, _) = created(&node, 0, CONTRACT.to_vec()).await;
-    let (loud, _) = created(&node, 1, deploying(&LOUD)).await;
-    let init = logging_around(&[loud, contract]);
+    let (reverting, _) = created(&node, 1, deploying(&LOG_AND_REVERT)).await;
+    let init = logging_around(&[reverting, contract]);
     let receipts = in_one_block(&node, |nonce| {
         [
             call_of(2, nonce, TxKind::Create, init.clone()),
             call_of(3, nonce, TxKind::Create, init.clone()),
-            call_of(4, nonce, TxKind::Call(loud), []),
+            call_of(4, nonce, TxKind::Call(reverting), []),
         ]
     })
     .await;
@@ -261,10 +261,10 @@ async fn traced_logs_have_their_index_in_the_block() {
         let traced_logs = logs_of(&frame);
         let logs = receipt["logs"].as_array().unwrap();
         assert_eq!(traced_logs.len(), logs.len(), "{frame}");
-        for (traced_logs, log) in traced_logs.iter().zip(logs) {
-            assert_eq!(traced_logs["index"], log["logIndex"], "{frame}");
+        for (traced_log, log) in traced_logs.iter().zip(logs) {
+            assert_eq!(traced_log["index"], log["logIndex"], "{frame}");
             for field in ["address", "topics", "data"] {
-                assert_eq!(traced_logs[field], log[field], "{frame}");
+                assert_eq!(traced_log[field], log[field], "{frame}");
             }
             last = last.max(number(&log["logIndex"]).to::<u64>());
         }
@@ -282,20 +282,20 @@ async fn traced_logs_have_their_index_in_the_block() {
             assert_eq!(trace(receipt, mux).await["callTracer"], *expected);
         }
     }
-    assert_eq!(last, 5, "two transactions with three logs");
+    assert_eq!(last, 5, "two transactions with three logs each");
     let options = json!({ "tracer": "callTracer", "tracerConfig": { "withLog": true } });
     let frame = trace(&receipts[0], options.clone()).await;
     assert_eq!(positions(&frame), ["0x0", "0x2"], "{frame}");
     assert_eq!(frame["calls"][0]["error"], "execution reverted");
     assert_eq!(positions(&frame["calls"][1]), ["0x0"]);
-    // A call does not belong to a block.
+    // A traced call is not part of a block, so its first log has index 0.
     let params = json!([{ "to": contract }, receipts[0]["blockNumber"], options]);
     let frame = node.call("debug_traceCall", params).await;
     assert_eq!(logs_of(&frame)[0]["index"], "0x0", "{frame}");
     node.stop().await;
 }
 
-/// A creation: its address in the trace depends on the options.
+/// Whether the trace of a creation contains the new account depends on the options.
 #[tokio::test(flavor = "multi_thread")]
 async fn prestate_tracer_can_return_code_hashes() {
     let node = tracing().await;
@@ -305,11 +305,11 @@ async fn prestate_tracer_can_return_code_hashes() {
         let options = json!({ "tracer": "prestateTracer", "tracerConfig": config });
         node.call("debug_traceTransaction", json!([hash, options])).await
     };
-    for without in [false, true] {
-        let trace = prestate(json!({ "diffMode": true, "disableCode": without })).await;
+    for disable_code in [false, true] {
+        let trace = prestate(json!({ "diffMode": true, "disableCode": disable_code })).await;
         assert!(trace["pre"].get(&key).is_none(), "{trace}");
         let mut expected = json!({ "nonce": 1, "codeHash": keccak256(code) });
-        if !without {
+        if !disable_code {
             expected["code"] = json!(Bytes::from(code.to_vec()));
         }
         assert_eq!(trace["post"][&key], expected, "{trace}");
@@ -321,7 +321,6 @@ async fn prestate_tracer_can_return_code_hashes() {
     node.stop().await;
 }
 
-/// The designated invalid instruction has geth's name.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_instruction_has_the_name_of_geth() {
     let node = tracing().await;
@@ -344,7 +343,7 @@ async fn invalid_instruction_has_the_name_of_geth() {
     node.stop().await;
 }
 
-/// A call is traced before any of the transactions of its block, or after all of them.
+/// A call can be traced before each transaction of a block, or after all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_can_be_traced_within_a_block() {
     let node = tracing().await;
@@ -362,7 +361,7 @@ async fn call_can_be_traced_within_a_block() {
     for (more, index) in (0_u64..).zip([json!("0x0"), json!("0x1"), json!("0x2"), Value::Null]) {
         assert_eq!(balance(index).await, before + U256::from(more));
     }
-    // It runs in the environment of the block, with the overrides.
+    // The call runs in the environment of the block, with the overrides.
     let code = json!({ RECEIVER.to_string(): { "code": "0x4360005260206000f3" } });
     for (overrides, seen) in
         [(json!({}), block.as_str()), (json!({ "number": "0x7777" }), "0x7777")]
@@ -381,7 +380,7 @@ async fn call_can_be_traced_within_a_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_traces_are_refused() {
+async fn invalid_trace_requests_are_refused() {
     let node = tracing().await;
     let block = node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     let (hash, none) = (&block["hash"], format!("0x{:064x}", 7));

@@ -1,4 +1,4 @@
-//! Prices above 128 bits are well-formed, and no account can pay them.
+//! A price above 128 bits is well-formed, but no account can pay it.
 
 use crate::{
     client::{Node, config},
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 
 const GAS: u64 = 21_000;
 
-/// 2^130.
+/// A price of 2^130 wei.
 fn wide() -> U256 {
     U256::ONE << 130
 }
 
-fn funds() -> &'static str {
+fn low_funds() -> &'static str {
     "insufficient funds for gas * price + value: "
 }
 
-/// A list of encoded items.
+/// An RLP list of encoded items.
 fn list(items: &[Vec<u8>]) -> Vec<u8> {
     let payload = items.concat();
     let mut out = Vec::new();
@@ -34,11 +34,11 @@ fn item(value: impl Encodable) -> Vec<u8> {
 }
 
 /// An EIP-1559 transaction with any prices, given as big-endian integers.
-fn dynamic(from: usize, nonce: u64, tip: &[u8], cap: &[u8]) -> Bytes {
+fn dynamic(from: usize, nonce: u64, priority_fee: &[u8], cap: &[u8]) -> Bytes {
     let mut items = vec![
         item(CHAIN_ID),
         item(nonce),
-        item(tip),
+        item(priority_fee),
         item(cap),
         item(GAS),
         item(Address::ZERO),
@@ -83,20 +83,20 @@ async fn raw_transaction_with_a_wide_price_is_refused_for_its_cost() {
     let (price, balance) = (bytes(wide()), balance(&node, 0).await);
     let cost = wide() * U256::from(GAS) + U256::ONE;
     let overshot = cost - balance;
-    let expected = format!("{}balance {balance}, tx cost {cost}, overshot {overshot}", funds());
+    let expected = format!("{}balance {balance}, tx cost {cost}, overshot {overshot}", low_funds());
     for raw in [dynamic(0, 0, &[1], &price), dynamic(0, 0, &price, &price), legacy(0, &price)] {
         for method in ["eth_sendRawTransaction", "eth_sendRawTransactionSync"] {
             let refused = node.fail(method, json!([raw])).await;
             assert_eq!(refused, (-32000, expected.clone()), "{method}");
         }
     }
-    let tip = format!(
+    let above_max_fee = format!(
         "max priority fee per gas higher than max fee per gas: maxPriorityFeePerGas: {}, \
          maxFeePerGas: 1",
         wide()
     );
     for (raw, expected) in [
-        (dynamic(0, 0, &price, &[1]), tip.as_str()),
+        (dynamic(0, 0, &price, &[1]), above_max_fee.as_str()),
         (dynamic(0, 0, &[1], &[1; 33]), "max fee per gas higher than 2^256-1"),
         (dynamic(0, 0, &[1; 33], &price), "max priority fee per gas higher than 2^256-1"),
         (legacy(0, &[1; 40]), "max fee per gas higher than 2^256-1"),
@@ -112,10 +112,10 @@ async fn raw_transaction_with_a_wide_price_is_refused_for_its_cost() {
     node.stop().await;
 }
 
-/// The error of a method for a call object with this price in this field.
-async fn refused(node: &Node, method: &str, more: Value) -> (i64, String) {
+/// The error of a method for a call with these additional fields.
+async fn error_of(node: &Node, method: &str, fields: Value) -> (i64, String) {
     let mut call = json!({ "from": DEV_ACCOUNTS[0].address, "to": Address::ZERO, "gas": "0x5208" });
-    call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    call.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     let params = match method {
         "eth_simulateV1" => json!([{ "blockStateCalls": [{ "calls": [call] }] }, "latest"]),
         "eth_fillTransaction" => json!([call]),
@@ -134,9 +134,9 @@ async fn call_with_a_wide_price_is_refused_for_its_cost() {
     let node = Node::start_with(folder, home, producing(None), config).await;
     let (from, balance) = (DEV_ACCOUNTS[0].address, balance(&node, 0).await);
     let cost = wide() * U256::from(GAS);
-    let expected = format!("{}address {from} have {balance} want {cost}", funds());
+    let expected = format!("{}address {from} have {balance} want {cost}", low_funds());
     let hex = format!("{:#x}", wide());
-    let most = format!("{:#x}", U256::MAX);
+    let max = format!("{:#x}", U256::MAX);
     for prices in [
         json!({ "gasPrice": hex }),
         json!({ "maxFeePerGas": hex }),
@@ -145,30 +145,30 @@ async fn call_with_a_wide_price_is_refused_for_its_cost() {
         for method in
             ["eth_call", "eth_createAccessList", "debug_traceCall", "trace_call", "eth_simulateV1"]
         {
-            let (code, message) = refused(&node, method, prices.clone()).await;
+            let (code, message) = error_of(&node, method, prices.clone()).await;
             assert!(message.contains(&expected), "{method} {prices}: {message}");
             let insufficient = if method == "eth_simulateV1" { -38014 } else { -32000 };
             assert_eq!(code, insufficient, "{method}");
         }
-        let estimate = refused(&node, "eth_estimateGas", prices).await;
+        let estimate = error_of(&node, "eth_estimateGas", prices).await;
         assert_eq!(estimate, (-32000, "gas required exceeds allowance (0)".to_owned()));
     }
-    let (_, message) = refused(&node, "eth_call", json!({ "gasPrice": most })).await;
+    let (_, message) = error_of(&node, "eth_call", json!({ "gasPrice": max })).await;
     assert!(message.contains("required balance exceeds 256 bits"), "{message}");
-    let tip = json!({ "maxFeePerGas": "0x1", "maxPriorityFeePerGas": hex });
-    let (_, message) = refused(&node, "eth_call", tip).await;
+    let above_max_fee = json!({ "maxFeePerGas": "0x1", "maxPriorityFeePerGas": hex });
+    let (_, message) = error_of(&node, "eth_call", above_max_fee).await;
     assert!(message.contains("max priority fee per gas higher than max fee per gas"), "{message}");
     let blobs = json!({ "maxFeePerBlobGas": hex, "blobVersionedHashes": [format!("0x01{}", "00".repeat(31))] });
-    let (_, message) = refused(&node, "eth_call", blobs).await;
-    assert!(message.contains(funds()), "{message}");
-    let (code, message) = refused(&node, "eth_fillTransaction", json!({ "gasPrice": hex })).await;
-    assert!(code == -32000 && message.starts_with(funds()), "{message}");
-    // More than 256 bits are not a valid quantity.
+    let (_, message) = error_of(&node, "eth_call", blobs).await;
+    assert!(message.contains(low_funds()), "{message}");
+    let (code, message) = error_of(&node, "eth_fillTransaction", json!({ "gasPrice": hex })).await;
+    assert!(code == -32000 && message.starts_with(low_funds()), "{message}");
+    // A number above 256 bits is not a valid quantity.
     let (code, message) =
-        refused(&node, "eth_call", json!({ "gasPrice": format!("{most}0") })).await;
+        error_of(&node, "eth_call", json!({ "gasPrice": format!("{max}0") })).await;
     assert!(code == -32602 && message.ends_with("hex number > 256 bits"), "{message}");
-    // Even an overridden balance cannot pay for it.
-    let rich = json!({ from.to_string(): { "balance": most } });
+    // Even the largest balance of an override cannot pay such a price.
+    let rich = json!({ from.to_string(): { "balance": max } });
     let call = json!({ "from": from, "to": Address::ZERO, "gas": "0x5208", "gasPrice": hex });
     let (code, message) = node.fail("eth_call", json!([call, "latest", rich])).await;
     assert!(code == -32000 && message.contains("above 2^128-1 wei is not supported"), "{message}");

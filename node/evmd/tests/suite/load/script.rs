@@ -1,6 +1,6 @@
-//! The submissions of a sender, in order, and the predictions of a simple model of the pool: with random nonce
-//! gaps, replacements, underpriced and invalid ones. The predictions do not depend on the times of blocks:
-//! replacements are for nonces behind an open gap, which cannot be mined yet.
+//! Generates the submissions of a sender, with random nonce gaps, replacements, and underpriced and invalid ones. A
+//! simple model of the pool predicts the response to each. The predictions do not depend on the times of blocks,
+//! because replacements are for nonces behind an open gap, which cannot be mined yet.
 
 use super::wallets::{Wallet, transfer};
 use crate::random::Random;
@@ -8,9 +8,9 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use std::collections::BTreeMap;
 
-/// Minimum tip of the node, in wei per gas, so that the model knows which transactions are underpriced.
+/// Minimum priority fee of the node, in wei per gas, so that the model knows which transactions are underpriced.
 pub const MIN_TIP: u64 = 2_000_000_000;
-/// Fee caps above every base fee of the test, in wei per gas.
+/// Minimum fee cap of the submissions, in wei per gas. It is above every base fee of the test.
 const CAP: u128 = 500_000_000_000;
 /// Maximum number of transactions behind a nonce gap, for one sender.
 pub const ACCOUNT_QUEUE: usize = 24;
@@ -37,7 +37,7 @@ struct Writer<'a> {
     wallet: &'a Wallet,
     random: &'a mut Random,
     script: Script,
-    /// The fees of transactions behind the open gap, by nonce.
+    /// Fee cap and priority fee cap of the transactions behind the open gap, by nonce.
     waiting: BTreeMap<u64, (u128, u128)>,
     /// The nonce after the last executable one.
     next: u64,
@@ -65,7 +65,7 @@ impl Writer<'_> {
             self.waiting.insert(nonce, fees);
             self.accepted(nonce, fees);
             if self.random.chance(15) {
-                self.nonsense();
+                self.invalid();
             }
             if self.random.chance(15) {
                 self.replacement();
@@ -80,7 +80,7 @@ impl Writer<'_> {
         self.waiting.clear();
     }
 
-    /// A fee cap and a tip cap, in wei per gas.
+    /// A fee cap and a priority fee cap, in wei per gas.
     fn fees(&mut self) -> (u128, u128) {
         let above = 1_000_000_000 * u128::from(self.random.below(30));
         (CAP + above, u128::from(MIN_TIP) + above)
@@ -93,43 +93,43 @@ impl Writer<'_> {
         hash
     }
 
-    fn accepted(&mut self, nonce: u64, (cap, tip): (u128, u128)) {
-        let hash = self.submit(transfer(nonce, cap, tip), None);
+    fn accepted(&mut self, nonce: u64, (cap, fee): (u128, u128)) {
+        let hash = self.submit(transfer(nonce, cap, fee), None);
         self.script.mined.insert(nonce, hash);
     }
 
     /// Another transaction with the nonce of a queued one, with a sufficient price bump or not.
     fn replacement(&mut self) {
         let at = self.random.below(self.waiting.len() as u64) as usize;
-        let (nonce, (cap, tip)) = self.waiting.iter().nth(at).map(|(n, f)| (*n, *f)).unwrap();
-        let least = |fee: u128| fee * 110 / 100;
+        let (nonce, (cap, fee)) = self.waiting.iter().nth(at).map(|(n, f)| (*n, *f)).unwrap();
+        let bump = |old: u128| old * 110 / 100;
         if self.random.chance(50) {
-            let fees = (least(cap), least(tip));
+            let fees = (bump(cap), bump(fee));
             self.waiting.insert(nonce, fees);
             self.accepted(nonce, fees);
         } else {
-            let (cap, tip) =
-                if self.random.chance(50) { (least(cap) - 1, least(tip)) } else { (cap, tip + 1) };
-            self.submit(transfer(nonce, cap, tip), Some("replacement transaction underpriced"));
+            let (cap, fee) =
+                if self.random.chance(50) { (bump(cap) - 1, bump(fee)) } else { (cap, fee + 1) };
+            self.submit(transfer(nonce, cap, fee), Some("replacement transaction underpriced"));
         }
     }
 
     /// More transactions behind the gap than one account may have.
     fn flood(&mut self, gap: u64) {
-        let room = ACCOUNT_QUEUE - self.waiting.len();
+        let free_slots = ACCOUNT_QUEUE - self.waiting.len();
         let last = gap + self.waiting.len() as u64;
-        for nonce in last + 1..=last + room as u64 {
+        for nonce in last + 1..=last + free_slots as u64 {
             let fees = self.fees();
             self.waiting.insert(nonce, fees);
             self.accepted(nonce, fees);
         }
-        let (cap, tip) = self.fees();
-        let over = last + room as u64 + 1;
-        self.submit(transfer(over, cap, tip), Some("account limit exceeded: pooled "));
+        let (cap, fee) = self.fees();
+        let over = last + free_slots as u64 + 1;
+        self.submit(transfer(over, cap, fee), Some("account limit exceeded: pooled "));
     }
 
-    /// A transaction that every pool refuses.
-    fn nonsense(&mut self) {
+    /// A submission that the pool refuses.
+    fn invalid(&mut self) {
         let nonce = self.next + self.random.below(50);
         let plain = transfer(nonce, CAP, u128::from(MIN_TIP));
         let (tx, refused) = match self.random.below(9) {

@@ -1,4 +1,4 @@
-//! A thousand senders with their own keys.
+//! Senders with their own keys.
 
 use crate::common::CHAIN_ID;
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEnvelope};
@@ -21,7 +21,7 @@ pub struct Wallet {
 }
 
 impl Wallet {
-    /// The wallet with this number.
+    /// The wallet whose key is the hash of `number`.
     pub fn new(number: u64) -> Self {
         let secret = keccak256(number.to_be_bytes());
         let key = SecretKey::from_secret_bytes(secret.0).unwrap();
@@ -29,7 +29,7 @@ impl Wallet {
         Self { key, address: Address::from_word(keccak256(&public[1..])) }
     }
 
-    /// Signs; EIP-2718 bytes.
+    /// Signs a transaction. Returns its EIP-2718 bytes.
     pub fn sign(&self, tx: TxEip1559) -> Bytes {
         let digest = Message::from_digest(tx.signature_hash().0);
         let signature = RecoverableSignature::sign_ecdsa_recoverable(digest, &self.key);
@@ -40,13 +40,13 @@ impl Wallet {
 }
 
 /// A transfer of one wei with this nonce and fees, in wei per gas.
-pub fn transfer(nonce: u64, cap: u128, tip: u128) -> TxEip1559 {
+pub fn transfer(nonce: u64, cap: u128, priority_fee: u128) -> TxEip1559 {
     TxEip1559 {
         chain_id: CHAIN_ID,
         nonce,
         gas_limit: 21_000,
         max_fee_per_gas: cap,
-        max_priority_fee_per_gas: tip,
+        max_priority_fee_per_gas: priority_fee,
         to: TxKind::Call(RECIPIENT),
         value: U256::ONE,
         ..TxEip1559::default()

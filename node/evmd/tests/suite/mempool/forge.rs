@@ -1,4 +1,4 @@
-//! Unsigned transactions, because the pool does not check signatures.
+//! Builds transactions with a dummy signature, because the pool does not check signatures.
 
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEip4844, TxEip7702, TxLegacy};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
@@ -8,13 +8,13 @@ use transactions::{RecoveredTx, Transaction};
 /// The parts of a transaction that matter to the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft {
-    /// The hash is derived from the id: transactions with equal ids are the same.
+    /// The hash of the transaction as a number: transactions with equal IDs are the same.
     pub id: u64,
     /// Number of the sender.
     pub sender: u8,
     /// Its nonce.
     pub nonce: u64,
-    /// Tip cap, in wei per gas. If it is above `cap`, the transaction is a legacy one.
+    /// Priority fee cap, in wei per gas. If it is above `cap`, the transaction is a legacy one.
     pub tip: u128,
     /// Fee cap, in wei per gas.
     pub cap: u128,
@@ -31,7 +31,7 @@ pub struct Draft {
 /// Maximum size of a raw transaction in bytes.
 pub const MAX_TX_BYTES: usize = 128 * 1024;
 
-/// A plain transfer of sender 1 with fees of 100.
+/// A transfer of sender 1 with fee caps of 100 wei per gas.
 pub const PLAIN: Draft = Draft {
     id: 0,
     sender: 1,
@@ -64,7 +64,7 @@ impl Draft {
             + U256::from(self.blob_gas()) * U256::from(self.blob_cap)
     }
 
-    /// Blob gas it uses.
+    /// The blob gas that the transaction uses.
     pub fn blob_gas(&self) -> u64 {
         u64::from(self.blobs) * BLOB_GAS
     }

@@ -1,4 +1,4 @@
-//! A pool as a plain list: every result is computed from scratch, by sorting.
+//! A model of the pool as a plain list. It computes every result from scratch, by sorting.
 
 use super::forge::{Draft, address};
 use alloy_primitives::{B256, U256};
@@ -18,9 +18,9 @@ pub struct Sender {
     pub balance: U256,
 }
 
-/// The minimum fees of several consecutive transactions, and the arrival of the last one that lowered them.
+/// The lowest priority fee cap and fee cap of consecutive transactions, and the arrival of the last that lowered them.
 type Floor = (u128, u128, u64);
-/// The sort key of an offer. The highest is the best.
+/// The sort key of a [`Floor`]: whether it covers the base fee, its value, and its arrival. The highest is the best.
 type Rank = (bool, u128, Reverse<u64>);
 
 /// The model of the pool.
@@ -83,8 +83,8 @@ impl Model {
         for (arrival, tx) in row {
             let (tip, cap) = (tx.tip.min(tx.cap), tx.cap);
             floor = match floor {
-                Some((least_tip, least_cap, _)) if tip < least_tip || cap < least_cap => {
-                    Some((tip.min(least_tip), cap.min(least_cap), *arrival))
+                Some((min_tip, min_cap, _)) if tip < min_tip || cap < min_cap => {
+                    Some((tip.min(min_tip), cap.min(min_cap), *arrival))
                 }
                 Some(floor) => Some(floor),
                 None => Some((tip, cap, *arrival)),
@@ -147,7 +147,7 @@ impl Model {
         self.txs.retain(|(_, tx)| tx.sender != draft.sender || tx.nonce != draft.nonce);
         self.txs.push((self.arrivals, draft));
         self.arrivals += 1;
-        if let Err(text) = self.make_room(Some(&draft)) {
+        if let Err(text) = self.evict(Some(&draft)) {
             *self = before;
             return Err(text);
         }
@@ -160,50 +160,50 @@ impl Model {
         Ok(!is_queued)
     }
 
-    /// The sender whose sequence of transactions has the lowest value at its end, the minimum fees, and whether
-    /// it exceeds the guaranteed slots.
+    /// The sequence of transactions that loses its last one first: whether it is within the guaranteed slots, its rank,
+    /// and its sender.
     fn worst(&self, queued: bool) -> Option<(bool, Rank, u8)> {
         let rows = self.senders.keys().filter_map(|sender| {
             let row = &self.rows(*sender)[usize::from(queued)];
-            let held: usize = row.iter().map(|(_, tx)| slots(tx)).sum();
-            let spare = held > self.limits.account_slots;
-            // `false` sorts first: transactions above the guaranteed slots are dropped first.
-            Self::floor(row).map(|floor| (!spare, self.rank(floor), *sender))
+            let used: usize = row.iter().map(|(_, tx)| slots(tx)).sum();
+            let exceeds = used > self.limits.account_slots;
+            // `false` sorts first, so sequences above the guaranteed slots are shortened first.
+            Self::floor(row).map(|floor| (!exceeds, self.rank(floor), *sender))
         });
         rows.min()
     }
 
-    fn make_room(&mut self, new: Option<&Draft>) -> Result<(), String> {
-        let mut gone = 0;
+    fn evict(&mut self, new: Option<&Draft>) -> Result<(), String> {
+        let mut evicted = 0;
         loop {
             let rows: Vec<_> = self.senders.keys().map(|sender| self.rows(*sender)).collect();
-            let held = |n: usize| -> usize {
+            let used = |n: usize| -> usize {
                 rows.iter().flat_map(|row| &row[n]).map(|(_, tx)| slots(tx)).sum()
             };
-            let queued = if held(0) > self.limits.global_slots {
+            let queued = if used(0) > self.limits.global_slots {
                 false
-            } else if held(1) > self.limits.global_queue {
+            } else if used(1) > self.limits.global_queue {
                 true
             } else {
                 break;
             };
-            let (kept, rank, sender) = self.worst(queued).unwrap();
+            let (guaranteed, rank, sender) = self.worst(queued).unwrap();
             let end = self.rows(sender)[usize::from(queued)].last().unwrap().1;
             if let Some(new) = new {
-                self.judge(new, queued, (kept, rank, sender), end.id)?;
-                if sender != new.sender && self.churn + gone >= self.limits_churn() {
+                self.judge(new, queued, (guaranteed, rank, sender), end.id)?;
+                if sender != new.sender && self.churn + evicted >= self.max_churn() {
                     return Err("txpool is full".to_owned());
                 }
             }
             self.txs.retain(|(_, tx)| tx.id != end.id);
-            gone += 1;
+            evicted += 1;
         }
-        self.churn += if new.is_some() { gone } else { 0 };
-        self.dropped.evicted += gone as u64;
+        self.churn += if new.is_some() { evicted } else { 0 };
+        self.dropped.evicted += evicted as u64;
         Ok(())
     }
 
-    fn limits_churn(&self) -> usize {
+    fn max_churn(&self) -> usize {
         (self.limits.global_slots + self.limits.global_queue) / 4
     }
 
@@ -211,34 +211,34 @@ impl Model {
         &self,
         new: &Draft,
         queued: bool,
-        (kept, rank, sender): (bool, Rank, u8),
+        (guaranteed, rank, sender): (bool, Rank, u8),
         end: u64,
     ) -> Result<(), String> {
         let rows = self.rows(new.sender);
         let row = rows.iter().find(|row| row.iter().any(|(_, tx)| tx.id == new.id)).unwrap();
         let upto = row.iter().position(|(_, tx)| tx.id == new.id).unwrap();
         let (covers, fee, _) = self.rank(Self::floor(&row[..=upto]).unwrap());
-        let worth = (covers, fee);
-        let held = rows[usize::from(queued)].iter().map(|(_, tx)| slots(tx)).sum::<usize>();
+        let value = (covers, fee);
+        let used = rows[usize::from(queued)].iter().map(|(_, tx)| slots(tx)).sum::<usize>();
         let refused = if sender == new.sender {
             end == new.id
         } else {
-            let gives_way = !kept && held <= self.limits.account_slots;
-            !gives_way && (rank.0, rank.1) >= worth
+            let has_precedence = !guaranteed && used <= self.limits.account_slots;
+            !has_precedence && (rank.0, rank.1) >= value
         };
         if !refused {
             return Ok(());
         }
-        let cheapest = [true, false].map(|spare| {
+        let cheapest = [true, false].map(|exceeds| {
             let rows = self.senders.keys().filter_map(|sender| {
                 let row = &self.rows(*sender)[0];
-                let held: usize = row.iter().map(|(_, tx)| slots(tx)).sum();
-                let matches = (held > self.limits.account_slots) == spare;
+                let used: usize = row.iter().map(|(_, tx)| slots(tx)).sum();
+                let matches = (used > self.limits.account_slots) == exceeds;
                 Self::floor(row).filter(|_| matches).map(|floor| self.rank(floor))
             });
             rows.min()
         });
-        let future = queued && cheapest.iter().flatten().any(|rank| (rank.0, rank.1) < worth);
+        let future = queued && cheapest.iter().flatten().any(|rank| (rank.0, rank.1) < value);
         let text = if future {
             "future transaction tries to replace pending"
         } else {
@@ -250,22 +250,22 @@ impl Model {
     /// Removes a transaction.
     pub fn remove(&mut self, hash: B256, now: Instant) -> bool {
         let Some(at) = self.txs.iter().position(|(_, tx)| tx.hash() == hash) else { return false };
-        let (_, gone) = self.txs[at];
-        let before = self.rows(gone.sender)[0].len();
+        let (_, removed) = self.txs[at];
+        let before = self.rows(removed.sender)[0].len();
         self.txs.remove(at);
-        if self.rows(gone.sender)[0].len() + 1 < before {
-            self.beats.insert(gone.sender, now);
+        if self.rows(removed.sender)[0].len() + 1 < before {
+            self.beats.insert(removed.sender, now);
         }
-        self.make_room(None).unwrap();
+        self.evict(None).unwrap();
         true
     }
 
-    /// A block has left the senders with these accounts.
+    /// Applies a block after which the senders have these accounts.
     pub fn advance(&mut self, accounts: &[(u8, Sender)], now: Instant) {
         for (sender, account) in accounts {
             self.advance_one(*sender, *account, now);
         }
-        self.make_room(None).unwrap();
+        self.evict(None).unwrap();
     }
 
     fn advance_one(&mut self, sender: u8, account: Sender, now: Instant) {
@@ -297,7 +297,7 @@ impl Model {
         self.churn = 0;
     }
 
-    /// Drops queued transactions that have not changed for longer than the lifetime.
+    /// Drops the queued transactions of senders whose queue has not changed for longer than the lifetime.
     pub fn expire(&mut self, now: Instant) {
         let lifetime: Duration = self.limits.lifetime;
         for sender in self.senders.keys().copied().collect::<Vec<_>>() {
@@ -310,15 +310,15 @@ impl Model {
         }
     }
 
-    /// The hashes in block order that fit into a block.
-    pub fn select(&self, mut room: BlockSpace) -> Vec<B256> {
+    /// The hashes of the transactions that fit into a block, in block order.
+    pub fn select(&self, mut free: BlockSpace) -> Vec<B256> {
         let mut rows: Vec<_> =
             self.senders.keys().map(|sender| self.rows(*sender)[0].clone()).collect();
         for row in &mut rows {
             row.reverse();
         }
         let mut chosen = Vec::new();
-        while room.gas >= 21_000 && room.candidates_gas >= 21_000 {
+        while free.gas >= 21_000 && free.candidates_gas >= 21_000 {
             let heads = rows.iter().enumerate().filter_map(|(n, row)| {
                 let (arrival, tx) = row.last()?;
                 let rank = self.rank((tx.tip.min(tx.cap), tx.cap, *arrival));
@@ -327,20 +327,20 @@ impl Model {
             let Some((_, n)) = heads.max() else { break };
             let (_, tx) = rows[n].pop().unwrap();
             let blobs =
-                tx.blob_gas() > room.blob_gas || tx.blobs > 0 && tx.blob_cap < room.blob_base_fee;
-            if blobs || tx.gas > room.gas || tx.gas > room.candidates_gas || tx.bytes > room.bytes {
+                tx.blob_gas() > free.blob_gas || tx.blobs > 0 && tx.blob_cap < free.blob_base_fee;
+            if blobs || tx.gas > free.gas || tx.gas > free.candidates_gas || tx.bytes > free.bytes {
                 rows[n].clear();
                 continue;
             }
-            // The charge is all, half, or none of the limit, but at least that of a transfer.
-            let charge = match room.charged {
+            // The charge is a share of the limit, but at least that of a transfer.
+            let charge = match free.charged {
                 0 => 21_000,
                 part => (tx.gas / ((1 << 32) / part)).max(21_000),
             };
-            room.gas = room.gas.saturating_sub(charge);
-            room.candidates_gas -= tx.gas;
-            room.bytes -= tx.bytes;
-            room.blob_gas -= tx.blob_gas();
+            free.gas = free.gas.saturating_sub(charge);
+            free.candidates_gas -= tx.gas;
+            free.bytes -= tx.bytes;
+            free.blob_gas -= tx.blob_gas();
             chosen.push(tx.hash());
         }
         chosen

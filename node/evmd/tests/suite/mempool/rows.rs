@@ -1,4 +1,4 @@
-//! Every reason for a rejection with its error text, as in cosmos/evm.
+//! Tests every reason for a rejection, with codespace, code and text as in cosmos/evm.
 
 use super::forge::{BLOB_GAS, Draft, MAX_TX_BYTES, PLAIN, address};
 use crate::common::{CHAIN_ID, FEE_CAP, native_home, producing, sign};
@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use storage::Account;
 use transactions::Transaction;
 
-/// A pool with its own limits.
 struct Pool {
     pool: Mempool,
     now: Instant,
@@ -40,15 +39,15 @@ impl Pool {
     }
 
     /// Codespace, code and text of the rejection of a transaction.
-    fn refused(&mut self, draft: Draft) -> String {
+    fn reject(&mut self, draft: Draft) -> String {
         let before = self.pool.level();
         let reject = self.insert(draft).unwrap_err();
-        assert_eq!(self.pool.level(), before, "a refusal changes nothing");
-        said(&reject)
+        assert_eq!(self.pool.level(), before, "a rejection changes nothing");
+        text_of(&reject)
     }
 }
 
-fn said(reject: &Reject) -> String {
+fn text_of(reject: &Reject) -> String {
     format!("{} {}: {reject}", reject.code().space, reject.code().number)
 }
 
@@ -61,67 +60,67 @@ fn default() -> Limits {
 }
 
 #[test]
-fn already_known() {
+fn known_transaction_is_rejected() {
     let mut pool = Pool::new(default());
     assert_eq!(pool.put(1, 0, 100), Ok(Standing::Pending));
     pool.ids -= 1;
     assert_eq!(pool.put(1, 0, 200), Err(Reject::AlreadyKnown));
-    assert_eq!(said(&Reject::AlreadyKnown), "sdk 19: already known");
+    assert_eq!(text_of(&Reject::AlreadyKnown), "sdk 19: already known");
 }
 
 #[test]
-fn nonces() {
+fn used_and_maximum_nonces_are_rejected() {
     let mut pool = Pool::new(default());
     let low = Draft { nonce: 4, ..PLAIN };
-    assert_eq!(pool.refused(low), "sdk 3: nonce too low: next nonce 5, tx nonce 4");
+    assert_eq!(pool.reject(low), "sdk 3: nonce too low: next nonce 5, tx nonce 4");
     let last = Draft { nonce: u64::MAX, ..PLAIN };
-    assert!(pool.refused(last).starts_with("sdk 3: nonce has max value: address 0x0101"));
-    assert_eq!(pool.put(1, 2, 100), Ok(Standing::Queued), "a gap is no error");
+    assert!(pool.reject(last).starts_with("sdk 3: nonce has max value: address 0x0101"));
+    assert_eq!(pool.put(1, 2, 100), Ok(Standing::Queued), "a gap is not an error");
 }
 
 #[test]
-fn prices_below_the_minimum_are_refused() {
+fn prices_below_the_minimum_are_rejected() {
     let mut pool = Pool::new(default());
     let free = Draft { nonce: 5, tip: 0, cap: 0, ..PLAIN };
     let text = "sdk 13: transaction gas price below minimum: gas tip cap 0, minimum needed 1";
-    assert_eq!(pool.refused(free), text);
-    assert!(pool.insert(Draft { cap: 1, ..free }).is_ok(), "no tip is no error");
+    assert_eq!(pool.reject(free), text);
+    assert!(pool.insert(Draft { cap: 1, ..free }).is_ok(), "a priority fee of 0 is not an error");
     let mut pool = Pool::new(Limits { min_tip: 7, ..default() });
     let text = "sdk 13: transaction gas price below minimum: gas tip cap 6, minimum needed 7";
-    assert_eq!(pool.refused(Draft { tip: 6, cap: 90, ..free }), text);
+    assert_eq!(pool.reject(Draft { tip: 6, cap: 90, ..free }), text);
 }
 
 #[test]
-fn funds() {
+fn transactions_without_funds_are_rejected() {
     let mut pool = Pool::new(default());
     let cost = 2_100_000u64;
     pool.account.balance = U256::from(cost - 1);
     let text = "sdk 5: insufficient funds for gas * price + value: balance 2099999, tx cost 2100000, \
                 overshot 1";
-    assert_eq!(pool.refused(Draft { nonce: 5, ..PLAIN }), text);
+    assert_eq!(pool.reject(Draft { nonce: 5, ..PLAIN }), text);
     pool.account.balance = U256::from(2 * cost - 1);
     pool.put(1, 0, 100).unwrap();
     let text = "sdk 5: insufficient funds for gas * price + value: balance 4199999, queued cost 2100000, \
                 tx cost 2100000, overshot 1";
-    assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
+    assert_eq!(pool.reject(Draft { nonce: 6, ..PLAIN }), text);
     // The sender pays for the replacement instead of the old transaction, not for both.
     assert_eq!(pool.put(1, 0, 110), Ok(Standing::Pending));
 }
 
 #[test]
-fn replacements() {
+fn replacement_needs_a_price_bump_in_both_fields() {
     // The old price, and the minimum price of a replacement.
     let table = [(1, 2), (5, 6), (9, 10), (10, 11), (100, 110), (1001, 1101)];
     for ahead in [0, 1] {
-        for (old, least) in table {
+        for (old, min) in table {
             let mut pool = Pool::new(default());
             pool.put(1, ahead, old).unwrap();
-            for price in [old, least - 1] {
+            for price in [old, min - 1] {
                 let nonce = 5 + ahead;
                 let again = Draft { nonce, tip: price, cap: price, ..PLAIN };
-                assert_eq!(pool.refused(again), "sdk 13: replacement transaction underpriced");
+                assert_eq!(pool.reject(again), "sdk 13: replacement transaction underpriced");
             }
-            assert!(pool.put(1, ahead, least).is_ok());
+            assert!(pool.put(1, ahead, min).is_ok());
             assert_eq!(pool.pool.len(), 1);
         }
     }
@@ -130,8 +129,8 @@ fn replacements() {
     let old = Draft { nonce: 5, tip: 0, cap: 1000, ..PLAIN };
     pool.insert(old).unwrap();
     let text = "sdk 13: replacement transaction underpriced";
-    assert_eq!(pool.refused(Draft { tip: 0, cap: 1100, ..old }), text);
-    assert_eq!(pool.refused(Draft { tip: 1, cap: 1099, ..old }), text);
+    assert_eq!(pool.reject(Draft { tip: 0, cap: 1100, ..old }), text);
+    assert_eq!(pool.reject(Draft { tip: 1, cap: 1099, ..old }), text);
     assert!(pool.insert(Draft { tip: 1, cap: 1100, ..old }).is_ok());
 }
 
@@ -142,23 +141,23 @@ fn replacing_a_blob_transaction_doubles_all_three_prices() {
     pool.insert(old).unwrap();
     let text = "sdk 13: replacement transaction underpriced";
     let twice = Draft { tip: 20, cap: 200, blob_cap: 14, ..old };
-    assert_eq!(pool.refused(Draft { tip: 19, ..twice }), text);
-    assert_eq!(pool.refused(Draft { cap: 199, ..twice }), text);
-    assert_eq!(pool.refused(Draft { blob_cap: 13, ..twice }), text);
-    assert_eq!(pool.refused(Draft { blobs: 0, ..twice }), text, "not by one without blobs");
+    assert_eq!(pool.reject(Draft { tip: 19, ..twice }), text);
+    assert_eq!(pool.reject(Draft { cap: 199, ..twice }), text);
+    assert_eq!(pool.reject(Draft { blob_cap: 13, ..twice }), text);
+    assert_eq!(pool.reject(Draft { blobs: 0, ..twice }), text, "not by one without blobs");
     assert!(pool.insert(twice).is_ok());
     assert_eq!(pool.pool.len(), 1);
 }
 
 #[test]
-fn selection_respects_the_maximum() {
+fn selection_returns_no_more_than_the_maximum() {
     let mut pool = Pool::new(default());
     for nonce in 5..9 {
         pool.insert(Draft { sender: 1, nonce, ..PLAIN }).unwrap();
     }
     let mut chosen = |txs| {
-        let room = BlockSpace { txs, ..BlockSpace::exact(u64::MAX, usize::MAX) };
-        pool.pool.select(room).txs.iter().map(|tx| tx.tx.nonce()).collect::<Vec<_>>()
+        let space = BlockSpace { txs, ..BlockSpace::exact(u64::MAX, usize::MAX) };
+        pool.pool.select(space).txs.iter().map(|tx| tx.tx.nonce()).collect::<Vec<_>>()
     };
     assert_eq!(chosen(0), [] as [u64; 0]);
     assert_eq!(chosen(3), [5, 6, 7], "one fewer than there are");
@@ -166,23 +165,23 @@ fn selection_respects_the_maximum() {
     assert_eq!(chosen(5), [5, 6, 7, 8]);
 }
 
-/// A block after one that is not part of the chain yet has the next transactions of each sender, and as many.
+/// A block whose parent is not part of the chain yet has the transactions after those of the parent, and as many.
 #[test]
-fn transactions_of_unfinished_blocks_are_passed_over() {
+fn transactions_of_unfinished_blocks_are_not_selected_again() {
     let mut pool = Pool::new(default());
     for (sender, nonce) in [(1, 5), (1, 6), (1, 7), (2, 5)] {
         pool.insert(Draft { sender, nonce, ..PLAIN }).unwrap();
     }
     let two = BlockSpace { txs: 2, ..BlockSpace::exact(u64::MAX, usize::MAX) };
-    let mut taken = Vec::new();
+    let mut selected = Vec::new();
     let mut rounds = Vec::new();
     for _ in 0..3 {
-        let chosen = pool.pool.select_without(two, |hash| taken.contains(hash)).txs;
+        let chosen = pool.pool.select_without(two, |hash| selected.contains(hash)).txs;
         rounds.push(chosen.iter().map(|tx| (tx.sender[0], tx.tx.nonce())).collect::<Vec<_>>());
-        taken.extend(chosen.iter().map(|tx| tx.hash));
+        selected.extend(chosen.iter().map(|tx| tx.hash));
     }
     assert_eq!(rounds, [vec![(1, 5), (1, 6)], vec![(1, 7), (2, 5)], vec![]]);
-    assert_eq!(pool.pool.select(two).txs.len(), 2, "the pool still has all");
+    assert_eq!(pool.pool.select(two).txs.len(), 2, "the pool still has all of them");
 }
 
 #[test]
@@ -195,15 +194,15 @@ fn blobs_wait_for_space_and_for_their_price() {
         pool.insert(Draft { nonce: 6, blobs: 0, ..draft }).unwrap();
     }
     let mut chosen = |blobs: u64, blob_base_fee| {
-        let room = BlockSpace {
+        let space = BlockSpace {
             blob_gas: blobs * BLOB_GAS,
             blob_base_fee,
             ..BlockSpace::exact(999_999, 9_999)
         };
-        let txs = pool.pool.select(room).txs;
+        let txs = pool.pool.select(space).txs;
         txs.iter().map(|tx| (tx.sender[0], tx.tx.nonce())).collect::<Vec<_>>()
     };
-    // Four blobs do not fit after three. The transactions after them of the same sender wait, too.
+    // Four blobs do not fit after three. Later transactions of the same sender wait, too.
     assert_eq!(chosen(6, 1), [1, 1, 3, 3, 4, 4, 5, 5].map(two_nonces(&mut 0)));
     assert_eq!(chosen(6, 6), [1, 1, 4, 4, 5, 5].map(two_nonces(&mut 0)));
     assert_eq!(chosen(6, 20), [2, 2, 4, 4, 5, 5].map(two_nonces(&mut 0)));
@@ -225,8 +224,8 @@ fn account_queue_is_limited() {
     pool.put(1, 2, 100).unwrap();
     pool.put(1, 3, 100).unwrap();
     let text = "sdk 20: account limit exceeded: pooled 3 txs";
-    assert_eq!(pool.refused(Draft { nonce: 9, ..PLAIN }), text);
-    assert_eq!(pool.put(1, 1, 100), Ok(Standing::Pending), "what fills the gap is welcome");
+    assert_eq!(pool.reject(Draft { nonce: 9, ..PLAIN }), text);
+    assert_eq!(pool.put(1, 1, 100), Ok(Standing::Pending), "the gap may be filled");
     assert_eq!(pool.pool.level().queued, 0);
 }
 
@@ -238,14 +237,14 @@ fn full_pool_accepts_only_higher_prices() {
         pool.put(sender, 1, 100 + u128::from(sender)).unwrap();
     }
     let newcomer = Draft { sender: 20, nonce: 5, tip: 101, cap: 101, ..PLAIN };
-    assert_eq!(pool.refused(newcomer), "sdk 13: transaction underpriced");
-    let dearer = Draft { tip: 102, cap: 102, ..newcomer };
-    assert_eq!(pool.insert(dearer), Ok(Standing::Pending));
-    assert_eq!(pool.pool.lane(address(1)).unwrap().pending().len(), 1, "the cheapest end went");
+    assert_eq!(pool.reject(newcomer), "sdk 13: transaction underpriced");
+    let higher = Draft { tip: 102, cap: 102, ..newcomer };
+    assert_eq!(pool.insert(higher), Ok(Standing::Pending));
+    assert_eq!(pool.pool.lane(address(1)).unwrap().pending().len(), 1, "the cheapest is evicted");
     // The value at this base fee is not higher, whatever the cap is.
     let capped = Draft { sender: 21, tip: 1, cap: 10_000, ..newcomer };
-    assert_eq!(pool.refused(capped), "sdk 13: transaction underpriced");
-    // Above its guaranteed slots, the most expensive transaction is dropped first.
+    assert_eq!(pool.reject(capped), "sdk 13: transaction underpriced");
+    // Above the guaranteed slots of its sender, even the most expensive transaction is dropped first.
     assert!(pool.put(8, 2, 1_000_000).is_err());
 }
 
@@ -255,13 +254,13 @@ fn guaranteed_slots_evict_transactions_above_the_guarantee() {
     for ahead in 0..16 {
         pool.put(1, ahead, 1_000_000).unwrap();
     }
-    assert_eq!(pool.put(2, 0, 51), Ok(Standing::Pending), "others have more than their share");
+    assert_eq!(pool.put(2, 0, 51), Ok(Standing::Pending), "another sender exceeds its guarantee");
     assert_eq!(pool.pool.lane(address(1)).unwrap().pending().len(), 15);
     let large = Draft { sender: 3, nonce: 5, bytes: MAX_TX_BYTES, ..PLAIN };
     assert!(large.bytes > SLOT_BYTES * 3);
     pool.put(2, 1, 51).unwrap();
     // Four slots exceed the guarantee of two, and are cheaper than all others above their guarantees.
-    assert_eq!(pool.refused(large), "sdk 13: transaction underpriced");
+    assert_eq!(pool.reject(large), "sdk 13: transaction underpriced");
 }
 
 #[test]
@@ -276,7 +275,7 @@ fn pool_replaces_at_most_a_quarter_per_block() {
         pool.put(sender, 0, 200).unwrap();
     }
     let next = Draft { sender: 16, nonce: 5, tip: 200, cap: 200, ..PLAIN };
-    assert_eq!(pool.refused(next), "sdk 20: txpool is full");
+    assert_eq!(pool.reject(next), "sdk 20: txpool is full");
     pool.pool.set_base_fee(50);
     assert!(pool.insert(next).is_ok(), "after a block");
 }
@@ -290,8 +289,8 @@ fn full_queue_does_not_evict_pending_transactions() {
     }
     let gapped = Draft { sender: 6, nonce: 7, ..PLAIN };
     let at = |price| Draft { tip: price, cap: price, ..gapped };
-    assert_eq!(pool.refused(at(100)), "sdk 20: future transaction tries to replace pending");
-    assert_eq!(pool.refused(at(60)), "sdk 13: transaction underpriced");
+    assert_eq!(pool.reject(at(100)), "sdk 20: future transaction tries to replace pending");
+    assert_eq!(pool.reject(at(60)), "sdk 13: transaction underpriced");
     assert_eq!(pool.insert(at(101)), Ok(Standing::Queued));
 }
 
@@ -300,10 +299,10 @@ fn delegated_accounts_have_one_pending_transaction() {
     let mut pool = Pool::new(default());
     pool.account.code_hash = alloy_primitives::keccak256("a delegation");
     let text = "sdk 32: gapped-nonce tx from delegated accounts";
-    assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
+    assert_eq!(pool.reject(Draft { nonce: 6, ..PLAIN }), text);
     pool.put(1, 0, 100).unwrap();
     let text = "sdk 20: in-flight transaction limit reached for delegated accounts";
-    assert_eq!(pool.refused(Draft { nonce: 6, ..PLAIN }), text);
+    assert_eq!(pool.reject(Draft { nonce: 6, ..PLAIN }), text);
     assert!(pool.put(1, 0, 110).is_ok(), "it may be replaced");
 }
 
@@ -315,14 +314,14 @@ fn pending_delegations_reserve_their_authorities() {
         let draft = Draft { id: pool.ids, sender, nonce: 5, ..PLAIN };
         pool.pool.insert(draft.set_code(), |_| Box::new([authority]), &RICH, pool.now)
     };
-    // It may have one pending transaction, but not two.
+    // An authority may have one pending transaction, but not two.
     pool.put(7, 0, 100).unwrap();
     assert_eq!(set_code(&mut pool, 1, address(7)), Ok(Standing::Pending));
     pool.put(8, 0, 100).unwrap();
     pool.put(8, 1, 100).unwrap();
     let reserved = set_code(&mut pool, 2, address(8)).unwrap_err();
-    assert_eq!(said(&reserved), "sdk 18: authority already reserved");
-    // The authority is treated as delegated until that transaction is gone.
+    assert_eq!(text_of(&reserved), "sdk 18: authority already reserved");
+    // The authority is treated as delegated until that transaction has left the pool.
     assert_eq!(pool.put(7, 1, 100), Err(Reject::DelegatedInFlight));
     let used = Account { nonce: 6, ..RICH };
     pool.pool.advance(std::iter::once((address(1), used)), pool.now);
@@ -352,20 +351,20 @@ fn rejected_transaction_does_not_affect_others() {
     let failed = pool.pool.lane(address(1)).unwrap().pending().get(1).unwrap().tx.hash;
     pool.pool.remove(failed, pool.now);
     let level = pool.pool.level();
-    assert_eq!((level.pending, level.queued), (4, 1), "what followed it waits for another");
+    assert_eq!((level.pending, level.queued), (4, 1), "the one after it waits");
     assert_eq!(pool.put(1, 1, 100), Ok(Standing::Pending));
     assert_eq!(pool.pool.level().queued, 0);
 }
 
-/// Rows of the table that the stages before the pool check.
+/// The stages before the pool check these reasons.
 #[test]
-fn rows_before_the_pool() {
+fn stages_before_the_pool_reject_invalid_transactions() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();
     let client = pipeline.client();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let answer = |raw: Bytes| said(&runtime.block_on(client.submit(raw)).unwrap_err());
+    let rejection = |raw: Bytes| text_of(&runtime.block_on(client.submit(raw)).unwrap_err());
     let plain = TxEip1559 {
         chain_id: CHAIN_ID,
         gas_limit: 21_000,
@@ -375,25 +374,25 @@ fn rows_before_the_pool() {
     };
     let gas = TxEip1559 { gas_limit: 100_000_001, ..plain.clone() };
     let text = "sdk 11: exceeds block gas limit: tx gas 100000001, block gas limit 100000000";
-    assert_eq!(answer(sign(0, gas)), text);
+    assert_eq!(rejection(sign(0, gas)), text);
     let gas = TxEip1559 { gas_limit: 20_999, ..plain.clone() };
     let text = "sdk 18: intrinsic gas too low: gas 20999, minimum needed 21000";
-    assert_eq!(answer(sign(0, gas)), text);
+    assert_eq!(rejection(sign(0, gas)), text);
     let fee = TxEip1559 { max_fee_per_gas: 1, ..plain.clone() };
     let text = "sdk 13: max fee per gas less than block base fee (1 < ";
-    assert!(answer(sign(0, fee)).starts_with(text));
+    assert!(rejection(sign(0, fee)).starts_with(text));
 
     // A valid signature has a counterpart with the other value of s, which EIP-2 refuses.
-    let half = U256::from_be_slice(&secp256k1::constants::CURVE_ORDER);
+    let order = U256::from_be_slice(&secp256k1::constants::CURVE_ORDER);
     let signed = TxEnvelope::decode_2718(&mut sign(0, plain.clone()).as_ref()).unwrap();
     let old = signed.signature();
-    let twin = Signature::new(old.r(), half - old.s(), !old.v());
+    let twin = Signature::new(old.r(), order - old.s(), !old.v());
     let twin = TxEnvelope::from(plain.into_signed(twin)).encoded_2718().into();
-    assert_eq!(answer(twin), "sdk 24: invalid sender");
+    assert_eq!(rejection(twin), "sdk 24: invalid sender");
 
     let blob = TxEip4844 { chain_id: CHAIN_ID, max_fee_per_gas: FEE_CAP, ..TxEip4844::default() };
     let blob = Transaction::from(blob.into_signed(*old)).encoded_2718().into();
-    assert_eq!(answer(blob), "sdk 29: transaction type not supported");
+    assert_eq!(rejection(blob), "sdk 29: transaction type not supported");
     pipeline.stop();
     pipeline.join().unwrap();
 }

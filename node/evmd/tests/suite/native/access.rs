@@ -1,4 +1,4 @@
-//! Access control inside the EVM, which knows every caller.
+//! Tests access control inside the EVM, where contracts are callers too.
 
 use super::ledger::{Chain, STORE, call, dev, from};
 use alloy_consensus::TxEip1559;
@@ -14,7 +14,7 @@ fn chain(create: &Value, call: &Value) -> Chain {
     let control = json!({ "create": create, "call": call });
     let mut chain = Chain::with(json!({ "evm": { "params": { "access_control": control } } }));
     chain.ledger.put(TARGET, U256::ZERO, STORE);
-    // Calls the target with all its gas and stores in slot 0 the result of CALL plus 1.
+    // Calls the target with all its gas and stores in slot 0 the result of CALL plus 10.
     let forward =
         [&hex!("5f5f5f5f5f73")[..], TARGET.as_slice(), &hex!("5af1600a015f5500")].concat();
     chain.ledger.put(CALLER, U256::ZERO, &forward);
@@ -44,7 +44,7 @@ fn blocked_accounts_fail_and_pay() {
         from(dev(1), call(0, TARGET, 100_000)),
         from(dev(0), create(1)),
     ]);
-    assert_eq!(built.verdicts[0], Ok(50_000), "the gas comes back but for the least charge");
+    assert_eq!(built.verdicts[0], Ok(50_000), "all gas is returned except for the minimum charge");
     assert_eq!([0, 1, 2].map(|index| built.succeeded(index)), [false, true, true]);
     assert_eq!(chain.ledger.get(dev(0)).nonce, 2);
     assert_eq!(slot(&chain, TARGET), 1);
@@ -59,7 +59,7 @@ fn blocked_contract_cannot_call() {
     let mut blocked = chain(&open, &rule("PERMISSIONLESS", &[CALLER]));
     let built = blocked.block(&[from(dev(0), call(0, CALLER, 200_000))]);
     assert!(built.succeeded(0));
-    assert_eq!((slot(&blocked, CALLER), slot(&blocked, TARGET)), (10, 0), "CALL gave 0");
+    assert_eq!((slot(&blocked, CALLER), slot(&blocked, TARGET)), (10, 0), "CALL returned 0");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn only_permitted_accounts_create_contracts() {
     let built =
         chain.block(&[from(dev(0), create(0)), from(dev(1), create(0)), from(dev(0), create(1))]);
     assert_eq!([0, 1, 2].map(|index| built.succeeded(index)), [false, true, false]);
-    assert_eq!(chain.ledger.get(dev(0)).nonce, 2, "a refused creation uses its nonce up");
+    assert_eq!(chain.ledger.get(dev(0)).nonce, 2, "a refused creation uses its nonce");
     assert_eq!(chain.ledger.get(dev(0).create(0)).nonce, 0);
     assert_eq!(chain.ledger.get(dev(1).create(0)).nonce, 1);
 }

@@ -1,4 +1,4 @@
-//! Predicted slots compared with slots that are read on demand: the same random blocks must have the same
+//! Compares predicted slots with slots that are read on demand: the same random blocks must have the same
 //! results.
 
 use super::ledger::{Ledger, call, dev, from};
@@ -14,8 +14,8 @@ use storage::{Account, StateChanges, StateRead};
 use transactions::RecoveredTx;
 
 /// Counts its calls in a mapping by sender, adds the second argument to the entry of the first, counts in a
-/// nested mapping by first argument and sender, and computes two hashes of other bytes. Reverts if it has a
-/// third argument.
+/// nested mapping by first argument and sender, and stores two hashes of other bytes. Reverts if the third argument
+/// is not zero.
 const CODE: &[u8] = &hex!(
     "33 5f 52 60 03 60 20 52 60 40 5f 20 80 54 60 01 01 90 55"
     "60 04 35 5f 52 60 40 5f 20 80 54 60 24 35 01 90 55"
@@ -83,9 +83,9 @@ impl World {
         Self { spec: genesis.spec, ledger, modules, header }
     }
 
-    /// Executes transactions, with prediction or without; returns the number of slots that were read
+    /// Executes transactions, with prediction or without; also returns the number of slots that were read
     /// individually.
-    fn block(&self, txs: &[RecoveredTx], foresee: bool) -> (evm::Executed, usize) {
+    fn block(&self, txs: &[RecoveredTx], predict: bool) -> (evm::Executed, usize) {
         let state = Counted { ledger: &self.ledger, single: Cell::new(0) };
         let (hashes, root) = (|_: u64| None, |_: &StateChanges| Ok(B256::ZERO));
         let host = FastHost(&hashes);
@@ -93,11 +93,11 @@ impl World {
             BlockBuilder::start(&self.spec, &state, &host, Some(&self.modules), &self.header)
                 .unwrap();
         let before = state.single.get();
-        if foresee {
+        if predict {
             block.preload(txs).unwrap();
         }
         for (at, tx) in txs.iter().enumerate() {
-            if foresee {
+            if predict {
                 block.prepare_next(txs, at);
             }
             block.push(tx, &root).unwrap().unwrap();
@@ -139,7 +139,7 @@ proptest! {
         for _ in 0..2 {
             prop_assert_eq!(&world.block(&txs, true).0, &expected);
         }
-        // Once more with slots that are not zero, and with new senders.
+        // Once more with slots that are not zero.
         world.ledger.apply(&expected.changes);
         for sender in 0..3 {
             world.ledger.accounts.get_mut(&dev(sender)).unwrap().0.nonce = 0;
@@ -156,8 +156,8 @@ fn mapping_slots_are_read_together_after_a_first_call() {
     let txs = calls(&seeds);
     let (first, read) = world.block(&txs, true);
     assert_eq!(first, world.block(&txs, false).0);
-    // Three senders count, in total and for each first argument.
-    let asked = 3 + 20 + 20 + OTHERS;
-    assert_eq!(read, asked, "nothing is known of the contract yet");
+    // The slots of 3 senders, of 20 first arguments, and of 20 pairs of argument and sender.
+    let expected = 3 + 20 + 20 + OTHERS;
+    assert_eq!(read, expected, "the contract was not called before");
     assert_eq!(world.block(&txs, true), (first, OTHERS));
 }

@@ -1,4 +1,4 @@
-//! Gas charges, fees and refunds, and results as in section 2.6.
+//! Tests gas charges, fees and refunds, and the results of failed and rejected transactions.
 
 use super::ledger::{
     CLEAR, Chain, GWEI, INVALID, REVERT, STORE, call, collected, dev, from, legacy,
@@ -11,7 +11,7 @@ use serde_json::json;
 
 const CONTRACT: Address = Address::repeat_byte(0xcc);
 
-/// A chain whose account [`CONTRACT`] has this code, with slot 0 set.
+/// A chain whose account [`CONTRACT`] has this code, and 2 in slot 0.
 fn chain_with(code: &[u8], multiplier: &str) -> Chain {
     let mut params = serde_json::to_value(feemarket::Params::default()).unwrap();
     params["min_gas_multiplier"] = json!(multiplier);
@@ -42,8 +42,8 @@ fn minimum_charge_is_a_share_of_the_limit() {
         assert_eq!(built.executed.gas_wanted, gas_limit);
         let price = 875_000_000 + GWEI / 10;
         let fee = U256::from(charged) * U256::from(price);
-        assert_eq!(collected(&chain), fee, "base fee and tip, all of it");
-        assert_eq!(chain.ledger.get(dev(0)).balance, before - fee, "the rest came back");
+        assert_eq!(collected(&chain), fee, "the whole base fee and priority fee");
+        assert_eq!(chain.ledger.get(dev(0)).balance, before - fee, "the rest is returned");
         assert_eq!(chain.ledger.get(built.header.beneficiary).balance, U256::ZERO);
         let share = LegacyDec::from(gas_limit).checked_mul(multiplier.parse().unwrap()).unwrap();
         assert_eq!(chain.modules.market.block_gas(), charged.max(share.truncate_u64().unwrap()));
@@ -52,13 +52,13 @@ fn minimum_charge_is_a_share_of_the_limit() {
 
 #[test]
 fn refunds_are_applied_before_the_minimum_charge() {
-    // 21,000 + 5,006 for the write, minus 4,800 (EIP-3529).
+    // 21,000 + 5,004 for the code, minus 4,800 (EIP-3529).
     let mut chain = chain_with(CLEAR, "0.5");
     let built = chain.block(&[from(dev(0), legacy(0, CONTRACT, 30_000))]);
     assert_eq!(built.verdicts, [Ok(26_004 - 4_800)]);
     let mut chain = chain_with(CLEAR, "0.5");
     let built = chain.block(&[from(dev(0), legacy(0, CONTRACT, 60_000))]);
-    assert_eq!(built.verdicts, [Ok(30_000)], "the share wins");
+    assert_eq!(built.verdicts, [Ok(30_000)], "the minimum charge is higher");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn failed_call_pays_and_uses_its_nonce() {
         assert!(!built.succeeded(0));
         assert_eq!(chain.ledger.get(dev(0)).nonce, 1);
         assert_eq!(collected(&chain), U256::from(charged) * U256::from(2 * GWEI));
-        assert_eq!(built.executed.gas_wanted, 100_000, "gas wanted is kept");
+        assert_eq!(built.executed.gas_wanted, 100_000, "gas wanted is the limit");
     }
 }
 
@@ -115,17 +115,17 @@ fn rejected_transaction_changes_nothing() {
 }
 
 #[test]
-fn without_a_base_fee_only_the_tip_is_paid() {
+fn without_a_base_fee_only_the_priority_fee_is_paid() {
     let mut params = serde_json::to_value(feemarket::Params::default()).unwrap();
     params["no_base_fee"] = json!(true);
     params["min_gas_price"] = json!("3");
     let mut chain = Chain::with(json!({ "feemarket": { "params": params } }));
     assert_eq!(chain.header.base_fee_per_gas, Some(0));
-    let tip = |max_priority_fee_per_gas| alloy_consensus::TxEip1559 {
+    let paying = |max_priority_fee_per_gas| alloy_consensus::TxEip1559 {
         max_priority_fee_per_gas,
         ..call(0, dev(1), 21_000)
     };
-    let built = chain.block(&[from(dev(0), tip(2)), from(dev(0), tip(3))]);
+    let built = chain.block(&[from(dev(0), paying(2)), from(dev(0), paying(3))]);
     let below = Err(TxError::Rejected(Reject::GlobalMinimum {
         fee: U256::from(42_000),
         required: U256::from(63_000),
@@ -137,20 +137,20 @@ fn without_a_base_fee_only_the_tip_is_paid() {
 }
 
 #[test]
-fn a_block_without_a_gas_limit() {
+fn without_a_gas_limit_the_base_fee_decreases() {
     let mut chain = Chain::with(json!({ "maxGas": -1 }));
     assert_eq!(chain.header.gas_limit, u64::from(u32::MAX));
     let built = chain.block(&[from(dev(0), call(0, dev(1), 21_000))]);
     assert_eq!(built.header.base_fee_per_gas, Some(875_000_000));
     let built = chain.block(&[]);
     assert_eq!(built.header.base_fee_per_gas, Some(765_625_000), "every block looks empty");
-    // Used 21,000 of a target of 2^63 - 1; the share of the limit is the same.
+    // The first block used 21,000 gas of a target of 2^63 - 1.
     let fee = "765625000.000000249027686493".parse().unwrap();
     assert_eq!(chain.modules.market.base_fee(), Some(fee));
 }
 
 #[test]
-fn six_decimals() {
+fn base_fee_of_a_token_with_six_decimals_is_scaled_to_wei() {
     let params = json!({
         "base_fee_change_denominator": 8, "elasticity_multiplier": 2, "base_fee": "0.01",
         "min_gas_price": "0", "min_gas_multiplier": "0.5",

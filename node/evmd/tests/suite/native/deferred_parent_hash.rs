@@ -1,5 +1,5 @@
-//! Blocks that are executed before the hash of their parent is known. `ledger` asserts for every block of these
-//! tests that the result is the same.
+//! Tests blocks that are executed before the hash of their parent is known. [`Chain::block`] asserts for every block
+//! that the result is the same.
 
 use super::ledger::{Chain, call, dev, from};
 use alloy_consensus::Header;
@@ -12,8 +12,8 @@ use transactions::RecoveredTx;
 const PARENT_HASH: &[u8] = &hex!("600143034060005500");
 /// The same with the hash of the parent's parent.
 const GRANDPARENT_HASH: &[u8] = &hex!("600243034060005500");
-/// Queries the history contract for the hash of an older block, at the distance of a placeholder byte, and
-/// stores the result.
+/// Queries the history contract for the hash of an older block and stores the result. The distance is at index 1,
+/// where [`history`] sets it.
 const HISTORY: &[u8] =
     &hex!("600043035f5260205f60205f5f730000f90827f1c53a10cb7a02335b1753200029355af1505f515f5500");
 const ADDRESS: Address = Address::repeat_byte(0xc5);
@@ -41,8 +41,7 @@ fn outcome(code: &[u8]) -> (bool, U256) {
     let parent = chain.clone();
     let built = chain.block(std::slice::from_ref(&tx));
     assert!(built.succeeded(0), "the contract runs");
-    let early = early(&parent, &built.header, &[tx]);
-    let made = match early {
+    let executed = match execute_before_parent(&parent, &built.header, &[tx]) {
         Ok(()) => true,
         Err(error) => {
             assert!(ParentUnknown::is_reason(&error), "{error}");
@@ -50,13 +49,17 @@ fn outcome(code: &[u8]) -> (bool, U256) {
         }
     };
     let (_, slots) = &chain.ledger.accounts[&ADDRESS];
-    (made, slots.get(&U256::ZERO).copied().unwrap_or_default())
+    (executed, slots.get(&U256::ZERO).copied().unwrap_or_default())
 }
 
-fn early(parent: &Chain, header: &Header, txs: &[RecoveredTx]) -> Result<(), ExecutionError> {
+fn execute_before_parent(
+    parent: &Chain,
+    header: &Header,
+    txs: &[RecoveredTx],
+) -> Result<(), ExecutionError> {
     let mut modules = parent.modules.clone();
     modules.market.begin_block(header.number, parent.spec.native().unwrap().max_gas);
-    parent.early(&modules, header, txs).map(drop)
+    parent.block_before_parent(&modules, header, txs).map(drop)
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn empty_block_does_not_need_the_parent_hash() {
     let (mut chain, _) = chain(PARENT_HASH);
     let parent = chain.clone();
     let built = chain.block(&[]);
-    early(&parent, &built.header, &[]).unwrap();
+    execute_before_parent(&parent, &built.header, &[]).unwrap();
     let (_, slots) = &chain.ledger.accounts[&HISTORY_STORAGE_ADDRESS];
     assert_eq!(slots[&U256::from(3)], U256::from_be_bytes(built.header.parent_hash.0));
 }
@@ -77,10 +80,10 @@ fn only_blockhash_of_the_parent_needs_the_parent_hash() {
 
 #[test]
 fn history_contract_defers_only_the_parent_hash() {
-    let (made, stored) = outcome(&history(1));
-    assert!(!made && !stored.is_zero(), "{stored}");
-    let (made, stored) = outcome(&history(2));
-    assert!(made && !stored.is_zero(), "{stored}");
+    let (executed, stored) = outcome(&history(1));
+    assert!(!executed && !stored.is_zero(), "{stored}");
+    let (executed, stored) = outcome(&history(2));
+    assert!(executed && !stored.is_zero(), "{stored}");
 }
 
 #[test]
@@ -89,6 +92,6 @@ fn other_contract_at_the_history_address_defers_execution() {
     chain.ledger.put(HISTORY_STORAGE_ADDRESS, U256::ZERO, &hex!("5f355f5500"));
     let parent = chain.clone();
     let built = chain.block(&[]);
-    let error = early(&parent, &built.header, &[]).unwrap_err();
+    let error = execute_before_parent(&parent, &built.header, &[]).unwrap_err();
     assert!(ParentUnknown::is_reason(&error));
 }

@@ -1,4 +1,4 @@
-//! EIP-7702 on the native chain: `SetCodeHash`, and authorizations that survive a revert.
+//! Tests EIP-7702 on the native chain: delegations, authorizations that survive a revert, and charges.
 
 use super::ledger::{Chain, REVERT, STORE, authorize, call, dev, from, set_code};
 use alloy_primitives::{Address, KECCAK256_EMPTY, U256, keccak256};
@@ -28,7 +28,7 @@ fn account_runs_the_code_it_delegates_to() {
     assert_eq!(code, designator(TARGET));
     assert!(is_delegation(&code));
     let slots = &chain.ledger.accounts[&dev(1)].1;
-    assert_eq!(slots[&U256::ZERO], U256::from(1), "ran on the authority's own storage");
+    assert_eq!(slots[&U256::ZERO], U256::from(1), "the code ran on the authority's own storage");
     // A delegated account can still send transactions.
     let built = chain.block(&[from(dev(1), call(1, dev(2), 21_000))]);
     assert_eq!(built.verdicts, [Ok(21_000)]);
@@ -49,7 +49,7 @@ fn authorizations_survive_a_revert() {
 }
 
 #[test]
-fn self_sponsored_authorization_counts_its_transaction() {
+fn self_sponsored_authorization_needs_the_nonce_after_its_transaction() {
     let mut chain = chain_with(STORE);
     for (nonce, valid) in [(0, false), (1, true)] {
         let mut chain = chain_with(STORE);
@@ -60,7 +60,7 @@ fn self_sponsored_authorization_counts_its_transaction() {
         assert_eq!(account.code_hash != KECCAK256_EMPTY, valid, "stated nonce {nonce}");
         assert_eq!(account.nonce, if valid { 2 } else { 1 });
     }
-    // Invalid ones are skipped, the others take effect.
+    // Invalid authorizations are skipped, and the others take effect.
     let mut wrong_chain = authorize(2, TARGET, 0);
     wrong_chain = {
         let mut inner = wrong_chain.inner().clone();
@@ -74,9 +74,9 @@ fn self_sponsored_authorization_counts_its_transaction() {
 }
 
 #[test]
-fn the_charge_of_a_set_code_transaction() {
-    // Intrinsic gas of 46,000; a refund of 12,500 for an existing authority, limited to a fifth; half of the
-    // limit of 80,000 is more.
+fn set_code_transaction_pays_its_gas_or_half_of_its_limit() {
+    // The intrinsic gas is 46,000. The refund of 12,500 for an existing authority is limited to a fifth (9,200).
+    // Half of the limit of 80,000 is more than the rest.
     let mut chain = chain_with(&[]);
     let tx = alloy_consensus::TxEip7702 {
         gas_limit: 80_000,

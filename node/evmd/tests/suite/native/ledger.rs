@@ -1,4 +1,4 @@
-//! A chain of blocks on a map of accounts.
+//! Builds a chain of blocks on a map of accounts.
 
 use crate::common::both_ways::{FastHost, execute_block_both_ways};
 use alloy_consensus::{
@@ -37,8 +37,8 @@ impl Ledger {
                 self.accounts.remove(&change.address);
                 continue;
             };
-            let (held, slots) = self.accounts.entry(change.address).or_default();
-            *held = account;
+            let (stored, slots) = self.accounts.entry(change.address).or_default();
+            *stored = account;
             if change.wiped {
                 slots.clear();
             }
@@ -91,7 +91,7 @@ impl StateRead for Ledger {
     }
 }
 
-/// A native chain block by block.
+/// A native chain that is built block by block.
 #[derive(Clone)]
 pub(crate) struct Chain {
     pub(crate) spec: ChainSpec,
@@ -141,8 +141,8 @@ impl Chain {
         Self::with(serde_json::json!({}))
     }
 
-    /// Builds the next block from the valid transactions, executes it again as an imported block, and applies
-    /// it.
+    /// Builds the next block from the valid transactions, executes it again as an imported block and before the hash of
+    /// its parent is known, and applies it.
     pub(crate) fn block(&mut self, txs: &[RecoveredTx]) -> Built {
         let native = self.spec.native().unwrap();
         let mut modules = self.modules.clone();
@@ -163,11 +163,11 @@ impl Chain {
                 .unwrap();
         let verdicts: Vec<_> = txs.iter().map(|tx| builder.push(tx, &root).unwrap()).collect();
         let executed = builder.finish(&[], Some(&[])).unwrap();
-        let taken: Vec<_> =
+        let valid: Vec<_> =
             txs.iter().zip(&verdicts).filter(|(_, v)| v.is_ok()).map(|(tx, _)| tx).collect();
         let input = BlockInput {
             header: &header,
-            transactions: &taken.into_iter().cloned().collect::<Vec<_>>(),
+            transactions: &valid.into_iter().cloned().collect::<Vec<_>>(),
             ommers: &[],
             withdrawals: Some(&[]),
         };
@@ -179,10 +179,10 @@ impl Chain {
             Some(&modules),
             &input,
         );
-        assert_eq!(again.unwrap(), executed, "a block given is a block built");
-        match self.early(&modules, &header, txs) {
-            Ok(early) => {
-                assert_eq!(early, executed, "the result does not depend on when the hash is known");
+        assert_eq!(again.unwrap(), executed, "the imported block has another result");
+        match self.block_before_parent(&modules, &header, txs) {
+            Ok(again) => {
+                assert_eq!(again, executed, "the result does not depend on when the hash is known");
             }
             Err(error) => assert!(ParentUnknown::is_reason(&error), "{error}"),
         }
@@ -195,8 +195,8 @@ impl Chain {
 }
 
 impl Chain {
-    /// The block of these transactions, built before the hash of its parent is known.
-    pub(crate) fn early(
+    /// Builds the block of these transactions before the hash of its parent is known.
+    pub(crate) fn block_before_parent(
         &self,
         modules: &Modules,
         header: &Header,
@@ -222,7 +222,7 @@ impl Chain {
     }
 }
 
-/// No hashes, as the hash of this block is not known yet.
+/// A host without hashes, to which the hash of the block with this number is not known yet.
 struct HashesBefore(u64);
 
 impl ExecutionHost for HashesBefore {
@@ -245,11 +245,11 @@ where
     Transaction: From<Signed<T>>,
 {
     let tx = Transaction::from(tx.into_signed(Signature::test_signature()));
-    let place = [sender.as_slice(), &tx.nonce().to_be_bytes()].concat();
+    let unique = [sender.as_slice(), &tx.nonce().to_be_bytes()].concat();
     RecoveredTx {
         raw: Bytes::new(),
         tx,
-        hash: keccak256(place),
+        hash: keccak256(unique),
         sender,
         high_s: false,
         authorities: OnceLock::new(),

@@ -1,4 +1,4 @@
-//! Fees that move to the proposer at the end of a block (rules version 2, module `distribution`).
+//! Tests fees that move to the proposer at the end of a block (rules version 2, module `distribution`).
 
 use super::ledger::{Chain, GWEI, call, collected, dev, from, legacy};
 use alloy_consensus::Transaction as _;
@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 /// A proposer that sends no transactions.
 const PROPOSER: Address = Address::repeat_byte(0xbe);
 
-fn chain(recipient: &Value, miner: Address) -> Chain {
+fn chain(recipient: &Value, beneficiary: Address) -> Chain {
     let params = json!({ "params": { "fee_recipient": recipient } });
     let mut chain = Chain::from_genesis(|file| {
         file["coinbase"] = json!(PROPOSER);
         file["config"]["evmd"]["distribution"] = params;
     });
-    chain.header.beneficiary = miner;
+    chain.header.beneficiary = beneficiary;
     chain
 }
 
 /// A chain that pays the proposer.
-fn paying(miner: Address) -> Chain {
-    chain(&json!("FEE_RECIPIENT_PROPOSER"), miner)
+fn paying(beneficiary: Address) -> Chain {
+    chain(&json!("FEE_RECIPIENT_PROPOSER"), beneficiary)
 }
 
 /// The amounts in the events of the payments.
 fn rewards(executed: &Executed) -> Vec<(String, String)> {
     let events = executed.events.iter().filter(|event| event.kind == "proposer_reward");
     let value = |event: &feemarket::store::StoredEvent, key: &str| {
-        event.attributes.iter().find(|it| it.key == key).unwrap().value.clone()
+        event.attributes.iter().find(|found| found.key == key).unwrap().value.clone()
     };
     events.map(|event| (value(event, "amount"), value(event, "proposer"))).collect()
 }
@@ -40,9 +40,9 @@ fn fee(price: u128) -> U256 {
 }
 
 #[test]
-fn fees_of_the_block_move_to_the_miner() {
+fn fees_of_the_block_move_to_the_proposer() {
     let mut chain = paying(PROPOSER);
-    // Fees of an earlier time, which stay.
+    // These earlier fees stay in the collector.
     chain.ledger.put(FEE_COLLECTOR, U256::from(7), &[]);
     let supply = chain.ledger.supply();
     let txs = [0, 1].map(|nonce| from(dev(0), legacy(nonce, dev(1), 21_000)));
@@ -60,7 +60,7 @@ fn fees_of_the_block_move_to_the_miner() {
 }
 
 #[test]
-fn collector_without_a_balance_is_no_account() {
+fn collector_without_a_balance_is_deleted() {
     let mut chain = paying(PROPOSER);
     chain.block(&[from(dev(0), legacy(0, dev(1), 21_000))]);
     assert!(!chain.ledger.accounts.contains_key(&FEE_COLLECTOR), "EIP-161");
@@ -75,7 +75,7 @@ fn proposer_uses_its_account_in_its_own_block() {
     let built = chain.block(&txs);
     assert!(built.verdicts.iter().all(Result::is_ok), "{:?}", built.verdicts);
     let base_fee = u128::from(built.header.base_fee_per_gas.unwrap());
-    // The first fee returns to it, the second one is new.
+    // The proposer receives its own fee back, and the fee of the other sender.
     let sent = txs[0].tx.value();
     let received = txs[1].tx.value();
     let expected = before - sent + received + fee(base_fee + GWEI / 10);
@@ -83,10 +83,10 @@ fn proposer_uses_its_account_in_its_own_block() {
 }
 
 #[test]
-fn fees_stay_without_a_miner_or_without_the_parameter() {
-    let keeping = json!("FEE_RECIPIENT_FEE_COLLECTOR");
+fn fees_stay_without_a_proposer_or_without_the_parameter() {
+    let collector = json!("FEE_RECIPIENT_FEE_COLLECTOR");
     let chains =
-        [paying(Address::ZERO), paying(FEE_COLLECTOR), chain(&keeping, PROPOSER), Chain::new()];
+        [paying(Address::ZERO), paying(FEE_COLLECTOR), chain(&collector, PROPOSER), Chain::new()];
     for mut chain in chains {
         chain.block(&[from(dev(0), legacy(0, dev(1), 21_000))]);
         assert_eq!(collected(&chain), fee(2 * GWEI));

@@ -1,4 +1,4 @@
-//! Random blocks of random transactions, and the properties of all of them.
+//! Tests properties of random blocks of random transactions, and the decoding of damaged transactions.
 
 use super::ledger::{
     CLEAR, Chain, GWEI, INVALID, REVERT, STORE, authorize, call, collected, dev, from, legacy,
@@ -13,12 +13,12 @@ use serde_json::json;
 use std::sync::OnceLock;
 use transactions::{DecodedTx, RecoveredTx};
 
-/// The contracts.
+/// The contracts: the byte that their address repeats, and their code.
 const CONTRACTS: [(u8, &[u8]); 4] = [(0xc0, REVERT), (0xc1, STORE), (0xc2, CLEAR), (0xc3, INVALID)];
 /// Number of senders.
 const SENDERS: usize = 4;
 
-/// The parameters of one transaction. Its nonce is the sender's next one plus an offset.
+/// The parameters of one transaction. Its nonce is the sender's next one plus `shift`.
 #[derive(Clone, Debug)]
 struct Seed {
     sender: usize,
@@ -27,7 +27,7 @@ struct Seed {
     to: u8,
     gas: u64,
     price: u128,
-    tip: u128,
+    priority_fee: u128,
     value: u64,
 }
 
@@ -39,10 +39,10 @@ prop_compose! {
         to in 0..6_u8,
         gas in prop_oneof![Just(21_000_u64), 20_000..200_000_u64],
         price in prop_oneof![Just(100 * GWEI), 0..3 * GWEI, any::<u128>()],
-        tip in 0..2 * GWEI,
+        priority_fee in 0..2 * GWEI,
         value in prop_oneof![Just(0), any::<u64>()],
     ) -> Seed {
-        Seed { sender, shift, kind, to, gas, price, tip, value }
+        Seed { sender, shift, kind, to, gas, price, priority_fee, value }
     }
 }
 
@@ -60,7 +60,7 @@ fn build(seed: &Seed, nonce: u64) -> RecoveredTx {
             sender,
             TxEip1559 {
                 max_fee_per_gas: seed.price,
-                max_priority_fee_per_gas: seed.tip,
+                max_priority_fee_per_gas: seed.priority_fee,
                 value,
                 ..call(nonce, to, seed.gas)
             },
@@ -95,7 +95,7 @@ proptest! {
         let recipient =
             if pays_proposer { "FEE_RECIPIENT_PROPOSER" } else { "FEE_RECIPIENT_FEE_COLLECTOR" };
         let mut chain = Chain::from_genesis(|file| {
-            // One of the senders.
+            // The fee recipient is one of the senders.
             file["coinbase"] = json!(dev(0));
             let section = &mut file["config"]["evmd"];
             section["maxGas"] = json!(max_gas);
@@ -115,7 +115,7 @@ proptest! {
                 nonces[seed.sender] += u64::from(seed.shift == 0);
                 tx
             }).collect();
-            let held = collected(&chain);
+            let before_fees = collected(&chain);
             let mut other = chain.clone();
             let built = chain.block(&txs);
             // Rejected transactions have no effect: the block is the same as without them.
@@ -126,28 +126,28 @@ proptest! {
             // The total supply is constant, and the fee collector holds exactly the fees that it keeps.
             prop_assert_eq!(chain.ledger.supply(), supply);
             let base_fee = u128::from(built.header.base_fee_per_gas.unwrap());
-            let taken: Vec<_> =
+            let included: Vec<_> =
                 txs.iter().zip(&built.verdicts).filter_map(|(tx, verdict)| {
                     verdict.as_ref().ok().map(|charged| (tx, *charged))
                 }).collect();
-            let fees: U256 = taken.iter().map(|(tx, charged)| {
+            let fees: U256 = included.iter().map(|(tx, charged)| {
                 fee(*charged, Price::of(&tx.tx).effective(base_fee))
             }).sum();
             let kept = if pays_proposer { U256::ZERO } else { fees };
-            prop_assert_eq!(collected(&chain), held + kept);
+            prop_assert_eq!(collected(&chain), before_fees + kept);
             // Nonces never decrease, and count the accepted transactions.
             for index in 0..SENDERS {
                 let (old, new) = (before.get(dev(index)).nonce, chain.ledger.get(dev(index)).nonce);
-                let sent = taken.iter().filter(|(tx, _)| tx.sender == dev(index)).count() as u64;
+                let sent = included.iter().filter(|(tx, _)| tx.sender == dev(index)).count() as u64;
                 prop_assert_eq!(new, old + sent);
             }
             // Charges are within their limits, and their sum is the gas of the block.
-            for (tx, charged) in &taken {
+            for (tx, charged) in &included {
                 let limit = tx.tx.gas_limit();
                 prop_assert!(*charged <= limit && *charged >= limit * multiplier / 4);
             }
-            let wanted: u64 = taken.iter().map(|(tx, _)| tx.tx.gas_limit()).sum();
-            let consumed: u64 = taken.iter().map(|(_, charged)| charged).sum();
+            let wanted: u64 = included.iter().map(|(tx, _)| tx.tx.gas_limit()).sum();
+            let consumed: u64 = included.iter().map(|(_, charged)| charged).sum();
             prop_assert_eq!(built.executed.gas_used, consumed);
             prop_assert!(consumed <= built.header.gas_limit);
             let counted = if no_base_fee { 0 } else { wanted };
@@ -180,7 +180,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-fn spoil(bytes: &mut Vec<u8>, damage: Damage) {
+fn apply(bytes: &mut Vec<u8>, damage: Damage) {
     if bytes.is_empty() {
         return;
     }
@@ -198,17 +198,17 @@ fn spoil(bytes: &mut Vec<u8>, damage: Damage) {
 }
 
 proptest! {
-    /// Whatever the bytes of a transaction are: there is no panic on the path to a block, the decoded
-    /// transaction has exactly these bytes, and a transaction that the block refuses has no effect.
+    /// For any bytes of a transaction, there is no panic on the path to a block, the decoded transaction has exactly
+    /// these bytes, and a transaction that the block refuses has no effect.
     #[test]
     fn damaged_transactions_neither_panic_nor_change_state(
         seed in seed(),
         damages in proptest::collection::vec(damage(), 1..4),
     ) {
-        let good = build(&seed, 0);
-        let mut bytes = good.tx.encoded_2718();
+        let original = build(&seed, 0);
+        let mut bytes = original.tx.encoded_2718();
         for damage in damages {
-            spoil(&mut bytes, damage);
+            apply(&mut bytes, damage);
         }
         let Ok(decoded) = DecodedTx::decode(Bytes::from(bytes.clone())) else { return Ok(()) };
         prop_assert_eq!(decoded.tx.encoded_2718(), bytes);
@@ -220,7 +220,7 @@ proptest! {
                 raw,
                 tx,
                 hash,
-                sender: good.sender,
+                sender: original.sender,
                 high_s: false,
                 authorities: OnceLock::new(),
                 cosmos,
@@ -234,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_not_a_transaction(
+    fn random_bytes_are_refused_or_keep_their_encoding(
         kind in prop_oneof![Just(None), (0..6_u8).prop_map(Some)],
         bytes in proptest::collection::vec(any::<u8>(), 0..300),
     ) {

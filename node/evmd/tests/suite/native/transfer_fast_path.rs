@@ -1,4 +1,4 @@
-//! The fast path of plain transfers compared with the interpreter: the same random blocks must have the same
+//! Compares the fast path of plain transfers with the interpreter: the same random blocks must have the same
 //! results.
 
 use super::ledger::{GWEI, Ledger, STORE, call, dev, from, legacy};
@@ -13,11 +13,11 @@ use proptest::prelude::*;
 use storage::{Account, StateChanges};
 use transactions::RecoveredTx;
 
-/// The block producer.
+/// The fee recipient of the block.
 const COINBASE: Address = Address::repeat_byte(0xcb);
 /// An account with code.
 const CONTRACT: Address = Address::repeat_byte(0xc1);
-/// Delegates to the contract (EIP-7702).
+/// An account that delegates to [`CONTRACT`] (EIP-7702).
 const DELEGATED: Address = Address::repeat_byte(0xde);
 /// An account that can pay for a transfer, but not for much more.
 const POOR: Address = Address::repeat_byte(0x00);
@@ -29,7 +29,7 @@ const FULL: Address = Address::repeat_byte(0xff);
 const OLD: Address = Address::repeat_byte(0x0d);
 
 /// All senders and recipients.
-fn party(index: u8) -> Address {
+fn account(index: u8) -> Address {
     let others = [
         COINBASE,
         FEE_COLLECTOR,
@@ -52,7 +52,7 @@ fn party(index: u8) -> Address {
 }
 
 /// Number of senders and recipients, including some that do not exist yet.
-const PARTIES: u8 = 20;
+const ACCOUNTS: u8 = 20;
 
 #[derive(Clone, Debug)]
 struct Seed {
@@ -71,8 +71,8 @@ struct Seed {
 
 prop_compose! {
     fn seed()(
-        from in prop_oneof![6 => 0..5_u8, 4 => 5..PARTIES],
-        to in 0..PARTIES,
+        from in prop_oneof![6 => 0..5_u8, 4 => 5..ACCOUNTS],
+        to in 0..ACCOUNTS,
         kind in 0..4_u8,
         shift in prop_oneof![10 => Just(0_u64), 1 => 1..3_u64],
         gas in prop_oneof![4 => Just(21_000_u64), 1 => Just(20_999), 2 => 21_000..200_000_u64],
@@ -94,7 +94,7 @@ prop_compose! {
 }
 
 fn build(seed: &Seed, nonce: u64) -> RecoveredTx {
-    let (sender, to) = (party(seed.from), party(seed.to));
+    let (sender, to) = (account(seed.from), account(seed.to));
     let nonce = nonce.saturating_add(seed.shift);
     let (value, gas_price) = (seed.value, seed.price);
     let input = if seed.data { vec![0, 1].into() } else { Default::default() };
@@ -131,7 +131,7 @@ fn build(seed: &Seed, nonce: u64) -> RecoveredTx {
     }
 }
 
-/// The initial state of all blocks, its rules, and its modules on a native chain.
+/// The rules and the state before a block, the modules on a native chain, and the header of the block.
 fn world(native: bool, multiplier: u64) -> (ChainSpec, Ledger, Option<Modules>, Header) {
     let mut file: serde_json::Value =
         serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
@@ -179,25 +179,25 @@ proptest! {
         let header = Header { gas_limit, ..header };
         let hashes = |_: u64| None;
         let root = |_: &StateChanges| Ok(B256::ZERO);
-        let fast = FastHost(&hashes);
+        let fast_host = FastHost(&hashes);
         let start = |host| BlockBuilder::start(&spec, &ledger, host, modules.as_ref(), &header);
-        let (mut short, mut long) = (start(&fast).unwrap(), start(&hashes).unwrap());
+        let (mut fast, mut plain) = (start(&fast_host).unwrap(), start(&hashes).unwrap());
         let mut nonces = std::collections::BTreeMap::new();
         for seed in &seeds {
-            let sender = party(seed.from);
+            let sender = account(seed.from);
             let nonce = nonces.entry(sender).or_insert_with(|| ledger.get(sender).nonce);
             let tx = build(seed, *nonce);
-            let verdict = short.push(&tx, &root).unwrap();
-            let expected = long.push(&tx, &root).unwrap();
+            let verdict = fast.push(&tx, &root).unwrap();
+            let expected = plain.push(&tx, &root).unwrap();
             prop_assert_eq!(format!("{verdict:?}"), format!("{expected:?}"), "{:?}", seed);
             *nonce += u64::from(verdict.is_ok());
         }
-        let short = short.finish(&[], Some(&[])).unwrap();
-        prop_assert_eq!(short, long.finish(&[], Some(&[])).unwrap());
+        let fast = fast.finish(&[], Some(&[])).unwrap();
+        prop_assert_eq!(fast, plain.finish(&[], Some(&[])).unwrap());
     }
 }
 
-/// Most transfers between accounts are accepted, so that the comparison above is meaningful.
+/// The fast path accepts transfers to a new account, so that the comparison above is meaningful.
 #[test]
 fn transfers_of_the_fast_path_succeed() {
     let (spec, ledger, modules, header) = world(true, 5);
@@ -207,11 +207,11 @@ fn transfers_of_the_fast_path_succeed() {
     let mut block = BlockBuilder::start(&spec, &ledger, &host, modules.as_ref(), &header).unwrap();
     for nonce in 0..3 {
         let value = U256::from(5);
-        let tx = from(dev(0), TxEip1559 { value, ..call(nonce, party(PARTIES), 100_000) });
+        let tx = from(dev(0), TxEip1559 { value, ..call(nonce, account(ACCOUNTS), 100_000) });
         // At least half of the limit is charged.
         assert_eq!(block.push(&tx, &root).unwrap().unwrap(), 50_000);
     }
     let executed = block.finish(&[], Some(&[])).unwrap();
-    let change = executed.changes.accounts.iter().find(|c| c.address == party(PARTIES)).unwrap();
+    let change = executed.changes.accounts.iter().find(|c| c.address == account(ACCOUNTS)).unwrap();
     assert_eq!(change.account.unwrap().balance, U256::from(15));
 }

@@ -1,4 +1,4 @@
-//! Chromium opens the pages.
+//! Opens the pages in Chromium.
 
 use super::site::Site;
 use crate::{common::transfer, development::PROGRAM, tool_suites::run_script};
@@ -6,7 +6,7 @@ use chain::DEV_ACCOUNTS;
 use serde_json::json;
 use std::{path::Path, process::Command};
 
-/// Submits a proposal whose texts would be a script, if they were not escaped.
+/// Submits a proposal whose title and summary would run scripts if they were not escaped.
 fn propose(home: &Path, rest: &str) {
     let evmd = |arguments: &[&str]| {
         let output = Command::new(Path::new(PROGRAM))
@@ -61,7 +61,7 @@ async fn every_page_works_in_a_browser() {
         format!("/address/{account}"),
         format!("/address/{account}?logs=1"),
     ]);
-    // Each makes a block.
+    // Each transfer causes a block.
     let transfers: Vec<_> = (0..8).map(|nonce| transfer(1, nonce, account)).collect();
     let arguments = [
         format!("http://{}", endpoints.pages),

@@ -1,4 +1,4 @@
-//! Contents that were made to harm the reader of a page, or the node.
+//! Tests pages with contents that are made to harm the reader of a page, or the node.
 
 use super::{
     get, shown,
@@ -18,15 +18,15 @@ use testkit::{Endpoints, NodeProcess};
 
 /// Maximum length of any page in bytes.
 const MAX_PAGE_BYTES: usize = 512 * 1024;
-/// Calls the precompile at 4 until little gas is left: `PUSH0 x5, PUSH1 4, GAS, STATICCALL, POP` in a loop.
+/// Calls the precompile at 4 until little gas is left: `PUSH0 x4, PUSH1 4, GAS, STATICCALL, POP` in a loop.
 const MANY_CALLS: [u8; 21] = hex!("5b5f5f5f5f60045afa5061c3505a1161000057005b");
 
 #[tokio::test]
-async fn reasons_of_contracts_are_text() {
+async fn revert_reasons_are_shown_as_text() {
     let folder = tempfile::tempdir().unwrap();
     let (mut site, _) = Site::filled(folder.path()).await;
     let endpoints = site.endpoints();
-    // Reverts with Error("<script>alert(1)</script>" and a mark that reverses the direction of text).
+    // The contract reverts with Error(text). The text is a script and a mark that reverses the direction of text.
     let reason = "<script>alert(1)</script>\u{202e}";
     let mut data = vec![0x08, 0xc3, 0x79, 0xa0];
     data.extend([0; 31]);
@@ -51,7 +51,7 @@ async fn reasons_of_contracts_are_text() {
 }
 
 #[tokio::test]
-async fn large_inputs_and_many_calls_make_short_pages() {
+async fn pages_of_large_inputs_and_many_calls_are_short() {
     let folder = tempfile::tempdir().unwrap();
     let (mut site, _) = Site::filled(folder.path()).await;
     let endpoints = site.endpoints();
@@ -65,7 +65,7 @@ async fn large_inputs_and_many_calls_make_short_pages() {
     assert_eq!(receipt["status"], "0x1", "{receipt}");
     let execution = get(&endpoints, &format!("/tx/{many}/execution")).await;
     assert!(execution.body.len() < MAX_PAGE_BYTES, "{}", execution.body.len());
-    // A slow machine may reach the limit of time first.
+    // A slow machine may reach the time limit first.
     let is_limited =
         execution.body.contains("first 1,000 calls") || [422, 503].contains(&execution.status);
     assert!(is_limited, "{}: {}", execution.status, execution.body);
@@ -75,7 +75,7 @@ async fn large_inputs_and_many_calls_make_short_pages() {
 async fn block_and_address_with_many_transactions_are_shown_in_pages() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    home_without_gas_limit(&home);
+    create_home_without_gas_limit(&home);
     let (to, txs) = (DEV_ACCOUNTS[1].address, 120);
     assert_eq!(add_large_block(&home, 0, txs).await, 1);
     let site = Site::of_home(&home, &["--no-produce"]).await;
@@ -84,10 +84,10 @@ async fn block_and_address_with_many_transactions_are_shown_in_pages() {
         let body = shown(&endpoints, &format!("/block/1?page={page}")).await;
         assert_eq!(body.matches("href=\"/tx/").count(), rows, "page {page}");
     }
-    // The pages of the address have each transaction once.
+    // Each transaction is on exactly one of the pages of the address.
     let (mut seen, mut path) = (Vec::new(), Some(format!("/address/{to}")));
-    while let Some(now) = path.take() {
-        let (hashes, next) = page_of_address(&endpoints, &now).await;
+    while let Some(current) = path.take() {
+        let (hashes, next) = page_of_address(&endpoints, &current).await;
         seen.extend(hashes);
         path = next;
     }
@@ -107,14 +107,14 @@ async fn page_of_address(endpoints: &Endpoints, path: &str) -> (Vec<String>, Opt
     (hashes.collect(), next.map(str::to_owned))
 }
 
-/// Transactions in each block of the test with large blocks.
+/// Number of transactions in each block of the test with large blocks.
 const TXS: u64 = 20_000;
-/// Large blocks of the default run and, if `EVMD_LONG_TESTS` is set, of the long one: ten million transactions.
+/// Number of large blocks in the default run and, with `EVMD_LONG_TESTS`, in the long one (ten million transactions).
 const LARGE_BLOCKS: u64 = 2;
 const LARGE_BLOCKS_LONG: u64 = 500;
 
-/// A home with a new native chain without a limit of gas, whose blocks it signs.
-fn home_without_gas_limit(home: &Path) {
+/// Creates a home with a native chain without a gas limit, and with the key that signs its blocks.
+fn create_home_without_gas_limit(home: &Path) {
     let template = home.with_file_name("template");
     assert_eq!(run(&template, &["init"]).0, 0);
     let genesis = fs::read_to_string(template.join("genesis.json")).unwrap();
@@ -131,11 +131,11 @@ fn home_without_gas_limit(home: &Path) {
 
 /// Adds a block with `txs` transfers of one account to another, and returns its number.
 async fn add_large_block(home: &Path, first_nonce: u64, txs: u64) -> u64 {
-    // The transactions are collected before the block.
+    // Without production, the node collects the transactions of one block.
     let mut node = NodeProcess::start(Path::new(PROGRAM), home, &["--no-produce"]);
     let head = number_of(&node.endpoints().call("eth_blockNumber", json!([])).await);
     let mut client = Frames::connect(node.endpoints().ingest);
-    let mut answers = client.twin();
+    let mut responses = client.twin();
     let to = DEV_ACCOUNTS[1].address;
     let nonces = first_nonce..first_nonce + txs;
     let raw: Vec<_> = nonces.map(|nonce| transfer(0, nonce, to)).collect();
@@ -143,7 +143,7 @@ async fn add_large_block(home: &Path, first_nonce: u64, txs: u64) -> u64 {
         client.send(raw.iter().map(AsRef::as_ref)).unwrap();
     });
     for _ in 0..txs {
-        answers.answer().unwrap().unwrap();
+        responses.answer().unwrap().unwrap();
     }
     sending.join().unwrap();
     node.stop();
@@ -162,7 +162,7 @@ async fn address_with_many_transactions_in_large_blocks_has_short_pages() {
     let blocks = if long { LARGE_BLOCKS_LONG } else { LARGE_BLOCKS };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    home_without_gas_limit(&home);
+    create_home_without_gas_limit(&home);
     let mut numbers = Vec::new();
     for block in 0..blocks {
         numbers.push(add_large_block(&home, block * TXS, TXS).await);
@@ -182,7 +182,7 @@ async fn address_with_many_transactions_in_large_blocks_has_short_pages() {
         }
     }
     let all: Vec<&String> = hashes.iter().flatten().rev().collect();
-    // The newest transactions, those around the border of two blocks, those in the middle of the chain and the oldest ones.
+    // The newest transactions, those around the border of two blocks, those in the middle of the chain, and the oldest.
     let [first, middle] = [numbers[0], numbers[numbers.len() / 2]];
     let size = TXS as usize;
     let middle_at = (numbers.len() - 1 - numbers.len() / 2) * size;

@@ -1,5 +1,5 @@
-//! The chain of the page tests, and the node whose pages they read: a development chain or, with `EVMD_TEST_REPLICA=1`, a
-//! replica of a producer that makes a block of each transaction.
+//! Runs the chain of the page tests and the node whose pages they read: a development chain or, with
+//! `EVMD_TEST_REPLICA=1`, a replica of a producer that produces a block for each transaction.
 
 use crate::{
     client::is_replica,
@@ -20,12 +20,12 @@ use testkit::{Endpoints, NodeProcess, own_address};
 /// Emits `Transfer(1, 2, 7)` when it is created, and returns 42 when it is called.
 const EMITTER: &str = "0x60075f52600260017fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef60205fa3\
     69602a60005260206000f3600052600a6016f3";
-/// Settings of a producer whose blocks are those of an automining development chain.
-const BLOCK_OF_EACH: &str = "[engine]\nempty-blocks = false\nblock-time-ms = 1\n";
+/// Settings of a producer that produces a block for each transaction, like an automining development chain.
+const BLOCK_PER_TX: &str = "[engine]\nempty-blocks = false\nblock-time-ms = 1\n";
 
 /// The nodes of a test.
 pub(super) struct Site {
-    /// The node that makes the blocks.
+    /// The node that produces the blocks.
     producer: NodeProcess,
     /// The node under test, if it is not the producer.
     replica: Option<NodeProcess>,
@@ -34,17 +34,17 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// A chain without blocks, in a new folder.
+    /// Starts a chain without blocks in a new folder.
     pub(super) async fn empty(folder: &Path) -> Self {
         let home = folder.join("home");
         if is_replica() {
             assert_eq!(run(&home, &["init"]).0, 0);
-            fs::write(home.join("config.toml"), BLOCK_OF_EACH).unwrap();
+            fs::write(home.join("config.toml"), BLOCK_PER_TX).unwrap();
         }
         Self::of_home(&home, &[]).await
     }
 
-    /// The chain of a home folder; `options` are those of the node that makes the blocks.
+    /// Starts the chain of a home folder; `options` are those of the node that produces the blocks.
     pub(super) async fn of_home(home: &Path, options: &[&str]) -> Self {
         if !is_replica() {
             let producer = NodeProcess::start(Path::new(PROGRAM), home, options);
@@ -60,7 +60,7 @@ impl Site {
         site
     }
 
-    /// A chain with a contract, calls and transfers, and the hashes of its three transactions.
+    /// Starts a chain; returns the hashes of its transactions: a creation, a call of the contract, and a transfer.
     pub(super) async fn filled(folder: &Path) -> (Self, [String; 3]) {
         let mut site = Self::empty(folder).await;
         let created = site.send(call(TxKind::Create, EMITTER.parse::<Bytes>().unwrap())).await;
@@ -93,9 +93,9 @@ impl Site {
         hash.as_str().unwrap().to_owned()
     }
 
-    /// Makes a contract with this code.
+    /// Creates a contract with this code; returns its address.
     pub(super) async fn deploy(&mut self, code: &[u8]) -> Address {
-        // PUSH2 length, DUP1, PUSH1 10, PUSH0, CODECOPY, PUSH0, RETURN.
+        // The init code is PUSH2 length, DUP1, PUSH1 10, PUSH0, CODECOPY, PUSH0, RETURN.
         let [high, low] = u16::try_from(code.len()).unwrap().to_be_bytes();
         let init = [&[0x61, high, low, 0x80, 0x60, 10, 0x5f, 0x39, 0x5f, 0xf3], code].concat();
         let created = self.send(call(TxKind::Create, init)).await;
@@ -113,7 +113,7 @@ impl Site {
     }
 }
 
-/// A transaction without a nonce that may use 200,000 gas.
+/// A transaction with nonce 0 and a gas limit of 200,000.
 pub(super) fn call(to: TxKind, input: impl Into<Bytes>) -> TxEip1559 {
     unsigned(0, to, input)
 }

@@ -1,4 +1,4 @@
-//! Faults of the machine of a replica, and many followers at a time.
+//! Tests faults of the machine of a replica, and many followers at a time.
 
 use super::{
     BLOCK_TIME, PROGRAM, assert_sound, follow, head, produce, producer_home, reach, replica_home,
@@ -23,20 +23,21 @@ use std::{
 use testkit::{Endpoints, MAX_WAIT, NodeProcess, own_address};
 use tonic::{Streaming, transport::Channel};
 
-/// Followers that read, and followers that do not.
+/// Number of followers that read.
 const READING: usize = 150;
+/// Number of followers that read nothing.
 const SILENT: usize = 50;
-/// Bytes that are sent to them before they read.
+/// HTTP/2 windows of these followers: the bytes that are sent before they read.
 const LARGE_WINDOW_BYTES: u32 = 1024 * 1024;
 const SMALL_WINDOW_BYTES: u32 = 1024;
-/// Data of a large transaction.
+/// Size of the data of a large transaction.
 const LARGE_BYTES: usize = 60_000;
-/// Bytes by which the files of a replica may grow. `ulimit` counts in units of 512 bytes.
+/// Bytes by which the largest file of a replica may grow. `ulimit` counts in units of 512 bytes.
 const FREE_BYTES: u64 = 256 * 1024;
 const UNIT_BYTES: u64 = 512;
 
-/// Runs a replica until it ends because its chain cannot grow. A limit on the size of files simulates a full disk: the system
-/// refuses to let the file grow.
+/// Runs a replica until it ends because its chain cannot grow. A limit on the size of files simulates a full disk.
+/// The system refuses to let a file grow beyond it.
 fn follow_on_a_full_disk(home: &Path, source: &str) -> Output {
     let size = fs::metadata(home.join("chain/data.mdb")).unwrap().len();
     let units = (size + FREE_BYTES) / UNIT_BYTES;
@@ -53,7 +54,7 @@ async fn a_replica_with_a_full_disk_ends_and_continues_when_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
     let producer = produce(&home);
-    // More than fits.
+    // These blocks need more than `FREE_BYTES`.
     let last = use_chain(&producer, 0).await.max(use_chain(&producer, 1).await);
     let replica_home = replica_home(&home, "replica");
     let (full, source) = (replica_home.clone(), url(&producer));
@@ -69,7 +70,7 @@ async fn a_replica_with_a_full_disk_ends_and_continues_when_there_is_space() {
     assert_sound(&replica_home);
 }
 
-/// The clocks of two machines differ, and a clock can be set. A replica accepts the timestamps that the certificates cover.
+/// The clocks of two machines differ. A replica accepts the timestamps that the certificates cover.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_whose_clock_is_an_hour_behind_follows() {
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +97,7 @@ async fn a_replica_whose_clock_is_an_hour_behind_follows() {
     reach(&replica, head(&producer.endpoints()).await + 1).await;
 }
 
-/// A client that follows a node on a connection of its own, on which this many bytes may be sent before it reads them.
+/// Follows a node on a new connection, with an HTTP/2 window of `window` bytes.
 async fn client(node: &NodeProcess, request: FollowRequest, window: u32) -> Streaming<Piece> {
     let endpoint = Channel::from_shared(url(node)).unwrap();
     let endpoint =
@@ -138,7 +139,7 @@ async fn followers_that_read_nothing_do_not_delay_the_others() {
         }));
         tokio::time::timeout(MAX_WAIT, read).await.expect("every follower receives the blocks");
     }
-    // The silent ones are disconnected; the others and the replica stay.
+    // The silent followers are disconnected; the others and the replica remain connected.
     let used = format!("replication_connections\"}} {}\n", READING + 1);
     let disconnected = async {
         while !producer.endpoints().get("/metrics").await.1.contains(&used) {
@@ -149,8 +150,8 @@ async fn followers_that_read_nothing_do_not_delay_the_others() {
     drop(silent);
 }
 
-/// Sends transactions with much data, which take more than the window of a silent follower and what the server buffers for it.
-/// Returns the block of the last one.
+/// Sends five large transactions. Together they exceed the window of a silent follower and the server's buffer for it.
+/// Returns the number of the last one's block.
 async fn send_large_transactions(producer: &NodeProcess, round: u64) -> u64 {
     let endpoints = producer.endpoints();
     let mut last = json!(null);

@@ -1,4 +1,4 @@
-//! Clients that use several nodes: the height in requests and responses, and what a replica says when it is behind.
+//! Tests the heights in requests and responses of clients that use several nodes, and how a replica reports its lag.
 
 use super::{follow, head, http, producer_home, reach, replica_home, url};
 use crate::{common::wait_for, development::PROGRAM};
@@ -10,7 +10,7 @@ use tonic_prost::ProstCodec;
 
 use proto::cosmos::base::tendermint::v1beta1::{GetSyncingRequest, GetSyncingResponse};
 
-/// The servers that state heights, and a request for each without its last header line.
+/// The servers that state heights, and a request for each, in which `{}` stands for a further header line.
 fn requests(endpoints: &Endpoints) -> [(&'static str, SocketAddr, String); 4] {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
     let post = format!(
@@ -47,7 +47,7 @@ async fn clients_of_several_nodes_never_see_an_older_head() {
     for ((name, ahead, first), (_, behind, second)) in
         requests(&producer.endpoints()).into_iter().zip(requests(&followed))
     {
-        // The newest block of the producer is not always here already.
+        // The replica does not always have the newest block of the producer yet.
         for _ in 0..5 {
             let (status, height, _) = send(ahead, &first, "").await;
             assert_eq!(status, 200, "{name}");
@@ -67,7 +67,7 @@ async fn clients_of_several_nodes_never_see_an_older_head() {
         assert_eq!(status, 400, "{name}: {body}");
         assert!(body.contains("one decimal number"), "{name}: {body}");
     }
-    // The handshake of a WebSocket.
+    // The handshake of a WebSocket has the same headers.
     let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n{}\r\n";
     let line = "X-Evmd-Min-Height: 99999999\r\n";
@@ -75,13 +75,13 @@ async fn clients_of_several_nodes_never_see_an_older_head() {
     assert!(status == 503 && height.is_some(), "{body}");
     // gRPC has the same headers.
     let before = head(&producer.endpoints()).await;
-    let answer = syncing(&followed, Some(before)).await.unwrap();
-    assert!(answer.1 >= before, "{answer:?}");
-    let refused = syncing(&followed, Some(99_999_999)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    let response = syncing(&followed, Some(before)).await.unwrap();
+    assert!(response.1 >= before, "{response:?}");
+    let error = syncing(&followed, Some(99_999_999)).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable, "{error}");
 }
 
-/// What `GetSyncing` answers, and the stated height.
+/// The result of `GetSyncing`, and the stated height.
 async fn syncing(
     endpoints: &Endpoints,
     min_height: Option<u64>,
@@ -101,8 +101,8 @@ async fn syncing(
     Ok((response.into_inner().syncing, height))
 }
 
-/// What a node says about its lag on every interface: whether it is behind, and the status of `/ready`.
-async fn said(endpoints: &Endpoints) -> Value {
+/// What a node reports about its lag: whether it is behind, on every interface, and the status of `/ready`.
+async fn reported(endpoints: &Endpoints) -> Value {
     let (ready, body) = endpoints.get("/ready").await;
     let body: Value = serde_json::from_str(&body).unwrap();
     json!({
@@ -115,7 +115,7 @@ async fn said(endpoints: &Endpoints) -> Value {
     })
 }
 
-/// What it says if it is behind, or is not.
+/// What a node reports if it is behind, or if it is not.
 fn expected(behind: bool) -> Value {
     json!({
         "eth_syncing": behind, "REST": behind, "gRPC": behind, "CometBFT": behind, "behind": behind,
@@ -123,18 +123,18 @@ fn expected(behind: bool) -> Value {
     })
 }
 
-async fn wait_until_said(endpoints: &Endpoints, behind: bool) {
+async fn wait_until_reported(endpoints: &Endpoints, behind: bool) {
     let runtime = tokio::runtime::Handle::current();
     tokio::task::block_in_place(|| {
-        wait_for("every interface says so", || {
-            let found = runtime.block_on(said(endpoints));
+        wait_for("every interface reports it", || {
+            let found = runtime.block_on(reported(endpoints));
             if found == expected(behind) { Ok(()) } else { Err(found.to_string()) }
         });
     });
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_without_a_source_says_that_it_is_behind() {
+async fn a_replica_without_a_source_reports_that_it_is_behind() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
     let mut producer = super::produce(&home);
@@ -144,8 +144,8 @@ async fn a_replica_without_a_source_says_that_it_is_behind() {
     let replica = follow(&replica_home, &url(&producer), &[]);
     let endpoints = replica.endpoints();
     reach(&replica, 2).await;
-    wait_until_said(&endpoints, false).await;
-    assert_eq!(said(&producer.endpoints()).await, expected(false));
+    wait_until_reported(&endpoints, false).await;
+    assert_eq!(reported(&producer.endpoints()).await, expected(false));
     let mut socket = endpoints.websocket(endpoints.web_socket).await;
     socket.send(r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["syncing"]}"#).await;
     socket.receive().await;
@@ -154,15 +154,15 @@ async fn a_replica_without_a_source_says_that_it_is_behind() {
             .take()
     };
     assert_eq!(pushed(&mut socket).await, json!(false));
-    // A source that is silent on an open connection.
+    // The source is silent on an open connection.
     producer.pause();
-    wait_until_said(&endpoints, true).await;
+    wait_until_reported(&endpoints, true).await;
     assert_eq!(pushed(&mut socket).await["syncing"], json!(true));
     producer.resume();
-    wait_until_said(&endpoints, false).await;
+    wait_until_reported(&endpoints, false).await;
     assert_eq!(pushed(&mut socket).await, json!(false));
     producer.kill();
-    wait_until_said(&endpoints, true).await;
+    wait_until_reported(&endpoints, true).await;
     let lag = http(endpoints.metrics, "/health").await;
     assert!(lag["lagMs"].as_u64().unwrap() >= 1_000, "{lag}");
     let blocks = endpoints.call("eth_syncing", json!([])).await;
@@ -170,6 +170,6 @@ async fn a_replica_without_a_source_says_that_it_is_behind() {
     assert_eq!(pushed(&mut socket).await, json!({ "syncing": true, "status": blocks }));
     let options = ["--replication.address", &source, "--block-time", super::BLOCK_TIME];
     let _producer = NodeProcess::start(Path::new(PROGRAM), &home, &options);
-    wait_until_said(&endpoints, false).await;
+    wait_until_reported(&endpoints, false).await;
     assert_eq!(pushed(&mut socket).await, json!(false));
 }

@@ -1,4 +1,4 @@
-//! Promotion of a replica, and what happens to the producer before.
+//! Tests the promotion of a replica, and that the old producer stops and can become a replica.
 
 use super::{
     BLOCK_TIME, assert_sound, follow, head, producer_home, reach, replica_home, status, url,
@@ -32,7 +32,7 @@ fn produce_at(home: &Path, address: &str) -> NodeProcess {
     NodeProcess::start(Path::new(PROGRAM), home, &options)
 }
 
-/// Runs `evmd promote`; returns the exit code and the output or the error.
+/// Runs `evmd promote`; returns the exit code, and the output or the error.
 fn promote(home: &Path, key: &str, options: &[&str]) -> (i32, String) {
     let (code, out, error) = run(home, &[&["promote", "--signed-by", key], options].concat());
     (code, if code == 0 { out } else { error })
@@ -59,7 +59,7 @@ async fn a_promoted_replica_continues_the_chain_and_the_old_producer_stops() {
     let first_address = first.endpoints().replication.unwrap().to_string();
     let sources = format!("http://{old_address},http://{first_address}");
     let second = follow(&homes[1], &sources, &[]);
-    // Under load: what the producer has acknowledged and a replica has received is not lost.
+    // Transactions that the producer has acknowledged and the replica has received are not lost.
     let mut client = Frames::connect(producer.endpoints().ingest);
     let transfers: Vec<_> =
         (0..60).map(|nonce| transfer(1, nonce, DEV_ACCOUNTS[2].address)).collect();
@@ -74,9 +74,9 @@ async fn a_promoted_replica_continues_the_chain_and_the_old_producer_stops() {
     }
     producer.kill();
     first.stop();
-    let (code, said) = promote(&homes[0], &recovery, &["-o", "json"]);
-    assert_eq!(code, 0, "{said}");
-    let term: Value = serde_json::from_str(&said).unwrap();
+    let (code, text) = promote(&homes[0], &recovery, &["-o", "json"]);
+    assert_eq!(code, 0, "{text}");
+    let term: Value = serde_json::from_str(&text).unwrap();
     let last = term["last"]["number"].as_u64().unwrap();
     assert_eq!(term["term"], 1, "{term}");
     let mut first = produce_at(&homes[0], &first_address);
@@ -98,7 +98,7 @@ async fn a_promoted_replica_continues_the_chain_and_the_old_producer_stops() {
     let address = old.endpoints().json_rpc;
     wait_until("the old producer has stopped", || TcpStream::connect(address).is_err());
     let _first = produce_at(&homes[0], &first_address);
-    // It does not produce again, and becomes a replica.
+    // The old producer does not produce again, and becomes a replica.
     let error = fails_to_start(&home, &[]);
     assert!(error.contains("(term 1): follow that producer (--follow URL)"), "{error}");
     let source = format!("http://{first_address}");
@@ -125,7 +125,7 @@ async fn a_producer_with_followers_waits_for_one_of_them() {
     producer.stop();
     let settings = format!("[replication]\nfollowers = [\"http://{replica_address}\"]\n");
     fs::write(home.join("config.toml"), settings).unwrap();
-    // A follower with the same terms.
+    // The producer continues, because its follower has the same terms.
     let mut producer = produce_at(&home, &address);
     let before = head(&producer.endpoints()).await;
     reach(&producer, before + 1).await;
@@ -150,41 +150,41 @@ async fn promotions_that_lose_blocks_or_have_no_key_are_refused() {
     replica.stop();
     // Another replica has later blocks.
     let second = super::replica_home(&home, "second");
-    let mut behind = follow(&second, &source, &[]);
-    reach(&behind, head(&producer.endpoints()).await + 2).await;
-    behind.stop();
+    let mut ahead = follow(&second, &source, &[]);
+    reach(&ahead, head(&producer.endpoints()).await + 2).await;
+    ahead.stop();
     let key = home.join("producer.key");
     let key = key.to_str().unwrap();
-    let (code, said) = promote(&replica_home, key, &["--ask", &source]);
-    assert!(code == 1 && said.contains("with --accept-loss the later blocks are lost"), "{said}");
+    let (code, text) = promote(&replica_home, key, &["--ask", &source]);
+    assert!(code == 1 && text.contains("with --accept-loss the later blocks are lost"), "{text}");
     let other = folder.path().join("other");
     assert_eq!(run(&other, &["init"]).0, 0);
     let other = other.join("producer.key");
-    let (code, said) = promote(&replica_home, other.to_str().unwrap(), &[]);
-    assert!(code == 1 && said.contains("(the genesis names no recovery key)"), "{said}");
-    let (code, said) = promote(&replica_home, "/nonexistent", &[]);
-    assert!(code == 1 && said.contains("/nonexistent does not exist"), "{said}");
-    let (code, said) = promote(&home, key, &[]);
-    assert!(code == 1 && said.contains("is in use"), "{said}");
+    let (code, text) = promote(&replica_home, other.to_str().unwrap(), &[]);
+    assert!(code == 1 && text.contains("(the genesis names no recovery key)"), "{text}");
+    let (code, text) = promote(&replica_home, "/nonexistent", &[]);
+    assert!(code == 1 && text.contains("/nonexistent does not exist"), "{text}");
+    let (code, text) = promote(&home, key, &[]);
+    assert!(code == 1 && text.contains("is in use"), "{text}");
     // The old key in the home of the replica would sign blocks of both nodes.
     fs::copy(key, replica_home.join("producer.key")).unwrap();
-    let (code, said) = promote(&replica_home, key, &[]);
-    assert!(code == 1 && said.contains("which is that of a producer of this chain"), "{said}");
+    let (code, text) = promote(&replica_home, key, &[]);
+    assert!(code == 1 && text.contains("which is that of a producer of this chain"), "{text}");
     fs::remove_file(replica_home.join("producer.key")).unwrap();
     // The old key signs the term, and the loss is accepted.
     let options = ["--ask", &source, "--accept-loss", "-o", "json"];
-    let (code, said) = promote(&replica_home, key, &options);
-    assert_eq!(code, 0, "{said}");
-    let last = serde_json::from_str::<Value>(&said).unwrap()["last"]["number"].as_u64().unwrap();
+    let (code, text) = promote(&replica_home, key, &options);
+    assert_eq!(code, 0, "{text}");
+    let last = serde_json::from_str::<Value>(&text).unwrap()["last"]["number"].as_u64().unwrap();
     let old = producer.endpoints().json_rpc;
     wait_until("the old producer has stopped", || TcpStream::connect(old).is_err());
     let mut promoted = produce_at(&replica_home, &own_address().to_string());
     reach(&promoted, last + 1).await;
-    // A replica with blocks that were lost says what to do.
-    let behind = follow(&second, &url(&promoted), &[]);
+    // A replica that has the lost blocks reports the remedy.
+    let ahead = follow(&second, &url(&promoted), &[]);
     wait_for("the source is refused", || {
         let runtime = tokio::runtime::Handle::current();
-        let status = tokio::task::block_in_place(|| runtime.block_on(status(&behind)));
+        let status = tokio::task::block_in_place(|| runtime.block_on(status(&ahead)));
         match status["refused"][0]["reason"].as_str() {
             Some(reason) if reason.contains(&format!("run `evmd rollback --height {last}`")) => {
                 Ok(())
@@ -192,11 +192,11 @@ async fn promotions_that_lose_blocks_or_have_no_key_are_refused() {
             _ => Err(status.to_string()),
         }
     });
-    drop(behind);
+    drop(ahead);
     let (code, _, error) = run(&second, &["rollback", "--height", &last.to_string()]);
     assert_eq!(code, 0, "{error}");
-    let behind = follow(&second, &url(&promoted), &[]);
-    reach(&behind, last + 1).await;
+    let ahead = follow(&second, &url(&promoted), &[]);
+    reach(&ahead, last + 1).await;
     promoted.stop();
 }
 
@@ -210,11 +210,11 @@ async fn an_old_producer_with_later_blocks_becomes_a_replica_after_a_rollback() 
     reach(&replica, 2).await;
     replica.stop();
     reach(&producer, head(&producer.endpoints()).await + 2).await;
-    // No node sends it the new term.
+    // No node sends the new term to the old producer.
     producer.kill();
-    let (code, said) = promote(&replica_home, &recovery, &["-o", "json"]);
-    assert_eq!(code, 0, "{said}");
-    let last = serde_json::from_str::<Value>(&said).unwrap()["last"]["number"].as_u64().unwrap();
+    let (code, text) = promote(&replica_home, &recovery, &["-o", "json"]);
+    assert_eq!(code, 0, "{text}");
+    let last = serde_json::from_str::<Value>(&text).unwrap()["last"]["number"].as_u64().unwrap();
     let promoted = produce_at(&replica_home, &own_address().to_string());
     reach(&promoted, last + 1).await;
     let source = url(&promoted);
@@ -227,13 +227,13 @@ async fn an_old_producer_with_later_blocks_becomes_a_replica_after_a_rollback() 
         if reason.contains(&rollback) { Ok(()) } else { Err(status.to_string()) }
     });
     old.stop();
-    // Now it knows the term, so it can neither produce, nor follow, nor be promoted with these blocks.
+    // The old producer now knows the term, so it can neither produce, nor follow, nor be promoted with these blocks.
     let error = fails_to_start(&home, &[]);
     assert!(error.contains("follow that producer (--follow URL)"), "{error}");
     let error = fails_to_start(&home, &["--follow", &source]);
     assert!(error.contains(&rollback), "{error}");
-    let (code, said) = promote(&home, &recovery, &[]);
-    assert!(code == 1 && said.contains(&rollback), "{said}");
+    let (code, text) = promote(&home, &recovery, &[]);
+    assert!(code == 1 && text.contains(&rollback), "{text}");
     let (code, _, error) = run(&home, &["rollback", "--height", &last.to_string()]);
     assert_eq!(code, 0, "{error}");
     let old = follow(&home, &source, &[]);

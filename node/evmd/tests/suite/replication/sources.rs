@@ -1,4 +1,5 @@
-//! Sources that send something wrong. The replica must stop using them, name the reason, and keep its last valid block.
+//! Tests sources that send invalid data. The replica must stop using them, report the reason, and keep its last valid
+//! block.
 
 use super::{
     assert_sound, follow, head, produce, producer_home, reach, replica_home, status, url, use_chain,
@@ -47,7 +48,7 @@ impl Block {
 }
 
 impl Block {
-    /// The same in pieces of the usual size.
+    /// The block in pieces of the usual size.
     fn pieces(&self) -> Vec<Piece> {
         let whole = self.piece();
         let starts: Vec<_> = (0..whole.data.len()).step_by(60_000).collect();
@@ -100,14 +101,14 @@ async fn blocks_of(node: &NodeProcess, count: u64) -> Vec<Block> {
     blocks
 }
 
-/// What a fake source sends after it was asked to begin.
+/// What a fake source sends to a follower.
 #[derive(Clone, Debug)]
 enum Script {
     /// These pieces, and then nothing.
     Pieces(Vec<Piece>),
     /// These pieces, and then the end of the stream.
     Ends(Vec<Piece>),
-    /// The first piece, and then its data without an end.
+    /// The first piece, and then more data without an end.
     Endless(Piece),
     /// This error.
     Fails(Status),
@@ -122,7 +123,6 @@ impl Script {
 #[derive(Debug)]
 struct Fake {
     script: Script,
-    /// Its producer terms.
     terms: Vec<Bytes>,
 }
 
@@ -162,7 +162,7 @@ impl Source for Fake {
     }
 }
 
-/// Serves a fake source and returns its address. It ends with the runtime of the test.
+/// Serves a fake source and returns its address. The source ends with the runtime of the test.
 async fn fake(script: Script) -> String {
     fake_with_terms(script, Vec::new()).await
 }
@@ -178,7 +178,7 @@ async fn fake_with_terms(script: Script, terms: Vec<Bytes>) -> String {
 
 /// Starts a replica that follows a fake source, and then the producer. Checks the reason for which the fake one is
 /// refused (one of several, separated by `|`), and that the replica reaches the producer's blocks afterwards.
-async fn refused(
+async fn assert_refused(
     home: &Path,
     producer: &NodeProcess,
     (name, script): (&str, Script),
@@ -203,7 +203,7 @@ async fn refused(
     reach(&replica, next).await;
 }
 
-/// Blocks with one change to the block at an index.
+/// Sends all blocks, after a change to the block at `index`.
 fn changed(blocks: &[Block], index: usize, change: impl FnOnce(&mut Block)) -> Script {
     let mut blocks = blocks.to_vec();
     change(&mut blocks[index]);
@@ -254,7 +254,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
         (
             "transaction",
             at(transfers, &|block| {
-                // The last byte of the body is of the withdrawals or of the last transaction.
+                // This byte of the body belongs to the last transaction.
                 let end = block.results.body.len() - 40;
                 flip(&mut block.results.body, end);
             }),
@@ -359,7 +359,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
             },
             "have no certificate, and at most 32 are held",
         ),
-        // The block is checked although the stream has ended.
+        // The block is checked even if the stream has ended.
         (
             "ends",
             {
@@ -367,15 +367,15 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
                 some[1].results.senders = vec![9; 20].into();
                 Script::Ends(some.iter().map(Block::piece).collect())
             },
-            // Block 2 may have exactly one transaction.
+            // If block 2 has exactly one transaction, the number of senders is valid.
             "senders were sent|the sender of transaction 0 is",
         ),
         ("other-chain", Script::Fails(Status::failed_precondition("genesis 0x12")), "genesis 0x12"),
     ];
     for (name, script, reason) in cases {
-        refused(&home, &producer, (name, script), &[], reason).await;
+        assert_refused(&home, &producer, (name, script), &[], reason).await;
     }
-    // Without signatures, the header still proves the senders. Those of Cosmos transactions are in the transactions.
+    // If signatures are not checked, the header still proves the senders. Cosmos transactions contain their senders.
     let position = |block: &Block| {
         let sender = DEV_ACCOUNTS[1].address;
         block.results.senders.chunks(20).position(|found| found == sender.as_slice()).unwrap()
@@ -385,7 +385,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
         flip(&mut block.results.senders, first + 3);
     });
     let options = ["--verify", "sample:1000000"];
-    refused(&home, &producer, ("sampled-sender", script), &options, "module row").await;
+    assert_refused(&home, &producer, ("sampled-sender", script), &options, "module row").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -411,13 +411,13 @@ async fn sources_refuse_other_versions_and_chains() {
         (request(version, &genesis, 1), Code::FailedPrecondition, "that of the follower is 0x"),
         (request(version, &genesis, u64::MAX), Code::OutOfRange, "this node has blocks up to"),
     ] {
-        let refused = client.follow(request).await.unwrap_err();
-        assert_eq!(refused.code(), code, "{refused}");
-        assert!(refused.message().contains(text), "{refused}");
+        let error = client.follow(request).await.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.message().contains(text), "{error}");
     }
 }
 
-/// It takes longer than the others, because all bytes up to the limit are sent.
+/// This test takes longer than the others, because all bytes up to the limit are sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_without_an_end_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -491,7 +491,8 @@ async fn changes_that_roots_do_not_prove_are_refused() {
         ),
     ];
     for (name, change, reason) in cases {
-        refused(&home, &producer, (name, changed(&blocks, index, change)), &[], reason).await;
+        let script = changed(&blocks, index, change);
+        assert_refused(&home, &producer, (name, script), &[], reason).await;
     }
 }
 
@@ -503,7 +504,7 @@ async fn a_later_certificate_covers_earlier_blocks() {
     let producer = produce(&home);
     let last = use_chain(&producer, 0).await + 8;
     let mut blocks = blocks_of(&producer, last).await;
-    // The last one has none either, so the one before it is the last that is proved.
+    // Every fifth block keeps its certificate. The blocks after the last certificate are not proved.
     for (index, block) in blocks.iter_mut().enumerate() {
         if index % 5 != 4 {
             block.certificate = Bytes::new();
@@ -522,7 +523,7 @@ async fn a_later_certificate_covers_earlier_blocks() {
 
 /// A source of another version may be upgraded, so it is tried again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_of_another_version_is_not_refused_for_ever() {
+async fn a_source_of_another_version_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
     let producer = produce(&home);
@@ -536,7 +537,7 @@ async fn a_source_of_another_version_is_not_refused_for_ever() {
     assert_eq!(status["source"], json!(url(&producer)));
 }
 
-/// A producer that signs two blocks at one height cannot make a replica leave the one that it has.
+/// A producer that signs two blocks at one height cannot make a replica replace the block that it has.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_block_at_one_height_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -544,11 +545,11 @@ async fn a_second_block_at_one_height_is_refused() {
     let mut producer = produce(&home);
     use_chain(&producer, 0).await;
     producer.stop();
-    // The same key in a copy of the home folder, which makes other blocks.
+    // A copy of the home folder has the same key, and produces other blocks.
     let other = home.with_file_name("other");
     copy_folder(&home, &other);
     let mut producer = produce(&home);
-    // Empty blocks of one second would be the same in both.
+    // Empty blocks with the same timestamp would be the same in both.
     let last = use_chain(&producer, 1).await;
     let replica_home = replica_home(&home, "replica");
     let mut replica = follow(&replica_home, &url(&producer), &[]);
@@ -576,7 +577,7 @@ async fn a_second_block_at_one_height_is_refused() {
     assert_eq!(endpoints.call("eth_getBlockByNumber", json!([number, false])).await, kept);
 }
 
-/// Terms are signed, so a source cannot make them.
+/// Terms are signed, so a source cannot forge them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_with_invalid_producer_terms_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Encrypted connections between nodes.
+//! Tests encrypted connections between nodes.
 
 use super::{
     BLOCK_TIME, PROGRAM, follow, producer_home,
@@ -25,7 +25,7 @@ fn set(home: &Path, settings: &[(&str, PathBuf)]) {
 }
 
 /// Starts a producer that encrypts connections.
-fn encrypting(home: &Path) -> NodeProcess {
+fn start_encrypting(home: &Path) -> NodeProcess {
     set(home, &[("tls-certificate", tls_file("node.pem")), ("tls-key", tls_file("node.key"))]);
     // The certificate is for this host.
     let options = ["--replication.address", "127.0.0.1:0", "--block-time", BLOCK_TIME];
@@ -41,11 +41,11 @@ fn chain_authority(home: &Path) -> Authority {
 async fn a_replica_follows_forwards_and_asks_over_encrypted_connections() {
     let folder = tempfile::tempdir().unwrap();
     let (home, recovery) = recoverable_home(folder.path());
-    let producer = encrypting(&home);
+    let producer = start_encrypting(&home);
     let url = format!("https://{}", producer.endpoints().replication.unwrap());
     let replica_home = replica_home(&home, "replica");
     set(&replica_home, &[("tls-roots", tls_file("authority.pem"))]);
-    // A source that accepts connections and never answers must not stop the replica.
+    // A source that accepts connections and never responds must not stop the replica.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sources = format!("https://{},{url}", silent.local_addr().unwrap());
     let mut replica = follow(&replica_home, &sources, &[]);
@@ -67,7 +67,7 @@ async fn a_replica_follows_forwards_and_asks_over_encrypted_connections() {
 async fn nodes_without_the_expected_certificate_are_not_asked() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
-    let producer = encrypting(&home);
+    let producer = start_encrypting(&home);
     let at = producer.endpoints().replication.unwrap();
     let roots = Roots::load(Some(&tls_file("authority.pem"))).unwrap();
     let plain_home = replica_home(&home, "plain");
@@ -89,8 +89,8 @@ async fn nodes_without_the_expected_certificate_are_not_asked() {
         (format!("https://{plain}"), &roots),
         (format!("https://{silent}"), &roots),
     ] {
-        let refused = ask_node(&url, roots, &known).await;
-        assert!(refused.is_err(), "{url}: {refused:?}");
+        let result = ask_node(&url, roots, &known).await;
+        assert!(result.is_err(), "{url}: {result:?}");
     }
 }
 
@@ -99,14 +99,14 @@ fn invalid_tls_settings_are_named_in_the_error() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
     let [certificate, key, other] = ["node.pem", "node.key", "other.key"].map(tls_file);
-    let refused = |settings: &[(&str, PathBuf)]| {
+    let start_error = |settings: &[(&str, PathBuf)]| {
         set(&home, settings);
         fails_to_start(&home, &["--replication.address", "127.0.0.1:0"])
     };
-    let error = refused(&[("tls-certificate", certificate)]);
+    let error = start_error(&[("tls-certificate", certificate)]);
     assert!(error.contains("replication.tls-key is empty"), "{error}");
-    let error = refused(&[("tls-key", other)]);
+    let error = start_error(&[("tls-key", other)]);
     assert!(error.contains("replication.tls-certificate: the certificate in "), "{error}");
-    let error = refused(&[("tls-key", key.clone()), ("tls-roots", key)]);
+    let error = start_error(&[("tls-key", key.clone()), ("tls-roots", key)]);
     assert!(error.contains("replication.tls-roots: ") && error.contains("node.key"), "{error}");
 }

@@ -1,4 +1,5 @@
-//! The addresses of the servers: free ports that the kernel chooses, and addresses that are in use.
+//! Tests the addresses of the servers: ports that the kernel chooses, addresses in use, servers that are off, and the
+//! port offset.
 
 use super::{call, evmd, run, turn};
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ fn banner(node: &mut super::Running) -> String {
     let mut lines = BufReader::new(node.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut banner = Vec::new();
     while banner.last().is_none_or(|line: &String| !line.starts_with("metrics")) {
-        banner.push(lines.next().expect("the banner names metrics"));
+        banner.push(lines.next().expect("the banner has a line for metrics"));
     }
     banner.join("\n")
 }
@@ -45,14 +46,14 @@ fn ports_that_the_kernel_chooses_are_shown_everywhere() {
     let json_rpc: SocketAddr = banner[start..].split(' ').next().unwrap().parse().unwrap();
     let endpoints = call(json_rpc, "evmd_endpoints", &json!([]))["result"].clone();
     let endpoints = endpoints.as_object().unwrap();
-    // Only a validator listens for others.
+    // Only a validator has a p2p address.
     assert_eq!((endpoints.len(), &endpoints["p2p"]), (FLAGS.len() + 1, &Value::Null));
     for (name, address) in endpoints.iter().filter(|(name, _)| *name != "p2p") {
         let address = address.as_str().unwrap();
         assert!(banner.contains(address), "{name} is {address}: {banner}");
         TcpStream::connect(address).unwrap();
     }
-    // Any of the addresses leads to the others.
+    // A command learns all addresses from any of these servers.
     for name in ["jsonRpc", "rest", "metrics"] {
         let url = format!("http://{}", endpoints[name].as_str().unwrap());
         let output = evmd().args(["status", "-o", "json", "--node", &url]).output().unwrap();
@@ -66,8 +67,8 @@ fn ports_that_the_kernel_chooses_are_shown_everywhere() {
 fn all_addresses_in_use_are_named_with_their_flags() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
-    let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [one, other] = taken.each_ref().map(|socket| socket.local_addr().unwrap().to_string());
+    let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [first, second] = sockets.each_ref().map(|socket| socket.local_addr().unwrap().to_string());
     let start = |changed: &[(&str, &str)]| {
         let mut args = vec!["start", "--quiet"];
         for flag in FLAGS {
@@ -90,23 +91,23 @@ fn all_addresses_in_use_are_named_with_their_flags() {
         ("--pages.address", "web pages"),
     ] {
         let expected = format!(
-            "error: {name} on {one} ({flag}): {in_use}: set another address with {flag}, or stop the process that \
+            "error: {name} on {first} ({flag}): {in_use}: set another address with {flag}, or stop the process that \
              uses it"
         );
-        assert_eq!(start(&[(flag, &one)]), expected);
+        assert_eq!(start(&[(flag, &first)]), expected);
     }
     assert_eq!(
-        start(&[("--rest.address", &one), ("--ingest.address", &other)]),
+        start(&[("--rest.address", &first), ("--ingest.address", &second)]),
         format!(
-            "error: REST on {one} (--rest.address): {in_use}; ingest on {other} (--ingest.address): {in_use}: set \
+            "error: REST on {first} (--rest.address): {in_use}; ingest on {second} (--ingest.address): {in_use}: set \
              other addresses with these flags, or stop the processes that use them"
         )
     );
-    drop(taken);
+    drop(sockets);
     assert_eq!(
-        start(&[("--json-rpc.address", &one), ("--json-rpc.ws-address", &one)]),
+        start(&[("--json-rpc.address", &first), ("--json-rpc.ws-address", &first)]),
         format!(
-            "error: WebSocket on {one} (--json-rpc.ws-address): JSON-RPC of this node has the same address \
+            "error: WebSocket on {first} (--json-rpc.ws-address): JSON-RPC of this node has the same address \
              (--json-rpc.address): set another address with --json-rpc.ws-address"
         )
     );
@@ -119,7 +120,7 @@ fn each_server_can_be_switched_off() {
     let home = folder.path().display().to_string();
     let labels =
         ["JSON-RPC", "", "REST", "gRPC", "CometBFT RPC", "transactions", "metrics", "web pages"];
-    // WebSocket only has no line of its own, and a node without any server is of no use but runs.
+    // The WebSocket server alone has no line of its own. A node without any server is useless, but runs.
     for off in
         [&FLAGS[..1], &FLAGS[2..3], &FLAGS[3..4], &FLAGS[4..5], &FLAGS[5..7], &FLAGS[7..], &FLAGS]
     {
@@ -137,16 +138,16 @@ fn each_server_can_be_switched_off() {
             assert_eq!(is_off, off.contains(flag) && !is_web_socket_on, "{label}: {banner}");
         }
         let command = |line: &str| run(folder.path(), &line.split(' ').collect::<Vec<_>>());
-        // A command finds the node without the server of metrics, and names the server that it needs.
+        // A command finds the node even without the metrics server, and names the server that it needs.
         for (flag, line) in [
             ("--json-rpc.address", "rpc eth_chainId"),
             ("--rest.address", "q gov params"),
             ("--metrics.address", "status"),
         ] {
             let (code, _, err) = command(line);
-            let refused = err.contains("the server is off") && err.contains(flag);
+            let is_named = err.contains("the server is off") && err.contains(flag);
             assert_eq!(
-                (code != 0, refused),
+                (code != 0, is_named),
                 (off.contains(&flag), off.contains(&flag)),
                 "{line}: {err}"
             );

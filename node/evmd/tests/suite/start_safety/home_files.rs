@@ -1,4 +1,4 @@
-//! The table of `docs/home-files.md`: the behaviour of `evmd start` if a file of a home folder is missing,
+//! Checks the table of `docs/home-files.md`: the behaviour of `evmd start` if a file of a home folder is missing,
 //! empty, truncated, or from another chain. `EVMD_WRITE_DOCS=1` writes the file.
 
 use super::{Endpoints, Running, call, evmd, turn};
@@ -48,7 +48,7 @@ const DAMAGES: [(Damage, &str); 4] = [
     (Damage::Foreign, "of another chain"),
 ];
 
-/// A home with blocks and a transaction in the journal.
+/// A home with a transaction in the journal and, if there is no `genesis`, with 12 imported blocks or more.
 fn used_home(folder: &Path, genesis: Option<Genesis>) -> PathBuf {
     let path = folder.join("home");
     let mut home = match genesis {
@@ -98,7 +98,7 @@ fn start(home: &Path) -> String {
             let mut error = String::new();
             node.0.stderr.take().unwrap().read_to_string(&mut error).unwrap();
             let error = error.rsplit_once("error: ").unwrap_or(("", &error)).1;
-            return format!("refused: {}", plain(error.trim(), home));
+            return format!("refused: {}", normalized(error.trim(), home));
         }
         if TcpStream::connect(endpoints.json_rpc).is_ok() {
             break;
@@ -115,8 +115,8 @@ fn start(home: &Path) -> String {
     }
 }
 
-/// An error text without the parts that differ between runs.
-fn plain(error: &str, home: &Path) -> String {
+/// Replaces the parts of an error text that differ between runs.
+fn normalized(error: &str, home: &Path) -> String {
     let mut text =
         error.replace(home.to_str().unwrap(), "HOME").replace('|', "\\|").replace('\n', " ");
     while let Some(at) = text.find("0x") {

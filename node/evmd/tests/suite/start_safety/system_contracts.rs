@@ -1,25 +1,25 @@
-//! Chains whose genesis lacks contracts that blocks call.
+//! Tests chains whose genesis lacks contracts that blocks call.
 
 use super::{Endpoints, Running, call, evmd, run};
 use chain::{Genesis, SYSTEM_CONTRACTS, SystemContract};
 use serde_json::Value;
 use std::{fs, path::Path, process::Stdio};
 
-/// A native development genesis without some of the contracts.
+/// Writes a native development genesis without the contracts for which `lacks` returns true.
 fn genesis_without(file: &Path, lacks: impl Fn(&SystemContract) -> bool) {
     let mut genesis: Value = serde_json::from_str(&Genesis::native_dev(1).to_json()).unwrap();
-    let gone: Vec<_> = SYSTEM_CONTRACTS.iter().filter(|contract| lacks(contract)).collect();
+    let missing: Vec<_> = SYSTEM_CONTRACTS.iter().filter(|contract| lacks(contract)).collect();
     let alloc = genesis["alloc"].as_object_mut().unwrap();
     let before = alloc.len();
     alloc.retain(|address, _| {
         let address: alloy_primitives::Address = address.parse().unwrap();
-        gone.iter().all(|contract| contract.address != address)
+        missing.iter().all(|contract| contract.address != address)
     });
-    assert_eq!(alloc.len(), before - gone.len());
+    assert_eq!(alloc.len(), before - missing.len());
     fs::write(file, genesis.to_string()).unwrap();
 }
 
-/// The warnings of `evmd init` about system contracts. It also warns of the balances of development accounts.
+/// The warnings of `evmd init` about system contracts. Other warnings are about balances of development accounts.
 fn of_contracts(warnings: &str) -> impl Iterator<Item = &str> {
     warnings.lines().filter(|line| line.contains("the system contract"))
 }
@@ -94,7 +94,7 @@ fn blocks_are_produced_without_optional_contracts() {
     command.args(endpoints.options()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut node = Running::start(&mut command);
     node.wait_for(&endpoints);
-    crate::common::wait_until("block 2 is made", || {
+    crate::common::wait_until("block 2 is produced", || {
         let number = call(endpoints.json_rpc, "eth_blockNumber", &Value::Array(Vec::new()));
         !["0x0", "0x1"].contains(&number["result"].as_str().unwrap())
     });

@@ -1,17 +1,17 @@
-//! What two nodes with the same chain answer to every kind of read.
+//! Compares the responses of two nodes with the same chain to every kind of read.
 
 use super::traffic::Rules;
 use alloy_primitives::{Address, B256};
 use serde_json::{Value, json};
 use testkit::{Endpoints, exchange};
 
-/// Calls of one batch; the limit of the nodes under test is 100.
+/// Number of calls in a batch; the limit of the nodes under test is 100.
 const BATCH: usize = 80;
-/// The selector-less call data of a call that stores 1 at slot 2 and emits a log.
+/// Call data, without a selector, with which the contracts store 1 in slot 2 and emit a log.
 const CALL_DATA: &str = "0x0000000000000000000000000000000000000000000000000000000000000002\
                          0000000000000000000000000000000000000000000000000000000000000001";
 
-/// Two nodes with the same chain, and addresses of interest.
+/// Two nodes with the same chain, and the addresses whose data is compared.
 pub(super) struct Twins<'a> {
     pub(super) ours: &'a Endpoints,
     pub(super) theirs: &'a Endpoints,
@@ -21,7 +21,7 @@ pub(super) struct Twins<'a> {
 }
 
 impl Twins<'_> {
-    /// Compares the answers about these blocks, and those about the whole chain.
+    /// Compares the responses about these blocks, and those about the whole chain.
     pub(super) async fn compare(&self, numbers: &[u64]) {
         self.compare_calls(&self.of_chain()).await;
         for path in paths(self.addresses) {
@@ -32,7 +32,7 @@ impl Twins<'_> {
             let block = self.ours.call("eth_getBlockByNumber", json!([tag, false])).await;
             self.compare_calls(&self.of_block(&block)).await;
             self.compare_calls(&of_transactions(&block)).await;
-            // Height 0 is the newest block.
+            // A request at height 0 reads the newest block.
             for path in paths(&self.addresses[..1]).into_iter().filter(|_| *number > 0) {
                 self.compare_paths(&path, Some(*number)).await;
             }
@@ -46,7 +46,7 @@ impl Twins<'_> {
             });
             let batch = Value::from_iter(numbered).to_string();
             let (ours, theirs) = (self.ours.post(&batch).await, self.theirs.post(&batch).await);
-            let [ours, theirs] = [&ours, &theirs].map(|answers| answers.as_array().unwrap());
+            let [ours, theirs] = [&ours, &theirs].map(|responses| responses.as_array().unwrap());
             assert_eq!((ours.len(), theirs.len()), (calls.len(), calls.len()));
             for ((call, ours), theirs) in calls.iter().zip(ours).zip(theirs) {
                 assert!(ours.get("error").is_none(), "{call:?}: {ours}");

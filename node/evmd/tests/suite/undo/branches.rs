@@ -1,5 +1,5 @@
-//! A tree of blocks, given to a node in a random order: it follows whatever branch is chosen, and then has what a node
-//! has that only ever saw that branch.
+//! Sends a tree of blocks to a node in random order. The node follows the branch that is chosen, and then has the same
+//! data as a node that only received that branch.
 
 use super::{
     replay::{compare_with_replay, runtime, serve, stop_and_compare_indexes},
@@ -23,10 +23,11 @@ use tokio::runtime::Runtime;
 use transactions::Senders;
 use verify::{Backend, Recoverer};
 
-/// Blocks of the tree, and steps of the node that follows it, in the short form and in the long one.
+/// Number of blocks of the tree, in the default run and with `EVMD_LONG_TESTS`.
 const BLOCKS: [usize; 2] = [80, 1_000];
+/// Number of steps of the node that follows the tree.
 const STEPS: [usize; 2] = [400, 10_000];
-/// Comparisons with a node that replays the chain.
+/// Number of comparisons with a node that replays the chain.
 const COMPARISONS: [usize; 2] = [3, 20];
 const UNDO_BLOCKS: usize = 24;
 
@@ -37,7 +38,7 @@ fn undoable(rules: Rules, folder: &Path) -> Home {
     home
 }
 
-/// The blocks that a node made, each on the block before it or on an earlier one, and the contracts in them.
+/// The blocks that a node produced, each on the previous block or on an earlier one, and the contracts in them.
 struct Tree {
     blocks: Vec<Block>,
     traffic: Traffic,
@@ -48,14 +49,14 @@ impl Tree {
         let home = undoable(rules, folder);
         let runtime = runtime();
         let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(1)))).unwrap();
-        let (client, undos) = (pipeline.client(), pipeline.blocks().unwrap());
+        let (client, block_client) = (pipeline.client(), pipeline.blocks().unwrap());
         let (mut blocks, mut known) = (Vec::new(), BTreeSet::new());
         let mut traffic = Traffic::new(rules);
         while blocks.len() < count {
             let head = pipeline.published.load().number();
             if random.chance(25) && head > 0 {
                 let to = head.saturating_sub(1 + random.below(6));
-                match runtime.block_on(undos.undo(to, UndoneTransactions::Drop)) {
+                match runtime.block_on(block_client.undo(to, UndoneTransactions::Drop)) {
                     Ok(_) | Err(UndoError::TooDeep { .. }) => {}
                     Err(error) => panic!("{head} to {to}: {error}"),
                 }
@@ -87,7 +88,6 @@ impl Tree {
     }
 }
 
-/// The node that follows the tree.
 struct Follower {
     runtime: Runtime,
     node: Node,
@@ -100,7 +100,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Mostly a block near the head.
+    /// Picks a block of the tree, mostly near the head.
     fn pick<'a>(&mut self, tree: &'a Tree) -> &'a Block {
         let head = self.node.pipeline.published.load().number();
         let is_near =
@@ -122,7 +122,7 @@ impl Follower {
                 Err(GiveError::UnknownParent(parent)) => {
                     assert_eq!(parent, block.header.parent_hash);
                 }
-                // Until some are dropped.
+                // The node accepts no more blocks until some are dropped.
                 Err(GiveError::Busy(_)) => client.abandon(block.header.parent_hash).unwrap(),
                 Err(error) => panic!("{error}"),
             },

@@ -1,4 +1,4 @@
-//! The return to a block that is older than the index, which is then rebuilt.
+//! Tests the return to a block that is older than the blocks that can be undone, after which the index is rebuilt.
 
 use super::{
     STORE, compare_with_replay,
@@ -13,13 +13,13 @@ use pipeline::{BlockClient, Pipeline, UndoError, UndoneTransactions};
 use std::{path::Path, time::Duration};
 use storage::StateRead;
 
-/// More blocks than flush collects before it writes them.
+/// Number of blocks: more than the flush stage collects before it writes them.
 const MANY_BLOCKS: u64 = 150;
-/// Blocks that can be undone without making the index again.
+/// Number of blocks that can be undone without rebuilding the index.
 const UNDO_BLOCKS: usize = 3;
-/// Set for the child process: its home folder.
+/// Environment variable of the child process: its home folder.
 const CHILD_FOLDER: &str = "EVMD_TEST_DEEP_UNDO_FOLDER";
-/// Kills of the short form and of the long one.
+/// Number of kills in the default run and with `EVMD_LONG_TESTS`.
 const KILLS: [u64; 2] = [5, 60];
 const SETTINGS: &str = "[storage]\nundo-blocks = 3\n[engine]\nempty-blocks = false\n";
 
@@ -79,7 +79,7 @@ async fn any_block_becomes_the_head_again() {
         assert!(error.contains("repeat the request"), "{error}");
         drop(opened);
         compare_with_replay(&pipeline, &contract, native_home);
-        // The newest blocks can be undone without making the index again.
+        // The newest blocks can be undone without rebuilding the index.
         mine(&pipeline, 3).await;
         let before = pipeline.published.load().blocks().unwrap().hash(to + 1).unwrap();
         assert_eq!(blocks.undo(to + 1, UndoneTransactions::Return).await.ok(), before);
@@ -94,7 +94,7 @@ async fn any_block_becomes_the_head_again() {
     assert_eq!(reopened(folder.path()).view().unwrap().head.hash, head);
 }
 
-/// Not a test by itself: mines blocks and returns to old ones until killed.
+/// Runs in the child process of the next test only: mines blocks and returns to old ones until it is killed.
 #[tokio::test]
 async fn child_returns_to_old_blocks() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };

@@ -14,13 +14,13 @@ use std::{
     time::Duration,
 };
 
-/// Set for the child process: its home folder.
+/// Environment variable of the child process: its home folder.
 const CHILD_FOLDER: &str = "EVMD_TEST_UNDO_FOLDER";
-/// Kills of the short form and of the long one.
+/// Number of kills in the default run and with `EVMD_LONG_TESTS`.
 const KILLS: [u64; 2] = [12, 160];
 const SETTINGS: &str = "[storage]\nundo-blocks = 16\n[engine]\nempty-blocks = false\n";
 
-/// The home of the child; a restart reads the blocks that can be undone again.
+/// Opens the home of the child, and creates it at the first call.
 fn opened(folder: &Path) -> Home {
     if !Home::exists(folder) {
         drop(native_home(folder));
@@ -35,7 +35,7 @@ pub(super) fn announce(line: &str) {
     out.flush().unwrap();
 }
 
-/// Not a test by itself: mines transactions and undoes blocks until killed.
+/// Runs in the child process of the next test only: mines transactions and undoes blocks until it is killed.
 #[test]
 fn child_undoes() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -52,7 +52,7 @@ fn child_undoes() {
             let hash = runtime.block_on(client.submit(raw)).unwrap();
             announce(&format!("accepted {hash}"));
         }
-        wait_until("they are mined", || {
+        wait_until("the transactions are mined", || {
             let level = runtime.block_on(client.level()).unwrap();
             level.pending + level.queued == 0
         });
@@ -65,9 +65,9 @@ fn child_undoes() {
     }
 }
 
-/// Runs the child, the test `name`, until it has announced `lines` undos or their ends. Returns the accepted
-/// transactions, and the last block to which it returned or was about to return. `folder` is the variable that names
-/// the child's home, and the home.
+/// Runs the test `name` as the child, and kills it when it has announced `lines` beginnings and ends of undos. Returns
+/// the accepted transactions, and the last block to which the child returned or was about to return. The tuple is the
+/// environment variable for the child's home, and the home.
 pub(super) fn kill_after(
     name: &str,
     (variable, folder): (&str, &Path),
@@ -91,7 +91,7 @@ pub(super) fn kill_after(
             _ => continue,
         }
         if seen == lines {
-            // The child goes on while its lines are read, so this is at any moment after the announcement.
+            // The child continues while its lines are read, so the kill is at any moment after the announcement.
             child.kill().unwrap();
         }
     }
@@ -126,7 +126,7 @@ fn killed_undo_leaves_a_complete_chain_and_every_accepted_transaction() {
     }
 }
 
-/// The index stays behind at shutdown too, and a restart can undo as many blocks as before.
+/// The index lacks the newest blocks after a shutdown too, so a restarted node can undo as many blocks as before.
 #[tokio::test]
 async fn blocks_can_be_undone_after_a_clean_restart() {
     let folder = tempfile::tempdir().unwrap();

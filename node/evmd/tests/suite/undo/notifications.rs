@@ -1,4 +1,4 @@
-//! What clients receive across an undo, as in a reorganisation of geth.
+//! Tests that clients receive the same notifications about an undo as about a reorganisation of geth.
 
 use super::{STORE, store, transaction, undoable_home};
 use crate::{
@@ -39,7 +39,7 @@ impl Undoable {
         hash
     }
 
-    /// Emits a log with this topic, with nonce `nonce`.
+    /// Mines a transaction with this nonce that emits a log with this topic.
     async fn log(&self, nonce: u64, topic: u64) -> B256 {
         let to = TxKind::Call(self.contract);
         self.mine(transaction(0, nonce, to, 0, store(topic, 1))).await
@@ -77,7 +77,7 @@ async fn filters_report_removed_logs_once_and_the_blocks_of_the_new_branch() {
     assert_eq!(topics_and_removed(&changes(&all).await), []);
     node.log(2, 13).await;
     assert_eq!(topics_and_removed(&changes(&all).await), [(13, false)]);
-    // The client saw block 3 of the old branch, and receives block 3 of the new one.
+    // The client has received block 3 of the old branch, and now receives block 3 of the new one.
     assert_eq!(changes(&blocks).await.as_array().unwrap().len(), 1);
 
     // A log that the client never received is not reported as removed.

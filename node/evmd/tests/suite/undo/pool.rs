@@ -1,4 +1,4 @@
-//! A model of the pool: each accepted transaction that can still be mined and is not in the chain is in it once.
+//! A model of the pool. It contains each accepted transaction that can still be mined and is not in the chain, once.
 
 use alloy_primitives::B256;
 use chain::DEV_ACCOUNTS;
@@ -7,7 +7,7 @@ use state::View;
 use std::collections::BTreeMap;
 use storage::StateRead;
 
-/// The accepted transactions of each development account, by nonce. Those that an undo dropped are not in it.
+/// The accepted transactions by development account and nonce, without those that an undo dropped.
 #[derive(Default)]
 pub(super) struct Accepted(BTreeMap<(usize, u64), B256>);
 
@@ -25,8 +25,8 @@ impl Accepted {
         self.0.retain(|_, hash| !dropped.contains(hash));
     }
 
-    /// The transactions that must be in the pool when no more can be mined on this head, in ascending order. `None` if
-    /// one can be mined.
+    /// The transactions that must be in the pool when no more can be mined on this head, in ascending order of their
+    /// hashes. `None` if one can be mined.
     fn pooled(&self, view: &View) -> Option<Vec<B256>> {
         let state = view.state.reader().unwrap();
         let mut pooled = Vec::new();
@@ -41,7 +41,7 @@ impl Accepted {
         Some(pooled)
     }
 
-    /// What differs between the pool and the model.
+    /// Fails if the pool differs from the model.
     pub(super) fn compare(&self, view: &View, content: &[SenderTxs]) -> Result<(), String> {
         let all = content.iter().flat_map(|sender| sender.pending.iter().chain(&sender.queued));
         let mut found: Vec<_> = all.map(|tx| tx.hash).collect();
@@ -53,7 +53,7 @@ impl Accepted {
         }
     }
 
-    /// Every accepted transaction that is not in the pool must be in the chain.
+    /// Every accepted transaction with a nonce below that of its account must be in the chain.
     pub(super) fn assert_mined(&self, view: &View) {
         let state = view.state.reader().unwrap();
         for ((from, nonce), hash) in &self.0 {

@@ -1,5 +1,5 @@
-//! Random sequences of blocks and undos, compared with a node that replays the current chain, and with a model of
-//! the pool.
+//! Makes random sequences of blocks and undos, and compares the node with a node that replays the current chain, and
+//! with a model of the pool.
 
 use super::{
     fast_clock,
@@ -19,13 +19,13 @@ use std::time::Duration;
 use storage::StateRead;
 use tokio::runtime::Runtime;
 
-/// Steps of the short form, and of the long one (`EVMD_LONG_TESTS=1`).
+/// Number of steps in the default run and with `EVMD_LONG_TESTS`.
 const STEPS: [u64; 2] = [150, 10_000];
-/// Comparisons with a node that replays the chain.
+/// Number of comparisons with a node that replays the chain.
 const COMPARISONS: [u64; 2] = [3, 20];
 const UNDO_BLOCKS: u64 = 16;
 
-/// A node, and what its clients know.
+/// A node, and the transactions that its clients have submitted.
 struct Walk {
     runtime: Runtime,
     node: Node,
@@ -41,7 +41,7 @@ impl Walk {
         self.node.pipeline.published.load().number()
     }
 
-    /// Submits transactions of some senders, and waits until all that can be are mined.
+    /// Submits transactions of some senders, and waits until all that can be mined are mined.
     fn submit(&mut self) {
         for _ in 0..=self.random.below(6) {
             let from = self.traffic.sender(&mut self.random);
@@ -61,7 +61,7 @@ impl Walk {
         self.settle();
     }
 
-    /// The nonce after the chain and the pool.
+    /// The next nonce of an account, after its transactions in the chain and in the pool.
     fn next_nonce(&self, from: usize) -> u64 {
         let (client, sender) = (self.node.pipeline.client(), DEV_ACCOUNTS[from].address);
         let pooled = self.runtime.block_on(client.nonce(sender)).unwrap();
@@ -76,14 +76,14 @@ impl Walk {
     /// Waits until the pool has exactly the accepted transactions behind a gap.
     fn settle(&self) {
         let client = self.node.pipeline.client();
-        wait_for("the pool has what cannot be mined", || {
+        wait_for("the pool has exactly what cannot be mined", || {
             assert!(!self.node.pipeline.is_over(), "the pipeline ended");
             let content = self.runtime.block_on(client.content(None)).unwrap();
             self.accepted.compare(&self.node.pipeline.published.load(), &content)
         });
     }
 
-    /// Undoes up to as many blocks as possible.
+    /// Undoes up to [`UNDO_BLOCKS`] blocks.
     fn undo(&mut self) {
         let head = self.head();
         self.highest = self.highest.max(head);
@@ -95,10 +95,10 @@ impl Walk {
             true => UndoneTransactions::Drop,
             false => UndoneTransactions::Return,
         };
-        let undos = self.node.pipeline.blocks().unwrap();
-        let hash = match self.runtime.block_on(undos.undo(to, transactions)) {
+        let client = self.node.pipeline.blocks().unwrap();
+        let hash = match self.runtime.block_on(client.undo(to, transactions)) {
             Ok(hash) => hash,
-            // The index got a block that was old enough before an earlier undo.
+            // Before an earlier undo, this block was old enough to be written to the index.
             Err(UndoError::TooDeep { oldest, .. }) => {
                 assert!(to < oldest && oldest + UNDO_BLOCKS <= self.highest, "{head} to {to}");
                 return;

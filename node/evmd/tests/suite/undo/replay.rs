@@ -1,4 +1,4 @@
-//! A fresh node that replays the chain of a node under test must have and answer the same.
+//! Compares a node under test with a fresh node that replays its chain: data, responses and index must be the same.
 
 use super::{answers::Twins, compare_views, traffic::Rules, verify};
 use crate::{
@@ -13,10 +13,11 @@ use std::path::Path;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// The newest blocks about which every read is compared, and how many older ones.
+/// Number of blocks below the head about which every read is compared.
 const NEWEST: u64 = 20;
-const OLDER: u64 = 6;
-/// Accounts and contracts about which reads are compared.
+/// Number of random blocks about which every read is compared.
+const RANDOM: u64 = 6;
+/// Number of accounts, and of contracts, about which reads are compared.
 const ACCOUNTS: usize = 4;
 const CONTRACTS: usize = 4;
 
@@ -25,14 +26,14 @@ pub(super) fn runtime() -> Runtime {
     builder.worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Serves a home with every namespace.
+/// Serves a home with all namespaces of JSON-RPC.
 pub(super) async fn serve(folder: TempDir, home: Home, options: pipeline::Options) -> Node {
     let mut settings = config();
     settings.json_rpc.api = rpc::namespaces().into_iter().map(str::to_owned).collect();
     Node::start_with(folder, home, options, settings).await
 }
 
-/// Compares blocks, receipts, state, logs, fee history and answers.
+/// Compares blocks, receipts, state, logs, fee history and responses.
 pub(super) async fn compare_with_replay(
     node: &Node,
     rules: Rules,
@@ -49,7 +50,7 @@ pub(super) async fn compare_with_replay(
     let fresh = serve(folder, home, producing(None)).await;
     let head = ours.number();
     let mut numbers: Vec<_> = (head.saturating_sub(NEWEST)..=head).collect();
-    numbers.extend((0..OLDER).map(|_| random.below(head + 1)));
+    numbers.extend((0..RANDOM).map(|_| random.below(head + 1)));
     drop(ours);
     let twins = Twins {
         ours: &node.endpoints,
@@ -72,12 +73,12 @@ fn replayed(view: &state::View, rules: Rules, folder: &Path) -> Home {
     home
 }
 
-/// Stops a node, which then has `head` and, in its index, the entries of a node that replays the chain.
+/// Stops a node. It must then have `head`, and the same index entries as a node that replays the chain.
 pub(super) async fn stop_and_compare_indexes(node: Node, rules: Rules, path: &Path, head: B256) {
     let _folder = node.stop().await;
     let ours = reopened(path);
     assert_eq!(ours.view().unwrap().head.hash, head);
-    // Flushes the blocks that could be undone.
+    // An import flushes the blocks that could be undone.
     import(&ours, Vec::new()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let theirs = replayed(&ours.view().unwrap(), rules, folder.path());

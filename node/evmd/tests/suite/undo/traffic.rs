@@ -1,4 +1,4 @@
-//! Random transactions of every kind, for chains of both rules.
+//! Makes random transactions of every kind, for native chains and Ethereum chains.
 
 use super::{STORE, store, transaction};
 use crate::{
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use transactions::cosmos::TX_TYPE;
 
-/// Accounts that send transactions without blobs. Account 0 is the validator of the native chain.
+/// Number of accounts that send transactions without blobs. Account 0 is the validator of the native chain.
 pub(super) const SENDERS: u64 = 6;
 /// The account that sends only blob transactions, on the chain with Ethereum's rules.
 pub(super) const BLOB_SENDER: usize = 6;
@@ -30,7 +30,7 @@ const BASE_FEES: [&str; 2] = ["1000000000000000000000000000", "30000000000000000
 /// The rules of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rules {
-    /// A native chain, whose voting period is two seconds.
+    /// A native chain with a voting period of two seconds.
     Native,
     /// Ethereum's Cancun.
     Ethereum,
@@ -59,10 +59,9 @@ fn governed() -> Genesis {
     Genesis::from_json(&genesis.to_string()).unwrap()
 }
 
-/// Makes transactions.
 pub(super) struct Traffic {
     pub(super) rules: Rules,
-    /// The contracts that it created.
+    /// The contracts that the transactions create.
     pub(super) contracts: Vec<Address>,
     delegated: usize,
     sidecars: Vec<Sidecar>,
@@ -77,7 +76,7 @@ impl Traffic {
         Self { rules, contracts: Vec::new(), delegated: 0, sidecars }
     }
 
-    /// An account that sends the next transaction.
+    /// The account that sends the next transaction.
     pub(super) fn sender(&self, random: &mut Random) -> usize {
         match self.rules {
             Rules::Ethereum if random.chance(15) => BLOB_SENDER,
@@ -114,8 +113,8 @@ impl Traffic {
     }
 }
 
-/// A proposal, a deposit, a vote, or a transfer. Proposals and votes of accounts that may not make them, and of
-/// proposals that do not exist, are in blocks without effect.
+/// A proposal, a deposit, a vote, or a transfer. Messages that the node refuses in a block, such as votes on proposals
+/// that do not exist, have no effect.
 fn cosmos(random: &mut Random, from: usize, nonce: u64) -> Bytes {
     let (proposal_id, address) = (1 + random.below(6), crate::common::signed::address_of(from));
     let message = match random.below(5) {

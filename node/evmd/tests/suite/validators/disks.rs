@@ -1,4 +1,4 @@
-//! A full disk and damaged files of one validator.
+//! Tests a full disk and damaged files of one validator.
 
 use super::{
     faults::{all, catches_up},
@@ -23,17 +23,18 @@ use testkit::{Endpoints, MAX_WAIT, NodeProcess, copy_folder};
 
 /// The validator whose disk has the fault.
 const FAULTY: usize = 3;
-/// Bytes by which a file may grow. `ulimit` counts in units of 512 bytes.
+/// Bytes by which the largest file may grow. `ulimit` counts in units of 512 bytes.
 const FREE_BYTES: u64 = 512 * 1024;
 const UNIT_BYTES: u64 = 512;
-/// Data of a large transaction, and the most of them that are sent.
+/// Size of the data of a large transaction.
 const LARGE_BYTES: usize = 60_000;
+/// Maximum number of large transactions that are sent.
 const MAX_LARGE: u64 = 200;
 const LARGE_GAS: u64 = 3_000_000;
-/// Files of the engine that are smaller than this have no blocks.
+/// Files of the engine that are not larger than this contain no blocks.
 const SMALL_BYTES: u64 = 2_000;
 
-/// All files in a folder and its folders.
+/// All files in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let nested = entries.map(|path| if path.is_dir() { files(&path) } else { vec![path] });
@@ -44,7 +45,7 @@ fn size(file: &Path) -> u64 {
     fs::metadata(file).unwrap().len()
 }
 
-/// Runs a validator until it ends. A limit on the size of files simulates a full disk: the system refuses to let a file grow.
+/// Runs a validator until it ends. A limit on the size of files simulates a full disk.
 fn run_on_a_full_disk(home: &Path, options: &[String]) -> Output {
     let largest = files(home).iter().map(|file| size(file)).max().unwrap();
     let units = (largest + FREE_BYTES) / UNIT_BYTES;
@@ -81,7 +82,7 @@ async fn a_validator_with_a_full_disk_ends_and_returns() {
     let error = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(1), "{error}");
     assert!(error.contains("no disk space left for"), "{error}");
-    // The others go on.
+    // The other validators continue.
     let later = transfer(&nodes[2], 2, 0).await;
     mined(&nodes[1], &later).await;
     let (code, out, error) = run(&home, &["doctor", "--verify"]);
@@ -91,7 +92,7 @@ async fn a_validator_with_a_full_disk_ends_and_returns() {
     catches_up(&nodes, FAULTY).await;
 }
 
-/// Inverts some bytes in the middle of a file.
+/// Inverts 64 bytes in the middle of a file.
 fn damage(path: &Path) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let mut bytes = [0; 64];
@@ -100,14 +101,14 @@ fn damage(path: &Path) {
     file.write_all_at(&bytes.map(|byte| !byte), middle).unwrap();
 }
 
-/// A validator whose engine has damaged files ends with an error that names them. Without the files, it gets the blocks from the
-/// others.
+/// A validator whose engine has damaged files ends with an error that names their folder. Without these files, the
+/// validator receives the blocks from the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_blocks_of_the_engine_are_replaced() {
     let network = Network::new();
     let mut nodes = network.start_all();
-    let early = transfer(&nodes[0], 1, 0).await;
-    mined(&nodes[FAULTY], &early).await;
+    let first = transfer(&nodes[0], 1, 0).await;
+    mined(&nodes[FAULTY], &first).await;
     advance(&nodes[0], 5).await;
     nodes.pop().unwrap().stop();
     let home = network.home(FAULTY);
@@ -123,12 +124,12 @@ async fn damaged_blocks_of_the_engine_are_replaced() {
     fs::remove_dir_all(&engine).unwrap();
     nodes.push(network.start(FAULTY));
     catches_up(&nodes, FAULTY).await;
-    mined(&nodes[FAULTY], &early).await;
+    mined(&nodes[FAULTY], &first).await;
 }
 
-/// A block that is damaged in the storage of a validator is found, and comes from the others after its data were removed.
+/// A damaged block in the storage of a validator is detected. After the chain is removed, the others send its blocks.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_block_of_a_validator_is_found_and_replaced() {
+async fn a_damaged_block_of_a_validator_is_detected_and_replaced() {
     let network = Network::new();
     let mut nodes = network.start_all();
     let hash = transfer(&nodes[0], 1, 0).await;
@@ -141,12 +142,12 @@ async fn a_damaged_block_of_a_validator_is_found_and_replaced() {
     let data = home.join("chain/data.mdb");
     let raw = alloy_primitives::hex::decode(raw.as_str().unwrap()).unwrap();
     let contents = fs::read(&data).unwrap();
-    let places: Vec<_> =
+    let offsets: Vec<_> =
         (0..contents.len() - raw.len()).filter(|at| contents[*at..].starts_with(&raw)).collect();
-    assert!(!places.is_empty(), "the body is stored");
+    assert!(!offsets.is_empty(), "the body is stored");
     let file = File::options().write(true).open(&data).unwrap();
-    for place in places {
-        file.write_all_at(&[!raw[40]], place as u64 + 40).unwrap();
+    for offset in offsets {
+        file.write_all_at(&[!raw[40]], offset as u64 + 40).unwrap();
     }
     let (code, out, error) = run(&home, &["doctor", "--verify"]);
     let block = receipt["blockNumber"].as_str().unwrap();
@@ -160,17 +161,16 @@ async fn a_damaged_block_of_a_validator_is_found_and_replaced() {
     fs::remove_file(home.join("mempool.journal")).unwrap();
     nodes.push(network.start(FAULTY));
     catches_up(&nodes, FAULTY).await;
-    let answer = nodes[FAULTY].endpoints().call("eth_getTransactionByHash", json!([hash])).await;
-    assert_eq!(answer, expected);
+    let response = nodes[FAULTY].endpoints().call("eth_getTransactionByHash", json!([hash])).await;
+    assert_eq!(response, expected);
 }
 
-/// Nothing but its own files has the blocks of the only validator. They are not removed because its chain has older data.
+/// The only validator has the only copy of its blocks. They are not removed even if its chain has older data.
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_of_the_only_validator_are_not_given_up() {
+async fn blocks_of_the_only_validator_are_not_removed() {
     let network = Network::of(1);
     let home = network.home(0);
-    let (chain, older, newer) =
-        (home.join("chain"), network.other("older"), network.other("newer"));
+    let (chain, older, newer) = (home.join("chain"), network.path("older"), network.path("newer"));
     let mut node = network.start(0);
     advance(&node, 2).await;
     node.stop();

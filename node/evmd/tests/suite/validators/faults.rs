@@ -1,4 +1,4 @@
-//! Faults of validators in processes of their own.
+//! Tests faults of validators that run in processes of their own.
 
 use super::processes::{Network, VALIDATORS, advance, agree, head, mined, reach, transfer};
 use crate::start_safety::run;
@@ -10,11 +10,11 @@ use std::{
 };
 use testkit::{NodeProcess, copy_folder};
 
-/// Blocks of 100 ms that would be made in the time for which a chain must stand still.
-const STANDSTILL: Duration = Duration::from_secs(3);
-/// Connections of strangers, and the bytes that each sends.
-const STRANGERS: usize = 40;
-const STRANGE_BYTES: usize = 64 * 1024;
+/// Time for which a chain without a quorum is observed. With a quorum, it would produce 30 blocks.
+const OBSERVED: Duration = Duration::from_secs(3);
+/// Number of connections of unknown peers, and number of bytes that each sends.
+const UNKNOWN_PEERS: usize = 40;
+const UNKNOWN_BYTES: usize = 64 * 1024;
 
 pub(super) fn all(nodes: &[NodeProcess]) -> Vec<&NodeProcess> {
     nodes.iter().collect()
@@ -28,17 +28,17 @@ pub(super) async fn catches_up(nodes: &[NodeProcess], number: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_chain_stands_still_without_a_quorum_and_goes_on_with_it() {
+async fn the_chain_stops_without_a_quorum_and_continues_with_it() {
     let network = Network::new();
     let mut nodes = network.start_all();
     advance(&nodes[0], 3).await;
     nodes[2].kill();
     nodes[3].kill();
-    // A block may have been certified before.
+    // Blocks that were certified before the kill may still appear.
     let begun = Instant::now();
     let mut last = head(&nodes[0]).await;
     let mut changes = 0;
-    while begun.elapsed() < STANDSTILL {
+    while begun.elapsed() < OBSERVED {
         let now = head(&nodes[0]).await;
         changes += u32::from(now != last);
         last = now;
@@ -63,26 +63,26 @@ async fn a_validator_that_was_suspended_catches_up() {
     catches_up(&nodes, 1).await;
 }
 
-/// A validator without data gets all blocks from the others. Its record of votes must be there.
+/// A validator without a chain receives all blocks from the others. Its record of votes must exist.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_home_returns_with_its_key_and_record() {
     let network = Network::new();
     let mut nodes = network.start_all();
-    let early = transfer(&nodes[3], 1, 0).await;
-    mined(&nodes[3], &early).await;
+    let first = transfer(&nodes[3], 1, 0).await;
+    mined(&nodes[3], &first).await;
     nodes[3].kill();
     let home = network.home(3);
     for folder in ["chain", "index"] {
         fs::remove_dir_all(home.join(folder)).unwrap();
     }
     fs::remove_file(home.join("mempool.journal")).unwrap();
-    // The files of the engine are ahead of the chain now.
+    // The files of the engine are now ahead of the chain.
     nodes[3] = network.start(3);
-    mined(&nodes[3], &early).await;
+    mined(&nodes[3], &first).await;
     nodes[3].stop();
     // Without the record it must not vote.
     let consensus = home.join("consensus");
-    fs::rename(&consensus, network.other("consensus")).unwrap();
+    fs::rename(&consensus, network.path("consensus")).unwrap();
     let error = network.fails_to_start(3);
     assert!(error.contains("votes is missing"), "{error}");
     let (code, _, error) = run(&home, &["validator", "new-record"]);
@@ -94,25 +94,26 @@ async fn a_wiped_home_returns_with_its_key_and_record() {
     catches_up(&nodes, 3).await;
 }
 
-/// An old copy of a home lacks later votes, and is refused until its record is accepted. The blocks that it lacks are requested.
+/// An old copy of a home lacks later votes, so it is refused until it has the newest record of votes. The other
+/// validators send the blocks that it lacks.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_backup_is_not_used_by_mistake() {
     let network = Network::new();
     let mut nodes = network.start_all();
     advance(&nodes[2], 2).await;
     nodes[2].stop();
-    let (home, backup) = (network.home(2), network.other("backup"));
+    let (home, backup) = (network.home(2), network.path("backup"));
     copy_folder(&home, &backup);
     nodes[2] = network.start(2);
     let later = transfer(&nodes[2], 1, 0).await;
     mined(&nodes[2], &later).await;
     nodes[2].kill();
-    let original = network.other("original");
+    let original = network.path("original");
     fs::rename(&home, &original).unwrap();
     copy_folder(&backup, &home);
     let error = network.fails_to_start(2);
     assert!(error.contains("was copied or restored"), "{error}");
-    // With the newest record of the original, moved and not copied, the old data are enough.
+    // The newest record of the original is moved and not copied. With it, the old chain is accepted.
     fs::remove_dir_all(home.join("consensus")).unwrap();
     fs::rename(original.join("consensus"), home.join("consensus")).unwrap();
     nodes[2] = network.start(2);
@@ -120,22 +121,22 @@ async fn an_old_backup_is_not_used_by_mistake() {
     catches_up(&nodes, 2).await;
 }
 
-/// Connections of others are refused, whatever they send, and a key that the genesis does not name cannot vote.
+/// Connections of unknown peers have no effect, whatever they send. A key that the genesis does not name cannot vote.
 #[tokio::test(flavor = "multi_thread")]
-async fn strangers_are_refused() {
+async fn unknown_peers_and_unknown_keys_are_refused() {
     let network = Network::new();
     let nodes = network.start_all();
     advance(&nodes[0], 2).await;
-    let mut strangers = Vec::new();
-    for number in 0..STRANGERS {
-        let mut stranger = TcpStream::connect(network.address(number % VALIDATORS)).unwrap();
-        stranger.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut peers = Vec::new();
+    for number in 0..UNKNOWN_PEERS {
+        let mut peer = TcpStream::connect(network.address(number % VALIDATORS)).unwrap();
+        peer.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
         // The validator may close the connection first.
-        let _ = stranger.write_all(&vec![number as u8; STRANGE_BYTES]);
-        strangers.push(stranger);
+        let _ = peer.write_all(&vec![number as u8; UNKNOWN_BYTES]);
+        peers.push(peer);
     }
     advance(&nodes[1], 5).await;
-    drop(strangers);
+    drop(peers);
     agree(&all(&nodes)).await;
     drop(nodes);
     let home = network.home(1);
@@ -149,7 +150,7 @@ async fn strangers_are_refused() {
     assert!(error.contains(key.trim()) && error.contains("is not that of a validator"), "{error}");
     let (code, _, error) = run(&home, &["validator", "new-key"]);
     assert!(code == 1 && error.contains("validator.key exists"), "{error}");
-    // A key that may have voted gets no empty record.
+    // `new-key` creates no empty record for a key that may have voted.
     fs::remove_dir_all(home.join("consensus")).unwrap();
     let (code, _, error) = run(&home, &["validator", "new-key"]);
     assert!(code == 1 && error.contains("validator.key exists"), "{error}");

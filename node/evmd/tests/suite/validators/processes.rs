@@ -1,4 +1,4 @@
-//! Validators in processes of their own, as `evmd testnet` makes them.
+//! Runs validators in processes of their own, on homes that `evmd testnet` creates.
 
 use crate::{development::PROGRAM, start_safety::run};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -14,7 +14,7 @@ use testkit::{Endpoints, NodeProcess, own_address};
 
 pub(super) const VALIDATORS: usize = 4;
 
-/// The homes of a test network, and where its validators reach each other.
+/// The homes of a test network, and the addresses at which its validators reach each other.
 pub(super) struct Network {
     folder: tempfile::TempDir,
     keys: Vec<String>,
@@ -32,11 +32,11 @@ impl Network {
         command.args(["testnet", "--validators", &validators.to_string()]);
         command.args(["-o", "json", "--output-dir"]).arg(folder.path().join("net"));
         let output = command.output().unwrap();
-        let made: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
+        let created: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
             panic!("{}", String::from_utf8_lossy(&output.stderr));
         });
-        let validators = made["validators"].as_array().unwrap().iter();
-        let keys = validators.map(|it| it["consensusKey"].as_str().unwrap().to_owned());
+        let validators = created["validators"].as_array().unwrap().iter();
+        let keys = validators.map(|entry| entry["consensusKey"].as_str().unwrap().to_owned());
         let keys: Vec<_> = keys.collect();
         let addresses = keys.iter().map(|_| own_address()).collect();
         Self { folder, keys, addresses }
@@ -46,8 +46,8 @@ impl Network {
         self.folder.path().join("net").join(format!("validator-{number}"))
     }
 
-    /// A folder next to the homes.
-    pub(super) fn other(&self, name: &str) -> PathBuf {
+    /// A path outside the homes.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -124,7 +124,7 @@ pub(super) async fn mined(node: &NodeProcess, hash: &Value) -> Value {
     node.endpoints().wait_for("eth_getTransactionReceipt", json!([hash])).await
 }
 
-/// All nodes have the same blocks, up to the lowest head.
+/// Asserts that all nodes have the same blocks up to the lowest head.
 pub(super) async fn agree(nodes: &[&NodeProcess]) {
     let mut lowest = u64::MAX;
     for node in nodes {
@@ -138,8 +138,8 @@ pub(super) async fn agree(nodes: &[&NodeProcess]) {
     }
 }
 
-/// The path of docs/validators.md: every validator serves and accepts transactions, one is killed, a replica follows, and a proof
-/// is checked with nothing but the genesis file.
+/// Follows docs/validators.md: every validator serves and accepts transactions, one is killed, a replica follows, and a
+/// proof is checked with a certificate and the genesis file.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_validators_serve_one_chain() {
     let network = Network::new();
@@ -159,14 +159,14 @@ async fn four_validators_serve_one_chain() {
     nodes[1] = network.start(1);
     mined(&nodes[1], &after).await;
 
-    let home = network.other("replica");
+    let home = network.path("replica");
     let genesis = network.home(0).join("genesis.json");
     let (code, _, error) = run(&home, &["init", "--genesis", genesis.to_str().unwrap()]);
     assert_eq!(code, 0, "{error}");
     let source = format!("http://{}", nodes[1].endpoints().replication.unwrap());
     let mut replica = NodeProcess::start(Path::new(PROGRAM), &home, &["--follow", &source]);
     mined(&replica, &after).await;
-    // The replica forwards it.
+    // The replica forwards the transaction to its source.
     let forwarded = transfer(&replica, 6, 0).await;
     for node in &nodes {
         mined(node, &forwarded).await;
@@ -194,9 +194,9 @@ async fn shows_validators(node: &NodeProcess, network: &Network) {
     let shown = status["validator"]["validators"].as_array().unwrap();
     let mut keys = network.keys.clone();
     keys.sort();
-    let found: Vec<_> = shown.iter().map(|it| it["consensusKey"].as_str().unwrap()).collect();
+    let found: Vec<_> = shown.iter().map(|entry| entry["consensusKey"].as_str().unwrap()).collect();
     assert_eq!(found, keys);
-    assert!(shown.iter().filter(|it| it["votes"] == true).count() >= 3, "{status}");
+    assert!(shown.iter().filter(|entry| entry["votes"] == true).count() >= 3, "{status}");
     assert_eq!(status["validator"]["contradictingVotes"], 0);
     let set =
         get_json(endpoints.rest, "/cosmos/base/tendermint/v1beta1/validatorsets/latest").await;
@@ -207,7 +207,7 @@ async fn shows_validators(node: &NodeProcess, network: &Network) {
     assert_eq!(params["params"]["fee_recipient"], "FEE_RECIPIENT_PROPOSER");
 }
 
-/// CometBFT's RPC names the proposer and those that signed.
+/// CometBFT's RPC names the proposer and the validators that signed.
 async fn shows_commits(node: &NodeProcess, own: &str) {
     let comet = node.endpoints().comet;
     let status = get_json(comet, "/status").await;
@@ -216,8 +216,8 @@ async fn shows_commits(node: &NodeProcess, own: &str) {
     assert_eq!(*shown, BASE64.encode(own));
     let set = get_json(comet, "/validators").await;
     let set = set["result"]["validators"].as_array().unwrap();
-    assert!(set.iter().any(|it| it["pub_key"]["value"] == *shown), "{shown}");
-    let addresses: Vec<_> = set.iter().map(|it| it["address"].as_str().unwrap()).collect();
+    assert!(set.iter().any(|entry| entry["pub_key"]["value"] == *shown), "{shown}");
+    let addresses: Vec<_> = set.iter().map(|entry| entry["address"].as_str().unwrap()).collect();
     let mut signed = 0;
     reach(node, 11).await;
     for height in 1..=10 {
@@ -234,7 +234,7 @@ async fn shows_commits(node: &NodeProcess, own: &str) {
         }
         signed += 1;
         let present: Vec<_> =
-            signatures.iter().enumerate().filter(|(_, it)| it["block_id_flag"] == 2).collect();
+            signatures.iter().enumerate().filter(|(_, vote)| vote["block_id_flag"] == 2).collect();
         assert!(signatures.len() == VALIDATORS && present.len() >= 3, "{commit}");
         for (at, entry) in present {
             assert_eq!(entry["validator_address"], addresses[at]);
@@ -244,7 +244,7 @@ async fn shows_commits(node: &NodeProcess, own: &str) {
     assert!(signed > 5, "{signed} of the first 10 blocks have signatures");
 }
 
-/// The pages of the validators and of a block.
+/// Checks the pages of the validators and of a block.
 async fn shows_pages(node: &NodeProcess) {
     let pages = node.endpoints().pages;
     let shown = get(pages, "/validators").await;
@@ -273,7 +273,7 @@ async fn proves_state(replica: &NodeProcess, home: &Path, network: &Network) {
     assert_eq!(code, 0, "{error}");
     let params = json!([DEV_ACCOUNTS[9].address, [], format!("{number:#x}")]);
     let mut proof = replica.endpoints().call("eth_getProof", params).await;
-    let files = ["certificate.json", "proof.json"].map(|name| network.other(name));
+    let files = ["certificate.json", "proof.json"].map(|name| network.path(name));
     let [certificate_file, proof_file] = files.each_ref().map(|file| file.to_str().unwrap());
     fs::write(certificate_file, &certificate).unwrap();
     let check = |proof: &Value| {

@@ -1,6 +1,6 @@
-//! The OpenAPI document, and the validation of responses against it.
+//! Reads the OpenAPI document, and validates responses against it.
 
-use super::super::golden::is_of;
+use super::super::golden::matches;
 use boon::{Compiler, Schemas};
 use serde_json::{Map, Value};
 use std::{
@@ -20,23 +20,23 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// Whether the document has a response with this status.
+    /// Whether the document has a response of this operation with this status.
     pub(super) fn documents(&self, status: u16) -> bool {
         !self.description["responses"][status.to_string()].is_null()
     }
 
-    /// Whether this is a query, which has a recorded response. The other operations are files, and paths that
-    /// are not served.
+    /// Whether this is a query, which has a recorded response. The other operations return files, or are not
+    /// served.
     pub(super) fn is_query(&self) -> bool {
         self.documents(200) && self.documents(500)
     }
 
-    pub(super) fn parameters<'a>(&'a self, place: &'a str) -> impl Iterator<Item = &'a Value> {
+    pub(super) fn parameters<'a>(&'a self, location: &'a str) -> impl Iterator<Item = &'a Value> {
         let all = self.description["parameters"].as_array().into_iter().flatten();
-        all.filter(move |parameter| parameter["in"] == place)
+        all.filter(move |parameter| parameter["in"] == location)
     }
 
-    /// The path with the first value of each parameter, or 1.
+    /// The path with the first of `values` for each parameter, or 1 if there is none.
     pub(super) fn filled(&self, values: &[(&str, &str)]) -> String {
         let parts = self.template.split('/').map(|part| {
             let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
@@ -63,7 +63,7 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// Validates responses and remembers them.
+/// Validates responses, and records statuses and violations.
 pub(super) struct Checker {
     document: Value,
     compiler: Compiler,
@@ -103,8 +103,8 @@ impl Checker {
     pub(super) fn operation(&self, verb: &str, target: &str) -> Option<Operation> {
         let path = target.split('?').next().unwrap();
         let mut found = self.operations();
-        found.retain(|known| known.verb.eq_ignore_ascii_case(verb) && is_of(path, &known.template));
-        found.into_iter().min_by_key(|known| known.template.contains('{'))
+        found.retain(|op| op.verb.eq_ignore_ascii_case(verb) && matches(path, &op.template));
+        found.into_iter().min_by_key(|op| op.template.contains('{'))
     }
 
     /// The statuses that an operation has responded with.
@@ -146,7 +146,7 @@ impl Checker {
         }
         let response = self.response(operation, status);
         let none = Map::new();
-        // Pointers in fragments are escaped, but those into values are not.
+        // Braces are escaped in a URL, but not in a pointer into a value.
         let plain = response.replace("%7B", "{").replace("%7D", "}");
         let content = &self.document.pointer(&plain).unwrap()["content"];
         let content = content.as_object().unwrap_or(&none);
