@@ -1,5 +1,5 @@
-//! The native chain's checks in check mode, for transactions with recovered senders: against a
-//! state in memory, and through the state reader of a node's newest view.
+//! Measures the native chain's checks in check mode for transactions with recovered senders: with a
+//! state in memory, and with the state reader of a node's newest view.
 
 use alloy_primitives::{Address, B256, Bytes, U256, map::AddressMap};
 use benches::transfer;

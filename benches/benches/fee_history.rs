@@ -1,11 +1,11 @@
-//! `eth_feeHistory` without the network, 1,024 blocks with five percentiles and 20 with three: from
-//! the columns of recent blocks, and from stored rows at the head and about a year before it.
+//! Measures `eth_feeHistory` without the network, for 1,024 blocks with five percentiles and 20 with
+//! three: from the columns of recent blocks, and from stored rows at the head and near genesis.
 //!
-//! A chain of `EVMD_BENCH_FEE_ROWS` blocks (default 200,000; a year of three-second blocks is 10
-//! million) with fee rows of 0 to 12 transactions with eight different priority fees. All other
-//! parts of a block are empty, so a block takes about [`MAX_BLOCK_BYTES`] on disk, 3 GB for 10
-//! million; the folder is removed at the end. Each query of old blocks uses a different range. Rows
-//! are read from a warm page cache if they fit.
+//! The chain has `EVMD_BENCH_FEE_ROWS` blocks (default 200,000; a year of three-second blocks is 10
+//! million). Their fee rows have 0 to 12 transactions with eight different priority fees. All other
+//! parts of a block are empty, so a block takes less than [`MAX_BLOCK_BYTES`] on disk: 3 GB for 10
+//! million. The folder is removed at the end. Successive queries of old blocks use different ranges.
+//! Rows are read from a warm page cache if they fit.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use feehistory::{FeeColumns, FeeEntry, FeeRow, RECENT_BLOCKS, RowReader, StoredAnswer, Tip};
@@ -75,14 +75,14 @@ fn fill(chain: &ChainDb, rows: u64) {
 }
 
 fn stored(reader: &ChainReader, first: u64, (count, percentiles): (u64, &[f64])) -> Vec<u8> {
-    let mut answer = StoredAnswer::new(first, first + count - 1, percentiles);
+    let mut response = StoredAnswer::new(first, first + count - 1, percentiles);
     reader
         .each_fee_row(first..=first + count - 1, |number, bytes| {
-            answer.push(number, &RowReader::new(bytes).expect("a row")).expect("a row");
+            response.push(number, &RowReader::new(bytes).expect("a row")).expect("a row");
             Ok::<(), storage::ReadError>(())
         })
         .expect("read");
-    answer.finish()
+    response.finish()
 }
 
 fn fee_history(criterion: &mut Criterion) {
@@ -102,34 +102,34 @@ fn fee_history(criterion: &mut Criterion) {
         columns.push(0, number, entry);
     }
     let reader = chain.reader().expect("a snapshot");
-    for question in QUERIES {
-        let (count, percentiles) = question;
-        let tip = rows - count;
-        let held = columns.answer(0, tip, rows - 1, percentiles).expect("held");
-        assert_eq!(held, stored(&reader, tip, question), "both answers are equal");
+    for query in QUERIES {
+        let (count, percentiles) = query;
+        let first = rows - count;
+        let recent = columns.answer(0, first, rows - 1, percentiles).expect("recent blocks");
+        assert_eq!(recent, stored(&reader, first, query), "both responses are equal");
         let name = format!("fee_history {count}x{}", percentiles.len());
         let mut group = criterion.benchmark_group(name);
         group.bench_function("columns, tip", |bencher| {
-            bencher.iter(|| columns.answer(0, black_box(tip), rows - 1, percentiles));
+            bencher.iter(|| columns.answer(0, black_box(first), rows - 1, percentiles));
         });
-        // These ranges were not queried before, so no part of the answer is cached.
+        // These percentiles were not queried before, so no part of the response is cached.
         let mut step = 0;
         group.bench_function("columns, tip, new percentiles", |bencher| {
             bencher.iter(|| {
                 step += 1;
                 let mut list = percentiles.to_vec();
                 list[0] += f64::from(step % 1_000_000) / 1e6;
-                columns.answer(0, black_box(tip), rows - 1, &list)
+                columns.answer(0, black_box(first), rows - 1, &list)
             });
         });
         group.bench_function("stored, tip", |bencher| {
-            bencher.iter(|| stored(&reader, black_box(tip), question));
+            bencher.iter(|| stored(&reader, black_box(first), query));
         });
         let mut at = (0..OLD_RANGES).cycle();
         group.bench_function("stored, old", |bencher| {
             bencher.iter(|| {
                 let first = at.next().map_or(0, |at| at * OLD_RANGE_STEP);
-                stored(&reader, black_box(first), question)
+                stored(&reader, black_box(first), query)
             });
         });
         group.finish();

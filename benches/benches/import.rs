@@ -1,4 +1,4 @@
-//! Import end to end: from a file of blocks to durable blocks with checked roots.
+//! Measures the import end to end: from a file of blocks to durable blocks with checked roots.
 //!
 //! Signatures and state roots are checked, commits are durable, and the state is in LMDB (small:
 //! the ten development accounts and the recipients).
@@ -20,17 +20,16 @@ const TRANSFERS: u64 = 20_000;
 /// Timestamp of genesis, in seconds.
 const GENESIS_TIME: u64 = 1_700_000_000;
 
-/// Produces a chain of full blocks of transfers to distinct recipients, and returns its length in
-/// blocks.
+/// Writes a file of blocks with transfers to distinct recipients, and returns the number of blocks.
 fn make_chain(folder: &Path, file: &Path) -> u64 {
     let home = Home::init(folder, &Genesis::native_dev(GENESIS_TIME)).expect("a fresh folder");
     let options = options(vec![], Some(Duration::from_millis(100)));
     let pipeline = Pipeline::start(&home, options).expect("started");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let client = pipeline.client();
-    let each = TRANSFERS / 10;
+    let per_sender = TRANSFERS / 10;
     for n in 0..TRANSFERS {
-        let (from, nonce) = ((n / each) as usize, n % each);
+        let (from, nonce) = ((n / per_sender) as usize, n % per_sender);
         let to = Address::left_padding_from(&(n + 0x1000).to_be_bytes());
         runtime.block_on(client.submit(transfer(from, nonce, to))).expect("accepted");
     }

@@ -1,4 +1,4 @@
-//! Keccak-256 of many messages, with every backend on the same input.
+//! Measures Keccak-256 of many messages, with every backend on the same input.
 //!
 //! `cargo bench --profile release --workspace --bench keccak`. The scalar backend is the `keccak-asm` crate.
 
@@ -10,7 +10,7 @@ use verify::{Backend, keccak256_batch_on};
 const BATCH: usize = 256;
 
 fn lengths(c: &mut Criterion) {
-    // A public key, a transaction, a full branch node of a state trie, and all of them mixed.
+    // A public key, a transaction, a full branch node of a state trie, and a mix of these and other lengths.
     let workloads: [(&str, &[usize]); 4] =
         [("64", &[64]), ("110", &[110]), ("532", &[532]), ("mixed", &[64, 110, 532, 180, 33])];
     for (name, lengths) in workloads {

@@ -1,5 +1,5 @@
-//! Lookup of a transaction by its hash after many flushes: one that exists, and one that does not,
-//! which is searched in every run.
+//! Measures the lookup of a transaction by its hash after many flushes: of one that exists, and of one
+//! that does not, which is searched in every run.
 //!
 //! `EVMD_LOOKUP_FLUSHES` and `EVMD_LOOKUP_HASHES` (per flush) change the size.
 
@@ -45,21 +45,21 @@ fn bench(criterion: &mut Criterion) {
     let reader = index.reader().expect("a reader");
     let mut group = criterion.benchmark_group("tx-hash");
     let count = flushes * hashes;
-    // A stride without a common factor: all parts of the runs are read, in no order.
+    // The stride has no common factor with the default count, so all hashes are looked up, in an irregular order.
     let mut next = 0;
-    let mut turn = || {
+    let mut pick = || {
         next = (next + 7_368_787) % count;
         next
     };
     group.bench_function("hit", |bencher| {
         bencher.iter(|| {
-            let found = reader.tx_location(black_box(hash(turn()))).expect("readable");
+            let found = reader.tx_location(black_box(hash(pick()))).expect("readable");
             assert!(found.is_some());
         });
     });
     group.bench_function("miss", |bencher| {
         bencher.iter(|| {
-            let found = reader.tx_location(black_box(hash(turn() + count))).expect("readable");
+            let found = reader.tx_location(black_box(hash(pick() + count))).expect("readable");
             assert!(found.is_none());
         });
     });

@@ -1,10 +1,10 @@
-//! The mempool with 100,000 pending transactions: the cost of inserting one more, and the cost of
-//! including one in a block, from selection to removal.
+//! Measures the mempool with 100,000 pending transactions: the cost of inserting one more, and the
+//! cost of including one in a block, from selection to removal.
 //!
-//! Signatures and state are not part of it: the pool receives senders and accounts. Fees and
-//! senders are random, so that every ordering is used. The base fee rises or falls by an eighth
-//! with each block. There are two cases: 1,000 senders with a hundred transactions each, and
-//! 100,000 senders with one each. Inserting includes the lookup of the sender's account.
+//! Signatures and state are not measured: the pool receives senders and accounts. Fees are random, so
+//! that every ordering is used. The base fee alternates between two values, of which one is an eighth
+//! higher. There are two cases: 1,000 senders with a hundred transactions each, and 100,000 senders
+//! with one each. Inserting includes the lookup of the sender's account.
 
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_primitives::{
@@ -27,22 +27,22 @@ const PENDING: u64 = 100_000;
 const BLOCK: u64 = 4_760;
 /// Gas of a transfer.
 const TRANSFER_GAS: u64 = 21_000;
-/// Wei per gas.
+/// The lower base fee, in wei per gas.
 const BASE_FEE: u64 = 1_000_000_000;
 
 /// Every account before its first transaction.
 const NEW_ACCOUNT: Account = Account { nonce: 0, balance: U256::MAX, code_hash: KECCAK256_EMPTY };
 
-/// Transfer number `n` of a pool with this number of senders, which take turns.
+/// Transfer number `n` of a pool with this number of senders, which are used round-robin.
 fn transfer(n: u64, senders: u64) -> Arc<RecoveredTx> {
     let fees =
         u128::from(u64::from_be_bytes(keccak256(n.to_le_bytes())[..8].try_into().expect("8")));
-    let tip = fees % 1_000_000_000;
+    let priority_fee = fees % 1_000_000_000;
     let body = TxEip1559 {
         nonce: n / senders,
         // The base fee decides the rank of some, the priority fee that of the others.
         max_fee_per_gas: u128::from(BASE_FEE + BASE_FEE / 8) + (fees >> 32) % 2_000_000_000,
-        max_priority_fee_per_gas: tip.min(u128::from(BASE_FEE)),
+        max_priority_fee_per_gas: priority_fee.min(u128::from(BASE_FEE)),
         gas_limit: TRANSFER_GAS,
         to: TxKind::Call(Address::ZERO),
         ..TxEip1559::default()
@@ -70,12 +70,12 @@ fn insert(
 ) {
     for tx in txs {
         let account = accounts.get(&tx.sender).copied().unwrap_or(NEW_ACCOUNT);
-        let standing = pool.insert(tx, |_| Box::default(), &account, now);
-        black_box(standing.expect("the pool has space"));
+        let inserted = pool.insert(tx, |_| Box::default(), &account, now);
+        black_box(inserted.expect("the pool has space"));
     }
 }
 
-/// Selects the transactions of a block.
+/// Selects the transactions of a block without removing them.
 fn select(pool: &mut Mempool) -> Vec<Arc<RecoveredTx>> {
     pool.select(BlockSpace::exact(BLOCK * TRANSFER_GAS, usize::MAX)).txs
 }
@@ -87,7 +87,7 @@ fn changes(chosen: &[Arc<RecoveredTx>]) -> Vec<(Address, u64)> {
 }
 
 /// Updates the pool after a block.
-fn follow(pool: &mut Mempool, base_fee: u64, changes: &[(Address, u64)], now: Instant) {
+fn advance(pool: &mut Mempool, base_fee: u64, changes: &[(Address, u64)], now: Instant) {
     pool.set_base_fee(base_fee);
     let accounts =
         changes.iter().map(|(sender, nonce)| (*sender, Account { nonce: *nonce, ..NEW_ACCOUNT }));
@@ -98,12 +98,12 @@ fn nonce(tx: &RecoveredTx) -> u64 {
     alloy_consensus::Transaction::nonce(&tx.tx)
 }
 
-/// A pool that holds [`PENDING`] before and after each block.
+/// A pool that holds [`PENDING`] transactions before and after each block.
 struct SteadyPool {
     pool: Mempool,
     senders: u64,
     next: u64,
-    /// Base fees of successive blocks.
+    /// The two base fees; that of the newest block is the first.
     base_fees: [u64; 2],
 }
 
@@ -153,7 +153,7 @@ impl SteadyPool {
         drop(chosen);
         self.base_fees.reverse();
         let now = Instant::now();
-        follow(&mut self.pool, self.base_fees[0], &changes, now);
+        advance(&mut self.pool, self.base_fees[0], &changes, now);
         BlockTimes { insert: inserted, take: selected + now.elapsed() }
     }
 }

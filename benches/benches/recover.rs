@@ -1,6 +1,6 @@
-//! Public-key recovery: every backend, libsecp256k1 called directly, and k256, on the same jobs.
+//! Measures public-key recovery by every backend, by libsecp256k1 called directly, and by k256.
 //!
-//! `cargo bench --profile release --workspace --bench recover`. Throughput is per core; one thread.
+//! `cargo bench --profile release --workspace --bench recover`. All of them use one thread.
 
 use benches::signatures::{self, compact, libsecp256k1};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -61,7 +61,7 @@ fn k256(job: &Job) -> [u8; 65] {
     key.to_encoded_point(false).as_bytes().try_into().expect("uncompressed")
 }
 
-/// Input that an attacker can send to slow a batch down, compared with libsecp256k1.
+/// Input that an attacker can send to slow a batch down. The scalar backend is libsecp256k1.
 fn adversarial(c: &mut Criterion) {
     let honest = signatures::jobs(256);
     let mixed = |worst: &[Job]| -> Vec<Job> {

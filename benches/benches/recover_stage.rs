@@ -1,4 +1,4 @@
-//! From raw transactions to senders: the work of the recover stage per batch, on one thread.
+//! Measures the work of the recover stage per batch, from raw transactions to senders, on one thread.
 //!
 //! `cargo bench --profile release --workspace --bench recover_stage`. Each iteration decodes and hashes a batch and
 //! recovers its senders. Every backend is compared with alloy and libsecp256k1, which recover one transaction at
@@ -13,7 +13,7 @@ use verify::{Backend, Recoverer};
 
 /// Transactions per batch, as under load.
 const BATCH: usize = 256;
-/// Number of transactions in the workload. Those of mainnet are repeated.
+/// Number of transactions in each workload. Those of mainnet are repeated.
 const TRANSACTIONS: usize = 2_048;
 /// Transactions of mainnet blocks, of types 0 to 3, with and without call data.
 const MAINNET: &str = include_str!("../../verify/tests/data/mainnet.txt");

@@ -1,8 +1,8 @@
-//! Roots of a block: of the state after it, of its transactions and of its receipts.
+//! Measures the roots of a block: of the state after it, of its transactions and of its receipts.
 //!
 //! `cargo bench --profile release --workspace --bench seal`. State roots are those of blocks of transfers between
-//! random accounts, two changed accounts each, on the trie in memory; one element is one changed
-//! account.
+//! random accounts, with the trie in memory. Each transfer changes two accounts; one element of the
+//! throughput is one changed account.
 
 use alloy_primitives::{Address, Bytes, U256};
 use benches::quick;

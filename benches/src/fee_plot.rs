@@ -20,26 +20,26 @@ const LEFT: [f64; 2] = [60.0, 560.0];
 const TOP: f64 = 40.0;
 /// Top and height of the fullness bars.
 const BARS: (f64, f64) = (330.0, 60.0);
-/// Changes shown in the left panel: -30 % to 80 %.
+/// Range of the changes in the left panel, in percent.
 const CHANGES: (f64, f64) = (-30.0, 80.0);
-/// Fees shown in the right panel, as powers of ten of the first.
+/// Range of the fees in the right panel, as the decimal logarithm relative to [`START`].
 const POWERS: (f64, f64) = (-1.5, 3.0);
 
-/// A pair of parameters, its name and its colour.
+/// Two parameters of the fee market, and the colour of their curve.
 struct Curve {
     denominator: u32,
     elasticity: u32,
     colour: &'static str,
     /// Whether the curve is also in the right panel, whose demand assumes a target of half the
     /// limit.
-    course: bool,
+    in_right_panel: bool,
 }
 
 const CURVES: [Curve; 4] = [
-    Curve { denominator: 8, elasticity: 2, colour: "#1f5fa8", course: true },
-    Curve { denominator: 16, elasticity: 2, colour: "#2f8f4e", course: true },
-    Curve { denominator: 4, elasticity: 2, colour: "#b5432a", course: true },
-    Curve { denominator: 4, elasticity: 4, colour: "#8a6fb0", course: false },
+    Curve { denominator: 8, elasticity: 2, colour: "#1f5fa8", in_right_panel: true },
+    Curve { denominator: 16, elasticity: 2, colour: "#2f8f4e", in_right_panel: true },
+    Curve { denominator: 4, elasticity: 2, colour: "#b5432a", in_right_panel: true },
+    Curve { denominator: 4, elasticity: 4, colour: "#8a6fb0", in_right_panel: false },
 ];
 
 impl Curve {
@@ -54,20 +54,20 @@ impl Curve {
             .expect("parameters of a plot are valid")
     }
 
-    /// Returns the change of the fee after a block with this share of its gas limit used, in percent.
+    /// Returns the change of the fee in percent, after a block that used this share of its gas limit.
     fn change(&self, permille: u64) -> f64 {
         let mut market = self.market();
-        end(&mut market, permille);
+        end_block(&mut market, permille);
         let next = market.next_base_fee_wei(2, LIMIT);
         (next as f64 / START as f64 - 1.0) * 100.0
     }
 
-    /// Returns the fee after each block, as powers of ten of the first fee.
-    fn course(&self) -> Vec<f64> {
+    /// Returns the fee after each block, as the decimal logarithm relative to [`START`].
+    fn fees_over_time(&self) -> Vec<f64> {
         let mut market = self.market();
         let mut fees = Vec::new();
         for block in 1..=BLOCKS {
-            end(&mut market, fullness(block));
+            end_block(&mut market, fullness(block));
             market.begin_block(block + 1, LIMIT);
             fees.push((market.base_fee_wei() as f64 / START as f64).log10());
         }
@@ -75,13 +75,13 @@ impl Curve {
     }
 }
 
-fn end(market: &mut Market, permille: u64) {
+fn end_block(market: &mut Market, permille: u64) {
     let gas = LIMIT * permille / 1000;
     market.end_block(gas, gas).expect("far below what overflows");
 }
 
-/// Gas used by the blocks of the right panel, in thousandths of the limit: high demand, half full,
-/// low demand, and alternately full and empty blocks.
+/// Gas used by the blocks of the right panel, in thousandths of the limit: high demand and then low
+/// demand between half-full blocks, and at the end alternately empty and full blocks.
 const fn fullness(block: u64) -> u64 {
     match block {
         1..=20 => 500,
@@ -113,19 +113,19 @@ pub fn draw() -> String {
     put(&title(0, "Change of the base fee after one block, by its fullness"));
     put(&title(1, "Base fee while blocks fill and empty (start: 1 gwei)"));
     put(&change_axes());
-    put(&course_axes());
+    put(&fee_axes());
     put(&bars());
     for (row, curve) in CURVES.iter().enumerate() {
         let changes =
             (0..=100).map(|step| (f64::from(step) / 100.0, curve.change(step as u64 * 10)));
         put(&line(0, changes, CHANGES, curve.colour));
-        if curve.course {
-            let course = curve.course();
-            let course = course
+        if curve.in_right_panel {
+            let fees = curve.fees_over_time();
+            let points = fees
                 .iter()
                 .enumerate()
                 .map(|(block, power)| ((block as f64 + 1.0) / BLOCKS as f64, *power));
-            put(&line(1, course, POWERS, curve.colour));
+            put(&line(1, points, POWERS, curve.colour));
         }
         put(&legend(row, curve));
     }
@@ -184,7 +184,7 @@ fn change_axes() -> String {
     lines.join("\n")
 }
 
-fn course_axes() -> String {
+fn fee_axes() -> String {
     let labels = ["0.1 gwei", "1 gwei", "10 gwei", "100 gwei", "1000 gwei"];
     let lines =
         labels.iter().zip(-1..).map(|(label, power)| level(1, f64::from(power), POWERS, label));

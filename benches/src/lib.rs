@@ -1,4 +1,4 @@
-//! Workloads shared by the benchmarks: every candidate gets the same bytes, generated from a seed.
+//! Workloads shared by the benchmarks: every candidate receives the same bytes, generated from a seed.
 
 pub mod fee_plot;
 pub mod signatures;

@@ -38,13 +38,13 @@ pub fn compact(job: &Job) -> [u8; 64] {
     bytes
 }
 
-/// Every signature recovers the point at infinity. Any signer can construct that (s = z / k for R = k G), and no cheap check
-/// detects it, so it must not cost more than a valid signature.
+/// `count` jobs that recover the point at infinity. Any signer can construct such a signature (s = z / k for R = k G),
+/// and no cheap check detects it, so it must not cost more than a valid one.
 pub fn infinity(count: usize) -> Vec<Job> {
     jobs(count).iter().map(at_infinity).collect()
 }
 
-/// Signatures whose r is not an x of the curve: libsecp256k1 rejects them after a square root.
+/// `count` jobs whose r is not the x of a point on the curve: libsecp256k1 rejects them after a square root.
 pub fn off_curve(count: usize) -> Vec<Job> {
     let mut scalar = verify::Recoverer::new(verify::Backend::Scalar);
     let mut found = Vec::with_capacity(count);

@@ -31,7 +31,7 @@ pub fn snapshot() -> BTreeMap<String, Use> {
     threads
 }
 
-/// A line of `/proc/self/status`, in KiB: `VmHWM` (peak resident), `RssAnon` (now, without files).
+/// A line of `/proc/self/status` in KiB, such as `VmHWM` (peak resident) or `RssAnon` (anonymous now); 0 without it.
 pub fn memory_kib(line: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));

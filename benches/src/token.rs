@@ -5,7 +5,7 @@ use alloy_primitives::{Address, Bytes, U256, address, b256, keccak256};
 
 /// Address of the workload's token.
 pub const TOKEN: Address = address!("70ce000000000000000000000000000000000001");
-/// Gas limit of a token transfer: a first transfer to a new holder uses about 51,000.
+/// Gas limit of a token transfer. One to a new holder uses about 51,000.
 pub const TRANSFER_GAS: u64 = 60_000;
 
 const TRANSFER: [u8; 4] = [0xa9, 0x05, 0x9c, 0xbb];
@@ -91,7 +91,7 @@ impl Assembler {
     fn finish(mut self) -> Bytes {
         for (name, at) in self.jumps {
             let (_, target) =
-                self.labels.iter().find(|(label, _)| *label == name).expect("a label a jump");
+                self.labels.iter().find(|(label, _)| *label == name).expect("a known label");
             let target = u16::try_from(*target).expect("a short code");
             self.code[at..at + 2].copy_from_slice(&target.to_be_bytes());
         }

@@ -1,5 +1,5 @@
 //! A home folder with many funded accounts, generated in bulk: block 0 is a small genesis, and each
-//! block after it only changes the state of a million accounts. The folder is kept under `target/`
+//! later block only changes the state of up to a million accounts. The folder is kept under `target/`
 //! and copied for each run.
 
 use crate::{token, workload::cache_folder};
@@ -46,17 +46,17 @@ pub fn copy_home(accounts: &[Address], with_token: bool, gas: u64, to: &Path) ->
         storage::CHAIN_FORMAT,
         storage::INDEX_FORMAT
     );
-    let made = cache_folder().join(name);
-    if !made.exists() {
-        let making = made.with_extension("making");
-        if making.exists() {
-            fs::remove_dir_all(&making)
+    let cached = cache_folder().join(name);
+    if !cached.exists() {
+        let partial = cached.with_extension("making");
+        if partial.exists() {
+            fs::remove_dir_all(&partial)
                 .expect("the leftovers of an interrupted run can be removed");
         }
-        make_home(accounts, with_token, gas, &making);
-        fs::rename(&making, &made).expect("renamed");
+        make_home(accounts, with_token, gas, &partial);
+        fs::rename(&partial, &cached).expect("renamed");
     }
-    copy_folder(&made, to);
+    copy_folder(&cached, to);
     Home::open(to).expect("a home that was just copied")
 }
 
@@ -84,9 +84,9 @@ fn make_home(accounts: &[Address], with_token: bool, gas: u64, path: &Path) {
     let mut header = Header::decode(&mut first.as_ref()).expect("as it was written");
     let mut sorted = accounts.to_vec();
     sorted.sort_unstable();
-    let mut chunks: Vec<_> = sorted.chunks(CHUNK).map(funded).collect();
+    let mut chunks: Vec<_> = sorted.chunks(CHUNK).map(with_ether).collect();
     if with_token {
-        chunks.extend(sorted.chunks(CHUNK).map(holding));
+        chunks.extend(sorted.chunks(CHUNK).map(with_tokens));
     }
     let mut trie = StateTrie::open(&home.index, TRIE_CACHE_BYTES_DEFAULT).expect("readable");
     for changes in chunks {
@@ -128,7 +128,7 @@ fn write_trie(home: &Home, trie: &mut StateTrie) {
     trie.written(checkpoint.number);
 }
 
-fn funded(addresses: &[Address]) -> StateChanges {
+fn with_ether(addresses: &[Address]) -> StateChanges {
     // A thousand ether: enough for the fees of any run.
     let balance = U256::from(10u64).pow(U256::from(21));
     let account = Some(Account { nonce: 0, balance, code_hash: KECCAK256_EMPTY });
@@ -141,7 +141,7 @@ fn funded(addresses: &[Address]) -> StateChanges {
     StateChanges { accounts: addresses.iter().map(change).collect(), codes: Vec::new() }
 }
 
-fn holding(addresses: &[Address]) -> StateChanges {
+fn with_tokens(addresses: &[Address]) -> StateChanges {
     let code: Bytes = token::code();
     let code_hash = keccak256(&code);
     let units = U256::from(10u64).pow(U256::from(18));

@@ -1,5 +1,5 @@
 //! Files that appear complete or not at all: they are written under a temporary name and renamed at
-//! the end. The next run overwrites what an interrupted one left behind.
+//! the end. The next run overwrites the temporary file of an interrupted one.
 
 use anyhow::{Context, bail};
 use std::{
@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Suffix of an unfinished file's name.
-const ENDING: &str = ".part";
+/// Suffix that is appended to the name of an unfinished file.
+const TEMP_SUFFIX: &str = ".part";
 
 /// A file being written.
 #[derive(Debug)]
@@ -24,27 +24,27 @@ impl AtomicFile {
     /// # Errors
     /// If the path exists, or the temporary file cannot be created.
     pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
-        let cannot = || format!("cannot make {}", path.display());
+        let failure = || format!("cannot make {}", path.display());
         if fs::symlink_metadata(path).is_ok() {
-            bail!("{}: the file exists; remove it or choose another name", cannot());
+            bail!("{}: the file exists; remove it or choose another name", failure());
         }
         let mut temp_path = path.as_os_str().to_owned();
-        temp_path.push(ENDING);
+        temp_path.push(TEMP_SUFFIX);
         let temp_path = PathBuf::from(temp_path);
         let open =
             File::options().read(true).write(true).create(true).truncate(true).open(&temp_path);
-        let file = open.with_context(cannot)?;
+        let file = open.with_context(failure)?;
         Ok(Self { file, path: path.to_owned(), temp_path })
     }
 
     /// Renames the file to its final path and returns its size in bytes.
     ///
     /// # Errors
-    /// If renaming fails.
+    /// If the size cannot be read, or renaming fails.
     pub(crate) fn finish(self) -> anyhow::Result<u64> {
-        let cannot = || format!("cannot make {}", self.path.display());
-        let bytes = self.file.metadata().with_context(cannot)?.len();
-        fs::rename(&self.temp_path, &self.path).with_context(cannot)?;
+        let failure = || format!("cannot make {}", self.path.display());
+        let bytes = self.file.metadata().with_context(failure)?.len();
+        fs::rename(&self.temp_path, &self.path).with_context(failure)?;
         Ok(bytes)
     }
 }

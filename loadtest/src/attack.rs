@@ -1,9 +1,9 @@
-//! Scenario `attack`: what hostile clients do to a cheap call and to the node's memory.
+//! Scenario `attack`: how hostile clients affect a cheap call and the node's memory.
 //!
 //! In each round the same number of connections first sends valid requests and then attacks. During both,
 //! `eth_blockNumber` is called at a fixed rate on separate connections, and each health check uses
-//! a new connection. The attack uses its own source address, so that the node can distinguish it
-//! from the probe.
+//! a new connection. On loopback, or with `--source`, the attack has its own source address, so that
+//! the node can distinguish it from the probe.
 
 mod client;
 mod kind;
@@ -14,7 +14,7 @@ use crate::{
     interrupt,
     options::{Node, Output},
     reads::body,
-    rounds::Replay,
+    rounds::RepeatedRequests,
     stats::Stats,
 };
 use anyhow::{Context, bail};
@@ -30,7 +30,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of attacking connections: by default a process may open about a thousand files.
+/// Maximum number of attacking connections: by default, a process may open 1024 files.
 const MAX_CLIENTS: usize = 1000;
 /// Maximum duration of one measurement, in seconds: an attack always ends by itself.
 const MAX_DURATION_S: f64 = 120.0;
@@ -46,16 +46,15 @@ const PROBE_CONNECTIONS: usize = 20;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Source address of attacks on this machine: a loopback address that the probe does not use.
 const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-/// Bytes in a MiB.
-/// Time in which as many connections as a measurement has must be answered before it begins.
+/// Time within which the node must answer on as many connections as a measurement uses, before it begins.
 const SETTLE_PERIOD: Duration = Duration::from_secs(1);
-/// Maximum wait for that: a node drops the requests of a client that is gone within seconds.
+/// Maximum wait before a measurement. A node drops the requests of a disconnected client within seconds.
 const MAX_SETTLE: Duration = Duration::from_secs(60);
 
 /// Calls in a valid request. The load generator spends as much time as the node on a small call that is sent
 /// alone, and then the node is idle while it waits for requests.
 const VALID_BATCH_CALLS: usize = 20;
-
+/// Bytes in a MiB.
 const MIB: f64 = (1u64 << 20) as f64;
 
 #[derive(Debug, clap::Args)]
@@ -152,8 +151,8 @@ fn default_source(node: SocketAddr) -> Option<IpAddr> {
     (cfg!(target_os = "linux") && is_local).then_some(LOOPBACK_SOURCE.into())
 }
 
-/// Probes the node during the attack if `attack` holds its source address, else during valid
-/// requests.
+/// Probes the node during the attack if `attack` is set, else during valid requests. The inner option
+/// is the source address of the attack.
 fn measure(
     args: &AttackArgs,
     node: &Node,
@@ -180,8 +179,8 @@ fn measure(
     Ok(Measurement { probe: probe.context("the probe")?, observed, counts })
 }
 
-/// Waits until the node has closed the connections of the previous measurement. Until then they count for the
-/// probe's address, and the probe would be refused because of their number.
+/// Waits until the node has closed the connections of the previous measurement. Until then they count towards the
+/// limit of the probe's address, and the node might refuse the probe.
 fn settle(args: &AttackArgs, node: &Node) -> anyhow::Result<()> {
     let connections = args.clients + PROBE_CONNECTIONS;
     let plan = Plan {
@@ -194,7 +193,7 @@ fn settle(args: &AttackArgs, node: &Node) -> anyhow::Result<()> {
     let until = Instant::now() + MAX_SETTLE;
     while Instant::now() < until && !interrupt::requested() {
         let bodies: Arc<[_]> = vec![body("eth_blockNumber", &json!([]))].into();
-        let source: Box<dyn Source> = Box::new(Replay::new(bodies, connections));
+        let source: Box<dyn Source> = Box::new(RepeatedRequests::new(bodies, connections));
         let bar = ProgressBar::hidden();
         let stats = drive(&node.endpoint(), &plan, vec![source], &Watch::default(), &bar)?;
         if stats.errors == 0 {
@@ -220,7 +219,7 @@ fn probe(args: &AttackArgs, node: &Node) -> anyhow::Result<Stats> {
         timeout: PROBE_TIMEOUT,
     };
     let bodies: Arc<[_]> = vec![body("eth_blockNumber", &json!([]))].into();
-    let source: Box<dyn Source> = Box::new(Replay::new(bodies, PROBE_CONNECTIONS));
+    let source: Box<dyn Source> = Box::new(RepeatedRequests::new(bodies, PROBE_CONNECTIONS));
     drive(&node.endpoint(), &plan, vec![source], &Watch::default(), &ProgressBar::hidden())
 }
 
@@ -230,7 +229,7 @@ fn batch(call: &[u8]) -> Vec<u8> {
     [b"[", &calls[..], b"]"].concat()
 }
 
-/// Requests that keep both cores busy, on as many connections as the attack has.
+/// Sends requests that keep the node busy, on as many connections as the attack has.
 fn valid_requests(args: &AttackArgs, node: &Node, watch: &Watch) -> anyhow::Result<()> {
     let plan = Plan {
         connections: args.clients,
@@ -247,7 +246,7 @@ fn valid_requests(args: &AttackArgs, node: &Node, watch: &Watch) -> anyhow::Resu
     ];
     let bodies: Arc<[_]> =
         calls.map(|(method, params)| batch(&body(method, &params))).to_vec().into();
-    let source: Box<dyn Source> = Box::new(Replay::new(bodies, args.clients));
+    let source: Box<dyn Source> = Box::new(RepeatedRequests::new(bodies, args.clients));
     drive(&node.endpoint(), &plan, vec![source], watch, &ProgressBar::hidden())?;
     Ok(())
 }
@@ -262,14 +261,14 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn publish(args: &AttackArgs, rounds: &[(Measurement, Measurement)]) -> anyhow::Result<()> {
-    let of = |value: fn(&Measurement) -> f64| {
+    let medians = |value: fn(&Measurement) -> f64| {
         let valid = median(rounds.iter().map(|(valid, _)| value(valid)).collect());
         (valid, median(rounds.iter().map(|(_, attack)| value(attack)).collect()))
     };
-    let p50 = of(|one| milliseconds(&one.probe, 0.5));
-    let p99 = of(|one| milliseconds(&one.probe, 0.99));
-    let memory = of(|one| one.observed.memory as f64 / MIB);
-    let health = of(|one| one.observed.health_slowest.as_secs_f64() * 1e3);
+    let p50 = medians(|run| milliseconds(&run.probe, 0.5));
+    let p99 = medians(|run| milliseconds(&run.probe, 0.99));
+    let memory = medians(|run| run.observed.memory as f64 / MIB);
+    let health = medians(|run| run.observed.health_slowest.as_secs_f64() * 1e3);
     let ratio = median(
         rounds
             .iter()

@@ -1,4 +1,4 @@
-//! CPU time of the node and of this client, from `/proc`.
+//! CPU time and memory of the node and of this client, from `/proc`.
 
 use anyhow::Context;
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
@@ -6,7 +6,7 @@ use std::{fs, net::SocketAddr, path::Path, time::Duration};
 /// Ticks per second in `/proc/PID/stat`: fixed for user space on Linux (USER_HZ).
 const TICKS_PER_SECOND: u64 = 100;
 
-/// A process whose CPU time is read.
+/// A process whose CPU time and memory are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u32);
 
@@ -18,13 +18,12 @@ impl Process {
         Ok(process)
     }
 
-    /// This process.
     pub(crate) fn own() -> Self {
         Self(std::process::id())
     }
 
     /// The process that listens on a loopback address. Returns `None` for other addresses, or if
-    /// this user may not inspect the process.
+    /// there is none that this user may inspect.
     pub(crate) fn listening(address: SocketAddr) -> Option<Self> {
         if !address.ip().is_loopback() {
             return None;

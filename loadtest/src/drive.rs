@@ -1,16 +1,16 @@
 //! The load loop: it sends requests over several connections and measures latencies. In a closed
 //! loop a connection sends its next request when the last one is answered; in an open loop requests
-//! are sent at a fixed rate, independently of the answers.
+//! are sent at a fixed rate, independently of the responses.
 //!
 //! In an open loop latency is measured from the time at which the request was due, so a stall of
 //! the node affects every request that should have been sent during it (this avoids "coordinated
-//! omission"). Only a late wake-up of this client's own timer while a connection is free is not
-//! charged to the node.
+//! omission"). The only delay that is not charged to the node is that of this client's own timer
+//! while a connection is free.
 
 use crate::{
     interrupt,
     stats::Stats,
-    wire::{Answer, Connection, Endpoint},
+    wire::{Connection, Endpoint, Response},
 };
 use anyhow::bail;
 use indicatif::ProgressBar;
@@ -23,17 +23,17 @@ use std::{
 
 /// Maximum sleep. It bounds how late a deadline is noticed.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
-/// Maximum number of connections lost in a row, without an answer in between, before the run fails.
+/// Maximum number of losses of connections without a response in between, before the run fails.
 const MAX_LOST: u32 = 20;
-/// Connections lost within this time count as one: a node that restarts closes all of them.
+/// Connections lost within this time count as one loss: a node that restarts closes all of them.
 const SAME_LOSS_WINDOW: Duration = Duration::from_millis(100);
 /// Maximum wait for a node that accepts no connection, and the pause between two attempts. Each
-/// attempt counts as a failed request.
+/// failed attempt counts as a failed request.
 const RECONNECT_WAIT: Duration = Duration::from_secs(10);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// Polling interval of a source that is not ready.
 const HOLD_POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum number of requests that an open loop sends before it reads answers.
+/// Maximum number of requests that an open loop sends before it reads responses.
 const MAX_BURST: usize = 256;
 /// If the interval between requests of an open loop is shorter than this, all requests of a tick
 /// are sent together. One wake-up per request would cost more than the request.
@@ -52,26 +52,27 @@ pub(crate) trait Source: Send {
         true
     }
 
-    /// Checks a JSON answer: returns how many of its operations failed, and the first error.
-    fn check(&mut self, answer: &[u8], operations: u32) -> Option<(u32, String)> {
-        check_json(answer, operations)
+    /// Checks a JSON-RPC response. Returns the number of failed operations and the first error, or
+    /// `None` if all succeeded.
+    fn check(&mut self, response: &[u8], operations: u32) -> Option<(u32, String)> {
+        check_json(response, operations)
     }
 }
 
-/// Counts the errors in an answer or in the answers of a batch.
-pub(crate) fn check_json(answer: &[u8], operations: u32) -> Option<(u32, String)> {
+/// Counts the errors in a response or in the responses of a batch.
+pub(crate) fn check_json(response: &[u8], operations: u32) -> Option<(u32, String)> {
     const ERROR: &[u8] = b"\"error\":";
     let text = |at: usize| {
-        let end = answer.len().min(at + 200);
-        String::from_utf8_lossy(&answer[at..end]).into_owned()
+        let end = response.len().min(at + 200);
+        String::from_utf8_lossy(&response[at..end]).into_owned()
     };
-    if answer.first() == Some(&b'[') {
+    if response.first() == Some(&b'[') {
         // No result of a method that is sent in batches here has a member of this name.
-        let mut places = memchr::memmem::find_iter(answer, ERROR);
-        let first = places.next()?;
-        return Some((1 + places.count() as u32, text(first)));
+        let mut errors = memchr::memmem::find_iter(response, ERROR);
+        let first = errors.next()?;
+        return Some((1 + errors.count() as u32, text(first)));
     }
-    let front = &answer[..answer.len().min(200)];
+    let front = &response[..response.len().min(200)];
     match (memchr::memmem::find(front, ERROR), memchr::memmem::find(front, b"\"result\":")) {
         (Some(error), Some(result)) if result < error => None,
         (Some(error), _) => Some((operations, text(error))),
@@ -86,7 +87,7 @@ pub(crate) struct Plan {
     pub(crate) connections: usize,
     /// Maximum requests in flight per connection, if the protocol allows several.
     pub(crate) depth: Option<usize>,
-    /// How long requests are sent; `None`: until the source is exhausted.
+    /// How long requests are sent; `None` means until the source is exhausted.
     pub(crate) duration: Option<Duration>,
     /// Requests per second over all connections; `None` is a closed loop.
     pub(crate) rate: Option<f64>,
@@ -97,7 +98,7 @@ pub(crate) struct Plan {
 /// Progress and control of a run, shared with other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// Operations answered.
+    /// Operations answered, including those that failed.
     pub(crate) operations: AtomicU64,
     /// Stops sending; requests in flight are completed.
     pub(crate) stop: AtomicBool,
@@ -239,8 +240,8 @@ impl<'a> Loop<'a> {
         let mut last_poll = begun;
         let mut sent_all = None;
         for slot in 0..self.slots.len() {
-            // The handshake may have left answers in the buffer.
-            self.take_answers(slot, begun)?;
+            // The handshake may have left responses in the buffer.
+            self.take_responses(slot, begun)?;
         }
         loop {
             let now = Instant::now();
@@ -272,7 +273,7 @@ impl<'a> Loop<'a> {
                 }
                 if event.is_readable() {
                     self.slots[slot].connection.read();
-                    self.take_answers(slot, begun)?;
+                    self.take_responses(slot, begun)?;
                 }
             }
             self.check_timeouts(now, sent_all)?;
@@ -282,7 +283,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Waits for socket events. The poll timeout has a resolution of one tick; a shorter wait
-    /// yields the thread or parks it instead.
+    /// yields the thread or parks it before polling.
     fn wait(&mut self, events: &mut Events, wait: Duration, idle: bool) -> anyhow::Result<()> {
         let ticks = Duration::from_millis(wait.as_millis() as u64);
         if ticks.is_zero() && !wait.is_zero() {
@@ -310,7 +311,7 @@ impl<'a> Loop<'a> {
     }
 
     fn refill(&mut self, slot: usize, now: Instant) -> anyhow::Result<()> {
-        // Answers arrive in bursts, so half a window is refilled at once instead of one by one.
+        // Responses arrive in bursts, so half a window is refilled at once instead of one by one.
         if self.depth > 2 && self.slots[slot].in_flight.len() > self.depth / 2 {
             return Ok(());
         }
@@ -336,8 +337,8 @@ impl<'a> Loop<'a> {
                 break;
             }
             let Some(slot) = self.free_slot().filter(|_| self.source.is_ready()) else { break };
-            // It became due after the last poll, when a connection was free: only our timer was
-            // late.
+            // If the request became due after the last poll, when a connection was free, only the
+            // timer was late.
             let from = if due >= last_poll { now } else { due };
             self.send(slot, from)?;
             due += gap;
@@ -375,33 +376,33 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    fn take_answers(&mut self, number: usize, begun: Instant) -> anyhow::Result<()> {
+    fn take_responses(&mut self, number: usize, begun: Instant) -> anyhow::Result<()> {
         let now = Instant::now();
         let slot = &mut self.slots[number];
         let (stats, source) = (&mut self.stats, &mut self.source);
         let mut answered = 0;
         while !slot.in_flight.is_empty() {
             let in_flight = &mut slot.in_flight;
-            let mut take = |answer: Answer<'_>| {
+            let mut take = |response: Response<'_>| {
                 let (due, operations) =
                     in_flight.pop_front().expect("checked by the loop condition");
-                let failed = match answer {
-                    Answer::Taken => None,
-                    Answer::Refused(text) => Some((operations, text)),
-                    Answer::Json(json) => {
+                let failure = match response {
+                    Response::Accepted => None,
+                    Response::Refused(text) => Some((operations, text)),
+                    Response::Json(json) => {
                         stats.bytes += json.len() as u64;
                         source.check(json, operations)
                     }
                 };
-                let bad = failed.as_ref().map_or(0, |(bad, _)| (*bad).min(operations));
-                if let Some((_, text)) = failed {
-                    stats.failed(u64::from(bad), || text);
+                let failed = failure.as_ref().map_or(0, |(failed, _)| (*failed).min(operations));
+                if let Some((_, text)) = failure {
+                    stats.failed(u64::from(failed), || text);
                 }
-                let good = u64::from(operations - bad);
-                stats.answered(now - begun, now.saturating_duration_since(due), good);
+                let succeeded = u64::from(operations - failed);
+                stats.answered(now - begun, now.saturating_duration_since(due), succeeded);
                 answered += u64::from(operations);
             };
-            if !slot.connection.answer(&mut take)? {
+            if !slot.connection.next_response(&mut take)? {
                 break;
             }
         }
@@ -438,7 +439,7 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// Opens a connection, and retries while the node restarts.
+    /// Opens a connection, and retries for [`RECONNECT_WAIT`], because the node may be restarting.
     fn reconnect(&mut self) -> anyhow::Result<Connection> {
         let begun = Instant::now();
         loop {
@@ -455,7 +456,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Fails requests that timed out and those queued behind them. `sent_all` is the time at which
-    /// sending ended; an open loop measures the timeout from then on.
+    /// sending ended; in an open loop the timeout begins only then.
     fn check_timeouts(&mut self, now: Instant, sent_all: Option<Instant>) -> anyhow::Result<()> {
         let (timeout, before) = (self.plan.timeout, self.lost);
         for number in 0..self.slots.len() {

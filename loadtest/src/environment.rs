@@ -1,11 +1,11 @@
-//! Where and how a measurement was made: without it, the figures of a report cannot be compared with others.
+//! Describes where and how a measurement was made, so that its figures can be compared with those of other reports.
 
 use std::{
     fs,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY_SECONDS: u64 = 86_400;
 
 /// Date, machine, command line and version of this client, by their names. The machine is the one that this client
@@ -36,7 +36,7 @@ fn machine() -> String {
     )
 }
 
-/// A time as a date of the Gregorian calendar.
+/// Formats a Unix time in seconds as a UTC date and time.
 fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
     // Years begin in March, so that the leap day is the last one; 719,468 days are between 0000-03-01 and 1970-01-01.

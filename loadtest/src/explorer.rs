@@ -104,7 +104,7 @@ fn history_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     Ok(account_state(account.map_or("", String::as_str)).into_iter().chain([newest]).collect())
 }
 
-/// A holder's balance, and all transfers to it.
+/// A holder's token and ether balances, and all token transfers to the holder.
 fn holder_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let holder = rng.pick(&sample.holders).map_or("0x0", String::as_str);
     let token = sample.token()?;

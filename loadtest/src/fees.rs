@@ -11,8 +11,8 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use std::str::FromStr;
 
-/// Number of different old ranges.
-const RANGES: u64 = 1024;
+/// Number of requests of a shape with random old ranges.
+const OLD_RANGES: u64 = 1024;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeesArgs {
@@ -59,8 +59,8 @@ impl FromStr for Shape {
 
 impl Shape {
     fn name(&self) -> String {
-        let newest = if self.old { ", old" } else { "" };
-        format!("({}, {}p{newest})", self.count, self.percentiles.len())
+        let suffix = if self.old { ", old" } else { "" };
+        format!("({}, {}p{suffix})", self.count, self.percentiles.len())
     }
 
     fn bodies(&self, head: u64, seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
@@ -75,7 +75,7 @@ impl Shape {
             bail!("{}: the chain has {head} blocks, too few for old ranges", self.name());
         };
         let mut rng = Rng::new(seed);
-        Ok((0..RANGES).map(|_| body(hex(self.count + rng.below(range)))).collect())
+        Ok((0..OLD_RANGES).map(|_| body(hex(self.count + rng.below(range)))).collect())
     }
 }
 
@@ -98,12 +98,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_are_parsed() {
+    fn shapes_are_parsed_and_their_requests_depend_only_on_the_seed() {
         let shape: Shape = "20:10,50.5@old".parse().unwrap();
         assert_eq!(shape, Shape { count: 20, percentiles: vec![10.0, 50.5], old: true });
         assert!("1:".parse::<Shape>().unwrap().percentiles.is_empty());
-        for bad in ["", "x:1", "1", "0:1", "1:a"] {
-            assert!(bad.parse::<Shape>().is_err(), "{bad}");
+        for invalid in ["", "x:1", "1", "0:1", "1:a"] {
+            assert!(invalid.parse::<Shape>().is_err(), "{invalid}");
         }
         assert!(shape.bodies(20, 1).is_err(), "too few blocks for old ranges");
         assert_eq!(shape.bodies(1000, 1).unwrap(), shape.bodies(1000, 1).unwrap());

@@ -1,8 +1,8 @@
-//! How figures of a result are chosen and written.
+//! Selects and formats the figures of a result.
 
 use hdrhistogram::Histogram;
 
-/// The quantiles printed.
+/// The quantiles in reports; the text table omits p90.
 pub(crate) const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
@@ -16,7 +16,7 @@ pub(crate) fn quantile_us(latency: &Histogram<u64>, quantile: f64) -> f64 {
     latency.value_at_quantile(quantile) as f64 / 1e3
 }
 
-/// Formats a figure with about three digits.
+/// Formats a figure with two decimals below 10, one below 100 and none above.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => group(value.round() as i64),
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_formatted_with_about_three_digits() {
+    fn larger_figures_have_fewer_decimals() {
         let shown = [0.123, 12.34, 123.4, 1_234_567.0].map(short);
         assert_eq!(shown, ["0.12", "12.3", "123", "1,234,567"]);
     }

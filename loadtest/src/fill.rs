@@ -16,12 +16,12 @@ use std::{
 };
 
 /// Priority fees, as multiples of 0.1 gwei.
-const TIPS: [u128; 8] = [1, 2, 5, 10, 15, 20, 50, 100];
+const PRIORITY_FEES: [u128; 8] = [1, 2, 5, 10, 15, 20, 50, 100];
 /// Wei in 0.1 gwei.
 const TENTH_GWEI: u128 = 100_000_000;
-/// Timeout of the next block.
+/// Maximum wait for the next block, and for all transactions to be mined.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout of a block without transactions. A development chain that mines at once does not produce one.
+/// Timeout of a block without transactions. A chain that produces blocks only for transactions does not produce one.
 const EMPTY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Polling interval of the head.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
         senders: args.senders,
         txs_each: args.blocks * args.txs / args.senders as u64 + args.blocks,
         fee_cap: FEE_CAP,
-        tip: TENTH_GWEI,
+        priority_fee: TENTH_GWEI,
         seed: args.seed,
         recipients: 1,
         prefunded: false,
@@ -70,13 +70,14 @@ pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
     bar.set_length(args.blocks);
     let first = node.rpc.block_number()?;
     let (mut head, mut sent) = (first, 0_u64);
-    // Whether the node produces no blocks without transactions.
-    let mut is_on_request = false;
+    // Whether the node produces blocks only for transactions.
+    let mut skips_empty_blocks = false;
     while head < first + args.blocks {
         let txs: Vec<_> = (0..rng.below(args.txs + 1))
             .map(|_| {
                 let at = rng.below(senders.keys.len() as u64) as usize;
-                senders.template.tip = TIPS[rng.below(TIPS.len() as u64) as usize] * TENTH_GWEI;
+                let multiple = PRIORITY_FEES[rng.below(PRIORITY_FEES.len() as u64) as usize];
+                senders.template.priority_fee = multiple * TENTH_GWEI;
                 let to = keys::recipient(args.seed, rng.below(1000));
                 let (key, nonce) = (&senders.keys[at], nonces[at]);
                 nonces[at] += 1;
@@ -88,13 +89,13 @@ pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
             .collect();
         sent += txs.len() as u64;
         fund::send(&node, &txs)?;
-        if txs.is_empty() && is_on_request {
+        if txs.is_empty() && skips_empty_blocks {
             continue;
         }
         let timeout = if txs.is_empty() { EMPTY_TIMEOUT } else { TIMEOUT };
         match next_block(&node, head, timeout)? {
             Some(next) => head = next,
-            None if txs.is_empty() && args.txs > 0 => is_on_request = true,
+            None if txs.is_empty() && args.txs > 0 => skips_empty_blocks = true,
             None => bail!("{} produced no block within {TIMEOUT:.0?}", node.url.text),
         }
         bar.set_position(head - first);

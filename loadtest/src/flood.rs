@@ -8,7 +8,7 @@ use crate::{
     reads::body,
     report::Report,
     round::{Round, Row},
-    rounds::{self, Part, Replay, measure},
+    rounds::{self, Part, RepeatedRequests, measure},
     rpc::hex,
     sample::Sample,
     stats::Stats,
@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// Timeout of a heavy call: longer than any run, because the flood is abandoned at the end.
+/// Timeout of a heavy call. It should not expire, because the flood is abandoned after the probe.
 const HEAVY_TIMEOUT: Duration = Duration::from_secs(3600);
 /// The flood runs for this long before the probe begins.
 const RAMP_UP: Duration = Duration::from_millis(500);
@@ -145,7 +145,7 @@ impl Probe<'_> {
         let rate = Some(self.args.probe_rate);
         let plan = Plan { connections: 1, rate, ..self.args.common.plan() };
         let bodies: Arc<[_]> = vec![body("eth_blockNumber", &json!([]))].into();
-        let source: Box<dyn Source> = Box::new(Replay::new(bodies, 1));
+        let source: Box<dyn Source> = Box::new(RepeatedRequests::new(bodies, 1));
         drive(&self.node.endpoint(), &plan, vec![source], &Watch::default(), bar)
     }
 
@@ -154,7 +154,7 @@ impl Probe<'_> {
         let plan =
             Plan { duration: None, rate: None, timeout: HEAVY_TIMEOUT, ..self.args.common.plan() };
         let source: Box<dyn Source> =
-            Box::new(Replay::new(Arc::clone(&self.heavy), plan.connections));
+            Box::new(RepeatedRequests::new(Arc::clone(&self.heavy), plan.connections));
         drive(&self.node.endpoint(), &plan, vec![source], watch, &ProgressBar::hidden())
     }
 }
@@ -186,7 +186,7 @@ impl Part for Probe<'_> {
             ("heavyErrors", flood.errors as f64),
             ("heavyMegabytes/s", flood.bytes as f64 / 1e6 / flood.elapsed.as_secs_f64()),
         ];
-        // A node may protect itself by refusing calls: refusals are reported, but are no failures.
+        // A node may protect itself by refusing calls, so refusals are reported but are not failures.
         round.refusals = flood.error_texts;
         Ok(round)
     }

@@ -1,4 +1,4 @@
-//! Follows the chain while transactions are sent: when each block appeared, and how many
+//! Follows the chain while transactions are sent. Records when each block appeared and how many
 //! transactions it contained.
 
 use crate::{drive::Watch, options::Node, rpc::hex};
@@ -24,22 +24,23 @@ pub(crate) struct SeenBlock {
 
 /// Progress of sending and mining.
 #[derive(Debug, Default)]
-pub(crate) struct Goal {
-    /// Whether everything has been sent; `taken` is final from then on.
+pub(crate) struct Progress {
+    /// Whether everything has been sent; `accepted` is final from then on.
     pub(crate) sent: AtomicBool,
     /// Transactions that the node accepted.
-    pub(crate) taken: AtomicU64,
+    pub(crate) accepted: AtomicU64,
     /// Transactions mined so far.
     pub(crate) mined: AtomicU64,
     /// Whether sending failed, so that there is nothing to wait for.
     pub(crate) failed: AtomicBool,
 }
 
-/// Follows the chain from `head` on until all accepted transactions are mined.
+/// Follows the chain after block `head` until all accepted transactions are mined or sending has
+/// failed. Fails if none is mined for `patience`.
 pub(crate) fn follow(
     node: &Node,
     mut head: u64,
-    goal: &Goal,
+    progress: &Progress,
     watch: &Watch,
     patience: Duration,
 ) -> anyhow::Result<Vec<SeenBlock>> {
@@ -47,8 +48,8 @@ pub(crate) fn follow(
     let mut mined = 0;
     let mut last_progress = Instant::now();
     loop {
-        let sent = goal.sent.load(Relaxed);
-        if goal.failed.load(Relaxed) || sent && mined >= goal.taken.load(Relaxed) {
+        let sent = progress.sent.load(Relaxed);
+        if progress.failed.load(Relaxed) || sent && mined >= progress.accepted.load(Relaxed) {
             return Ok(blocks);
         }
         let newest = node.rpc.block_number()?;
@@ -57,32 +58,33 @@ pub(crate) fn follow(
             head += 1;
             let txs = node.rpc.tx_count(head)?;
             mined += txs;
-            goal.mined.store(mined, Relaxed);
+            progress.mined.store(mined, Relaxed);
             if txs > 0 {
                 last_progress = at;
             }
             blocks.push(SeenBlock { number: head, at, txs });
         }
-        // While requests are being sent, the accepted transactions are those that were answered.
-        let taken = if sent { goal.taken.load(Relaxed) } else { watch.operations.load(Relaxed) };
-        if mined >= taken {
+        // While requests are being sent, every answered transaction counts as accepted.
+        let accepted =
+            if sent { progress.accepted.load(Relaxed) } else { watch.operations.load(Relaxed) };
+        if mined >= accepted {
             last_progress = Instant::now();
         } else if last_progress.elapsed() > patience {
             bail!(
-                "{} of {taken} transactions are mined, and none in the last {patience:.0?} (--patience)",
-                mined.min(taken)
+                "{} of {accepted} transactions are mined, and none in the last {patience:.0?} (--patience)",
+                mined.min(accepted)
             );
         }
         std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 
-/// Seconds since `begun` and base fee in gwei of each block.
+/// Returns the seconds since `begun` and the base fee in gwei of each block.
 pub(crate) fn base_fees(node: &Node, blocks: &[SeenBlock], begun: Instant) -> Vec<(f64, f64)> {
     let Some(last) = blocks.last() else { return Vec::new() };
     let count = (blocks.len() as u64).min(MAX_FEE_BLOCKS);
     let params = json!([hex(count), hex(last.number), []]);
-    // A chain without a fee market has no base fees.
+    // A node whose chain has no fee market may not serve the method.
     let Ok(history) = node.rpc.call("eth_feeHistory", params) else { return Vec::new() };
     let fees = history["baseFeePerGas"].as_array().into_iter().flatten();
     let fees = fees.filter_map(|fee| crate::rpc::quantity(fee).ok());

@@ -1,4 +1,4 @@
-//! Funds the senders: with ether from the development accounts, and with balances of a token.
+//! Funds the senders with ether and tokens from the development accounts.
 
 use crate::{
     keys::{self, Key, Signer},
@@ -16,17 +16,17 @@ use std::{
 
 /// Wei in a gwei.
 pub(crate) const GWEI: f64 = 1e9;
-/// Timeout of a transaction.
+/// Maximum wait until funding transactions are mined.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Token units per sender.
 const TOKENS: u64 = 1_000_000_000_000;
-/// Maximum pooled transactions per funder: a number that every node accepts from one account.
+/// Maximum pooled transactions per funder. Every node accepts this number from one account.
 const MAX_FUNDER_TXS: usize = 16;
-/// The same if the funder delegates to code (EIP-7702): a call of its code may empty the account, so nodes accept one.
+/// The maximum if the funder delegates to code (EIP-7702): that code may empty the account, so nodes accept only one.
 const MAX_DELEGATED_TXS: usize = 1;
-/// The funders keep this fraction of their balances, as a divisor.
+/// Each funder keeps its balance divided by this number.
 const RESERVE_DIVISOR: u64 = 10;
 
 /// Funded accounts and the template of their transactions.
@@ -40,7 +40,7 @@ pub(crate) struct Senders {
 /// The receiving accounts.
 #[derive(Clone, Debug)]
 pub(crate) enum Recipients {
-    /// This number of generated accounts in turn.
+    /// This many generated accounts, one after another.
     Generated(u64),
     /// A random one of these accounts for each transaction.
     Among(Arc<[Key]>),
@@ -69,7 +69,7 @@ pub(crate) struct SenderSpec {
     /// In wei per gas.
     pub(crate) fee_cap: u128,
     /// In wei per gas.
-    pub(crate) tip: u128,
+    pub(crate) priority_fee: u128,
     pub(crate) seed: u64,
     /// Number of recipients, unless the senders themselves receive.
     pub(crate) recipients: u64,
@@ -78,15 +78,15 @@ pub(crate) struct SenderSpec {
 }
 
 impl SenderSpec {
-    /// Senders of transfers to each other, whose ether is from a genesis with the same seed (`loadtest genesis`). The maximum fee
-    /// is in gwei per gas.
+    /// Accounts that transfer ether to each other and are funded by a genesis with the same seed
+    /// (`loadtest genesis`). `fee_cap` is in gwei per gas.
     pub(crate) const fn of_genesis(accounts: usize, fee_cap: f64, seed: u64) -> Self {
         Self {
             load: Load::Transfer,
             senders: accounts,
             txs_each: 1,
             fee_cap: (fee_cap * GWEI) as u128,
-            tip: GWEI as u128,
+            priority_fee: GWEI as u128,
             seed,
             recipients: 0,
             prefunded: true,
@@ -106,11 +106,12 @@ pub(crate) fn prepare(node: &Node, wanted: SenderSpec) -> anyhow::Result<Senders
     Ok(senders)
 }
 
-/// The accounts without funding them, and without contacting a node.
+/// Returns the senders without funding them and without contacting a node.
 pub(crate) fn without_funding(wanted: SenderSpec, chain_id: u64) -> Senders {
     let signer = Signer::new(wanted.seed);
-    let (fee_cap, tip) = (wanted.fee_cap, wanted.tip.min(wanted.fee_cap));
-    let template = TxTemplate { chain_id, fee_cap, tip, token: Address::ZERO, signer };
+    let fee_cap = wanted.fee_cap;
+    let priority_fee = wanted.priority_fee.min(fee_cap);
+    let template = TxTemplate { chain_id, fee_cap, priority_fee, token: Address::ZERO, signer };
     let keys: Arc<[Key]> = keys::senders(wanted.seed, wanted.senders).into();
     let recipients = match wanted.prefunded {
         true => Recipients::Among(Arc::clone(&keys)),
@@ -124,14 +125,16 @@ fn fund_with_ether(node: &Node, senders: &Senders, wanted: SenderSpec) -> anyhow
     let need = gas * U256::from(wanted.fee_cap) + U256::from(wanted.txs_each);
     let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
     let balances = node.rpc.balances(&addresses)?;
-    let poor = addresses.iter().zip(&balances).filter(|(_, has)| **has < need);
+    let poor = addresses.iter().zip(&balances).filter(|(_, balance)| **balance < need);
     let poor: Vec<_> = poor.map(|(address, _)| *address).collect();
     if poor.is_empty() {
         return Ok(());
     }
     let funders = keys::dev_keys();
-    let has = node.rpc.balances(&funders.iter().map(|key| key.address).collect::<Vec<_>>())?;
-    let available: U256 = has.iter().map(|has| has - has / U256::from(RESERVE_DIVISOR)).sum();
+    let funder_addresses: Vec<_> = funders.iter().map(|key| key.address).collect();
+    let funds = node.rpc.balances(&funder_addresses)?.into_iter();
+    let mut left: Vec<_> = funds.map(|wei| wei - wei / U256::from(RESERVE_DIVISOR)).collect();
+    let available: U256 = left.iter().sum();
     if available < need * U256::from(poor.len()) {
         bail!(
             "{} senders need {need} wei each, and the development accounts of this chain have \
@@ -140,18 +143,16 @@ fn fund_with_ether(node: &Node, senders: &Senders, wanted: SenderSpec) -> anyhow
             poor.len()
         );
     }
-    // The funders take turns as long as their balance suffices.
-    let mut left: Vec<_> = has.iter().map(|has| has - has / U256::from(RESERVE_DIVISOR)).collect();
+    // Each sender is assigned to the next funder whose remaining balance suffices.
     let mut shares: Vec<Vec<Address>> = vec![Vec::new(); funders.len()];
-    for (turn, address) in poor.iter().enumerate() {
-        let indices = (0..funders.len()).map(|step| (turn + step) % funders.len());
+    for (number, address) in poor.iter().enumerate() {
+        let indices = (0..funders.len()).map(|step| (number + step) % funders.len());
         let funder = indices.into_iter().find(|index| left[*index] >= need);
         let funder = funder.context("no development account has enough for another sender")?;
         left[funder] -= need;
         shares[funder].push(*address);
     }
-    let addresses: Vec<_> = funders.iter().map(|key| key.address).collect();
-    let nonces = node.rpc.nonces(&addresses)?;
+    let nonces = node.rpc.nonces(&funder_addresses)?;
     let txs_by_funder = funders.iter().zip(nonces).zip(&shares).map(|((key, nonce), share)| {
         let txs = share.iter().zip(nonce..);
         let txs = txs.map(|(to, nonce)| senders.template.transfer(key, nonce, *to, need)).collect();
@@ -198,8 +199,8 @@ fn send_in_parts(node: &Node, txs_by_funder: &[FunderTxs]) -> anyhow::Result<()>
     while sent.iter().zip(txs_by_funder).any(|(sent, funder)| *sent < funder.txs.len()) {
         let mut part = Vec::new();
         for ((sent, funder), delegated) in sent.iter_mut().zip(txs_by_funder).zip(&delegated) {
-            let most = if *delegated { MAX_DELEGATED_TXS } else { MAX_FUNDER_TXS };
-            let end = (*sent + most).min(funder.txs.len());
+            let max_txs = if *delegated { MAX_DELEGATED_TXS } else { MAX_FUNDER_TXS };
+            let end = (*sent + max_txs).min(funder.txs.len());
             part.extend_from_slice(&funder.txs[*sent..end]);
             *sent = end;
         }
@@ -222,17 +223,17 @@ pub(crate) fn wait_for_nonces(
     node: &Node,
     accounts: &[Address],
     wanted: &[u64],
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
         let nonces = node.rpc.nonces(accounts)?;
         let mut behind = accounts.iter().zip(&nonces).zip(wanted);
-        let Some(((account, has), want)) = behind.find(|((_, has), want)| has < want) else {
+        let Some(((account, nonce), want)) = behind.find(|((_, nonce), want)| nonce < want) else {
             return Ok(());
         };
-        if begun.elapsed() > patience {
-            bail!("{account} has {has} transactions mined of {want} after {patience:.0?}");
+        if begun.elapsed() > timeout {
+            bail!("{account} has {nonce} transactions mined of {want} after {timeout:.0?}");
         }
         std::thread::park_timeout(POLL_INTERVAL);
     }

@@ -1,4 +1,4 @@
-//! `loadtest genesis`: a genesis file that funds the generated senders, so that a load over a
+//! `loadtest genesis`: writes a genesis file that funds the generated senders, so that a load over a
 //! million accounts needs no funding transactions.
 
 use crate::{atomic_file::AtomicFile, keys, options::bar};
@@ -13,10 +13,10 @@ use std::{
 
 /// Genesis of evmd's development chain.
 const TEMPLATE: &str = include_str!("genesis.json");
-/// Accounts generated and written at a time; bounds memory.
+/// Accounts generated and written at a time, which limits memory.
 const ACCOUNTS_PER_WRITE: u64 = 65_536;
-/// The base fee changes by at most this fraction per block. Blocks stay full for minutes during a
-/// load, and with the usual eighth per block the base fee would soon exceed any fee cap.
+/// Denominator of the maximum change of the base fee per block. Blocks stay full for minutes during
+/// a load, and with the usual 8 the base fee would soon exceed any fee cap.
 const BASE_FEE_CHANGE_DENOMINATOR: u64 = 1_000_000;
 
 #[derive(Debug, clap::Args)]
@@ -56,18 +56,18 @@ pub(crate) fn run(args: &GenesisArgs) -> anyhow::Result<()> {
     )?)
 }
 
-/// Writes the file. Returns the number of its bytes.
+/// Writes the file. Returns its size in bytes.
 pub(crate) fn make(args: &GenesisArgs) -> anyhow::Result<u64> {
     let (rest, alloc) = settings(args)?;
-    let mut whole = AtomicFile::create(&args.file)?;
-    let mut out = BufWriter::with_capacity(1 << 20, &mut whole.file);
+    let mut output = AtomicFile::create(&args.file)?;
+    let mut out = BufWriter::with_capacity(1 << 20, &mut output.file);
     write(&mut out, &rest, &alloc, args)?;
     out.flush().context("cannot write the genesis")?;
     drop(out);
-    whole.finish()
+    output.finish()
 }
 
-/// The fields of the file without its accounts, and the accounts that it already has.
+/// The fields of the file without its accounts, and the accounts that the template already has.
 fn settings(args: &GenesisArgs) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)> {
     let text = match &args.template {
         Some(path) => read(path)?,

@@ -1,4 +1,4 @@
-//! The newest blocks that a node reports until it ends, over a subscription and over polling.
+//! Records the heads that a node reports to a subscription and to polling until its process ends.
 
 use crate::{http::Url, rpc::Rpc, ws};
 use anyhow::{Context, bail};
@@ -14,9 +14,9 @@ use std::{
     time::Duration,
 };
 
-/// Read timeout, after which the end of the run is checked.
+/// Read timeout of the subscription, after which `listen` checks whether the run has ended.
 const READ_TIMEOUT: Duration = Duration::from_millis(50);
-/// Polling interval of the newest block.
+/// Polling interval of the head.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Hashes of the reported blocks by number.
@@ -40,7 +40,7 @@ impl ReportedHeads {
         self.0.into_inner().expect("nothing panics with the lock")
     }
 
-    /// Polls until `done` is set or the node is gone.
+    /// Polls the head until `done` is set or a call fails because the node has ended.
     pub(crate) fn poll(&self, rpc: &Rpc, done: &AtomicBool) -> anyhow::Result<()> {
         while !done.load(Relaxed) {
             let Ok(block) = rpc.call("eth_getBlockByNumber", json!(["latest", false])) else {
@@ -52,7 +52,7 @@ impl ReportedHeads {
         Ok(())
     }
 
-    /// Listens until `done` is set or the node is gone.
+    /// Reads notifications until `done` is set or the node has ended.
     pub(crate) fn listen(&self, mut socket: Subscription, done: &AtomicBool) -> anyhow::Result<()> {
         while !done.load(Relaxed) {
             match socket.read() {
@@ -60,7 +60,7 @@ impl ReportedHeads {
                     self.record(&message["params"]["result"])?;
                 }
                 Ok(_) => {}
-                // The node is gone. The messages before that were recorded.
+                // The node has ended. Earlier messages have been recorded.
                 Err(_) => return Ok(()),
             }
         }
@@ -89,15 +89,14 @@ impl Subscription {
         stream.write_all(&out)?;
         let mut socket = Self { stream, input };
         loop {
-            // Notifications may arrive before the answer. They can be ignored, because others
-            // follow.
-            let Some(answer) = socket.read()?.filter(|message| message.get("method").is_none())
+            // Notifications that arrive before the response can be ignored, because others follow.
+            let Some(response) = socket.read()?.filter(|message| message.get("method").is_none())
             else {
                 continue;
             };
-            match answer.get("result") {
+            match response.get("result") {
                 Some(_) => return Ok(socket),
-                None => bail!("{}: eth_subscribe: {answer}", url.text),
+                None => bail!("{}: eth_subscribe: {response}", url.text),
             }
         }
     }

@@ -9,8 +9,8 @@ use crate::{
 };
 use std::fmt::Write as _;
 
-/// Points of a percentile curve.
-const CURVE_POINTS: u32 = 120;
+/// Steps between the points of a percentile curve.
+const CURVE_STEPS: u32 = 120;
 /// Maximum number of nines of a percentile curve: p99.99.
 const MAX_NINES: f64 = 4.0;
 
@@ -217,10 +217,10 @@ fn by_percentile(row: &Row) -> Vec<(f64, f64)> {
         return Vec::new();
     }
     let point = |step: u32| {
-        let quantile = 1.0 - 10f64.powf(-f64::from(step) / f64::from(CURVE_POINTS) * MAX_NINES);
+        let quantile = 1.0 - 10f64.powf(-f64::from(step) / f64::from(CURVE_STEPS) * MAX_NINES);
         (quantile, quantile_us(&sum.latency, quantile))
     };
-    (0..=CURVE_POINTS).map(point).collect()
+    (0..=CURVE_STEPS).map(point).collect()
 }
 
 /// The curve of the first round; the others are similar.

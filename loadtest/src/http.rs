@@ -12,7 +12,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum bytes of a response head: far more than nodes send.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// Maximum bytes of a response body: more than any reasonable answer to one call.
+/// Maximum bytes of a response body: more than the response to any reasonable call.
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 1024;
 
 /// A parsed and resolved URL.
@@ -29,7 +29,7 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Parses and resolves `http://HOST[:PORT][/PATH]` or the same with `ws`.
+    /// Parses and resolves `[SCHEME://]HOST[:PORT][/PATH]` with the scheme `http`, the default, or `ws`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let (is_ws, rest) = match text.split_once("://") {
             Some(("http", rest)) => (false, rest),
@@ -107,7 +107,7 @@ pub(crate) struct Response {
     pub(crate) length: usize,
     pub(crate) status: u16,
     pub(crate) body: Body,
-    /// Whether the server closes the connection after it.
+    /// Whether the server closes the connection after this response.
     pub(crate) closes: bool,
 }
 
@@ -197,14 +197,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_parsed() {
+    fn http_and_ws_urls_are_parsed_and_https_is_refused() {
         let url = Url::parse("http://127.0.0.1:8545/a/b").unwrap();
         assert_eq!((url.host.as_str(), url.path.as_str()), ("127.0.0.1:8545", "/a/b"));
         assert!(Url::parse("ws://127.0.0.1:1").unwrap().is_ws);
         assert_eq!(Url::parse("127.0.0.1:9").unwrap().address.port(), 9);
         assert_eq!(Url::parse("http://[::1]:9").unwrap().address.port(), 9);
-        let refused = Url::parse("https://127.0.0.1").unwrap_err().to_string();
-        assert!(refused.contains("https is not supported"), "{refused}");
+        let error = Url::parse("https://127.0.0.1").unwrap_err().to_string();
+        assert!(error.contains("https is not supported"), "{error}");
     }
 
     #[test]

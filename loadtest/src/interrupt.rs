@@ -3,7 +3,7 @@
 use anyhow::Context;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Exit code of a run that was interrupted: 128 and the number of SIGINT.
+/// Exit code of a run that was interrupted: 128 plus the number of SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);

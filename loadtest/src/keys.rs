@@ -1,5 +1,5 @@
-//! The sending accounts: those that every development chain funds, and generated ones funded by
-//! them.
+//! The sending accounts: those that every development chain funds, and generated ones, which these
+//! accounts or a genesis fund.
 //!
 //! All keys here are public, so signatures may leak them. A signature reuses one of a few
 //! precomputed nonces: `s` then takes two scalar multiplications instead of a point multiplication.
@@ -76,12 +76,12 @@ pub(crate) fn senders(seed: u64, count: usize) -> Vec<Key> {
 }
 
 /// The accounts of [`senders`] with these indices.
-pub(crate) fn senders_in(seed: u64, places: Range<u64>) -> Vec<Key> {
+pub(crate) fn senders_in(seed: u64, indices: Range<u64>) -> Vec<Key> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let share = (places.end - places.start).div_ceil(threads).next_multiple_of(KEY_RUN);
-    let end = places.end;
+    let share = (indices.end - indices.start).div_ceil(threads).next_multiple_of(KEY_RUN);
+    let end = indices.end;
     std::thread::scope(|scope| {
-        let parts: Vec<_> = places
+        let parts: Vec<_> = indices
             .step_by(share.max(1) as usize)
             .map(|from| scope.spawn(move || derive_run(seed, from, (from + share).min(end))))
             .collect();
@@ -129,7 +129,7 @@ fn derive_scalar(what: &str, seed: u64, number: u64) -> B256 {
     B256::from(number.to_be_bytes::<32>())
 }
 
-/// A generated account that only receives; a genesis may fund it so that it exists.
+/// The address of a generated account that only receives.
 pub(crate) fn recipient(seed: u64, number: u64) -> Address {
     let mut rng = Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
     let mut bytes = [0; 20];
@@ -147,7 +147,7 @@ struct Nonce {
     y_is_odd: bool,
 }
 
-/// Signs with precomputed nonces; see the module.
+/// Signs with precomputed nonces, as the module documentation explains.
 #[derive(Clone, Debug)]
 pub(crate) struct Signer {
     nonces: Vec<Nonce>,
@@ -217,8 +217,8 @@ mod tests {
         assert_eq!(senders(1, 3)[2].address, senders(1, 9)[2].address);
         let many = senders(1, 2 * KEY_RUN as usize + 2);
         for number in [0, 1, KEY_RUN - 1, KEY_RUN, 2 * KEY_RUN + 1] {
-            let (one, other) = (sender(1, number), &many[number as usize]);
-            assert_eq!((one.secret, one.address), (other.secret, other.address), "{number}");
+            let (single, run) = (sender(1, number), &many[number as usize]);
+            assert_eq!((single.secret, single.address), (run.secret, run.address), "{number}");
         }
         assert_ne!(senders(1, 1)[0].address, senders(2, 1)[0].address);
         assert_ne!(recipient(1, 1), recipient(1, 2));

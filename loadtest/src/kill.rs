@@ -1,5 +1,5 @@
 //! Scenario `kill`: kills a node with SIGKILL under full load, repeatedly, and checks that the
-//! restarted node still has everything it had reported.
+//! restarted node has all answered transactions and the blocks it had reported.
 //!
 //! Each round uses its own senders, so it does not depend on earlier rounds.
 
@@ -31,17 +31,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Polling interval of the number of answers.
+/// Polling interval of the number of answered transactions.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Polling interval of the mined transactions after a restart.
+/// Polling interval of the number of mined transactions after a restart.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// If no further transaction is mined for this long, the missing ones are lost.
+/// If no further transaction is mined for this long, the missing ones count as lost.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum time without an answer before a round fails.
+/// Maximum time without an answered transaction before a round fails.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of a request under load.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Number of reported blocks that are checked after a restart, in addition to the newest.
+/// Maximum number of reported blocks that are checked after a restart, including the newest.
 const MAX_CHECKED_BLOCKS: usize = 8;
 
 #[derive(Debug, clap::Args)]
@@ -95,7 +95,7 @@ impl KillArgs {
         Ok(())
     }
 
-    /// Number of answers after which the node is killed.
+    /// Number of answered transactions after which the node is killed.
     fn target(&self, round: usize) -> u64 {
         let steps = (self.kills - 1).max(1) as u64;
         self.least + (self.most - self.least) * round as u64 / steps
@@ -106,13 +106,13 @@ impl KillArgs {
 #[derive(Clone, Debug)]
 struct KillRound {
     answered: u64,
-    /// Answers per second.
+    /// Answered transactions per second.
     rate: f64,
     /// The newest block that the node reported.
     reported: u64,
     /// State of the home folder after the kill.
     killed: Audit,
-    /// Whether blocks of this round had been flushed.
+    /// Whether blocks of this round were flushed before the kill.
     flushed: bool,
     /// Blocks replayed at the restart.
     replayed: Replayed,
@@ -121,8 +121,8 @@ struct KillRound {
 }
 
 impl KillRound {
-    /// Seconds from restart to serving per 100,000 replayed transactions; `None` if there were
-    /// none.
+    /// Seconds from restart to serving per 100,000 replayed transactions. Returns `None` if none
+    /// was replayed.
     fn restart_seconds_per_100k(&self) -> Option<f64> {
         let replayed = Some(self.replayed.transactions).filter(|replayed| *replayed > 0)?;
         Some(self.restart_seconds * 1e5 / replayed as f64)
@@ -258,7 +258,7 @@ fn run_one_kill(
     Ok((round, node))
 }
 
-/// Signs more transactions than will be answered before the kill.
+/// Signs enough transactions for the load to continue until the kill.
 fn sign(args: &KillArgs, keys: &Arc<[Key]>, all: &Senders, target: u64) -> anyhow::Result<File> {
     let senders = Senders {
         keys: Arc::clone(keys),
@@ -279,8 +279,8 @@ fn sign(args: &KillArgs, keys: &Arc<[Key]>, all: &Senders, target: u64) -> anyho
     Ok(file)
 }
 
-/// Loads the node until `target` answers, then kills it. Returns the number of answers, the answers
-/// per second and the reported blocks.
+/// Loads the node until it has answered `target` transactions, then kills it. Returns the number of
+/// answered transactions, their rate per second, and the hashes of the reported blocks by number.
 fn load(
     args: &KillArgs,
     node: &mut Running,
@@ -314,21 +314,21 @@ fn load(
         let (mut seen, mut last_progress) = (0, Instant::now());
         while seen < target && !loading.is_finished() && last_progress.elapsed() < STALL_TIMEOUT {
             std::thread::park_timeout(POLL_INTERVAL);
-            let answers = watch.operations.load(Relaxed);
-            if answers > seen {
-                (seen, last_progress) = (answers, Instant::now());
+            let answered = watch.operations.load(Relaxed);
+            if answered > seen {
+                (seen, last_progress) = (answered, Instant::now());
             }
         }
         let elapsed = begun.elapsed();
         let killed = node.kill();
         watch.abandon.store(true, Relaxed);
         done.store(true, Relaxed);
-        let finished = |what| anyhow::anyhow!("{what} panicked");
+        let panicked = |what| anyhow::anyhow!("{what} panicked");
         // Lost connections are expected here.
-        let loaded = loading.join().map_err(|_| finished("loading"))?;
-        listening.join().map_err(|_| finished("listening"))??;
-        polling.join().map_err(|_| finished("polling"))??;
-        counting.join().map_err(|_| finished("counting"))?;
+        let loaded = loading.join().map_err(|_| panicked("loading"))?;
+        listening.join().map_err(|_| panicked("listening"))??;
+        polling.join().map_err(|_| panicked("polling"))??;
+        counting.join().map_err(|_| panicked("counting"))?;
         killed?;
         if watch.operations.load(Relaxed) < target {
             let why = loaded.err().map_or_else(String::new, |error| format!(": {error:#}"));
@@ -343,7 +343,7 @@ fn load(
     Ok((answered, answered as f64 / elapsed.as_secs_f64(), heads.into_hashes()))
 }
 
-/// Counts mined transactions until the node is gone.
+/// Counts mined transactions until `done` is set or a call fails because the node has ended.
 fn count_mined(rpc: &crate::rpc::Rpc, mut head: u64, mined: &AtomicU64, done: &AtomicBool) {
     while !done.load(Relaxed) {
         let Ok(newest) = rpc.block_number() else { return };
@@ -356,7 +356,7 @@ fn count_mined(rpc: &crate::rpc::Rpc, mut head: u64, mined: &AtomicU64, done: &A
     }
 }
 
-/// Fails unless the restarted node has the reported blocks with the same hashes.
+/// Fails unless the restarted node has the newest reported block and a sample of the others, with the reported hashes.
 fn check_blocks(node: &Running, reported: &BTreeMap<u64, String>) -> anyhow::Result<()> {
     let step = reported.len().div_ceil(MAX_CHECKED_BLOCKS).max(1);
     for (number, hash) in reported.iter().rev().step_by(step) {

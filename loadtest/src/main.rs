@@ -1,9 +1,8 @@
-//! A client that loads a node over the network only. It does not link the node.
+//! A load-testing client. It sends requests to nodes over the network, and does not link their code.
 //!
-//! A scenario consists of *parts* (one measurement on one node). `rounds` runs them on one node, or
-//! alternately on two.
-//! `drive` is the loop that sends requests over `wire` and measures. `report` and `html` write the
-//! result, and `publish` prints it.
+//! A scenario with a report consists of *parts*, each of which is one measurement on one node.
+//! `rounds` runs them on one node, or alternately on two. `drive` is the loop that sends requests
+//! over `wire` and measures. `report` and `html` format the result, and `publish` prints it.
 
 mod atomic_file;
 mod attack;
@@ -51,7 +50,7 @@ use options::Common;
 use report::Report;
 use std::{io::Write as _, process::ExitCode};
 
-/// Exit code of a run that ended with failed operations.
+/// Exit code of a run with failed operations, failed health checks or an exceeded bound.
 const SOME_FAILED: u8 = 2;
 
 /// Load tests an Ethereum node over the network.
@@ -108,9 +107,9 @@ fn main() -> ExitCode {
         Scenario::Explorer(args) => explorer::run(&args).and_then(publish),
         Scenario::Flood(args) => flood::run(&args).and_then(publish),
         Scenario::Attack(args) => attack::run(&args)
-            .map(|well| if well { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
+            .map(|healthy| if healthy { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
         Scenario::Soak(args) => soak::run(&args)
-            .map(|kept| if kept { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
+            .map(|held| if held { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
         Scenario::Kill(args) => kill::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Replicas(args) => replicas::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fill(args) => fill::run(&args).map(|()| ExitCode::SUCCESS),
@@ -127,6 +126,6 @@ fn publish((report, common): (Report, &Common)) -> anyhow::Result<ExitCode> {
     if interrupt::requested() {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
-    let bad = report.errors() > 0;
-    Ok(if bad { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
+    let failed = report.errors() > 0;
+    Ok(if failed { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
 }

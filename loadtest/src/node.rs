@@ -34,7 +34,7 @@ pub(crate) struct Evmd {
     home: PathBuf,
 }
 
-/// The replay that `evmd start` printed.
+/// The replay of blocks at startup, as `evmd start` printed it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Replayed {
     pub(crate) blocks: u64,
@@ -89,7 +89,7 @@ impl Evmd {
         Ok(Self { program, home: home.to_owned() })
     }
 
-    /// Creates a chain in the home folder, with a genesis file or with that of `evmd init`.
+    /// Creates a chain in the home folder, with the given genesis file or the default of `evmd init`.
     pub(crate) fn init(&self, genesis: Option<&Path>) -> anyhow::Result<()> {
         let mut command = Command::new(&self.program);
         command.arg("init").arg("--home").arg(&self.home);
@@ -103,7 +103,7 @@ impl Evmd {
         Ok(())
     }
 
-    /// Creates the homes of validators in the home folder. Returns their public keys.
+    /// Creates the home folders of validators inside this home folder. Returns their public keys.
     pub(crate) fn testnet(&self, validators: usize) -> anyhow::Result<Vec<String>> {
         let mut command = Command::new(&self.program);
         command.args(["testnet", "--output", "json", "--validators", &validators.to_string()]);
@@ -123,13 +123,13 @@ impl Evmd {
         self.start_with(&[])
     }
 
-    /// The same with more options; a server whose address is one of them has that address.
+    /// Like [`Self::start`], with more options. They may include addresses of servers.
     pub(crate) fn start_with(&self, options: &[(&str, String)]) -> anyhow::Result<Running> {
         let begun = Instant::now();
-        let is_given = |server: &&&str| !options.iter().any(|(option, _)| option == *server);
+        let has_no_address = |server: &&&str| !options.iter().any(|(option, _)| option == *server);
         let mut process = Command::new(&self.program)
             .args(["start", "--quiet"])
-            .args(SERVERS.iter().filter(is_given).flat_map(|option| [*option, "127.0.0.1:0"]))
+            .args(SERVERS.iter().filter(has_no_address).flat_map(|option| [*option, "127.0.0.1:0"]))
             .args(options.iter().flat_map(|(option, value)| [*option, value]))
             .arg("--home")
             .arg(&self.home)
@@ -141,7 +141,7 @@ impl Evmd {
             BufReader::new(process.stdout.take().context("the output of evmd is piped")?);
         let (mut json_rpc, mut ingest, mut status) = (None, None, None);
         let (mut replayed, mut line) = (Replayed::default(), String::new());
-        // "metrics" is the last line of the banner.
+        // The lines after "metrics" are not needed.
         while !line.starts_with("metrics") {
             line.clear();
             if banner.read_line(&mut line)? == 0 {
@@ -209,16 +209,16 @@ impl Running {
         Process::from_pid(self.process.id())?.cpu()
     }
 
-    /// The times in milliseconds until half of the newest blocks and 95 % of them were final, if the node is a validator.
+    /// Median and 95th percentile of the time to finality in milliseconds, or `None` if the node is not a validator.
     pub(crate) fn finality(&self) -> anyhow::Result<Option<[f64; 2]>> {
         let request = ureq::get(&self.status).config().timeout_global(Some(STATUS_TIMEOUT)).build();
-        let answer = request.call().context("/status")?;
-        let status: Value = serde_json::from_reader(answer.into_body().into_reader())?;
+        let response = request.call().context("/status")?;
+        let status: Value = serde_json::from_reader(response.into_body().into_reader())?;
         let ms = |name: &str| status["validator"]["finalityMs"][name].as_f64();
-        Ok(ms("p50").zip(ms("p95")).map(|(median, late)| [median, late]))
+        Ok(ms("p50").zip(ms("p95")).map(|(median, p95)| [median, p95]))
     }
 
-    /// Sends a signal, which `kill` has as this option.
+    /// Sends a signal. `option` is the option of the program `kill`, such as `-STOP`.
     pub(crate) fn signal(&self, option: &str) -> anyhow::Result<()> {
         let status = Command::new("kill").args([option, &self.process.id().to_string()]).status();
         if !status.context("kill")?.success() {

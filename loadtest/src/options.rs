@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{fs::File, io::IsTerminal, path::PathBuf, time::Duration};
 
-/// Maximum connections: by default a process may open about a thousand files.
+/// Maximum number of connections: by default, a process may open 1024 files.
 const MAX_CONNECTIONS: usize = 1000;
 /// Default number of rounds of a comparison, so that the median is meaningful.
 const COMPARE_ROUNDS: u32 = 3;
@@ -74,7 +74,7 @@ pub(crate) struct Node {
     pub(crate) url: Url,
     pub(crate) rpc: Rpc,
     pub(crate) process: Option<Process>,
-    /// Its answer to `web3_clientVersion`.
+    /// The response to `web3_clientVersion`, or a description of a server without this method.
     pub(crate) version: String,
 }
 
@@ -146,7 +146,7 @@ impl Common {
         self.rate.map_or(Ok(()), |rate| positive("--rate", rate))
     }
 
-    /// The node under test, and the one to compare it with if given.
+    /// Connects to the node of `--url`, and to the node of `--compare` if it is set.
     pub(crate) fn nodes(&self) -> anyhow::Result<Vec<Node>> {
         let mut nodes = vec![Node::connect(&self.url, self.pid)?];
         if let Some(url) = &self.compare {
@@ -175,14 +175,14 @@ impl Common {
     }
 }
 
-/// A progress bar on a terminal, a hidden one elsewhere.
-pub(crate) fn bar(what: &str) -> ProgressBar {
+/// Returns a progress bar, which is hidden unless stderr is a terminal.
+pub(crate) fn bar(label: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{prefix:<40} {bar:30} {percent:>3} % {msg}")
         .expect("the template is a constant");
-    ProgressBar::new(1).with_style(style).with_prefix(what.to_owned())
+    ProgressBar::new(1).with_style(style).with_prefix(label.to_owned())
 }
 
 fn positive(name: &str, value: f64) -> anyhow::Result<()> {

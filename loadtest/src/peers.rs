@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// Blocks of a wide log query.
 const WIDE_BLOCKS: u64 = 1000;
-/// Blocks of a narrow one.
+/// Blocks of a narrow log query.
 const NARROW_BLOCKS: u64 = 10;
 /// Calls per batch.
 const BATCH: usize = 20;
@@ -37,21 +37,21 @@ const ROWS: [(&str, Params); 18] = [
     ("eth_chainId", |_, _| Ok(json!([]))),
     ("eth_gasPrice", |_, _| Ok(json!([]))),
     ("eth_maxPriorityFeePerGas", |_, _| Ok(json!([]))),
-    ("eth_getBalance", |s, d| Ok(json!([d.pick(&s.accounts), "latest"]))),
-    ("eth_getTransactionCount", |s, d| Ok(json!([d.pick(&s.accounts), "latest"]))),
-    ("eth_getBalance (old block)", |s, d| Ok(json!([d.pick(&s.accounts), block(s, d)]))),
+    ("eth_getBalance", |s, r| Ok(json!([r.pick(&s.accounts), "latest"]))),
+    ("eth_getTransactionCount", |s, r| Ok(json!([r.pick(&s.accounts), "latest"]))),
+    ("eth_getBalance (old block)", |s, r| Ok(json!([r.pick(&s.accounts), block(s, r)]))),
     ("eth_call (balanceOf)", call_balance_of),
     ("eth_estimateGas (ERC-20 transfer)", token_transfer),
-    ("eth_getBlockByNumber (full)", |s, d| Ok(json!([block(s, d), true]))),
+    ("eth_getBlockByNumber (full)", |s, r| Ok(json!([block(s, r), true]))),
     ("eth_getBlockByNumber (latest, full)", |_, _| Ok(json!(["latest", true]))),
-    ("eth_getBlockReceipts", |s, d| Ok(json!([block(s, d)]))),
-    ("eth_getTransactionReceipt", |s, d| Ok(json!([d.pick(&s.hashes)]))),
-    ("eth_getTransactionByHash", |s, d| Ok(json!([d.pick(&s.hashes)]))),
-    ("eth_getLogs (token, 1000 blocks)", |s, d| logs_over(s, d, WIDE_BLOCKS)),
+    ("eth_getBlockReceipts", |s, r| Ok(json!([block(s, r)]))),
+    ("eth_getTransactionReceipt", |s, r| Ok(json!([r.pick(&s.hashes)]))),
+    ("eth_getTransactionByHash", |s, r| Ok(json!([r.pick(&s.hashes)]))),
+    ("eth_getLogs (token, 1000 blocks)", |s, r| logs_over(s, r, WIDE_BLOCKS)),
     ("eth_getLogs (holder, 1000 blocks)", holder_logs),
-    ("eth_getLogs (token, 10 blocks)", |s, d| logs_over(s, d, NARROW_BLOCKS)),
-    ("debug_traceTransaction (callTracer)", |s, d| {
-        Ok(json!([d.pick(&s.hashes), { "tracer": "callTracer" }]))
+    ("eth_getLogs (token, 10 blocks)", |s, r| logs_over(s, r, NARROW_BLOCKS)),
+    ("debug_traceTransaction (callTracer)", |s, r| {
+        Ok(json!([r.pick(&s.hashes), { "tracer": "callTracer" }]))
     }),
 ];
 

@@ -20,7 +20,7 @@ const BAR_LEFT: f64 = 230.0;
 const BAR_RIGHT: f64 = 70.0;
 const BARS_WIDTH: f64 = 940.0;
 
-/// The colours of node A and node B, from the page's style.
+/// CSS classes of node A and node B, which determine their colours.
 pub(crate) const CLASSES: [&str; 2] = ["a", "b"];
 
 /// Scale of an axis.
@@ -29,12 +29,12 @@ pub(crate) enum Scale {
     Linear,
     /// Equal steps for equal factors.
     Log,
-    /// Quantiles: each step is one nine more.
+    /// Equal steps for each further nine of a quantile.
     Nines,
 }
 
 impl Scale {
-    fn place(self, value: f64) -> f64 {
+    fn scaled(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
             Self::Log => value.max(1e-3).log10(),
@@ -43,7 +43,6 @@ impl Scale {
     }
 }
 
-/// A line.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     /// Index of the node.
@@ -51,19 +50,18 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A chart of lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) x_label: &'static str,
     pub(crate) x_scale: Scale,
     pub(crate) y_scale: Scale,
-    /// Shows a value of the y axis.
+    /// Formats a value of the y axis.
     pub(crate) y_show: fn(f64) -> String,
     pub(crate) lines: Vec<Line>,
 }
 
-/// Minimum and maximum of some values; they are never equal.
+/// Minimum and maximum of some values, extended so that they are never equal.
 fn span(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
@@ -86,7 +84,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     (first..=last).map(|tick| tick as f64 * step).collect()
 }
 
-/// Values for the labels of an axis whose placed values span `low` to `high`.
+/// Values for the labels of an axis whose scaled values span `low` to `high`.
 fn ticks(scale: Scale, low: f64, high: f64) -> Vec<f64> {
     match scale {
         Scale::Linear => linear_ticks(low, high),
@@ -99,7 +97,7 @@ fn ticks(scale: Scale, low: f64, high: f64) -> Vec<f64> {
         }
         Scale::Nines => {
             let all = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999];
-            all.into_iter().filter(|v| scale.place(*v) <= high + 1e-9).collect()
+            all.into_iter().filter(|v| scale.scaled(*v) <= high + 1e-9).collect()
         }
     }
 }
@@ -108,21 +106,21 @@ impl Chart {
     /// The chart as SVG; empty if there are no points.
     pub(crate) fn svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let x_span = span(points().map(|(x, _)| self.x_scale.place(*x)), false);
+        let x_span = span(points().map(|(x, _)| self.x_scale.scaled(*x)), false);
         let from_zero = self.y_scale == Scale::Linear;
-        let y_span = span(points().map(|(_, y)| self.y_scale.place(*y)), from_zero);
+        let y_span = span(points().map(|(_, y)| self.y_scale.scaled(*y)), from_zero);
         let (Some((x0, x1)), Some((y0, y1))) = (x_span, y_span) else { return String::new() };
         let y1 = if from_zero { y1 * 1.05 } else { y1 };
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-        let place_x = |x: f64| LEFT + (self.x_scale.place(x) - x0) / (x1 - x0) * (right - LEFT);
-        let place_y = |y: f64| bottom - (self.y_scale.place(y) - y0) / (y1 - y0) * (bottom - TOP);
+        let to_x = |x: f64| LEFT + (self.x_scale.scaled(x) - x0) / (x1 - x0) * (right - LEFT);
+        let to_y = |y: f64| bottom - (self.y_scale.scaled(y) - y0) / (y1 - y0) * (bottom - TOP);
         let mut svg = format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\"><title>{0}</title>\
              <text class=\"title\" x=\"{LEFT}\" y=\"16\">{0}</text>",
             escape(&self.title)
         );
         for tick in ticks(self.y_scale, y0, y1) {
-            let y = place_y(tick);
+            let y = to_y(tick);
             let _ = write!(
                 svg,
                 "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
@@ -137,7 +135,7 @@ impl Chart {
                 Scale::Nines => format!("p{}", plain(tick * 100.0)),
                 _ => plain(tick),
             };
-            let (x, low) = (place_x(tick), bottom + 16.0);
+            let (x, low) = (to_x(tick), bottom + 16.0);
             let _ = write!(svg, "<text class=\"x\" x=\"{x:.1}\" y=\"{low:.1}\">{label}</text>");
         }
         let _ = write!(
@@ -152,7 +150,7 @@ impl Chart {
             let path: Vec<_> = line
                 .points
                 .iter()
-                .map(|(x, y)| format!("{:.1},{:.1}", place_x(*x), place_y(*y)))
+                .map(|(x, y)| format!("{:.1},{:.1}", to_x(*x), to_y(*y)))
                 .collect();
             let class = CLASSES[line.node];
             let _ = write!(svg, "<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" "));
@@ -168,7 +166,7 @@ pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -
     let Some((_, max)) = span(all().copied(), true) else { return String::new() };
     let nodes = values.len() as f64;
     let height = TOP + names.len() as f64 * (BAR * nodes + 8.0) + 8.0;
-    let room = BARS_WIDTH - BAR_LEFT - BAR_RIGHT;
+    let max_width = BARS_WIDTH - BAR_LEFT - BAR_RIGHT;
     let mut svg = format!(
         "<svg class=\"wide\" viewBox=\"0 0 {BARS_WIDTH} {height}\" role=\"img\"><title>{0}</title>\
          <text class=\"title\" x=\"0\" y=\"16\">{0}</text>",
@@ -185,7 +183,7 @@ pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -
         );
         for (node, values) in values.iter().enumerate() {
             let Some(value) = values[row] else { continue };
-            let (y, width) = (top + node as f64 * BAR, (value / max * room).max(1.0));
+            let (y, width) = (top + node as f64 * BAR, (value / max * max_width).max(1.0));
             let _ = write!(
                 svg,
                 "<rect class=\"{}\" x=\"{BAR_LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" \
@@ -228,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_inside() {
+    fn ticks_are_round_and_inside_the_span() {
         assert_eq!(linear_ticks(0.0, 9.0), [0.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!(ticks(Scale::Log, 1.0, 4.0), [10.0, 100.0, 1000.0, 10_000.0]);
         assert_eq!(ticks(Scale::Nines, 0.0, 2.0), [0.0, 0.5, 0.9, 0.99]);

@@ -1,4 +1,4 @@
-//! Prints a result, and writes its page.
+//! Prints a result, and writes its HTML page.
 
 use crate::{
     html,
@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Context;
 use std::io::Write as _;
 
-/// Prints the result, and writes the page if `--html` is set.
+/// Prints the result, and writes the HTML page if `--html` is set.
 pub(crate) fn publish(report: &Report, common: &Common) -> anyhow::Result<()> {
     if let Some(path) = &common.html {
         std::fs::write(path, html::page(report))

@@ -11,7 +11,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// Number of different requests of the mix, and of each method.
+/// Number of generated requests of the mix, and of each method alone.
 const MIX_BODIES: usize = 5000;
 const METHOD_BODIES: usize = 1024;
 /// Blocks per log query.
@@ -55,22 +55,22 @@ const MIX: &[RequestKind] = &[
     RequestKind {
         name: "eth_getBlockByNumber",
         percent: 7,
-        params: |s, d| Ok(json!([block(s, d), false])),
+        params: |s, r| Ok(json!([block(s, r), false])),
     },
     RequestKind {
         name: "eth_getBlockByNumber (full)",
         percent: 3,
-        params: |s, d| Ok(json!([block(s, d), true])),
+        params: |s, r| Ok(json!([block(s, r), true])),
     },
     RequestKind {
         name: "eth_getBalance",
         percent: 7,
-        params: |s, d| Ok(json!([d.pick(&s.accounts), "latest"])),
+        params: |s, r| Ok(json!([r.pick(&s.accounts), "latest"])),
     },
     RequestKind {
         name: "eth_getTransactionReceipt",
         percent: 6,
-        params: |s, d| Ok(json!([d.pick(&s.hashes)])),
+        params: |s, r| Ok(json!([r.pick(&s.hashes)])),
     },
     RequestKind { name: "eth_chainId", percent: 6, params: |_, _| Ok(json!([])) },
     RequestKind { name: "eth_blockNumber", percent: 4, params: |_, _| Ok(json!([])) },
@@ -78,18 +78,18 @@ const MIX: &[RequestKind] = &[
     RequestKind {
         name: "eth_getTransactionByHash",
         percent: 3,
-        params: |s, d| Ok(json!([d.pick(&s.hashes)])),
+        params: |s, r| Ok(json!([r.pick(&s.hashes)])),
     },
     RequestKind {
         name: "eth_getTransactionCount",
         percent: 2,
-        params: |s, d| Ok(json!([d.pick(&s.accounts), "latest"])),
+        params: |s, r| Ok(json!([r.pick(&s.accounts), "latest"])),
     },
     RequestKind { name: "eth_gasPrice", percent: 2, params: |_, _| Ok(json!([])) },
     RequestKind {
         name: "eth_getBlockReceipts",
         percent: 1,
-        params: |s, d| Ok(json!([block(s, d)])),
+        params: |s, r| Ok(json!([block(s, r)])),
     },
     RequestKind {
         name: "eth_feeHistory",
@@ -99,7 +99,7 @@ const MIX: &[RequestKind] = &[
     RequestKind {
         name: "eth_estimateGas",
         percent: 1,
-        params: |s, d| Ok(json!([transfer(s, d)?])),
+        params: |s, r| Ok(json!([transfer(s, r)?])),
     },
     RequestKind {
         name: "eth_getCode",
@@ -121,12 +121,12 @@ const OTHER_METHODS: &[RequestKind] = &[
     RequestKind {
         name: "eth_getBalance (old block)",
         percent: 0,
-        params: |s, d| Ok(json!([d.pick(&s.accounts), block(s, d)])),
+        params: |s, r| Ok(json!([r.pick(&s.accounts), block(s, r)])),
     },
     RequestKind {
         name: "eth_getStorageAt",
         percent: 0,
-        params: |s, d| Ok(json!([s.token()?, hex(d.below(8)), "latest"])),
+        params: |s, r| Ok(json!([s.token()?, hex(r.below(8)), "latest"])),
     },
     RequestKind { name: "eth_getLogs (holder, all blocks)", percent: 0, params: holder_logs },
     RequestKind { name: "eth_getLogs (token, 100 blocks)", percent: 0, params: logs_of_100_blocks },
@@ -153,7 +153,7 @@ pub(crate) fn call_balance_of(sample: &Sample, rng: &mut Rng) -> anyhow::Result<
 }
 
 fn transfer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
-    // Holders are externally owned accounts. Among all accounts there are contracts, which revert.
+    // Most holders are externally owned accounts. Other sampled accounts may be contracts, which revert.
     let (from, to) = (rng.pick(&sample.holders), rng.pick(&sample.holders));
     sample.token()?;
     Ok(json!({ "from": from, "to": to, "value": "0x0" }))
@@ -190,7 +190,7 @@ fn holder_logs(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
     }]))
 }
 
-/// A JSON-RPC request.
+/// A JSON-RPC request. Text after a space in `method` is ignored.
 pub(crate) fn body(method: &str, params: &Value) -> Vec<u8> {
     let method = method.split(' ').next().unwrap_or_default();
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#).into_bytes()
@@ -278,14 +278,14 @@ mod tests {
     #[test]
     fn mix_has_the_documented_shares() {
         assert_eq!(MIX.iter().map(|kind| kind.percent).sum::<u32>(), 100);
-        let one = vec![format!("0x{:040x}", 7)];
+        let addresses = vec![format!("0x{:040x}", 7)];
         let sample = Sample {
             head: 9,
             blocks: vec![3],
             hashes: vec!["0x1".to_owned()],
-            accounts: one.clone(),
-            holders: one.clone(),
-            token: Some(one[0].clone()),
+            accounts: addresses.clone(),
+            holders: addresses.clone(),
+            token: Some(addresses[0].clone()),
         };
         let bodies = mix(&sample, 1).unwrap();
         assert_eq!(bodies.len(), MIX_BODIES);

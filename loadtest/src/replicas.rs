@@ -1,9 +1,9 @@
-//! Scenario `replicas`: sends transactions through the replicas of a producer, or through validators and their replicas, while nodes
-//! are killed with SIGKILL, and checks what the clients of all nodes have seen.
+//! Scenario `replicas`: sends transactions through the replicas of a producer, or through validators and their
+//! replicas, while nodes are killed with SIGKILL, and checks what the nodes have reported to clients.
 //!
-//! Each of these nodes has its own senders, in a thread of its own. A sender sends its next transaction when the last one was
-//! answered; after an error it continues with the nonce that its node reports. A transaction of a sender is always the
-//! same for the same nonce, so that sending one again after a lost answer cannot transfer twice.
+//! Each node that transactions are sent to has its own senders and its own thread. A sender sends its next transaction
+//! when the last one was answered; after an error it continues with the nonce that the node reports. A sender's
+//! transaction with a given nonce is always the same, so resending it after a lost response cannot transfer twice.
 
 mod checks;
 mod cluster;
@@ -22,7 +22,7 @@ use checks::{Checked, check};
 use cluster::Cluster;
 use faults::Faults;
 use heads::Heads;
-use sending::{Load, Share};
+use sending::{LoadState, Share};
 use serde_json::json;
 use std::{
     io::Write as _,
@@ -35,7 +35,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of replicas, and of validators: the machine runs all of them.
+/// Maximum number of replicas, and of validators: this machine runs all of them.
 const MAX_REPLICAS: usize = 8;
 
 #[derive(Debug, clap::Args)]
@@ -100,9 +100,9 @@ pub(crate) struct ReplicasArgs {
 
 impl ReplicasArgs {
     fn check(&self) -> anyhow::Result<()> {
-        let least = usize::from(self.validators == 0);
-        if !(least..=MAX_REPLICAS).contains(&self.replicas) {
-            bail!("--replicas must be between {least} and {MAX_REPLICAS}, got {}", self.replicas);
+        let min = usize::from(self.validators == 0);
+        if !(min..=MAX_REPLICAS).contains(&self.replicas) {
+            bail!("--replicas must be between {min} and {MAX_REPLICAS}, got {}", self.replicas);
         }
         if self.validators > MAX_REPLICAS {
             bail!("--validators must be at most {MAX_REPLICAS}, got {}", self.validators);
@@ -140,12 +140,12 @@ impl ReplicasArgs {
         Ok(())
     }
 
-    /// The number of nodes that make blocks, which are the first ones.
+    /// The number of nodes that produce blocks. They have the lowest indices.
     fn producers(&self) -> usize {
         self.validators.max(1)
     }
 
-    /// The number of the first node that transactions are sent to.
+    /// The index of the first node that transactions are sent to.
     fn first_entry(&self) -> usize {
         usize::from(self.validators == 0)
     }
@@ -161,19 +161,19 @@ impl ReplicasArgs {
 struct Loaded {
     /// Hashes of the acknowledged transactions.
     acknowledged: Vec<B256>,
-    /// Number of transactions without an answer, or with an error.
+    /// Number of transactions without a response, or with an error.
     failed: u64,
     faults: Faults,
     elapsed: Duration,
-    /// Time until they were mined, and the newest block then.
+    /// Time from the start until the mempools were empty, and the head of the first node then.
     mined_after: (Duration, u64),
     /// CPU time of each node since it was last started.
     cpu: Vec<Duration>,
-    /// Milliseconds in which half of the newest blocks, and 95 % of them, became final, for each validator.
+    /// Median and 95th percentile of the time to finality at each validator, in milliseconds.
     finality: Vec<[f64; 2]>,
 }
 
-/// Runs the load with all kills, and all checks. Anything that is lost, or that a client saw twice, is an error.
+/// Runs the load with all faults, and then all checks. A lost transaction or a replaced block is an error.
 pub(crate) fn run(args: &ReplicasArgs) -> anyhow::Result<()> {
     args.check()?;
     let cluster = Cluster::start(args)?;
@@ -190,12 +190,12 @@ fn load(
     senders: &Arc<Senders>,
     heads: &Heads,
 ) -> anyhow::Result<Loaded> {
-    let load = Load {
+    let load = LoadState {
         target: args.transactions,
         ahead: args.ahead,
         acknowledged: AtomicU64::new(0),
         pooled: AtomicU64::new(0),
-        are_kills_over: AtomicBool::new(false),
+        are_faults_over: AtomicBool::new(false),
         failed: AtomicBool::new(false),
     };
     let done = AtomicBool::new(false);
@@ -224,9 +224,9 @@ fn load(
                 scope.spawn(move || load.send(share, rpc))
             })
             .collect();
-        let happened = faults::happen(args, cluster, load);
-        load.are_kills_over.store(true, Relaxed);
-        if happened.is_err() {
+        let injected = faults::inject(args, cluster, load);
+        load.are_faults_over.store(true, Relaxed);
+        if injected.is_err() {
             load.failed.store(true, Relaxed);
         }
         let panicked = |_| anyhow::anyhow!("a sending thread panicked");
@@ -241,7 +241,7 @@ fn load(
             thread.join().map_err(|_| anyhow::anyhow!("watching a head panicked"))??;
         }
         measuring.join().map_err(|_| anyhow::anyhow!("measuring the mempool panicked"))?;
-        let (faults, mined_after) = (happened?, mined_after?);
+        let (faults, mined_after) = (injected?, mined_after?);
         let (mut acknowledged, mut failed) = (Vec::new(), 0);
         for share in sent {
             let share = share??;

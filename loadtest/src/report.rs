@@ -16,7 +16,7 @@ pub(crate) struct Report {
     pub(crate) scenario: String,
     /// Names and values of the settings.
     pub(crate) settings: Vec<(&'static str, String)>,
-    /// Where and how it was measured, by name.
+    /// Where and how the figures were measured, by name.
     pub(crate) environment: Vec<(&'static str, String)>,
     /// URL and version of each node.
     pub(crate) nodes: Vec<(String, String)>,

@@ -17,12 +17,12 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which must not be 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub(crate) const fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// One of `items`.
+    /// Returns a random item, or `None` if there are none.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         if items.is_empty() {
             return None;
@@ -30,7 +30,6 @@ impl Rng {
         items.get(self.below(items.len() as u64) as usize)
     }
 
-    /// Shuffles the items.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.below(end as u64 + 1) as usize);

@@ -11,7 +11,7 @@ pub(crate) struct Round {
     pub(crate) server_cpu: Option<Duration>,
     /// CPU time of this client.
     pub(crate) client_cpu: Duration,
-    /// Time from start to end, including work after the last answer.
+    /// Time from start to end, including work after the last response.
     pub(crate) elapsed: Duration,
     /// Further figures by name.
     pub(crate) figures: Vec<(&'static str, f64)>,
@@ -64,7 +64,7 @@ impl Row {
         sum
     }
 
-    /// Median over the rounds.
+    /// Median over the rounds, or `None` if a round lacks the figure.
     pub(crate) fn median(&self, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
         median(self.rounds.iter().map(figure).collect::<Option<_>>()?)
     }
@@ -89,13 +89,13 @@ impl Row {
         median(costs.collect::<Option<_>>()?)
     }
 
-    /// Names and medians of further figures.
+    /// Names of the further figures, and their medians over the rounds.
     pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
         let Some(first) = self.rounds.first() else { return Vec::new() };
         let median = |name: &'static str| {
-            let of =
+            let figure =
                 |round: &Round| Some(round.figures.iter().find(|(other, _)| *other == name)?.1);
-            Some((name, self.median(of)?))
+            Some((name, self.median(figure)?))
         };
         first.figures.iter().filter_map(|(name, _)| median(name)).collect()
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn median_of_odd_and_even_counts() {
+    fn median_of_an_even_count_is_the_mean_of_the_middle_values() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
         assert_eq!(median(Vec::new()), None);

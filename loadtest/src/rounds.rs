@@ -24,7 +24,7 @@ pub(crate) trait Part {
     fn run(&mut self, bar: &ProgressBar) -> anyhow::Result<Round>;
 }
 
-/// Measures all parts on all nodes. `parts[n]` are the parts of node `n`; every node has the same.
+/// Measures all parts on all nodes. `parts[n]` are the parts of node `n`; all nodes have equally many.
 pub(crate) fn run<'a>(
     scenario: &str,
     common: &Common,
@@ -110,21 +110,21 @@ pub(crate) fn measure(
     Ok(Round { server_cpu, client_cpu, ..Round::from_stats(stats, elapsed) })
 }
 
-/// Repeats prepared requests in the same order. Each connection starts at a different request.
+/// Repeats prepared requests in the same order. The connections start at evenly spaced requests.
 #[derive(Debug)]
-pub(crate) struct Replay {
+pub(crate) struct RepeatedRequests {
     bodies: Arc<[Vec<u8>]>,
     at: Vec<usize>,
 }
 
-impl Replay {
+impl RepeatedRequests {
     pub(crate) fn new(bodies: Arc<[Vec<u8>]>, connections: usize) -> Self {
         let at = (0..connections).map(|number| number * bodies.len() / connections).collect();
         Self { bodies, at }
     }
 }
 
-impl Source for Replay {
+impl Source for RepeatedRequests {
     fn next(&mut self, connection: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>> {
         let at = &mut self.at[connection];
         out.extend_from_slice(&self.bodies[*at]);
@@ -160,7 +160,8 @@ impl Calls {
 
     fn load(&self, plan: &Plan, bar: &ProgressBar) -> anyhow::Result<Stats> {
         let source = |_| {
-            Box::new(Replay::new(Arc::clone(&self.bodies), plan.connections)) as Box<dyn Source>
+            let bodies = Arc::clone(&self.bodies);
+            Box::new(RepeatedRequests::new(bodies, plan.connections)) as Box<dyn Source>
         };
         let sources = (0..self.threads).map(source).collect();
         drive(&self.endpoint, plan, sources, &Watch::default(), bar)

@@ -11,7 +11,7 @@ const DELEGATION_PREFIX: &str = "0xef0100";
 
 /// Timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Calls per batch: below the limit of every node.
+/// Maximum calls per batch, which is below the limit of every node.
 const MAX_BATCH_CALLS: usize = 100;
 /// JSON-RPC error code of a method that is not served.
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -34,7 +34,6 @@ impl Rpc {
         Self { url: url.http(), agent: config.into() }
     }
 
-    /// Calls a method.
     pub(crate) fn call(&self, method: &str, params: Value) -> anyhow::Result<Value> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let mut response = self.post(&request)?;
@@ -44,8 +43,8 @@ impl Rpc {
         }
     }
 
-    /// Whether a method with required parameters is served. Called without parameters, it fails at
-    /// once; the error code tells whether the method exists.
+    /// Whether a method with required parameters is served. The call without parameters fails; its
+    /// error code shows whether the method exists.
     pub(crate) fn has_method(&self, method: &str) -> anyhow::Result<bool> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [] });
         Ok(self.post(&request)?["error"]["code"] != METHOD_NOT_FOUND)

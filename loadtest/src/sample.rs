@@ -9,7 +9,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Samples come from this many recent blocks, which wallets and explorers query most.
+/// Samples first come from this many recent blocks, which wallets and explorers query most.
 const WINDOW_BLOCKS: u64 = 1024;
 /// Factor by which the window grows if it has no transactions or no token transfers.
 const WINDOW_FACTOR: u64 = 16;
@@ -20,7 +20,6 @@ const MAX_BLOCKS: usize = 64;
 /// Maximum transactions sampled per block.
 const MAX_BLOCK_TXS: usize = 40;
 
-/// A sample of a chain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     /// The latest block when the sample was taken.
@@ -58,7 +57,7 @@ fn filled_blocks(rpc: &Rpc, rng: &mut Rng, head: u64, window: u64) -> anyhow::Re
     Ok(blocks)
 }
 
-/// Whether an address is below 2^16, where precompiled contracts are. They refuse calls without their input, so a
+/// Whether an address is below 2^16, where precompiled contracts are. They refuse calls with invalid input, so a
 /// transfer to one of them would count as an error of the node.
 fn may_be_precompile(address: &str) -> bool {
     address.trim_start_matches("0x").trim_start_matches('0').len() <= 4

@@ -1,10 +1,11 @@
 //! Files of signed transactions, so that signing is not measured. They are written and read in
 //! chunks, because a file may be larger than memory. Equal settings produce equal files.
 //!
-//! Layout: magic, 4-byte length and JSON of the header, then chunks: lane, transactions and bytes
-//! (4 bytes each, big-endian), then each transaction with its 4-byte length. A lane is a share of
-//! the senders; within it transactions are in nonce order, so sending a lane over one connection
-//! preserves the order of every sender. The chunks of the lanes alternate.
+//! Layout: magic, 4-byte length and JSON of the header, then chunks. A chunk consists of its lane,
+//! number of transactions and number of bytes (4 bytes each, big-endian), and each transaction with
+//! its 4-byte length. A lane is a share of the senders; its transactions are in nonce order, so
+//! sending a lane over one connection preserves the order of every sender. Chunks of the lanes
+//! alternate.
 
 use crate::{fund::Senders, tx_template::Load};
 use alloy_primitives::U256;
@@ -22,13 +23,13 @@ use std::{
 const MAGIC: &[u8; 8] = b"LOADTX02";
 /// Maximum number of lanes. It is also the maximum number of connections that send a file.
 pub(crate) const MAX_LANES: usize = 64;
-/// Maximum transactions per chunk. A reader holds one chunk per lane.
+/// Maximum transactions per chunk. A reader holds one chunk per connection.
 const MAX_CHUNK_TXS: u64 = 512;
 /// Bytes of a chunk header.
 const CHUNK_HEAD: u64 = 12;
-/// Maximum accepted bytes of a header and of a chunk.
+/// Maximum accepted bytes of the file header, and of a chunk.
 const MAX_PART_BYTES: u32 = 64 * 1024 * 1024;
-/// Maximum chunks that a signing thread is ahead of the writer.
+/// Maximum number of signed chunks that a signing thread queues for the writer.
 const MAX_AHEAD_CHUNKS: usize = 4;
 
 /// The header of a file.
@@ -93,7 +94,7 @@ impl Header {
 #[derive(Clone, Copy, Debug)]
 struct ChunkSpec {
     lane: usize,
-    /// Range of its transactions within the lane.
+    /// Range of its transactions within the lane; `to` is exclusive.
     from: u64,
     to: u64,
 }
@@ -132,7 +133,7 @@ pub(crate) fn write(
                 let own = chunk_specs(header).skip(thread).step_by(threads);
                 scope.spawn(move || {
                     for spec in own {
-                        // The writer has failed and returns the error.
+                        // The receiver is dropped if writing has failed; the writer returns the error.
                         if chunks.send(sign(header, senders, spec)).is_err() {
                             return;
                         }
@@ -141,8 +142,8 @@ pub(crate) fn write(
                 signed
             })
             .collect();
-        for (turn, spec) in chunk_specs(header).enumerate() {
-            let chunk = signed[turn % threads].recv().context("a signing thread panicked")?;
+        for (number, spec) in chunk_specs(header).enumerate() {
+            let chunk = signed[number % threads].recv().context("a signing thread panicked")?;
             out.write_all(&chunk)?;
             bar.inc(spec.to - spec.from);
         }
@@ -236,7 +237,7 @@ impl Reader {
         Ok(Self { file, header, shares })
     }
 
-    /// The next transaction of a connection.
+    /// The next transaction of a connection, or `None` after the last one.
     pub(crate) fn next(&mut self, connection: usize) -> anyhow::Result<Option<&[u8]>> {
         let share = &mut self.shares[connection];
         if share.at >= share.chunk.len() {
@@ -278,7 +279,7 @@ mod tests {
         let template = TxTemplate {
             chain_id: header.chain_id,
             fee_cap: 10,
-            tip: 1,
+            priority_fee: 1,
             token: Address::ZERO,
             signer: Signer::new(1),
         };
@@ -335,17 +336,17 @@ mod tests {
     }
 
     #[test]
-    fn damaged_file_is_refused() {
-        let refused = |file| Reader::open(file, 1).unwrap_err().to_string();
-        assert!(refused(tempfile::tempfile().unwrap()).contains("too short"));
+    fn damaged_file_and_too_many_connections_are_refused() {
+        let open_error = |file| Reader::open(file, 1).unwrap_err().to_string();
+        assert!(open_error(tempfile::tempfile().unwrap()).contains("too short"));
         let mut other = tempfile::tempfile().unwrap();
         other.write_all(b"something else").unwrap();
-        assert!(refused(other).contains("loadtest sign"));
+        assert!(open_error(other).contains("loadtest sign"));
         let short = file(&header(1000, 5));
         let length = short.metadata().unwrap().len();
         short.set_len(length - 40_000).unwrap();
-        assert!(refused(short).contains("transactions are missing"));
-        let few = Reader::open(file(&header(10, 3)), 4).unwrap_err().to_string();
-        assert!(few.contains("at most 3"), "{few}");
+        assert!(open_error(short).contains("transactions are missing"));
+        let error = Reader::open(file(&header(10, 3)), 4).unwrap_err().to_string();
+        assert!(error.contains("at most 3"), "{error}");
     }
 }

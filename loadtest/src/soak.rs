@@ -1,5 +1,5 @@
-//! Scenario `soak`: transfers and reads at fixed rates for a long time. Memory, disk and latency
-//! are observed and compared with bounds.
+//! Scenario `soak`: sends transfers and reads at fixed rates for a long time, and compares memory,
+//! disk usage and latency with bounds.
 
 use crate::{
     cpu::Process,
@@ -11,7 +11,7 @@ use crate::{
     reads,
     report::Report,
     round::{Round, Row},
-    rounds::{Replay, measure},
+    rounds::{RepeatedRequests, measure},
     sample::Sample,
     stats::Stats,
     tx::{self, TxSettings, append_call},
@@ -32,15 +32,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum requests signed in advance.
-const MAX_AHEAD_REQUESTS: usize = 1024;
+/// Maximum number of batches that are signed in advance.
+const MAX_AHEAD_BATCHES: usize = 1024;
 /// Maximum observations printed.
 const MAX_LINES: usize = 20;
 /// Bytes in a GiB.
 const GIB: f64 = (1u64 << 30) as f64;
 /// Unit of `st_blocks`, in bytes.
 const SECTOR: u64 = 512;
-/// Share of the run that is the warm-up, in which caches fill. Bounds compare the rest with it.
+/// Share of the run that is the warm-up, in which caches fill. Bounds on growth compare the rest with it.
 const WARM_UP_SHARE: f64 = 0.2;
 
 #[derive(Debug, clap::Args)]
@@ -108,10 +108,10 @@ struct Observation {
     resident: u64,
     /// Disk usage of the home folder, in bytes.
     disk: u64,
-    /// Size of each environment's data file, in bytes.
+    /// Size of the data file of each LMDB environment, in bytes.
     chain_map: u64,
     index_map: u64,
-    /// Transactions in the node's pool.
+    /// Pending transactions in the node's pool.
     pooled: u64,
     /// Latency of the reads since the last observation, in microseconds.
     p50_us: f64,
@@ -186,7 +186,7 @@ impl Soak<'_> {
             let addresses: Vec<_> = senders.keys.iter().map(|key| key.address).collect();
             self.node.rpc.nonces(&addresses)?
         };
-        let (requests, signed) = mpsc::sync_channel(MAX_AHEAD_REQUESTS);
+        let (requests, signed) = mpsc::sync_channel(MAX_AHEAD_BATCHES);
         std::thread::scope(|scope| {
             let batches = self.total.div_ceil(self.args.batch as u64);
             let batch = self.args.batch;
@@ -249,15 +249,15 @@ impl Soak<'_> {
         let (begun, mut observations, mut sum) = (Instant::now(), Vec::new(), Stats::new());
         while begun.elapsed() < duration && !over.load(Relaxed) {
             let left = duration.saturating_sub(begun.elapsed());
-            let stretch = Duration::from_secs_f64(self.args.every).min(left);
+            let interval = Duration::from_secs_f64(self.args.every).min(left);
             let plan = Plan {
                 connections: self.args.common.connections,
-                duration: Some(stretch.max(Duration::from_millis(100))),
+                duration: Some(interval.max(Duration::from_millis(100))),
                 rate: Some(self.args.read_rate),
                 ..self.args.common.plan()
             };
             let source: Box<dyn Source> =
-                Box::new(Replay::new(Arc::clone(reads), plan.connections));
+                Box::new(RepeatedRequests::new(Arc::clone(reads), plan.connections));
             let hidden = indicatif::ProgressBar::hidden();
             let endpoint = self.node.endpoint();
             let stats = drive(&endpoint, &plan, vec![source], &Watch::default(), &hidden)?;
@@ -342,7 +342,7 @@ impl Soak<'_> {
                 self.args.memory_bound
             ));
         }
-        let (early, late) = observations.split_at(warm_up.min(observations.len() - 1));
+        let (before, after) = observations.split_at(warm_up.min(observations.len() - 1));
         let median = |observations: &[Observation]| {
             let mut values: Vec<_> =
                 observations.iter().map(|observation| observation.p99_us).collect();
@@ -350,7 +350,7 @@ impl Soak<'_> {
             values.get(values.len() / 2).copied()
         };
         // A run with a single observation has nothing to compare.
-        let factor = median(early).zip(median(late)).map(|(early, late)| late / early.max(1.0));
+        let factor = median(before).zip(median(after)).map(|(old, new)| new / old.max(1.0));
         if let Some(factor) = factor.filter(|factor| *factor > self.args.latency_bound) {
             broken.push(format!(
                 "the p99 of reads grew {factor:.2}x, the maximum is {:.2}x",
@@ -439,7 +439,7 @@ fn disk_bytes(folder: &Path) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Signs batches of transfers of alternating senders until the channel is full.
+/// Signs batches of transfers of alternating senders, and waits while the channel is full.
 fn sign(
     senders: &Senders,
     mut nonces: Vec<u64>,
@@ -448,23 +448,23 @@ fn sign(
     format: tx::RequestFormat,
     requests: &mpsc::SyncSender<Vec<u8>>,
 ) {
-    let mut turn = 0;
+    let mut index = 0;
     for _ in 0..batches {
         let mut body = Vec::with_capacity(batch * 384);
-        for place in 0..batch {
-            let sender = turn % senders.keys.len();
-            let to = senders.recipient(1, turn as u64);
+        for position in 0..batch {
+            let sender = index % senders.keys.len();
+            let to = senders.recipient(1, index as u64);
             let raw =
                 senders.template.transfer(&senders.keys[sender], nonces[sender], to, U256::ONE);
             nonces[sender] += 1;
-            turn += 1;
+            index += 1;
             match format {
                 tx::RequestFormat::Raw => {
                     body.extend_from_slice(&(raw.len() as u32).to_be_bytes());
                     body.extend_from_slice(&raw);
                 }
                 tx::RequestFormat::Call | tx::RequestFormat::Batch(_) => {
-                    body.push(if place == 0 { b'[' } else { b',' });
+                    body.push(if position == 0 { b'[' } else { b',' });
                     append_call(&mut body, &raw);
                 }
             }
@@ -472,7 +472,7 @@ fn sign(
         if !matches!(format, tx::RequestFormat::Raw) {
             body.push(b']');
         }
-        // The receiver is gone: the run has ended.
+        // The receiver is dropped when the run has ended.
         if requests.send(body).is_err() {
             return;
         }
@@ -480,11 +480,11 @@ fn sign(
 }
 
 /// Requests in the order of signing. Transactions of one sender may overtake each other on
-/// different connections; a node keeps a later nonce until the earlier one arrives.
+/// different connections; a node queues a later nonce until the earlier one arrives.
 struct Signed {
     requests: mpsc::Receiver<Vec<u8>>,
     format: tx::RequestFormat,
-    /// Frames for the ingest: the rest of a batch begins at `at`.
+    /// Frames for the ingest, of which those before `at` have been sent.
     bytes: Vec<u8>,
     at: usize,
 }

@@ -1,4 +1,4 @@
-//! Statistics of a run: latencies, answers over time, errors.
+//! Statistics of a run: latencies, operations over time, errors.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 const MAX_LATENCY_NS: u64 = 120_000_000_000;
 /// Significant digits of latencies.
 const DIGITS: u8 = 3;
-/// Time step of the curves over time.
+/// Time step of [`Stats::series`].
 pub(crate) const STEP: Duration = Duration::from_millis(250);
 /// Maximum number of different error texts kept.
 const MAX_ERROR_TEXTS: usize = 5;
@@ -17,24 +17,23 @@ pub(crate) fn latencies() -> Histogram<u64> {
     Histogram::new_with_max(MAX_LATENCY_NS, DIGITS).expect("the constants are in range")
 }
 
-/// Statistics of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Stats {
-    /// Time from when a request was due until its complete answer, in nanoseconds.
+    /// Time from when a request was due until its complete response, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
     /// Requests that were answered.
     pub(crate) requests: u64,
-    /// Operations in them: calls of a batch, transactions.
+    /// Operations of these requests that succeeded: whole requests, or single transactions.
     pub(crate) operations: u64,
-    /// Bytes of answers.
+    /// Bytes of JSON-RPC responses.
     pub(crate) bytes: u64,
-    /// Operations refused or not answered.
+    /// Operations that were refused or not answered, and failed attempts to reconnect.
     pub(crate) errors: u64,
     /// The first few different error texts.
     pub(crate) error_texts: Vec<String>,
-    /// Operations answered in each [`STEP`] since the start.
+    /// Operations that succeeded in each [`STEP`] since the start.
     pub(crate) series: Vec<u64>,
-    /// Time from the first request to the last answer.
+    /// Time from the start of sending to the end, including the wait for requests in flight.
     pub(crate) elapsed: Duration,
 }
 
@@ -52,7 +51,7 @@ impl Stats {
         }
     }
 
-    /// Counts an answer.
+    /// Counts a response with this number of successful operations.
     pub(crate) fn answered(&mut self, since_start: Duration, latency: Duration, operations: u64) {
         self.latency.saturating_record(latency.as_nanos() as u64);
         self.requests += 1;

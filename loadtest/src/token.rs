@@ -36,7 +36,7 @@ pub(crate) fn creation_code() -> Vec<u8> {
     ]);
     let offset = code.len() + 9;
     // PUSH1 length, DUP1, PUSH1 offset, PUSH0, CODECOPY, PUSH0, RETURN
-    code.extend([0x60, short(runtime.len()), 0x80, 0x60, short(offset), 0x5f, 0x39, 0x5f, 0xf3]);
+    code.extend([0x60, byte(runtime.len()), 0x80, 0x60, byte(offset), 0x5f, 0x39, 0x5f, 0xf3]);
     code.extend(runtime);
     code
 }
@@ -47,7 +47,7 @@ const DISPATCH_BYTES: usize = 27;
 fn runtime() -> Vec<u8> {
     let check = hex!(
         "5b 335f52 5f602052 60405f20" // slot of the sender's balance
-        "8054 602435 818111 60"       // balance, amount; is the amount above it?
+        "8054 602435 818111 60"       // balance, amount; is the amount above the balance?
     );
     let pay = hex!(
         "57 809103 909155"            // stored less the amount
@@ -64,12 +64,12 @@ fn runtime() -> Vec<u8> {
     let fail_at = balance_of_at + balance_of.len();
     join(&[
         &hex!("5f3560e01c 80 63a9059cbb 14 60"),
-        &[short(transfer_at)],
+        &[byte(transfer_at)],
         &hex!("57 63 70a08231 14 60"),
-        &[short(balance_of_at)],
+        &[byte(balance_of_at)],
         &hex!("57 5f5ffd"),
         &check,
-        &[short(fail_at)],
+        &[byte(fail_at)],
         &pay,
         &balance_of,
         &fail,
@@ -77,8 +77,8 @@ fn runtime() -> Vec<u8> {
 }
 
 /// A length or offset in this code, as the operand of PUSH1.
-fn short(place: usize) -> u8 {
-    u8::try_from(place).expect("the code is below 256 bytes")
+fn byte(value: usize) -> u8 {
+    u8::try_from(value).expect("the code is below 256 bytes")
 }
 
 fn join(parts: &[&[u8]]) -> Vec<u8> {

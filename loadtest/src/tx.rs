@@ -1,10 +1,10 @@
-//! Scenarios `tx` and `sign`: transactions are signed in advance, sent over one or several
-//! transports, and followed until they are mined.
+//! Scenario `tx` signs transactions in advance, sends them over one or several transports, and
+//! follows them until they are mined. Scenario `sign` only writes them to a file.
 
 use crate::{
     atomic_file::AtomicFile,
     drive::{Plan, Source, Watch, drive},
-    follow::{self, Goal},
+    follow::{self, Progress},
     fund::{self, GWEI, SenderSpec, Senders},
     interrupt, keys,
     options::{Common, Node, bar},
@@ -38,7 +38,7 @@ pub(crate) struct TxArgs {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
-    what: TxSettings,
+    settings: TxSettings,
     /// Transports, measured one after another
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Transport::Batch])]
     via: Vec<Transport>,
@@ -105,14 +105,14 @@ impl TxSettings {
         Ok(())
     }
 
-    /// What the senders need for this number of files.
+    /// What the senders need for this many files of signed transactions.
     pub(crate) fn sender_spec(&self, seed: u64, files: u64) -> SenderSpec {
         SenderSpec {
             load: self.load,
             senders: self.senders,
             txs_each: files * self.count.div_ceil(self.senders as u64),
             fee_cap: (self.fee_cap * GWEI) as u128,
-            tip: (self.tip * GWEI) as u128,
+            priority_fee: (self.tip * GWEI) as u128,
             seed,
             recipients: self.recipients,
             prefunded: self.prefunded,
@@ -172,7 +172,7 @@ pub(crate) enum RequestFormat {
     Raw,
     /// A JSON-RPC call.
     Call,
-    /// A batch of calls.
+    /// A batch of at most this many calls.
     Batch(usize),
 }
 
@@ -229,7 +229,7 @@ impl Source for Submissions<'_> {
 pub(crate) fn run(args: &TxArgs) -> anyhow::Result<(Report, &Common)> {
     let common = &args.common;
     common.check()?;
-    args.what.check()?;
+    args.settings.check()?;
     if !(1..=MAX_BATCH_CALLS).contains(&args.batch) {
         bail!("--batch must be between 1 and {MAX_BATCH_CALLS}, got {}", args.batch);
     }
@@ -252,7 +252,7 @@ fn parts<'a>(args: &'a TxArgs, node: &Node) -> anyhow::Result<Vec<Box<dyn Part +
         Some(_) => None,
         None => {
             let files = u64::from(args.common.rounds()) * args.via.len() as u64;
-            Some(fund::prepare(node, args.what.sender_spec(args.common.seed, files))?)
+            Some(fund::prepare(node, args.settings.sender_spec(args.common.seed, files))?)
         }
     };
     let part = |via: &Transport| {
@@ -271,9 +271,9 @@ struct SendPart<'a> {
 }
 
 impl SendPart<'_> {
-    /// The given file, or one signed now.
+    /// The file of `--file`, or one that is signed now.
     fn file(&self, bar: &ProgressBar) -> anyhow::Result<File> {
-        let (what, seed) = (&self.args.what, self.args.common.seed);
+        let (settings, seed) = (&self.args.settings, self.args.common.seed);
         match (&self.args.file, &self.senders) {
             (Some(path), _) => {
                 File::open(path).with_context(|| format!("cannot read {}", path.display()))
@@ -281,7 +281,7 @@ impl SendPart<'_> {
             (None, Some(senders)) => {
                 let mut file = tempfile::tempfile()
                     .context("cannot create a temporary file for signed transactions")?;
-                let header = header(what, senders, seed, nonces(&self.node, senders)?);
+                let header = header(settings, senders, seed, nonces(&self.node, senders)?);
                 signed::write(&mut file, &header, senders, bar)?;
                 Ok(file)
             }
@@ -298,11 +298,11 @@ impl SendPart<'_> {
     }
 }
 
-const fn header(what: &TxSettings, senders: &Senders, seed: u64, first_nonces: Vec<u64>) -> Header {
+const fn header(tx: &TxSettings, senders: &Senders, seed: u64, first_nonces: Vec<u64>) -> Header {
     Header {
         chain_id: senders.template.chain_id,
-        load: what.load,
-        count: what.count,
+        load: tx.load,
+        count: tx.count,
         senders: first_nonces.len(),
         seed,
         first_nonces,
@@ -330,11 +330,11 @@ fn check_file(node: &Node, header: &Header, checked: &[usize]) -> anyhow::Result
     let address = |sender: &usize| keys::sender(header.seed, *sender as u64).address;
     let addresses: Vec<_> = checked.iter().map(address).collect();
     let nonces = node.rpc.nonces(&addresses)?;
-    for ((address, has), sender) in addresses.iter().zip(nonces).zip(checked) {
+    for ((address, nonce), sender) in addresses.iter().zip(nonces).zip(checked) {
         let first = header.first_nonces[*sender];
-        if has != first {
+        if nonce != first {
             bail!(
-                "the file begins with nonce {first} of {address}, but the chain has {has}: sign it again"
+                "the file begins with nonce {first} of {address}, but the chain has {nonce}: sign it again"
             );
         }
     }
@@ -343,7 +343,7 @@ fn check_file(node: &Node, header: &Header, checked: &[usize]) -> anyhow::Result
 
 impl Part for SendPart<'_> {
     fn name(&self) -> String {
-        let load = self.args.what.load.name();
+        let load = self.args.settings.load.name();
         match self.via {
             Transport::Batch | Transport::WsBatch => {
                 format!("{load}, {} of {}", self.via.name(), self.args.batch)
@@ -362,27 +362,27 @@ impl Part for SendPart<'_> {
         let plan = Plan { duration: None, ..self.args.common.plan() };
         bar.set_length(header.count);
         let head = self.node.rpc.block_number()?;
-        let (goal, begun) = (Goal::default(), Instant::now());
-        let source = Submissions::new(reader, self.format(), self.args.ahead, &goal.mined);
+        let (progress, begun) = (Progress::default(), Instant::now());
+        let source = Submissions::new(reader, self.format(), self.args.ahead, &progress.mined);
         let source: Box<dyn Source + '_> = Box::new(source);
         let patience = Duration::from_secs_f64(self.args.patience);
         let mut blocks = Vec::new();
         let node = &self.node;
         let watch = Watch::default();
-        let (goal, sending) = (&goal, &watch);
+        let (progress, sending) = (&progress, &watch);
         let mut round = measure(node.process, || {
             std::thread::scope(|scope| {
                 let following = scope.spawn(move || {
-                    let seen = follow::follow(node, head, goal, sending, patience);
+                    let seen = follow::follow(node, head, progress, sending, patience);
                     // Without new blocks, sending would wait forever.
                     seen.inspect_err(|_| sending.abandon.store(true, Relaxed))
                 });
                 let stats = drive(&endpoint, &plan, vec![source], sending, bar);
-                goal.failed.store(stats.is_err(), Relaxed);
+                progress.failed.store(stats.is_err(), Relaxed);
                 if let Ok(stats) = &stats {
-                    goal.taken.store(stats.operations, Relaxed);
+                    progress.accepted.store(stats.operations, Relaxed);
                 }
-                goal.sent.store(true, Relaxed);
+                progress.sent.store(true, Relaxed);
                 let seen = following.join();
                 let stats = stats?;
                 let seen = seen.map_err(|_| anyhow::anyhow!("following the chain panicked"))?;
@@ -422,7 +422,7 @@ fn with_refusals(error: anyhow::Error, stats: &Stats) -> anyhow::Error {
 #[derive(Debug, clap::Args)]
 pub(crate) struct SignArgs {
     #[command(flatten)]
-    what: TxSettings,
+    settings: TxSettings,
     /// JSON-RPC URL of the node, from which chain id and nonces are read and where accounts are
     /// funded
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
@@ -443,28 +443,28 @@ pub(crate) struct SignArgs {
 }
 
 pub(crate) fn sign(args: &SignArgs) -> anyhow::Result<()> {
-    args.what.check()?;
-    let mut whole = AtomicFile::create(&args.file)?;
-    let wanted = args.what.sender_spec(args.seed, 1);
+    args.settings.check()?;
+    let mut output = AtomicFile::create(&args.file)?;
+    let wanted = args.settings.sender_spec(args.seed, 1);
     let (senders, header) = match args.offline {
         Some(chain_id) => {
             let senders = fund::without_funding(wanted, chain_id);
             let first_nonces = vec![args.first_nonce; senders.keys.len()];
-            let header = header(&args.what, &senders, args.seed, first_nonces);
+            let header = header(&args.settings, &senders, args.seed, first_nonces);
             (senders, header)
         }
         None => {
             let node = Node::connect(&args.url, None)?;
             let senders = fund::prepare(&node, wanted)?;
-            let header = header(&args.what, &senders, args.seed, nonces(&node, &senders)?);
+            let header = header(&args.settings, &senders, args.seed, nonces(&node, &senders)?);
             (senders, header)
         }
     };
     let bar = bar("sign");
     let begun = Instant::now();
-    signed::write(&mut whole.file, &header, &senders, &bar)?;
+    signed::write(&mut output.file, &header, &senders, &bar)?;
     bar.finish_and_clear();
-    let bytes = whole.finish()?;
+    let bytes = output.finish()?;
     Ok(writeln!(
         std::io::stdout(),
         "{} transactions, {bytes} bytes, signed in {:.1} s",

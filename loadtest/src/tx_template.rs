@@ -1,4 +1,4 @@
-//! The transactions of a load.
+//! Signs the transactions of a load.
 
 use crate::{
     keys::{Key, Signer},
@@ -41,11 +41,11 @@ impl Load {
     }
 
     /// Whether the transaction with this index transfers the token.
-    pub(crate) const fn is_token(self, place: u64) -> bool {
+    pub(crate) const fn is_token(self, index: u64) -> bool {
         match self {
             Self::Transfer => false,
             Self::Erc20 => true,
-            Self::Mixed => place.is_multiple_of(2),
+            Self::Mixed => index.is_multiple_of(2),
         }
     }
 
@@ -65,7 +65,7 @@ pub(crate) struct TxTemplate {
     /// In wei per gas.
     pub(crate) fee_cap: u128,
     /// In wei per gas.
-    pub(crate) tip: u128,
+    pub(crate) priority_fee: u128,
     /// Address of the token; zero before it is deployed.
     pub(crate) token: Address,
     pub(crate) signer: Signer,
@@ -109,7 +109,7 @@ impl TxTemplate {
             nonce,
             gas_limit,
             max_fee_per_gas: self.fee_cap,
-            max_priority_fee_per_gas: self.tip,
+            max_priority_fee_per_gas: self.priority_fee,
             to,
             value,
             input: input.into(),

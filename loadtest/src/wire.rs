@@ -1,5 +1,5 @@
-//! One connection of the load. It sends requests and receives their answers in order, over any
-//! protocol.
+//! One connection of the load. It sends requests and receives their responses in order, over HTTP,
+//! WebSocket or the TCP ingest.
 
 use crate::{
     http::{self, Body, Url},
@@ -52,15 +52,15 @@ impl Endpoint {
     }
 }
 
-/// An answer of the server.
+/// A response of the server.
 #[derive(Debug)]
-pub(crate) enum Answer<'a> {
-    /// A JSON-RPC answer.
+pub(crate) enum Response<'a> {
+    /// A JSON-RPC response or batch of responses.
     Json(&'a [u8]),
     /// The node refused the request, with this reason.
     Refused(String),
     /// The ingest accepted the transaction.
-    Taken,
+    Accepted,
 }
 
 /// A non-blocking connection with its buffers.
@@ -72,7 +72,7 @@ pub(crate) struct Connection {
     out: Vec<u8>,
     written: usize,
     input: Vec<u8>,
-    /// Bytes of `input` that contain data.
+    /// Bytes of `input` that contain data, and how many of them have been consumed.
     filled: usize,
     used: usize,
     closed: bool,
@@ -151,7 +151,7 @@ impl Connection {
             if self.input.len() < self.filled + READ_BYTES {
                 self.input.resize(self.filled + READ_BYTES, 0);
             }
-            let room = self.input.len() - self.filled;
+            let capacity = self.input.len() - self.filled;
             match self.stream.read(&mut self.input[self.filled..]) {
                 Ok(0) => {
                     self.closed = true;
@@ -160,7 +160,7 @@ impl Connection {
                 Ok(count) => {
                     self.filled += count;
                     // A short read has emptied the socket. The next event announces more data.
-                    if count < room {
+                    if count < capacity {
                         return;
                     }
                 }
@@ -173,13 +173,16 @@ impl Connection {
         }
     }
 
-    /// Whether the connection was closed, so that requests in flight receive no answer.
+    /// Whether the connection was closed, so that requests in flight receive no response.
     pub(crate) const fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Passes the next complete answer to `take`; returns false if there is none.
-    pub(crate) fn answer(&mut self, take: impl FnOnce(Answer<'_>)) -> anyhow::Result<bool> {
+    /// Passes the next complete response to `take`; returns false if there is none.
+    pub(crate) fn next_response(
+        &mut self,
+        take: impl FnOnce(Response<'_>),
+    ) -> anyhow::Result<bool> {
         let input = &self.input[self.used..self.filled];
         match &self.endpoint {
             Endpoint::Http(_) => {
@@ -189,10 +192,10 @@ impl Connection {
                     Body::Joined(body) => body,
                 };
                 take(if response.status == 200 {
-                    Answer::Json(body)
+                    Response::Json(body)
                 } else {
                     let text = String::from_utf8_lossy(&body[..body.len().min(200)]);
-                    Answer::Refused(format!("HTTP {}: {text}", response.status))
+                    Response::Refused(format!("HTTP {}: {text}", response.status))
                 });
                 self.used += response.length;
                 self.closed |= response.closes;
@@ -200,18 +203,18 @@ impl Connection {
             Endpoint::Ws(_) => {
                 let Some((length, frame)) = ws::read(input)? else { return Ok(false) };
                 match frame {
-                    ws::Frame::Message(range) => take(Answer::Json(&input[range])),
-                    ws::Frame::Joined(message) => take(Answer::Json(&message)),
+                    ws::Frame::Message(range) => take(Response::Json(&input[range])),
+                    ws::Frame::Joined(message) => take(Response::Json(&message)),
                     ws::Frame::Ping(range) => {
                         let payload = input[range].to_vec();
                         ws::append_pong(&mut self.out, &payload);
                         self.used += length;
                         self.write()?;
-                        return self.answer(take);
+                        return self.next_response(take);
                     }
                     ws::Frame::Pong => {
                         self.used += length;
-                        return self.answer(take);
+                        return self.next_response(take);
                     }
                     ws::Frame::Close => {
                         self.closed = true;
@@ -221,18 +224,18 @@ impl Connection {
                 self.used += length;
             }
             Endpoint::Ingest(_) => {
-                let (length, answer) = match input {
-                    [0, rest @ ..] if rest.len() >= 32 => (33, Answer::Taken),
+                let (length, response) = match input {
+                    [0, rest @ ..] if rest.len() >= 32 => (33, Response::Accepted),
                     [1, a, b, c, d, rest @ ..] => {
                         let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
                         let Some(text) = rest.get(..length) else { return Ok(false) };
                         let text = String::from_utf8_lossy(text).into_owned();
-                        (5 + length, Answer::Refused(text))
+                        (5 + length, Response::Refused(text))
                     }
                     [] | [0 | 1, ..] => return Ok(false),
                     [other, ..] => bail!("the ingest returned the unknown status {other}"),
                 };
-                take(answer);
+                take(response);
                 self.used += length;
             }
         }

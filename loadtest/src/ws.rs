@@ -9,7 +9,7 @@ use std::{
     ops::Range,
 };
 
-/// Maximum bytes of a received message.
+/// Maximum bytes of a frame of a received message.
 const MAX_MESSAGE_BYTES: u64 = 1024 * 1024 * 1024;
 /// Maximum bytes of the response to the handshake.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -25,7 +25,7 @@ pub(crate) fn handshake_request(url: &Url) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Opens a WebSocket on a new connection; returns the bytes after the response.
+/// Opens a WebSocket on a new connection. Returns the bytes received after the handshake response.
 pub(crate) fn handshake(stream: &mut TcpStream, url: &Url) -> anyhow::Result<Vec<u8>> {
     stream.write_all(&handshake_request(url))?;
     let mut input = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn append_text(out: &mut Vec<u8>, message: &[u8]) {
     append_frame(out, 0x81, message);
 }
 
-/// Answers a ping.
+/// Appends the pong that answers a ping.
 pub(crate) fn append_pong(out: &mut Vec<u8>, payload: &[u8]) {
     append_frame(out, 0x8a, payload);
 }
@@ -95,7 +95,7 @@ pub(crate) enum Frame {
 /// Parses the frame at the start of `input` and returns it with its length, or `None` while it is
 /// incomplete.
 pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<(usize, Frame)>> {
-    let Some((first, payload)) = one(input)? else { return Ok(None) };
+    let Some((first, payload)) = parse_frame(input)? else { return Ok(None) };
     let end = payload.end;
     let frame = match first & 0x0f {
         1 | 2 if first & 0x80 != 0 => Frame::Message(payload),
@@ -103,7 +103,7 @@ pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<(usize, Frame)>> {
             let mut joined = input[payload].to_vec();
             let mut at = end;
             loop {
-                let Some((first, payload)) = one(&input[at..])? else { return Ok(None) };
+                let Some((first, payload)) = parse_frame(&input[at..])? else { return Ok(None) };
                 if first & 0x0f != 0 {
                     bail!("a WebSocket frame within a fragmented message");
                 }
@@ -123,7 +123,7 @@ pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<(usize, Frame)>> {
 }
 
 /// First byte and payload of one frame.
-fn one(input: &[u8]) -> anyhow::Result<Option<(u8, Range<usize>)>> {
+fn parse_frame(input: &[u8]) -> anyhow::Result<Option<(u8, Range<usize>)>> {
     let &[first, second, ref rest @ ..] = input else { return Ok(None) };
     if second & 0x80 != 0 {
         bail!("a masked WebSocket frame from a server");

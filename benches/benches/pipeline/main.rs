@@ -1,5 +1,5 @@
-//! The whole pipeline end to end: from signed transactions over the TCP ingest, or a file of
-//! blocks, to durable blocks.
+//! Measures the whole pipeline end to end: from signed transactions over the TCP ingest, or a file
+//! of blocks, to durable blocks.
 //!
 //! `cargo bench --profile release --workspace --bench pipeline -- accounts=1000000 count=2000000`.
 //! Every setting is optional:
@@ -7,12 +7,12 @@
 //! - `accounts=1000000`: funded accounts, among which senders and recipients are random
 //! - `count=1000000`: transactions
 //! - `skew=0`: exponent of a Zipf distribution by which accounts are drawn; 0 draws all equally often
-//! - `workload=transfers`: or `erc20`, or `mixed` (one in four)
+//! - `workload=transfers`: or `erc20`, or `mixed` (one token transfer in four)
 //! - `mode=ingest`: over TCP through recover, ante, mempool and proposals; or `import`: as blocks
 //! - `block=10000`: plain transfers that fill a block
 //! - `window=4`: maximum transactions submitted but not mined, in blocks
 //! - `recent=12582912`: the setting `storage.recent-accounts`
-//! - `seed=1`, `recover=2` (recovery threads), `folder=` (where the home is made)
+//! - `seed=1`, `recover=2` (recovery threads), `folder=` (the folder in which the home is created)
 //! - `json=FILE`: also writes the figures as JSON, for `benches/growth` and `benches/saturation`
 //!
 //! Transactions are signed once in advance and kept under `target/bench-cache`. The feeder is a
@@ -43,7 +43,7 @@ use std::{
 
 /// Transactions per write of the feeder.
 const FRAMES_PER_WRITE: usize = 512;
-/// Polling interval of the feeder for space in its window, and of the window for durable blocks. A
+/// Polling interval of the feeder while its window is full, and of the head for durable blocks. A
 /// wake-up takes about 20 us on a virtual machine.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -146,16 +146,16 @@ fn ingest(settings: &Settings, home: &Home, file: &Path) -> Run {
     let flag = Arc::clone(&measured);
     let feeder = feeder.spawn(move || {
         let mut frames = Frames::open(&path);
-        let (mut sent, mut piece) = (0, Vec::new());
+        let (mut sent, mut batch) = (0, Vec::new());
         while sent < count {
             while sent > done.load(Relaxed) + window {
                 thread::park_timeout(POLL_INTERVAL);
             }
-            piece.clear();
+            batch.clear();
             let size = FRAMES_PER_WRITE.min((count - sent) as usize);
-            let read = frames.read(size, &mut piece);
+            let read = frames.read(size, &mut batch);
             assert_eq!(read, size, "the file has all transactions");
-            stream.write_all(&piece).expect("the node accepts them");
+            stream.write_all(&batch).expect("the node accepts them");
             sent += read as u64;
         }
         wait(flag);
@@ -197,7 +197,7 @@ fn read_answers(stream: TcpStream, count: u64) -> u64 {
     refused
 }
 
-/// The blocks with the same transactions, produced once through the ingest.
+/// Returns the path of a file of blocks with the same transactions, which are produced once.
 fn chain_file(settings: &Settings, accounts: &[Address], file: &Path, folder: &Path) -> PathBuf {
     let name = format!(
         "chain-{}-{}-{}-{}-{}-{}.rlp",

@@ -1,4 +1,4 @@
-//! Measures a run, and prints the figures.
+//! Measures a run, and prints its figures.
 
 use crate::settings::Settings;
 use benches::threads::{self, Use};
@@ -23,7 +23,7 @@ pub(crate) struct Run {
     half_seconds: f64,
     /// Bytes written to storage.
     written: u64,
-    /// Durable transactions at the end of each second.
+    /// Durable transactions at the start of each second.
     series: Vec<u64>,
     threads: BTreeMap<String, Use>,
     peak_kib: u64,

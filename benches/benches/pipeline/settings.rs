@@ -1,4 +1,4 @@
-//! The settings of a run, `key=value` on the command line.
+//! The settings of a run, which are `key=value` arguments on the command line.
 
 use alloy_primitives::Address;
 use benches::{workload::Kind, world};

@@ -18,9 +18,8 @@ const RECONNECT_WAIT: Duration = Duration::from_millis(100);
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum bytes written or read at a time, so that no connection delays the others.
-const TURN_BYTES: usize = 64 * 1024;
+const MAX_STEP_BYTES: usize = 64 * 1024;
 
-/// An attack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attack<'a> {
     pub(super) kind: Kind,
@@ -33,7 +32,7 @@ pub(super) struct Attack<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) connected: u64,
-    /// Connections that the node did not accept in time.
+    /// Connection attempts that failed or timed out.
     pub(super) not_connected: u64,
     /// Responses with a status below 400.
     pub(super) answered: u64,
@@ -41,7 +40,9 @@ pub(super) struct Counts {
     pub(super) refused: u64,
     /// Connections that the node closed.
     pub(super) closed: u64,
+    /// Bytes.
     pub(super) sent: u64,
+    /// Bytes.
     pub(super) received: u64,
 }
 
@@ -59,7 +60,7 @@ impl Counts {
 }
 
 impl Attack<'_> {
-    /// Attacks until `stop`.
+    /// Attacks until `stop` is set.
     pub(super) fn run(&self, stop: &AtomicBool) -> Counts {
         let scripts = self.kind.scripts(self.targets, self.clients);
         let mut counts = Counts::default();
@@ -97,7 +98,6 @@ fn serve(clients: &mut [Client<'_>], source: Option<IpAddr>, stop: &AtomicBool) 
     counts
 }
 
-/// One connection.
 struct Client<'a> {
     script: &'a Script,
     stream: Option<TcpStream>,
@@ -110,19 +110,20 @@ impl<'a> Client<'a> {
         Self { script, stream: None, sent: 0, not_before: Instant::now() }
     }
 
-    /// Reads and writes as far as possible without blocking, and returns whether anything moved.
+    /// Opens the connection within [`CONNECT_TIMEOUT`], or writes and reads without blocking. Returns false if there
+    /// was nothing to do.
     fn step(&mut self, source: Option<IpAddr>, counts: &mut Counts) -> bool {
         let Some(stream) = &mut self.stream else { return self.open(source, counts) };
         let mut moved = false;
         let rest = &self.script.request[self.sent..];
         if !rest.is_empty() {
-            match stream.write(&rest[..rest.len().min(TURN_BYTES)]) {
+            match stream.write(&rest[..rest.len().min(MAX_STEP_BYTES)]) {
                 Ok(written) => {
                     self.sent += written;
                     counts.sent += written as u64;
                     moved = true;
                 }
-                Err(error) if is_wait(&error) => {}
+                Err(error) if is_not_ready(&error) => {}
                 Err(_) => return self.close(counts),
             }
         } else if self.script.reconnects {
@@ -131,7 +132,7 @@ impl<'a> Client<'a> {
             return true;
         }
         if self.script.reads {
-            let mut buffer = [0; TURN_BYTES];
+            let mut buffer = [0; MAX_STEP_BYTES];
             match stream.read(&mut buffer) {
                 Ok(0) => return self.close(counts),
                 Ok(read) => {
@@ -144,7 +145,7 @@ impl<'a> Client<'a> {
                     }
                     moved = true;
                 }
-                Err(error) if is_wait(&error) => {}
+                Err(error) if is_not_ready(&error) => {}
                 Err(_) => return self.close(counts),
             }
         }
@@ -177,7 +178,7 @@ impl<'a> Client<'a> {
     }
 }
 
-fn is_wait(error: &std::io::Error) -> bool {
+fn is_not_ready(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 

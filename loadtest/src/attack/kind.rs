@@ -62,7 +62,7 @@ pub(super) struct Targets {
     pub(super) metrics: Option<SocketAddr>,
 }
 
-/// Names and default ports of the other servers. Port 0: off by default.
+/// Names and default ports of the other servers; those with port 0 are off by default.
 const PORTS: [(&str, u16); 6] = [
     ("ws", 0),
     ("rest", 1317),
@@ -93,8 +93,8 @@ impl Targets {
         Ok(Self { json_rpc, others, grpc: named("grpc"), metrics: named("metrics") })
     }
 
-    /// The server that a connection attacks.
-    fn each(&self, number: usize) -> SocketAddr {
+    /// The server that the connection with this number attacks.
+    fn target(&self, number: usize) -> SocketAddr {
         let all = self.others.len() + 1;
         match number % all {
             0 => self.json_rpc.address,
@@ -164,12 +164,12 @@ impl Kind {
                 vec![Script { repeats: true, ..script }; clients]
             }
             Self::Connections => {
-                numbers.map(|number| script(targets.each(number), half_request())).collect()
+                numbers.map(|number| script(targets.target(number), half_request())).collect()
             }
             Self::Descriptors => numbers
                 .map(|number| Script {
                     reconnects: true,
-                    ..script(targets.each(number), half_request())
+                    ..script(targets.target(number), half_request())
                 })
                 .collect(),
             Self::All => unreachable!("handled above"),
@@ -272,7 +272,7 @@ mod tests {
             assert_eq!(head + length.parse::<usize>().unwrap(), request.len() + missing, "{kind}");
         }
         let garbage: Vec<u8> = serde_json::from_slice(&garbage()).unwrap();
-        assert!(garbage.iter().all(|one| *one == 1));
+        assert!(garbage.iter().all(|number| *number == 1));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Watches the node from outside: its health check, each time on a new connection, and its memory.
+//! Watches a node from outside: its memory, and its health check, each time on a new connection.
 
 use crate::cpu::Process;
 use std::{
@@ -35,7 +35,7 @@ impl Monitor {
         Self { metrics, process }
     }
 
-    /// Watches until `stop`.
+    /// Observes the node until `stop` is set.
     pub(super) fn run(&self, stop: &AtomicBool) -> Observed {
         let mut observed = Observed::default();
         while !stop.load(Relaxed) {
@@ -61,7 +61,7 @@ fn is_healthy(metrics: SocketAddr) -> std::io::Result<bool> {
     stream.set_read_timeout(Some(HEALTH_TIMEOUT))?;
     stream.set_write_timeout(Some(HEALTH_TIMEOUT))?;
     write!(stream, "GET /health HTTP/1.1\r\nHost: {metrics}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.take(64 * 1024).read_to_end(&mut answer)?;
-    Ok(answer.starts_with(b"HTTP/1.1 200"))
+    let mut response = Vec::new();
+    stream.take(64 * 1024).read_to_end(&mut response)?;
+    Ok(response.starts_with(b"HTTP/1.1 200"))
 }

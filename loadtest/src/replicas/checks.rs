@@ -1,4 +1,4 @@
-//! What must hold on all nodes after the load.
+//! Checks what must hold on all nodes after the load.
 
 use super::{cluster::Cluster, heads::Heads, sending::pooled};
 use crate::rpc::{Rpc, hex, quantity};
@@ -12,14 +12,14 @@ use std::{
 
 /// Polling interval of the mempool and of the heads.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum time until a mempool is empty, and then until every node has the newest block of the first one.
+/// Maximum wait for each condition, such as an empty mempool or the newest block on another node.
 const MAX_WAIT: Duration = Duration::from_secs(120);
-/// Receipts that are requested from each node.
-const RECEIPTS: usize = 1_000;
+/// Maximum number of receipts that are requested from each node.
+const MAX_RECEIPTS: usize = 1_000;
 /// Blocks per batch.
-const BLOCKS: u64 = 20;
+const BLOCKS_PER_BATCH: u64 = 20;
 
-/// What was found.
+/// The results of successful checks.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) blocks: u64,
@@ -31,8 +31,8 @@ pub(super) struct Checked {
     pub(super) state_root: String,
 }
 
-/// Checks that all nodes have the same blocks with each acknowledged transaction once, and with every block that a client has
-/// seen, and that their accounts have the state roots of the headers.
+/// Checks that all nodes have the same blocks, that these include every reported block and every acknowledged
+/// transaction once, and that the accounts of each node match its state root.
 pub(super) fn check(
     cluster: &Cluster,
     producers: usize,
@@ -64,30 +64,30 @@ pub(super) fn check(
     if let Some(hash) = lost.first() {
         bail!("{} acknowledged transactions are lost, such as {hash}", lost.len());
     }
-    let asked: Vec<B256> = acknowledged
+    let sampled: Vec<B256> = acknowledged
         .iter()
-        .step_by(acknowledged.len().div_ceil(RECEIPTS).max(1))
+        .step_by(acknowledged.len().div_ceil(MAX_RECEIPTS).max(1))
         .copied()
         .collect();
     for node in 0..cluster.len() {
-        check_receipts(cluster.rpc(node), &asked).with_context(|| format!("node {node}"))?;
+        check_receipts(cluster.rpc(node), &sampled).with_context(|| format!("node {node}"))?;
         check_state(cluster, node, newest).with_context(|| format!("state of node {node}"))?;
     }
     Ok(Checked {
         blocks: newest,
         mined: mined.len() as u64,
-        receipts: asked.len(),
+        receipts: sampled.len(),
         state_root: blocks.last().map(|block| block.state_root.clone()).unwrap_or_default(),
     })
 }
 
-/// Waits until the index of a node has the block `newest`, and computes the state root from its accounts. The index is written
-/// some time after the blocks; before that, the root would not include all transactions.
+/// Waits until the index of a node has the block `newest`, and checks the state root against its accounts. The index is
+/// written some time after the blocks; before that, the root would not include all transactions.
 fn check_state(cluster: &Cluster, node: usize, newest: u64) -> anyhow::Result<()> {
     wait_until("the index has the newest block", || Ok(cluster.audit(node)?.block >= newest))
 }
 
-/// Waits until all transactions are mined. Returns the newest block then.
+/// Waits until the mempools of all producers are empty. Returns the head of the first node then.
 pub(super) fn wait_for_empty_pools(cluster: &Cluster, producers: usize) -> anyhow::Result<u64> {
     for producer in 0..producers {
         wait_until(
@@ -98,15 +98,14 @@ pub(super) fn wait_for_empty_pools(cluster: &Cluster, producers: usize) -> anyho
     cluster.rpc(0).block_number()
 }
 
-/// Waits until all transactions are mined, and all replicas have the blocks. Returns the newest of these blocks.
+/// Waits until all transactions are mined and all nodes have their blocks. Returns the newest of these blocks.
 fn wait_for_heads(cluster: &Cluster, producers: usize, heads: &Heads) -> anyhow::Result<u64> {
-    // A transaction may be on its way from the mempool into a block, and the first node may be behind one that has reported a later block.
+    // A transaction may be on its way from the mempool into a block, and another node may have reported a later block.
     let reported = heads.hashes().last_key_value().map_or(0, |(number, _)| *number);
-    let begun = wait_for_empty_pools(cluster, producers)?.max(reported);
-    wait_until(
-        "the chain has two more blocks",
-        || Ok(cluster.rpc(0).block_number()? >= begun + 2),
-    )?;
+    let drained = wait_for_empty_pools(cluster, producers)?.max(reported);
+    wait_until("the chain has two more blocks", || {
+        Ok(cluster.rpc(0).block_number()? >= drained + 2)
+    })?;
     let newest = cluster.rpc(0).block_number()?;
     for node in 1..cluster.len() {
         wait_until("another node has the newest block", || {
@@ -138,8 +137,8 @@ struct Block {
 /// All blocks of a node up to `newest`.
 fn blocks(rpc: &Rpc, newest: u64) -> anyhow::Result<Vec<Block>> {
     let mut blocks = Vec::new();
-    for first in (0..=newest).step_by(BLOCKS as usize) {
-        let numbers = first..=newest.min(first + BLOCKS - 1);
+    for first in (0..=newest).step_by(BLOCKS_PER_BATCH as usize) {
+        let numbers = first..=newest.min(first + BLOCKS_PER_BATCH - 1);
         let params: Vec<_> = numbers.map(|number| json!([hex(number), false])).collect();
         for block in rpc.call_all("eth_getBlockByNumber", &params)? {
             blocks.push(read_block(block, blocks.len() as u64)?);

@@ -1,4 +1,4 @@
-//! The producer or the validators, and their replicas. They keep their addresses when they start again.
+//! Runs the producer or the validators, and their replicas. Each keeps its addresses when it restarts.
 
 use super::{ReplicasArgs, links::Links};
 use crate::{
@@ -18,14 +18,14 @@ use std::{
 
 /// Name of the genesis file.
 const GENESIS: &str = "genesis.json";
-/// The home folder that only provides the key of the producer, or the homes of validators before they have the genesis.
+/// The folder in which `evmd` creates the key of the producer or the home folders of validators, before they are moved.
 const KEY_HOME: &str = "key";
 /// Ether of each account: more than it can spend.
 const ETHER: u64 = 1_000;
-/// Ports of a node that stay the same: JSON-RPC, replication, and connections of validators.
+/// Number of fixed ports of a node: JSON-RPC, replication, and connections between validators.
 const PORTS: u16 = 3;
 
-/// The nodes; the producer or the validators are the first.
+/// The nodes. The producer or the validators come first.
 #[derive(Debug)]
 pub(super) struct Cluster {
     nodes: Vec<Node>,
@@ -97,12 +97,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Sends a signal, which `kill` has as this option.
+    /// Sends a signal. `option` is the option of the program `kill`, such as `-STOP`.
     pub(super) fn signal(&self, node: usize, option: &str) -> anyhow::Result<()> {
         lock(&self.nodes[node].running).as_ref().context("the node is running")?.signal(option)
     }
 
-    /// Holds back what one validator sends to another, if `is_held` says so.
+    /// Holds back what validator `from` sends to validator `to` if `is_held(from, to)`.
     pub(super) fn hold(&self, is_held: impl Fn(usize, usize) -> bool) {
         if let Some(links) = &self.links {
             links.hold(is_held);
@@ -115,7 +115,7 @@ impl Cluster {
         running.as_ref().context("the node is running")?.cpu()
     }
 
-    /// The times to finality that a validator has measured, in milliseconds.
+    /// See [`Running::finality`].
     pub(super) fn finality(&self, node: usize) -> anyhow::Result<Option<[f64; 2]>> {
         lock(&self.nodes[node].running).as_ref().context("the node is running")?.finality()
     }
@@ -126,7 +126,7 @@ impl Cluster {
     }
 }
 
-/// The number of ports of this number of nodes.
+/// The number of fixed ports of this many nodes.
 pub(super) const fn ports(nodes: usize) -> u16 {
     PORTS * nodes as u16
 }
@@ -145,15 +145,15 @@ fn home(args: &ReplicasArgs, number: usize) -> PathBuf {
     })
 }
 
-/// Writes a genesis file that funds the accounts, and the secret keys of those that make blocks into their home folders. Returns
-/// the public keys of the validators.
+/// Writes a genesis file that funds the accounts, and the secret keys of the nodes that produce blocks into their home
+/// folders. Returns the public keys of the validators.
 fn make_genesis(args: &ReplicasArgs) -> anyhow::Result<Vec<String>> {
     let ReplicasArgs { folder, accounts, seed, block_gas, .. } = args;
     fs::create_dir(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let key_home = folder.join(KEY_HOME);
     let evmd = Evmd::find(args.evmd.as_deref(), &key_home)?;
     let (keys, template) = match args.validators {
-        // Only `evmd init` makes the key of a producer.
+        // Only `evmd init` creates the key of a producer.
         0 => {
             evmd.init(None)?;
             let (home, key) = (home(args, 0), "producer.key");
@@ -207,8 +207,8 @@ fn address(first: SocketAddr, node: usize, server: u16) -> SocketAddr {
     SocketAddr::new(first.ip(), first.port() + PORTS * node as u16 + server)
 }
 
-/// The value of `--follow` of a node; `None` for those that make blocks. The last of several replicas of a producer follows the
-/// first one.
+/// The value of `--follow` of a node, or `None` if it produces blocks. The last of several replicas of a producer
+/// prefers the first replica to the producer.
 fn sources(args: &ReplicasArgs, number: usize) -> Option<String> {
     let url = |node| format!("http://{}", address(args.first_address, node, 1));
     let producers = args.producers();

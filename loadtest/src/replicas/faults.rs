@@ -1,16 +1,16 @@
-//! Faults at random times, which are spread over the load. A seed decides which ones.
+//! Injects faults at random times that are spread over the load. The seed determines them.
 
-use super::{ReplicasArgs, cluster::Cluster, sending::Load};
+use super::{ReplicasArgs, cluster::Cluster, sending::LoadState};
 use crate::rng::Rng;
 use anyhow::Context;
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 /// Polling interval of the number of acknowledged transactions.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum time for which a killed node stays down, in milliseconds.
+/// Maximum pause before each restart of a killed node, in milliseconds.
 const MAX_DOWN_MS: u64 = 1_000;
-/// Maximum time for which a node is stopped, or for which validators do not hear each other, in milliseconds: longer than the timeouts of
-/// a view.
+/// Maximum time for which a node is stopped or messages between validators are held back, in milliseconds: longer than
+/// the timeouts of a view.
 const MAX_SILENCE_MS: u64 = 12_000;
 
 /// A kind of fault.
@@ -20,11 +20,11 @@ enum Fault {
     Kill,
     /// SIGSTOP of a node, and SIGCONT later.
     Pause,
-    /// Some validators do not hear some others.
+    /// Messages between some validators are held back.
     Partition,
 }
 
-/// Which nodes had how many faults.
+/// The faults that were injected.
 #[derive(Debug)]
 pub(super) struct Faults {
     /// The number of kills of each node.
@@ -35,11 +35,11 @@ pub(super) struct Faults {
     pub(super) partitions: Vec<&'static str>,
 }
 
-/// Makes the faults of the arguments happen. Returns when all of them are over.
-pub(super) fn happen(
+/// Injects the faults of the arguments. Returns when all of them are over, or the load has failed.
+pub(super) fn inject(
     args: &ReplicasArgs,
     cluster: &Cluster,
-    load: &Load,
+    load: &LoadState,
 ) -> anyhow::Result<Faults> {
     let mut rng = Rng::new(args.seed);
     let none = vec![0; cluster.len()];
@@ -54,17 +54,17 @@ pub(super) fn happen(
             }
             std::thread::park_timeout(POLL_INTERVAL);
         }
-        let happened = match fault {
+        let injected = match fault {
             Fault::Kill => kill(args.at_once, cluster, &mut rng, &mut faults.kills),
             Fault::Pause => pause(cluster, &mut rng, &mut faults.pauses),
             Fault::Partition => partition(args, cluster, &mut rng, &mut faults),
         };
-        happened.with_context(|| format!("fault {}, {fault:?}", number + 1))?;
+        injected.with_context(|| format!("fault {}, {fault:?}", number + 1))?;
     }
     Ok(faults)
 }
 
-/// The faults in a random order.
+/// The faults in the order in which they are injected.
 fn kinds(args: &ReplicasArgs, rng: &mut Rng) -> Vec<Fault> {
     let counts = [
         (Fault::Kill, args.kills),
@@ -73,19 +73,19 @@ fn kinds(args: &ReplicasArgs, rng: &mut Rng) -> Vec<Fault> {
     ];
     let mut kinds: Vec<_> =
         counts.iter().flat_map(|(fault, count)| vec![*fault; *count as usize]).collect();
-    // Without other kinds, a seed stands for the same kills as ever.
+    // With kills only, no random number is drawn here, so that a seed determines the same kills as in earlier versions.
     if args.pauses + args.partitions > 0 {
         rng.shuffle(&mut kinds);
     }
     kinds
 }
 
-/// Kills some nodes, and starts them again.
+/// Kills at most `at_once` nodes, and restarts them one after another.
 fn kill(at_once: usize, cluster: &Cluster, rng: &mut Rng, kills: &mut [u64]) -> anyhow::Result<()> {
     let mut nodes: Vec<usize> = (0..cluster.len()).collect();
     let killed = match at_once {
         1 => 1,
-        most => 1 + rng.below(most as u64) as usize,
+        max => 1 + rng.below(max as u64) as usize,
     };
     for at in 0..killed {
         let left = (nodes.len() - at) as u64;
@@ -100,7 +100,7 @@ fn kill(at_once: usize, cluster: &Cluster, rng: &mut Rng, kills: &mut [u64]) -> 
     Ok(())
 }
 
-/// Stops a node, and continues it.
+/// Stops a node, and continues it after a random time.
 fn pause(cluster: &Cluster, rng: &mut Rng, pauses: &mut [u64]) -> anyhow::Result<()> {
     let node = rng.below(cluster.len() as u64) as usize;
     pauses[node] += 1;
@@ -109,7 +109,7 @@ fn pause(cluster: &Cluster, rng: &mut Rng, pauses: &mut [u64]) -> anyhow::Result
     cluster.signal(node, "-CONT")
 }
 
-/// Separates validators. One time in two, nodes are killed meanwhile.
+/// Separates validators for a random time. With a probability of one half, nodes are killed meanwhile.
 fn partition(
     args: &ReplicasArgs,
     cluster: &Cluster,
@@ -129,20 +129,20 @@ fn partition(
 
 type IsHeld = Box<dyn Fn(usize, usize) -> bool>;
 
-/// A kind of partition, and whether what one validator sends to another is held back.
+/// The name of a random partition, and a function that returns whether messages `(from, to)` are held back.
 fn random_partition(validators: usize, rng: &mut Rng) -> (&'static str, IsHeld) {
     let mut order: Vec<usize> = (0..validators).collect();
     rng.shuffle(&mut order);
-    let place = move |node: usize| order.iter().position(|at| *at == node).unwrap_or(0);
+    let position = move |node: usize| order.iter().position(|at| *at == node).unwrap_or(0);
     match rng.below(4) {
         0 => (
             "halves",
             Box::new(move |from, to| {
-                (place(from) < validators / 2) != (place(to) < validators / 2)
+                (position(from) < validators / 2) != (position(to) < validators / 2)
             }),
         ),
-        1 => ("one alone", Box::new(move |from, to| (place(from) == 0) != (place(to) == 0))),
-        2 => ("one is not heard", Box::new(move |from, _| place(from) == 0)),
-        _ => ("ring", Box::new(move |from, to| place(to) != (place(from) + 1) % validators)),
+        1 => ("one alone", Box::new(move |from, to| (position(from) == 0) != (position(to) == 0))),
+        2 => ("one is not heard", Box::new(move |from, _| position(from) == 0)),
+        _ => ("ring", Box::new(move |from, to| position(to) != (position(from) + 1) % validators)),
     }
 }

@@ -1,7 +1,7 @@
-//! The connections between validators, which go through this process, so that it can delay messages and hold them back.
+//! Forwards the connections between validators, so that this process can delay messages and hold them back.
 //!
-//! Nothing is lost on a TCP connection: what is held back arrives afterwards, as after a network failure that is shorter than the timeouts of
-//! the connection. A validator that gives up waiting connects again.
+//! Messages that were held back arrive afterwards, as after a network failure that is shorter than the timeouts of TCP.
+//! They are lost only if a validator closes its connection. A validator that gives up waiting connects again.
 
 use anyhow::Context;
 use mio::{
@@ -20,18 +20,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum bytes in one direction of a connection that have not been passed on: several blocks of maximum size.
+/// Bytes waiting in one direction of a connection at which reading stops: several blocks of maximum size.
 const MAX_HELD_BYTES: usize = 32 << 20;
-/// Bytes of a read.
+/// Maximum bytes of a read.
 const READ_BYTES: usize = 64 << 10;
-/// Time after which bytes are passed on at the latest when they are due.
+/// Polling interval while bytes wait, and so the precision of the delay.
 const PRECISION: Duration = Duration::from_millis(1);
-/// Polling interval while nothing is held.
+/// Polling interval while no bytes wait.
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
-/// All sockets have the same token: after each event all connections are served, which are few.
+/// The token of all sockets: the connections are few, so all of them are served after each event.
 const ANY: Token = Token(0);
 
-/// The connections; dropping them closes them.
+/// Forwards the connections between validators until it is dropped.
 #[derive(Debug)]
 pub(super) struct Links {
     /// The address at which each validator reaches each other one.
@@ -40,7 +40,7 @@ pub(super) struct Links {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Which messages are held back, and whether the thread ends.
+/// Which messages are held back, and whether the thread must end.
 #[derive(Debug)]
 struct Held {
     validators: usize,
@@ -55,7 +55,7 @@ impl Held {
 }
 
 impl Links {
-    /// Listens in the place of validators that listen at `targets`. Each message arrives `delay` later.
+    /// Listens on behalf of the validators at `targets`. Each message is delayed by `delay`.
     pub(super) fn start(targets: &[SocketAddr], delay: Duration) -> anyhow::Result<Self> {
         let validators = targets.len();
         let poll = Poll::new().context("cannot wait for connections")?;
@@ -73,9 +73,9 @@ impl Links {
         }
         let directions = (0..validators * validators).map(|_| AtomicBool::new(false)).collect();
         let held = Arc::new(Held { validators, directions, is_over: AtomicBool::new(false) });
-        let passing =
-            Passing { poll, links, connections: Vec::new(), delay, held: Arc::clone(&held) };
-        let thread = std::thread::spawn(move || passing.run());
+        let forwarder =
+            Forwarder { poll, links, connections: Vec::new(), delay, held: Arc::clone(&held) };
+        let thread = std::thread::spawn(move || forwarder.run());
         Ok(Self { addresses, held, thread: Some(thread) })
     }
 
@@ -84,7 +84,7 @@ impl Links {
         self.addresses[from][to]
     }
 
-    /// Holds back what `from` sends to `to`, if `is_held` says so.
+    /// Holds back what validator `from` sends to validator `to` if `is_held(from, to)`.
     pub(super) fn hold(&self, is_held: impl Fn(usize, usize) -> bool) {
         for (at, direction) in self.held.directions.iter().enumerate() {
             let (from, to) = (at / self.held.validators, at % self.held.validators);
@@ -97,13 +97,13 @@ impl Drop for Links {
     fn drop(&mut self) {
         self.held.is_over.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of it is printed when it happens.
+            // A panic of the thread has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Where one validator reaches another one.
+/// The listener through which one validator reaches another, which listens at `target`.
 #[derive(Debug)]
 struct Link {
     between: (usize, usize),
@@ -111,9 +111,9 @@ struct Link {
     target: SocketAddr,
 }
 
-/// The thread that passes bytes on.
+/// State of the thread that forwards bytes.
 #[derive(Debug)]
-struct Passing {
+struct Forwarder {
     poll: Poll,
     links: Vec<Link>,
     connections: Vec<Connection>,
@@ -121,7 +121,7 @@ struct Passing {
     held: Arc<Held>,
 }
 
-impl Passing {
+impl Forwarder {
     fn run(mut self) {
         let mut events = Events::with_capacity(64);
         let mut buffer = vec![0; READ_BYTES];
@@ -134,7 +134,7 @@ impl Passing {
             self.accept();
             let (delay, held) = (self.delay, &self.held);
             self.connections
-                .retain_mut(|connection| connection.pass(delay, held, &mut buffer).is_ok());
+                .retain_mut(|connection| connection.forward(delay, held, &mut buffer).is_ok());
         }
     }
 
@@ -142,7 +142,7 @@ impl Passing {
         for link in &self.links {
             while let Ok((accepted, _)) = link.listener.accept() {
                 let connection = Connection::new(link, accepted, &self.poll);
-                // One that cannot be opened is closed, and the validator tries again.
+                // If the target cannot be reached, the accepted connection is closed, and the validator tries again.
                 self.connections.extend(connection.ok());
             }
         }
@@ -155,7 +155,7 @@ struct Connection {
     between: (usize, usize),
     dialer: TcpStream,
     listener: TcpStream,
-    /// What the dialer has sent, and what the listener has.
+    /// Bytes from the dialer, and bytes from the listener.
     queues: [Queue; 2],
 }
 
@@ -173,24 +173,24 @@ impl Connection {
         self.queues.iter().any(|queue| !queue.chunks.is_empty())
     }
 
-    /// Passes on what is due. An error means that the connection has ended.
-    fn pass(&mut self, delay: Duration, held: &Held, buffer: &mut [u8]) -> io::Result<()> {
+    /// Forwards the bytes that are due. An error means that the connection has ended.
+    fn forward(&mut self, delay: Duration, held: &Held, buffer: &mut [u8]) -> io::Result<()> {
         let now = Instant::now();
-        let [sent, answered] = &mut self.queues;
-        sent.fill(&mut self.dialer, now + delay, buffer)?;
-        answered.fill(&mut self.listener, now + delay, buffer)?;
+        let [outbound, inbound] = &mut self.queues;
+        outbound.fill(&mut self.dialer, now + delay, buffer)?;
+        inbound.fill(&mut self.listener, now + delay, buffer)?;
         let (from, to) = self.between;
         if !held.is_held((from, to)) {
-            sent.drain(&mut self.listener, now)?;
+            outbound.drain(&mut self.listener, now)?;
         }
         if !held.is_held((to, from)) {
-            answered.drain(&mut self.dialer, now)?;
+            inbound.drain(&mut self.dialer, now)?;
         }
         Ok(())
     }
 }
 
-/// Bytes that have not been passed on, each with the time at which they are due.
+/// Chunks of bytes that have not been forwarded, with the time at which each is due.
 #[derive(Debug, Default)]
 struct Queue {
     chunks: VecDeque<(Instant, Vec<u8>)>,
@@ -206,7 +206,7 @@ impl Queue {
                     self.bytes += read;
                     self.chunks.push_back((due, buffer[..read].to_vec()));
                 }
-                Err(error) if is_later(&error) => return Ok(()),
+                Err(error) if is_not_ready(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
@@ -226,7 +226,7 @@ impl Queue {
                         self.chunks.pop_front();
                     }
                 }
-                Err(error) if is_later(&error) => return Ok(()),
+                Err(error) if is_not_ready(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
@@ -235,7 +235,7 @@ impl Queue {
 }
 
 /// Whether the socket is not ready yet.
-fn is_later(error: &io::Error) -> bool {
+fn is_not_ready(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected | ErrorKind::Interrupted)
 }
 
@@ -244,9 +244,8 @@ mod tests {
     use super::*;
     use std::net;
 
-    /// What is sent arrives after the delay, and what is held back arrives when it is not held any more.
     #[test]
-    fn messages_are_delayed_and_held_back() {
+    fn messages_are_delayed_and_held_messages_arrive_after_their_release() {
         let targets = [(); 2].map(|()| net::TcpListener::bind("127.0.0.1:0").unwrap());
         let addresses = targets.each_ref().map(|target| target.local_addr().unwrap());
         let delay = Duration::from_millis(30);

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Transactions per request, each of another sender.
+/// Transactions per request, each of a different sender.
 const BATCH: usize = 100;
 /// Pause after a request that failed, and while the mempool is full.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -22,21 +22,21 @@ const PAUSE: Duration = Duration::from_millis(20);
 const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum time without an acknowledged transaction.
 const STALL_TIMEOUT: Duration = Duration::from_secs(120);
-/// Transactions of a sender with different indices have different recipients.
+/// The recipient is derived from `index of the sender * NONCES_PER_SENDER + nonce`, which is unique.
 const NONCES_PER_SENDER: u64 = 1 << 32;
 
-/// Progress and limits of the load, which all shares have in common.
+/// Progress and limits of the load, shared by all threads.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct LoadState {
     /// Acknowledged transactions at which the load ends.
     pub(super) target: u64,
     /// Maximum transactions in the mempool while more are sent.
     pub(super) ahead: u64,
     pub(super) acknowledged: AtomicU64,
-    /// Transactions in the mempool.
+    /// Transactions in the largest mempool of the producers.
     pub(super) pooled: AtomicU64,
-    /// Whether all kills are over: until then, more than the target is sent, so that no kill is without load.
-    pub(super) are_kills_over: AtomicBool,
+    /// Whether all faults are over. Until then, the load continues beyond the target.
+    pub(super) are_faults_over: AtomicBool,
     /// Whether the load ends early, because something failed.
     pub(super) failed: AtomicBool,
 }
@@ -46,28 +46,28 @@ pub(super) struct Load {
 pub(super) struct Share {
     senders: Arc<Senders>,
     seed: u64,
-    /// Places of its senders among all of them.
-    places: Range<usize>,
+    /// Indices of its senders among all of them.
+    indices: Range<usize>,
     /// The next nonce of each.
     nonces: Vec<u64>,
-    /// Senders whose next nonce is not known, with the number of their transactions that were acknowledged.
+    /// Senders whose next nonce is unknown, with its minimum: the nonce after the last known transaction.
     unsure: BTreeMap<usize, u64>,
-    /// An acknowledgement that names another transaction.
+    /// The error text if an acknowledgement names another transaction.
     wrong: Option<String>,
     /// Hashes of the acknowledged transactions.
     pub(super) acknowledged: Vec<B256>,
-    /// Number of transactions without an answer, or with an error.
+    /// Number of transactions without a response, or with an error.
     pub(super) failed: u64,
 }
 
 impl Share {
     pub(super) fn new(senders: Arc<Senders>, seed: u64, number: usize, nodes: usize) -> Self {
         let count = senders.keys.len() / nodes;
-        let places = number * count..(number + 1) * count;
+        let indices = number * count..(number + 1) * count;
         Self {
             senders,
             seed,
-            places,
+            indices,
             nonces: vec![0; count],
             unsure: BTreeMap::new(),
             wrong: None,
@@ -78,24 +78,24 @@ impl Share {
 
     /// The address of one of its senders.
     fn address(&self, sender: usize) -> Address {
-        self.senders.keys[self.places.start + sender].address
+        self.senders.keys[self.indices.start + sender].address
     }
 
     /// The next transaction of one of its senders.
     fn transaction(&self, sender: usize) -> Vec<u8> {
-        let place = self.places.start + sender;
+        let index = self.indices.start + sender;
         let nonce = self.nonces[sender];
-        let to = self.senders.recipient(self.seed, place as u64 * NONCES_PER_SENDER + nonce);
-        self.senders.template.transfer(&self.senders.keys[place], nonce, to, U256::ONE)
+        let to = self.senders.recipient(self.seed, index as u64 * NONCES_PER_SENDER + nonce);
+        self.senders.template.transfer(&self.senders.keys[index], nonce, to, U256::ONE)
     }
 
-    /// Sends one transaction of each of `senders`. Returns how many were acknowledged; an error if the request failed.
+    /// Sends one transaction of each of `senders`. Returns how many were acknowledged. Fails if the request fails.
     fn send(&mut self, senders: &[usize], rpc: &Rpc) -> anyhow::Result<u64> {
         let transactions: Vec<_> = senders.iter().map(|sender| self.transaction(*sender)).collect();
         let params = transactions.iter().map(|raw| json!([hex::encode_prefixed(raw)]));
         let params: Vec<Value> = params.collect();
-        let answers = match rpc.call_each("eth_sendRawTransaction", &params) {
-            Ok(answers) => answers,
+        let responses = match rpc.call_each("eth_sendRawTransaction", &params) {
+            Ok(responses) => responses,
             Err(error) => {
                 // Some of them may have been accepted.
                 self.failed += senders.len() as u64;
@@ -106,15 +106,15 @@ impl Share {
             }
         };
         let mut acknowledged = 0;
-        for ((sender, raw), answer) in senders.iter().zip(&transactions).zip(answers) {
-            let Ok(answer) = answer else {
+        for ((sender, raw), response) in senders.iter().zip(&transactions).zip(responses) {
+            let Ok(response) = response else {
                 self.failed += 1;
                 self.unsure.insert(*sender, self.nonces[*sender]);
                 continue;
             };
             let hash = keccak256(raw);
-            if answer != json!(hash) {
-                self.wrong = Some(format!("transaction {hash} was acknowledged as {answer}"));
+            if response != json!(hash) {
+                self.wrong = Some(format!("transaction {hash} was acknowledged as {response}"));
                 continue;
             }
             self.nonces[*sender] += 1;
@@ -124,10 +124,10 @@ impl Share {
         Ok(acknowledged)
     }
 
-    /// Asks for the next nonces of senders whose transactions had no answer. An acknowledged transaction must not be missing.
+    /// Reads the next nonces of the senders in `unsure`. Fails while the node reports one below its minimum.
     fn learn_nonces(&mut self, rpc: &Rpc) -> anyhow::Result<()> {
         let unsure: Vec<(usize, u64)> =
-            self.unsure.iter().map(|(at, least)| (*at, *least)).collect();
+            self.unsure.iter().map(|(sender, least)| (*sender, *least)).collect();
         for part in unsure.chunks(BATCH) {
             let params: Vec<_> =
                 part.iter().map(|(sender, _)| json!([self.address(*sender), "pending"])).collect();
@@ -151,7 +151,7 @@ impl Share {
     }
 }
 
-impl Load {
+impl LoadState {
     /// Sends the transactions of a share through the node at `rpc` until the target is reached.
     pub(super) fn send(&self, mut share: Share, rpc: &Rpc) -> anyhow::Result<Share> {
         let sent = self.send_all(&mut share, rpc);
@@ -192,10 +192,10 @@ impl Load {
 
     fn is_over(&self) -> bool {
         let is_sent = self.acknowledged.load(Relaxed) >= self.target;
-        (is_sent && self.are_kills_over.load(Relaxed)) || self.failed.load(Relaxed)
+        (is_sent && self.are_faults_over.load(Relaxed)) || self.failed.load(Relaxed)
     }
 
-    /// Polls the sizes of the mempools until `done`, also while their nodes are down. The largest one counts.
+    /// Polls the sizes of the mempools until `done` is set, also while nodes are down, and stores the largest.
     pub(super) fn measure_pool(&self, producers: &[&Rpc], done: &AtomicBool) {
         while !done.load(Relaxed) {
             let sizes = producers.iter().filter_map(|producer| pooled(producer).ok());
@@ -207,7 +207,7 @@ impl Load {
     }
 }
 
-/// The number of transactions in the mempool of the producer.
+/// The number of pending and queued transactions in the mempool of a producer.
 pub(super) fn pooled(producer: &Rpc) -> anyhow::Result<u64> {
     let status = producer.call("txpool_status", json!([]))?;
     let number = |name: &str| crate::rpc::quantity(&status[name]).context("txpool_status");

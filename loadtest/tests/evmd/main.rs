@@ -44,19 +44,19 @@ fn loadtest(arguments: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn invalid_settings_are_refused_before_the_load() {
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["tx", "--ahead", "0"][..], "--ahead must be at least 1"),
         (&["reads", "--html", "/no/such/folder/page.html"], "--html /no/such/folder/page.html"),
         (&["kill", "--home", "x", "--ahead", "0"], "--ahead must be at least 1"),
         (&["replicas", "--folder", "/no", "--partitions", "1"], "need --validators of at least 2"),
     ] {
         let (code, text) = loadtest(arguments);
-        assert!(code == Some(1) && text.contains(said), "{arguments:?}: {text}");
+        assert!(code == Some(1) && text.contains(expected), "{arguments:?}: {text}");
     }
 }
 
 #[test]
-fn every_scenario_runs_against_a_node() {
+fn scenarios_run_against_a_running_node() {
     let binary = binary();
     let home = tempfile::tempdir().unwrap();
     let node = start(&binary, &home.path().join("home"));
@@ -71,9 +71,9 @@ fn every_scenario_runs_against_a_node() {
     let filled = run("fill", &["--blocks", "40", "--senders", "5"]);
     assert!(filled.contains("token 0x"), "{filled}");
 
-    let ways = ["-o", "json", "--via", "ingest,single,batch,ws,ws-batch", "--ingest", &ingest];
+    let via = ["-o", "json", "--via", "ingest,single,batch,ws,ws-batch", "--ingest", &ingest];
     let few = ["-n", "600", "--senders", "20", "--fee-cap", "2000"];
-    let sent: Value = serde_json::from_str(&run("tx", &[&ways[..], &few].concat())).unwrap();
+    let sent: Value = serde_json::from_str(&run("tx", &[&via[..], &few].concat())).unwrap();
     for part in sent["nodes"][0]["parts"].as_array().unwrap() {
         assert_eq!((&part["operations"], &part["errors"]), (&600.into(), &0.into()), "{part}");
     }
@@ -81,9 +81,9 @@ fn every_scenario_runs_against_a_node() {
 
     let file = home.path().join("signed");
     let file = file.to_str().unwrap();
-    let one = ["-n", "300", "--senders", "20", file];
-    run("sign", &one);
-    let (code, text) = loadtest(&[&["sign"], &to_node[..], &one].concat());
+    let signing = ["-n", "300", "--senders", "20", file];
+    run("sign", &signing);
+    let (code, text) = loadtest(&[&["sign"], &to_node[..], &signing].concat());
     assert!(code == Some(1) && text.contains("cannot make"), "an existing file is kept: {text}");
     run("tx", &["--file", file]);
     let (code, text) = loadtest(&[&["tx"], &to_node[..], &["--file", file]].concat());
@@ -103,7 +103,7 @@ fn every_scenario_runs_against_a_node() {
     run("flood", &[&quick[..], &["--heavy", "logs,fees", "--probe-rate", "200"]].concat());
     let soak = ["--minutes", "0.03", "--every", "0.5", "--tx-rate", "500", "--senders", "20"];
     let home = home.path().to_str().unwrap();
-    // A run of two seconds on a busy machine says nothing about rates, memory and latency.
+    // A run of two seconds on a busy machine does not show typical rates, memory or latency.
     let bounds = [
         ["--home", home],
         ["--latency-bound", "1000"],
@@ -209,7 +209,7 @@ fn genesis_accounts_send_without_funding() {
     let (code, text) = loadtest(&[&offline[..], &own].concat());
     assert_eq!(code, Some(0), "{text}");
     let to_node = ["tx", "--url", &url, "--ingest", &ingest, "-o", "json"];
-    // Less than one second of transactions, so that sending has to wait for blocks.
+    // A quarter of the transactions, so that sending has to wait for blocks.
     let sent = ["--via", "ingest", "--ahead", "3000", "--file", file];
     let (code, text) = loadtest(&[&to_node[..], &sent].concat());
     assert_eq!(code, Some(0), "{text}");
@@ -224,7 +224,7 @@ fn genesis_accounts_send_without_funding() {
 fn killed_node_keeps_what_it_reported() {
     let binary = binary();
     let folder = tempfile::tempdir().unwrap();
-    // With twenty transfers per block, the 128 blocks after which the index is written come soon.
+    // With twenty transfers per block, the index is written soon: after at most 128 blocks.
     let small = ["--accounts", "3000", "--block-gas", "420000"];
     let home = funded_home(&binary, folder.path(), &small);
     let kill = ["kill", "--home", &home, "--evmd", binary.to_str().unwrap(), "-o", "json"];
@@ -234,9 +234,9 @@ fn killed_node_keeps_what_it_reported() {
     let killed: Value = serde_json::from_str(&text).unwrap();
     // The kill may interrupt a flush, so not every round has one.
     assert!(killed["afterAFlush"].as_u64().unwrap() > 0, "{killed}");
-    for life in killed["kills"].as_array().unwrap() {
-        assert!(life["answered"].as_u64().unwrap() >= 8000, "{life}");
-        assert!(life["replayedTransactions"].as_u64().unwrap() > 0, "{life}");
+    for kill in killed["kills"].as_array().unwrap() {
+        assert!(kill["answered"].as_u64().unwrap() >= 8000, "{kill}");
+        assert!(kill["replayedTransactions"].as_u64().unwrap() > 0, "{kill}");
     }
 }
 
@@ -261,7 +261,7 @@ fn kill_nodes(options: &[&str]) -> Value {
 #[test]
 fn killed_replicas_and_producers_lose_nothing() {
     let found = kill_nodes(&["--kills", "4"]);
-    // With this seed, the replica of a replica is killed, too.
+    // With this seed, the replica that follows another replica is killed, too.
     assert_eq!(
         (&found["killsOfProducers"], &found["killsOfReplicas"]),
         (&serde_json::json!([1]), &serde_json::json!([0, 2, 1])),

@@ -1,4 +1,4 @@
-//! Runs the built binary against a small server with prepared answers, and checks counts, output
+//! Runs the built binary against a small server with prepared responses, and checks counts, output
 //! and exit codes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,20 +15,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Serves JSON-RPC over HTTP until the test ends; `answer` returns the response to each call.
-fn serve(answer: fn(&Value) -> Value) -> SocketAddr {
+/// Serves JSON-RPC over HTTP until the test ends; `respond` returns the response to each call.
+fn serve(respond: fn(&Value) -> Value) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.unwrap();
-            thread::spawn(move || converse(stream, answer));
+            thread::spawn(move || serve_connection(stream, respond));
         }
     });
     address
 }
 
-fn converse(mut stream: TcpStream, answer: fn(&Value) -> Value) -> Option<()> {
+fn serve_connection(mut stream: TcpStream, respond: fn(&Value) -> Value) -> Option<()> {
     let mut input = BufReader::new(stream.try_clone().ok()?);
     loop {
         let mut length = 0;
@@ -48,21 +48,21 @@ fn converse(mut stream: TcpStream, answer: fn(&Value) -> Value) -> Option<()> {
         let mut body = vec![0; length];
         input.read_exact(&mut body).ok()?;
         let request: Value = serde_json::from_slice(&body).ok()?;
-        let one = |call: &Value| {
-            let mut answer = answer(call);
-            answer["jsonrpc"] = json!("2.0");
-            answer["id"] = call["id"].clone();
-            answer
+        let complete = |call: &Value| {
+            let mut response = respond(call);
+            response["jsonrpc"] = json!("2.0");
+            response["id"] = call["id"].clone();
+            response
         };
-        let answer = match &request {
-            Value::Array(calls) => calls.iter().map(one).collect(),
-            call => one(call),
+        let response = match &request {
+            Value::Array(calls) => calls.iter().map(complete).collect(),
+            call => complete(call),
         };
-        let text = answer.to_string();
+        let text = response.to_string();
         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
         // One write, so that a delayed acknowledgement does not defer the rest.
-        let answer = format!("{head}Content-Length: {}\r\n\r\n{text}", text.len());
-        stream.write_all(answer.as_bytes()).ok()?;
+        let response = format!("{head}Content-Length: {}\r\n\r\n{text}", text.len());
+        stream.write_all(response.as_bytes()).ok()?;
     }
 }
 
@@ -92,10 +92,10 @@ fn slow(call: &Value) -> Value {
     quiet_chain(call)
 }
 
-/// One call is never answered.
-fn once_silent(call: &Value) -> Value {
-    static SPOKEN: AtomicU32 = AtomicU32::new(0);
-    if call["method"] == "eth_feeHistory" && SPOKEN.fetch_add(1, Relaxed) == 10 {
+/// Never responds to one of the fee history calls.
+fn silent_once(call: &Value) -> Value {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    if call["method"] == "eth_feeHistory" && CALLS.fetch_add(1, Relaxed) == 10 {
         loop {
             thread::park();
         }
@@ -104,12 +104,12 @@ fn once_silent(call: &Value) -> Value {
 }
 
 /// Number of fee history calls so far.
-static IN_SWING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+static FEE_HISTORY_CALLS: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 
-fn in_full_swing(call: &Value) -> Value {
+fn counting_with_notification(call: &Value) -> Value {
     if call["method"] == "eth_feeHistory" {
-        *IN_SWING.0.lock().unwrap() += 1;
-        IN_SWING.1.notify_all();
+        *FEE_HISTORY_CALLS.0.lock().unwrap() += 1;
+        FEE_HISTORY_CALLS.1.notify_all();
     }
     quiet_chain(call)
 }
@@ -130,7 +130,7 @@ fn figures(output: &Output) -> Value {
 const QUICK: [&str; 6] = ["-d", "0.4", "--warmup", "0", "-o", "json"];
 
 #[test]
-fn every_answer_is_counted_once() {
+fn every_shape_is_measured_without_errors() {
     let address = serve(quiet_chain);
     let shapes = ["--shape", "20:10,50", "--shape", "10:@old"];
     let json = figures(&loadtest("fees", address, &[&QUICK[..], &shapes].concat()));
@@ -157,14 +157,14 @@ fn failures_are_reported_with_exit_code_2() {
 }
 
 #[test]
-fn missing_answer_is_a_failure_and_the_run_goes_on() {
-    let address = serve(once_silent);
-    let one = ["--timeout", "0.1", "--connections", "1", "--shape", "1:"];
-    let output = loadtest("fees", address, &[&QUICK[..], &one].concat());
+fn missing_response_is_a_failure_and_the_run_continues() {
+    let address = serve(silent_once);
+    let options = ["--timeout", "0.1", "--connections", "1", "--shape", "1:"];
+    let output = loadtest("fees", address, &[&QUICK[..], &options].concat());
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let part = &json["nodes"][0]["parts"][0];
-    assert!(part["operations"].as_u64().unwrap() > 10, "the run went on: {part}");
+    assert!(part["operations"].as_u64().unwrap() > 10, "the run continued: {part}");
     let errors = part["errors"].as_u64().unwrap();
     assert!((1..10).contains(&errors), "requests in flight on that connection: {part}");
     assert!(json.to_string().contains("no answer in 100.0ms (--timeout)"), "{json}");
@@ -193,7 +193,7 @@ fn serve_and_restart(pause: Duration) -> SocketAddr {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false).unwrap();
                     streams.push(stream.try_clone().unwrap());
-                    thread::spawn(move || converse(stream, counted));
+                    thread::spawn(move || serve_connection(stream, counted));
                 }
                 Err(_) => thread::park_timeout(Duration::from_millis(1)),
             }
@@ -203,14 +203,14 @@ fn serve_and_restart(pause: Duration) -> SocketAddr {
         thread::park_timeout(pause);
         for stream in TcpListener::bind(address).unwrap().incoming() {
             let stream = stream.unwrap();
-            thread::spawn(move || converse(stream, quiet_chain));
+            thread::spawn(move || serve_connection(stream, quiet_chain));
         }
     });
     address
 }
 
 #[test]
-fn requests_during_a_restart_fail_and_the_run_goes_on() {
+fn requests_during_a_restart_fail_and_the_run_continues() {
     let address = serve_and_restart(Duration::from_millis(300));
     // More connections than may be lost in a row.
     let run = ["-d", "1.5", "--warmup", "0", "-o", "json", "--shape", "1:", "-c", "32"];
@@ -219,21 +219,21 @@ fn requests_during_a_restart_fail_and_the_run_goes_on() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let part = &json["nodes"][0]["parts"][0];
     let before = u64::from(CALLS_BEFORE_RESTART);
-    assert!(part["operations"].as_u64().unwrap() > 2 * before, "the run went on: {part}");
+    assert!(part["operations"].as_u64().unwrap() > 2 * before, "the run continued: {part}");
     assert!(part["errors"].as_u64().unwrap() > 0, "{part}");
 }
 
 #[test]
 fn ctrl_c_reports_the_results_so_far() {
-    let address = serve(in_full_swing);
+    let address = serve(counting_with_notification);
     let program = Command::new(env!("CARGO_BIN_EXE_loadtest"))
         .args(["fees", "--url", &format!("http://{address}"), "-d", "600", "--warmup", "0"])
         .args(["-o", "json", "--shape", "1:", "--shape", "2:"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (asked, more) = &IN_SWING;
-    drop(more.wait_while(asked.lock().unwrap(), |asked| *asked < 200).unwrap());
+    let (calls, increased) = &FEE_HISTORY_CALLS;
+    drop(increased.wait_while(calls.lock().unwrap(), |calls| *calls < 200).unwrap());
     let pid = program.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let output = program.wait_with_output().unwrap();
@@ -246,24 +246,24 @@ fn ctrl_c_reports_the_results_so_far() {
 }
 
 #[test]
-fn open_loop_keeps_its_rate_and_counts_waiting_as_latency() {
+fn open_loop_does_not_exceed_its_rate_and_counts_waiting_as_latency() {
     let address = serve(quiet_chain);
     let rate = ["--rate", "200", "--shape", "1:"];
     let json = figures(&loadtest("fees", address, &[&QUICK[..], &rate].concat()));
     let operations = json["nodes"][0]["parts"][0]["operations"].as_u64().unwrap();
     assert!((1..=81).contains(&operations), "80 are due in 0.4 s: {operations}");
-    // One connection and 100 ms per answer: of the 20 requests due in 0.4 s, later ones wait for
-    // earlier ones.
+    // With one connection and 100 ms per response, later ones of the 20 requests due in 0.4 s wait
+    // for earlier ones.
     let address = serve(slow);
-    let late = ["--rate", "50", "-c", "1", "--shape", "1:"];
-    let json = figures(&loadtest("fees", address, &[&QUICK[..], &late].concat()));
+    let queued = ["--rate", "50", "-c", "1", "--shape", "1:"];
+    let json = figures(&loadtest("fees", address, &[&QUICK[..], &queued].concat()));
     let part = &json["nodes"][0]["parts"][0];
     let max = part["latencyMicroseconds"]["max"].as_f64().unwrap();
     assert!(max >= 300_000.0, "waiting for the connection counts: {part}");
 }
 
 #[test]
-fn two_nodes_are_loaded_alternately() {
+fn comparison_prints_ratios_and_refuses_a_node_with_itself() {
     let (ours, theirs) = (serve(quiet_chain), serve(quiet_chain));
     let compare = format!("http://{theirs}");
     let page = tempfile::NamedTempFile::new().unwrap();
@@ -283,27 +283,27 @@ fn two_nodes_are_loaded_alternately() {
 #[test]
 fn invalid_runs_are_refused_at_once() {
     let address = serve(quiet_chain);
-    let refused = |scenario: &str, arguments: &[&str]| {
+    let error_of = |scenario: &str, arguments: &[&str]| {
         let output = loadtest(scenario, address, arguments);
         assert_eq!(output.status.code(), Some(1), "{scenario} {arguments:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(refused("reads", &[]).contains("loadtest fill"));
-    assert!(refused("flood", &[]).contains("does not serve eth_getLogs"));
-    assert!(refused("flood", &["--heavy", "trace"]).contains("--json-rpc.api"));
-    assert!(refused("fees", &["-c", "0"]).contains("--connections must be between"));
-    assert!(refused("fees", &["--rate", "0"]).contains("--rate must be above 0"));
-    assert!(refused("fees", &["--pid", "4194304"]).contains("--pid"));
-    assert!(refused("fees", &["--shape", "3000:@old"]).contains("too few"));
-    assert!(refused("tx", &["--file", "/nowhere"]).contains("/nowhere"));
-    let gone = testkit::own_address();
-    let output = loadtest("fees", gone, &[]);
+    assert!(error_of("reads", &[]).contains("loadtest fill"));
+    assert!(error_of("flood", &[]).contains("does not serve eth_getLogs"));
+    assert!(error_of("flood", &["--heavy", "trace"]).contains("--json-rpc.api"));
+    assert!(error_of("fees", &["-c", "0"]).contains("--connections must be between"));
+    assert!(error_of("fees", &["--rate", "0"]).contains("--rate must be above 0"));
+    assert!(error_of("fees", &["--pid", "4194304"]).contains("--pid"));
+    assert!(error_of("fees", &["--shape", "3000:@old"]).contains("too few"));
+    assert!(error_of("tx", &["--file", "/nowhere"]).contains("/nowhere"));
+    let unused = testkit::own_address();
+    let output = loadtest("fees", unused, &[]);
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains(&format!("the request to http://{gone}/ failed")), "{message}");
+    assert!(message.contains(&format!("the request to http://{unused}/ failed")), "{message}");
 }
 
 #[test]
-fn interrupted_file_does_not_exist() {
+fn interrupted_run_leaves_no_output_file() {
     let folder = tempfile::tempdir().unwrap();
     let (file, part) =
         (folder.path().join("genesis.json"), folder.path().join("genesis.json.part"));
