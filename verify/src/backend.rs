@@ -126,7 +126,7 @@ impl Backend {
         CANDIDATES[self.index()].needs
     }
 
-    /// Returns its position in the list of all backends of this build.
+    /// Returns the position of this backend in the list of all backends of this build.
     pub(crate) const fn index(self) -> usize {
         match self {
             Self::Scalar => 0,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_backend_has_the_position_of_its_candidate() {
+    fn index_of_every_backend_is_that_of_its_candidate() {
         for candidate in CANDIDATES {
             if let Some(backend) = (candidate.detect)() {
                 assert_eq!(backend.name(), candidate.name);

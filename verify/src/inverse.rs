@@ -1,8 +1,8 @@
 //! A single modular inverse: the safegcd algorithm of Bernstein and Yang in variable time, after libsecp256k1's
 //! `modinv64`.
 //!
-//! Numbers have five signed 62-bit limbs. `docs/verify-math.md` explains the method; a test checks that every
-//! result times its input is one.
+//! Numbers have five signed 62-bit limbs. `docs/verify-math.md` explains the method; a test checks that a result
+//! times its input is one.
 
 const LIMBS: usize = 5;
 const MASK62: u64 = u64::MAX >> 2;
@@ -33,7 +33,7 @@ pub(crate) const ORDER: Modulus = Modulus {
     inverse62: 0x34f2_0099_aa77_4ec1,
 };
 
-/// 2^62 times the transition of 62 division steps.
+/// The transition matrix of 62 division steps, multiplied by 2^62.
 struct Transition {
     u: i64,
     v: i64,
@@ -99,7 +99,7 @@ fn division_steps(eta: &mut i64, f0: u64, g0: u64) -> Transition {
         if left == 0 {
             break;
         }
-        // As many low bits of g are cancelled as the sign of eta allows: up to 6 after a swap, otherwise 4.
+        // Low bits of g are cancelled until eta changes its sign or the steps end: up to 6 after a swap, otherwise 4.
         let swap = *eta < 0;
         if swap {
             *eta = -*eta;
@@ -198,7 +198,7 @@ mod tests {
     use crate::oracle;
 
     #[test]
-    fn times_its_inverse_is_one() {
+    fn nonzero_number_times_its_inverse_is_one() {
         for (modulus, value) in [(&FIELD, oracle::prime()), (&ORDER, oracle::order())] {
             for words in oracle::batches(&oracle::scalar_edges(), 500) {
                 for lane in 0..8 {

@@ -1,13 +1,13 @@
 //! Batch secp256k1 public-key recovery and batch Keccak-256.
 //!
 //! The crate takes slices of jobs and fills slices of outcomes. It starts no threads, opens no files, and does
-//! not depend on transactions, chains or storage. All inputs are public, so the running time may depend on them.
+//! not depend on transactions, chains or storage. All inputs must be public, because the running time depends on them.
 //!
-//! - [`Recoverer`]: recovers public key and address from digest and signature, or returns why there is none.
+//! - [`Recoverer`]: recovers the public key and address from a digest and a signature, or returns why there is none.
 //! - [`keccak256_batch`]: hashes messages of different lengths.
-//! - [`Backend`]: the instruction set, chosen once at run time. It contains the proof that the
-//!   processor has it.
-//! - [`self_test`]: compares a backend with known answers before its results are used.
+//! - [`Backend`]: the instruction set, chosen at run time. A value is also the proof that the processor has this
+//!   instruction set.
+//! - [`self_test`]: compares a backend with known answers; call it before you use the backend.
 //!
 //! # Example
 //!

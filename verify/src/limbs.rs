@@ -1,4 +1,4 @@
-//! 256-bit numbers as four little-endian words, for range checks outside of vectors.
+//! 256-bit numbers as four little-endian words, for arithmetic outside of vectors.
 
 /// n, the order of the group.
 pub(crate) const ORDER_WORDS: [u64; 4] =
@@ -56,7 +56,7 @@ mod tests {
     use crate::oracle;
 
     #[test]
-    fn sums_differences_and_bytes() {
+    fn sums_differences_and_bytes_match_big_integers() {
         let top = num_bigint::BigUint::from(1u8) << 256u32;
         let edges: Vec<_> = oracle::scalar_edges().iter().map(oracle::to_words).collect();
         for a in &edges {

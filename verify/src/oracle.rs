@@ -21,7 +21,7 @@ pub(crate) fn lambda() -> BigInt {
     hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72").into()
 }
 
-/// `x` in 0..m.
+/// Returns `x` reduced to 0..m.
 pub(crate) fn modulo(x: &BigInt, m: &BigUint) -> BigUint {
     let m = BigInt::from(m.clone());
     (((x % &m) + &m) % &m).to_biguint().expect("not negative")
@@ -32,7 +32,7 @@ pub(crate) fn inverse(x: &BigUint, m: &BigUint) -> BigUint {
     x.modpow(&(m - 2u32), m)
 }
 
-/// A point of a curve y^2 = x^3 + b; `None` is infinity.
+/// A point of a curve y^2 = x^3 + b; `None` is the point at infinity.
 pub(crate) type Point = Option<(BigUint, BigUint)>;
 
 /// The sum of two points by the textbook formulas, which do not use b.

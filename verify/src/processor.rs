@@ -1,7 +1,7 @@
 //! Proofs that this processor has an instruction set.
 //!
 //! A value of these types exists only if the instructions were detected at run time, so vector code that takes
-//! one cannot be called on a processor without them. The values have no size, and cannot be created in any other
+//! one cannot be called on a processor without them. The values take no memory, and cannot be created in any other
 //! way:
 //!
 //! ```compile_fail

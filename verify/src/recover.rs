@@ -39,7 +39,7 @@ pub enum Reason {
     ScalarOutOfRange,
     /// The recovery id is above 3.
     RecoveryId,
-    /// No curve point has this x, or the recovered point is at infinity.
+    /// R's x is not below p or not on the curve, or the recovered point is at infinity.
     NoPublicKey,
 }
 
@@ -83,7 +83,7 @@ impl Recoverer {
         self.backend
     }
 
-    /// Recovers `jobs[i]` into `outcomes[i]`. Batches may have any length; about 256 is the most efficient.
+    /// Recovers `jobs[i]` into `outcomes[i]`. Any length is allowed; about 256 or more is the most efficient.
     ///
     /// # Panics
     /// If the two slices differ in length.

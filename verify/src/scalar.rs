@@ -1,4 +1,4 @@
-//! libsecp256k1 with the batch interface: the backend for every processor, and the oracle.
+//! Recovery of one signature with libsecp256k1: the backend for every processor, and the oracle for the others.
 
 use crate::{Job, Key, Outcome, Reason, keccak256};
 use secp256k1::{
@@ -6,7 +6,6 @@ use secp256k1::{
     ecdsa::{RecoverableSignature, RecoveryId},
 };
 
-/// Recovers one signature with libsecp256k1.
 pub(crate) fn recover(job: &Job) -> Outcome {
     let id = RecoveryId::try_from(i32::from(job.recovery_id)).map_err(|_| Reason::RecoveryId)?;
     let mut compact = [0u8; 64];

@@ -2,8 +2,8 @@
 //!
 //! A wrong recovery attributes a transaction to another sender, and no later check would detect it. Therefore, a
 //! node compares the backend with known answers and with libsecp256k1 before its first use. Vector code has
-//! cases that ordinary signatures never reach: incomplete vectors, lanes that end early, the point at infinity.
-//! The self-test covers each of them in every lane.
+//! cases that ordinary traffic seldom or never reaches: incomplete vectors, lanes whose message ends before the
+//! others, the point at infinity. The self-test covers each of them in every lane.
 
 mod rounding;
 mod vectors;
@@ -19,7 +19,7 @@ use vectors::{HASHES, Vector};
 const PLAIN: usize = 24;
 /// Maximum batch length up to which every length is tested: two vectors and one more.
 const MAX_LENGTH: usize = 2 * LANES + 1;
-/// Number of signatures in the longest batch: more than one pass of the engine's inner blocks.
+/// Number of signatures in the longest batch: more than one lockstep block of the engine.
 const LONG: usize = 12 * LANES + 5;
 
 /// The class of a signature of the self-test.
@@ -69,11 +69,11 @@ pub enum SelfTestError {
     Recovery {
         /// The backend under test.
         backend: Backend,
-        /// Class of the signature.
+        /// Class of the signature with the wrong result.
         class: VectorClass,
         /// Number of signatures in the batch.
         length: usize,
-        /// Its position in the batch, starting at 0.
+        /// Position of that signature in the batch, starting at 0.
         position: usize,
     },
     /// A hash function returned a wrong result.
@@ -85,14 +85,14 @@ pub enum SelfTestError {
     Keccak {
         /// The backend under test.
         backend: Backend,
-        /// Length of the message.
+        /// Length of the message with the wrong hash.
         bytes: usize,
         /// Number of messages in the batch.
         length: usize,
-        /// Its position in the batch, starting at 0.
+        /// Position of that message in the batch, starting at 0.
         position: usize,
     },
-    /// Doubles are not rounded to the nearest, which the backend requires.
+    /// Doubles are not rounded to the nearest, ties to even, which the backend requires.
     #[error(
         "self-test failed: the {backend} backend needs the default rounding mode of doubles (to the nearest, ties \
          to even), and another library has changed it; {}",
@@ -146,7 +146,7 @@ impl Subject for Recoverer {
 }
 
 /// Compares a backend with known answers and with libsecp256k1: every class of signatures in every lane,
-/// incomplete vectors, and Keccak-256. Takes a few milliseconds.
+/// incomplete vectors, and Keccak-256. It takes a few milliseconds, besides the cost of [`Recoverer::new`].
 ///
 /// # Errors
 /// The first wrong result. The backend must not be used in that case.
@@ -222,7 +222,7 @@ fn batches<'a>(special: &'a [Vector], plain: &'a [Vector]) -> Vec<Vec<&'a Vector
             batches.push(batch);
         }
     }
-    // Each special signature in each lane: in the first vector in the first lane, in the second in the second.
+    // Each special signature in each lane: in lane 0 of the first vector, in lane 1 of the second, and so on.
     for vector in special.iter().filter(|vector| vector.reaches_lanes()) {
         let mut batch = ordinary(LANES * LANES);
         for lane in 0..LANES {
@@ -252,7 +252,7 @@ fn hashes(subject: &impl Subject) -> Result<(), SelfTestError> {
         }
     }
     for length in 1..=MAX_LENGTH {
-        // Batches of each length begin with a different message, so that each message is in each lane.
+        // The first message of a batch depends on its length, so that each message is in each lane at some length.
         let order: Vec<_> = (0..length).map(|i| (i + length) % HASHES.len()).collect();
         let messages: Vec<_> = order.iter().map(|i| known[*i].as_slice()).collect();
         let mut found = vec![[0; 32]; length];

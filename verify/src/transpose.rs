@@ -1,4 +1,4 @@
-//! Transposes 64-bit words of eight rows, for loading the inputs of Keccak and recovery.
+//! Transposes the 64-bit words of four or eight rows, which loads the inputs of Keccak and recovery.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -19,7 +19,7 @@ pub(crate) unsafe fn transpose(r: [__m512i; 8]) -> [__m512i; 8] {
         let (even23, odd23) = pair(2);
         let (even45, odd45) = pair(4);
         let (even67, odd67) = pair(6);
-        // Quarters 0 and 2 of both operands, or 1 and 3.
+        // Quarters 0 and 2 of both operands, or quarters 1 and 3.
         let first = |a, b| _mm512_shuffle_i64x2::<0x88>(a, b);
         let second = |a, b| _mm512_shuffle_i64x2::<0xdd>(a, b);
         let (e04, e04b) = (first(even01, even23), first(even45, even67));
@@ -48,9 +48,9 @@ pub(crate) unsafe fn transpose_short(rows: [&[u64; 4]; 8]) -> [__m512i; 4] {
     // SAFETY: a row is 32 readable bytes; the rest is guaranteed by the caller.
     unsafe {
         let row = |i: usize| _mm256_loadu_si256(rows[i].as_ptr().cast());
-        let both = |i| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(row(i)), row(i + 2));
-        let (a, b, c, d) = (both(0), both(1), both(4), both(5));
-        // low: words 0 and 2 of rows 0 1, then of rows 2 3; high: words 1 and 3.
+        let pair = |i| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(row(i)), row(i + 2));
+        let (a, b, c, d) = (pair(0), pair(1), pair(4), pair(5));
+        // low: words 0 and 2 of rows 0 and 1, then of rows 2 and 3; high: words 1 and 3.
         let (low, high) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
         let (low4, high4) = (_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
         [

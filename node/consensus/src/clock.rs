@@ -22,17 +22,17 @@ pub trait TimeSource: Send {
     /// The date. It can be set, by an operator or by a time service.
     fn wall(&self) -> SystemTime;
 
-    /// Time since an instant that does not change. It cannot be set.
+    /// The time since a fixed instant. It cannot be set.
     fn monotonic(&self) -> Duration;
 }
 
-/// The clocks of this machine. The monotonic one counts the time in which the machine is suspended: otherwise each resume
-/// would look like a step of the wall clock.
+/// The clocks of this machine. The monotonic one counts the time in which the machine is suspended: otherwise each
+/// resume would look like a step of the wall clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemTimeSource;
 
 impl SystemTimeSource {
-    /// These clocks.
+    /// Returns the clocks of this machine.
     pub fn boxed() -> Box<dyn TimeSource> {
         Box::new(Self)
     }
@@ -48,18 +48,18 @@ impl TimeSource for SystemTimeSource {
     }
 }
 
-/// Difference of the wall clock to the time in use, for other threads.
+/// The difference between the wall clock and the time in use, shared with other threads.
 #[derive(Clone, Debug, Default)]
 pub struct ClockStatus(Arc<AtomicI64>);
 
 impl ClockStatus {
-    /// Seconds by which the wall clock is ahead of the time in use (negative if it is behind), rounded away
-    /// from 0; 0 if the wall clock is in use.
+    /// Seconds by which the wall clock is ahead of the time in use (negative if it is behind): one more than the whole
+    /// seconds of the difference. 0 if the wall clock is in use.
     pub fn step_seconds(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn set(&self, seconds: i64) -> i64 {
+    fn swap(&self, seconds: i64) -> i64 {
         self.0.swap(seconds, Ordering::Relaxed)
     }
 }
@@ -91,7 +91,7 @@ impl Clock {
         };
         if step <= self.max_step {
             (self.wall, self.monotonic) = (wall, monotonic);
-            if self.status.set(0) != 0 {
+            if self.status.swap(0) != 0 {
                 tracing::info!(
                     "the system clock agrees with the monotonic clock again and is in use"
                 );
@@ -100,7 +100,7 @@ impl Clock {
         }
         let seconds = i64::try_from(step.as_secs().saturating_add(1)).unwrap_or(i64::MAX);
         let seconds = if is_ahead { seconds } else { -seconds };
-        if self.status.set(seconds) == 0 {
+        if self.status.swap(seconds) == 0 {
             tracing::warn!(
                 step_seconds = seconds,
                 limit_seconds = self.max_step.as_secs(),

@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Permission to produce one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The block's timestamp, in seconds since 1970, at least the minimum of the chain's rules after the
-    /// parent.
+    /// The block's timestamp, in seconds since 1970. It is at least that of the parent plus the minimum step of the
+    /// chain's rules.
     pub timestamp: u64,
 }
 
@@ -38,17 +38,17 @@ pub enum Demand {
     Full,
 }
 
-/// Decides when this node produces a block, and when one is final.
+/// Decides when this node produces a block.
 pub trait Engine: Send {
-    /// Requests permission to produce the block after one with timestamp `parent_timestamp`.
+    /// Requests permission to produce the block after one with timestamp `parent_timestamp`. `None` means not yet.
     fn slot(&mut self, now: SystemTime, parent_timestamp: u64, demand: Demand) -> Option<Slot>;
 
-    /// Whether blocks are produced as soon as they have transactions. Each waits until its parent is durable, so that
-    /// transactions that arrive meanwhile share a block.
+    /// Whether blocks are produced as soon as they have transactions. Each block then waits until its parent is
+    /// durable, so that transactions that arrive meanwhile share a block.
     fn mines_at_once(&self) -> bool {
         false
     }
 
-    /// Time after which the result may change without new demand.
+    /// Returns the time after which the result of [`Self::slot`] may change without new demand.
     fn patience(&self, now: SystemTime) -> Duration;
 }

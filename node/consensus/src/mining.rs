@@ -1,4 +1,4 @@
-//! When a single node produces blocks. A development chain can change it at run time.
+//! The mode in which a single node produces blocks. Clients of a development chain can change it at run time.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use std::{
 pub enum Mining {
     /// As soon as a transaction can be included.
     Instant,
-    /// Only when a client of a development chain asks for one.
+    /// Only when a client of a development chain requests a block.
     OnRequest,
     /// At this interval, and at once when a block is full.
     Every(Duration),
@@ -23,19 +23,19 @@ pub enum Mining {
 const INSTANT: u64 = 0;
 const ON_REQUEST: u64 = u64::MAX;
 
-/// When blocks are produced, for all threads. Clones share it.
+/// The mode in use, which all clones share.
 #[derive(Clone, Debug)]
 pub struct MiningControl(Arc<AtomicU64>);
 
 impl MiningControl {
-    /// A control with this value.
+    /// Creates a control with this mode.
     pub fn new(mining: Mining) -> Self {
         let control = Self(Arc::new(AtomicU64::new(INSTANT)));
         control.set(mining);
         control
     }
 
-    /// When blocks are produced now.
+    /// Returns the current mode.
     pub fn get(&self) -> Mining {
         match self.0.load(Ordering::Relaxed) {
             INSTANT => Mining::Instant,
@@ -44,7 +44,7 @@ impl MiningControl {
         }
     }
 
-    /// Changes it from the next block on. An interval has at least a nanosecond.
+    /// Changes the mode from the next block on. A zero interval becomes one nanosecond.
     pub fn set(&self, mining: Mining) {
         let value = match mining {
             Mining::Instant => INSTANT,

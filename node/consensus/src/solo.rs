@@ -1,5 +1,5 @@
-//! A single node that produces every block: at each block time, and at once when a block is full; or, on a development
-//! chain, as soon as there is a transaction.
+//! The engine of a single node, which produces every block: at each block time, and at once when a block is full; or,
+//! on a development chain, as soon as there is a transaction, or on request.
 
 use super::{Demand, Engine, Mining, MiningControl, Slot, next_timestamp};
 use chain::Rules;
@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Maximum number of seconds by which timestamps may be ahead of the clock. Above it, blocks are produced no
 /// faster than the clock advances. Other Ethereum clients refuse blocks that are further in the future.
 pub const MAX_SECONDS_AHEAD: u64 = 15;
-/// The unit of timestamps.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The default engine.
@@ -18,14 +17,14 @@ pub struct Solo {
     /// The value of `mining` at the last call.
     last_mining: Mining,
     empty_blocks: bool,
-    /// Minimum seconds between two blocks: 0 on a native chain, 1 by Ethereum's rules.
+    /// Minimum seconds between the timestamps of two blocks: 0 on a native chain, 1 by Ethereum's rules.
     step: u64,
     due: SystemTime,
 }
 
 impl Solo {
-    /// Produces blocks as `mining` says, starting at `now`. Without `empty_blocks`, a block waits for a transaction
-    /// and is then produced at once.
+    /// Creates an engine that produces blocks as `mining` says, starting at `now`. Without `empty_blocks`, a block that
+    /// is due waits for a transaction and is then produced at once.
     pub fn new(mining: MiningControl, empty_blocks: bool, rules: Rules, now: SystemTime) -> Self {
         let last_mining = mining.get();
         let due = first_due(last_mining, now);
@@ -33,7 +32,7 @@ impl Solo {
     }
 }
 
-/// When the first block is due after a change of `mining`.
+/// Returns when the first block is due after a change of `mining`.
 fn first_due(mining: Mining, now: SystemTime) -> SystemTime {
     match mining {
         Mining::Instant | Mining::OnRequest => now,
@@ -49,8 +48,8 @@ impl Engine for Solo {
         }
         let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let timestamp = next_timestamp(now, parent_timestamp, self.step);
-        // Each block advances the timestamps of such a chain, so clients that fill blocks could advance them
-        // at will.
+        // If timestamps must increase, each block advances them, so clients that fill blocks could advance them at
+        // will.
         let ahead = self.step > 0 && timestamp > seconds.saturating_add(MAX_SECONDS_AHEAD);
         let block_time = match mining {
             Mining::OnRequest => return None,
@@ -72,8 +71,8 @@ impl Engine for Solo {
         if !wanted {
             return None;
         }
-        // The next block is due one block time after this one was due, and not after it was produced, unless
-        // that time has passed too: small delays do not add up.
+        // The next block is due one block time after this one was due, so that small delays do not add up. If this
+        // block is full, or if that time has passed too, the next one is due one block time from now.
         let next = self.due + period;
         self.due = if demand == Demand::Full || next <= now { now + period } else { next };
         Some(Slot { timestamp })
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_each_block_time_and_at_once_when_full() {
+    fn blocks_are_due_each_block_time_and_at_once_when_full() {
         let mut solo = Solo::new(every(BLOCK_TIME), true, Rules::Ethereum, at(0));
         assert_eq!(solo.slot(at(0), 90, Demand::Nothing), None);
         assert_eq!(solo.slot(at(0), 90, Demand::Some), None);
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(solo.slot(at(2000), 90, Demand::Nothing), slot(102));
         assert_eq!(solo.slot(at(2000), 102, Demand::Some), None);
         assert_eq!(solo.slot(at(2000), 102, Demand::Full), slot(103), "strictly rising");
-        assert_eq!(solo.patience(at(2000)), BLOCK_TIME, "a full block starts the wait anew");
+        assert_eq!(solo.patience(at(2000)), BLOCK_TIME, "a full block restarts the wait");
     }
 
     #[test]
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn full_blocks_do_not_outrun_the_clock_by_more_than_a_bound() {
+    fn full_blocks_do_not_outrun_the_clock_by_more_than_the_limit() {
         for block_time in [BLOCK_TIME, Duration::from_millis(50)] {
             let mut solo = Solo::new(every(block_time), true, Rules::Ethereum, at(0));
             let (mut parent, mut blocks) = (100, 0);
@@ -144,14 +143,14 @@ mod tests {
                     assert_eq!(slot.timestamp, parent + 1);
                     (parent, blocks) = (slot.timestamp, blocks + 1);
                 }
-                assert!(solo.patience(at(ms)) > Duration::ZERO, "no spinning meanwhile");
+                assert!(solo.patience(at(ms)) > Duration::ZERO, "no busy waiting");
                 assert!(
                     parent <= 100 + ms / 1000 + MAX_SECONDS_AHEAD + 2,
                     "{parent} after {ms} ms"
                 );
             }
-            let least = if block_time < SECOND { 60 } else { 30 };
-            assert!(blocks > least, "{blocks}: still at the block time");
+            let min_blocks = if block_time < SECOND { 60 } else { 30 };
+            assert!(blocks > min_blocks, "only {blocks} blocks");
         }
     }
 
@@ -165,11 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn without_empty_blocks_the_first_transaction_gets_one_at_once() {
+    fn without_empty_blocks_the_first_transaction_is_included_at_once() {
         let mut solo = Solo::new(every(BLOCK_TIME), false, Rules::Ethereum, at(0));
         assert_eq!(solo.slot(at(2000), 90, Demand::Nothing), None);
         assert_eq!(solo.slot(at(60_000), 90, Demand::Nothing), None);
-        assert!(solo.patience(at(60_000)) > Duration::ZERO, "no spinning meanwhile");
+        assert!(solo.patience(at(60_000)) > Duration::ZERO, "no busy waiting");
         assert_eq!(solo.slot(at(60_001), 90, Demand::Some), slot(160));
         assert_eq!(solo.slot(at(60_002), 160, Demand::Some), None, "the second one waits");
     }
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn instant_mining_waits_for_a_transaction_only() {
+    fn instant_mining_waits_only_for_a_transaction() {
         let control = MiningControl::new(Mining::Instant);
         let mut solo = Solo::new(control.clone(), true, Rules::Native, at(0));
         assert!(solo.mines_at_once());

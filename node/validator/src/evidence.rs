@@ -1,5 +1,5 @@
-//! The votes that contradict each other, as this validator has seen them, in a file of its home folder.
-//! The signatures of a pair prove that one key has given both votes.
+//! Stores the pairs of contradicting votes that this validator has seen in a file of its home folder.
+//! The signatures of a pair prove that one key has signed both votes.
 
 use crate::folder;
 use alloy_primitives::{B256, Bytes};
@@ -9,21 +9,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Name of the file.
 const FILE: &str = "evidence.json";
-/// Maximum number of pairs of one key in the file, of at most 1 KB each. One is enough to prove what its owner did, and one validator
-/// must not take the places of others.
+/// Maximum number of pairs of one key in the file, of at most 1 KB each. One pair is enough as a proof, and a faulty
+/// validator must not fill the disk.
 const MAX_PAIRS_OF_KEY: usize = 16;
 
 /// A pair of votes that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
-    /// Seconds since 1970 when this node received the second one.
+    /// Time at which this node received the second vote, in seconds since 1970.
     pub time: u64,
-    /// The key that has signed both.
+    /// The key that signed both votes.
     pub consensus_key: B256,
-    /// The view of both.
+    /// The view of both votes.
     pub view: u64,
     /// What the votes are for.
     pub votes: EvidenceKind,
@@ -112,10 +111,11 @@ impl EvidenceFile {
         Ok(Self { path, pairs })
     }
 
-    /// Adds a pair, and syncs the file, if it has none of this key and view yet, and fewer of this key than the limit.
+    /// Adds a pair and syncs the file, unless it has a pair of this key and view, or the maximum number of pairs of
+    /// this key.
     ///
     /// # Errors
-    /// If the file cannot be written. The pair is not kept then.
+    /// If the file cannot be written. The pair is then dropped.
     pub fn add(&mut self, pair: Evidence) -> Result<(), EvidenceError> {
         let of_key = self.pairs.iter().filter(|known| known.consensus_key == pair.consensus_key);
         let views: Vec<u64> = of_key.map(|known| known.view).collect();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_remain_and_are_limited() {
+    fn pairs_are_stored_up_to_the_limit_of_a_key() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(evidence(home.path()).unwrap(), []);
         fs::create_dir(folder(home.path())).unwrap();
@@ -164,9 +164,9 @@ mod tests {
         }
         file.add(pair(4, 1)).unwrap();
         let stored = evidence(home.path()).unwrap();
-        let of =
-            |key| stored.iter().filter(|it| it.consensus_key == B256::repeat_byte(key)).count();
-        assert_eq!([of(1), of(2), of(3), of(4)], [2, 1, MAX_PAIRS_OF_KEY, 1]);
+        let key = |pair: &Evidence| pair.consensus_key[0];
+        let count = |byte: u8| stored.iter().filter(|pair| key(pair) == byte).count();
+        assert_eq!([count(1), count(2), count(3), count(4)], [2, 1, MAX_PAIRS_OF_KEY, 1]);
         fs::write(folder(home.path()).join(FILE), "[{").unwrap();
         let error = evidence(home.path()).unwrap_err().to_string();
         assert!(error.contains("evidence.json is not a list of pairs of votes"), "{error}");

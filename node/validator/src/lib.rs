@@ -1,12 +1,14 @@
 //! A node that is one of several validators.
 //!
-//! - `PipelineChain`, with the feature `consensus`: answers the consensus engine from the pipeline. It decides nothing about a
-//!   block: the engine decides, and the pipeline executes.
-//! - [`create_validator`]: its key. [`create_record`], [`accept_record`]: the record of its votes, without which it does not start.
-//! - [`evidence`]: pairs of votes that contradict each other, which it has seen.
-//! - [`TestNetwork`]: the homes of several validators, for tests.
+//! - `PipelineChain`, with the feature `consensus`: connects the consensus engine to the pipeline. The engine decides
+//!   about blocks, and the pipeline executes them.
+//! - [`create_validator`]: creates its key. [`create_record`], [`accept_record`]: create or accept the record of its
+//!   votes, without which it does not start.
+//! - [`evidence`]: reads the pairs of votes that contradict each other, which it has seen.
+//! - [`TestNetwork`]: creates the homes of several validators, for tests.
 //!
-//! Without the feature `consensus` there is no engine, and these functions fail with [`RecordError::NoEngine`].
+//! Without the feature `consensus` there is no engine: functions that create or accept fail with
+//! [`RecordError::NoEngine`].
 
 mod evidence;
 #[cfg(feature = "consensus")]

@@ -1,4 +1,4 @@
-//! What the consensus engine asks of this node, answered by the pipeline.
+//! Executes the requests of the consensus engine with the pipeline.
 
 use crate::{
     evidence::{Evidence, EvidenceFile, EvidenceKind},
@@ -29,7 +29,7 @@ use std::{
 };
 use transactions::RecoveredTx;
 
-/// Time until a request is repeated that the pipeline was too busy for.
+/// Time after which a request is repeated if the pipeline was too busy.
 const BUSY_WAIT: Duration = Duration::from_millis(5);
 
 /// A block that is valid and not final.
@@ -61,14 +61,14 @@ pub struct PipelineChain {
 /// The accounts that blocks name as their fee recipients.
 #[derive(Clone, Debug)]
 pub struct ValidatorAccounts {
-    /// That of this validator.
+    /// The account of this validator.
     own: Address,
-    /// Those of all validators, by consensus key.
+    /// The accounts of all validators, by consensus key.
     by_key: B256Map<Address>,
 }
 
 impl ValidatorAccounts {
-    /// The accounts of the operators; `None` if `own` is not the key of a validator.
+    /// Returns the accounts of the operators; `None` if `own` is not the key of a validator.
     pub fn new(gov: &GovParams, own: PublicKey) -> Option<Self> {
         let validators = gov.consensus_validators();
         let by_key: B256Map<_> =
@@ -94,7 +94,7 @@ impl Certify for FinalCertificates {
 }
 
 impl PipelineChain {
-    /// A chain whose blocks the engine decides. The pipeline must store `certificates` with its blocks.
+    /// Creates a chain for the engine. The pipeline must store `certificates` with its blocks.
     pub fn new(
         blocks: BlockClient,
         pool: PoolClient,
@@ -121,8 +121,8 @@ impl PipelineChain {
         }
     }
 
-    /// Whether a block names the account of the validator that has proposed it.
-    fn names(&self, block: &Block, proposer: B256) -> bool {
+    /// Whether a block names the account of the validator that proposed it.
+    fn names_proposer(&self, block: &Block, proposer: B256) -> bool {
         let expected = self.accounts.by_key.get(&proposer);
         let miner = block.header.beneficiary;
         let names = expected == Some(&miner);
@@ -136,45 +136,45 @@ impl PipelineChain {
         self.valid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, block: &Block, hashes: &[B256], since: Instant) {
+    fn insert_valid(&self, block: &Block, hashes: &[B256], since: Instant) {
         let transactions = hashes.iter().copied().collect();
         let (number, parent) = (block.header.number, block.header.parent_hash);
         let valid = ValidBlock { number, parent, transactions: Arc::new(transactions), since };
         self.valid().insert(block.hash, valid);
     }
 
-    /// The transactions of the valid blocks up to `last`, which are still in the pool.
+    /// The hashes of the transactions of `last` and its valid ancestors, which are still in the pool.
     fn taken(&self, last: B256) -> Vec<Arc<B256HashSet>> {
         let valid = self.valid();
         let path = std::iter::successors(valid.get(&last), |block| valid.get(&block.parent));
         path.map(|block| Arc::clone(&block.transactions)).collect()
     }
 
-    /// The best transactions for a block on `parent`.
+    /// The best transactions of the pool for a block on `parent`.
     async fn candidates(&self, parent: B256) -> Vec<Arc<RecoveredTx>> {
         let taken = self.taken(parent);
         let found = self.pool.candidates_without(BlockPart::WHOLE, taken).await.ok().flatten();
         found.unwrap_or_default().txs
     }
 
-    /// Drops the blocks that are not ancestors of a block on `parent`, because the pipeline has too many. Most of them are in
-    /// branches that the validators have abandoned. If one is needed again, it is checked again.
-    fn make_room(&self, parent: B256) {
+    /// Drops the blocks that are not ancestors of a block on `parent`, because the pipeline has too many. Most of them
+    /// are in branches that the validators have abandoned. If one is needed again, it is checked again.
+    fn drop_other_branches(&self, parent: B256) {
         let mut valid = self.valid();
         let path = std::iter::successors(Some(parent), |hash| Some(valid.get(hash)?.parent));
         let path: B256HashSet = path.collect();
         valid.retain(|hash, _| {
             let is_kept = path.contains(hash);
             if !is_kept {
-                // If too many requests wait, the next attempt follows.
+                // If this fails, the pipeline drops the block when a block of another branch is final.
                 let _ = self.blocks.abandon(*hash);
             }
             is_kept
         });
     }
 
-    /// The transactions that the pool has, so that their signatures are not recovered again. Cosmos transactions are left out: those in
-    /// the pool have amounts in the unit of the next block of this node.
+    /// The transactions that the pool has, so that their signatures are not recovered again. Cosmos transactions are
+    /// left out: those in the pool have amounts in the unit of the next block of this node.
     async fn known(&self, hashes: &[B256]) -> KnownTransactions {
         let known = self.pool.known(hashes.to_vec()).await;
         let known = known.unwrap_or_else(|_| vec![None; hashes.len()]);
@@ -188,7 +188,7 @@ impl PipelineChain {
         loop {
             match self.blocks.give_with(block.clone(), self.known(&hashes).await).await {
                 Ok(()) => {
-                    self.note(block, &hashes, since);
+                    self.insert_valid(block, &hashes, since);
                     return Some(true);
                 }
                 Err(GiveError::Invalid(fault)) => {
@@ -197,10 +197,10 @@ impl PipelineChain {
                 }
                 Err(GiveError::UnknownParent(_)) => return None,
                 Err(GiveError::Busy(_)) => {
-                    self.make_room(block.header.parent_hash);
+                    self.drop_other_branches(block.header.parent_hash);
                     tokio::time::sleep(BUSY_WAIT).await;
                 }
-                // The engine is stopped too.
+                // The node is stopping, and also stops the engine.
                 Err(_) => return future::pending().await,
             }
         }
@@ -240,12 +240,12 @@ impl Chain for PipelineChain {
         let beneficiary = Some(self.accounts.own);
         match self.blocks.build(parent, timestamp, beneficiary, txs).await {
             Ok(block) => {
-                self.note(&block, &hashes(&block), since);
+                self.insert_valid(&block, &hashes(&block), since);
                 Some(encode(&block))
             }
             Err(BuildError::Stopping) => None,
             Err(error) => {
-                self.make_room(parent);
+                self.drop_other_branches(parent);
                 tracing::warn!(%error, "cannot propose a block");
                 None
             }
@@ -263,12 +263,12 @@ impl Chain for PipelineChain {
 
     async fn check(&self, block: Bytes, proposer: B256) -> bool {
         let block = Block::decode(&block).expect("the engine decoded it");
-        if !self.names(&block, proposer) {
+        if !self.names_proposer(&block, proposer) {
             return false;
         }
         match self.execute(&block).await {
             Some(is_valid) => is_valid,
-            // A branch that others have abandoned.
+            // The block is in a branch that the other validators have abandoned.
             None => future::pending().await,
         }
     }
@@ -292,7 +292,7 @@ impl Chain for PipelineChain {
             self.certificates.put(hash, certificate);
         }
         if !self.choose(hash).await {
-            // It was not checked since the node started.
+            // The block was not checked since the node started.
             match self.execute(&block).await {
                 Some(true) => {}
                 Some(false) => panic!("block {number} {hash} is final and not valid here"),
@@ -356,7 +356,6 @@ fn newest_certified(view: &View) -> Result<Option<CertifiedBlock>, StoredError> 
     Ok(Some(CertifiedBlock { block, certificate }))
 }
 
-/// The hashes of the transactions of a block.
 fn hashes(block: &Block) -> Vec<B256> {
     block.transactions.iter().map(alloy_primitives::keccak256).collect()
 }

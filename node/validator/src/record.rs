@@ -1,4 +1,4 @@
-//! The key of a validator and the record of its votes, in its home folder.
+//! Creates the key of a validator and the record of its votes in its home folder.
 
 use certificates::PublicKey;
 use home::{HomeError, VALIDATOR_KEY_FILE, create_validator_key, validator_key};
@@ -23,11 +23,11 @@ pub enum RecordError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The record.
+    /// The record of votes cannot be created or accepted.
     #[cfg(feature = "consensus")]
     #[error(transparent)]
     Record(#[from] consensus::validators::VoteRecordError),
-    /// The home has a key. It may have voted, so it must not get an empty record here.
+    /// The home has a key. The key may have signed votes, so `create_validator` must not add an empty record.
     #[error("{} exists: `evmd validator show` prints its public key", .0.display())]
     KeyExists(PathBuf),
     /// The key cannot be read or created.
@@ -54,7 +54,7 @@ pub fn create_validator(home: &Path) -> Result<PublicKey, RecordError> {
     if validator_key(home)?.is_some() {
         return Err(RecordError::KeyExists(home.join(VALIDATOR_KEY_FILE)));
     }
-    // The record comes first, so that a key without a record is one that has lost it.
+    // The record is created first, so that a key without a record always means that the record was lost.
     create_record(home)?;
     Ok(create_validator_key(home)?.public())
 }
@@ -86,7 +86,7 @@ pub fn accept_record(home: &Path) -> Result<(), RecordError> {
     Ok(consensus::validators::Validator::accept_vote_record(&folder(home))?)
 }
 
-/// Fails.
+/// Fails, because this program has no engine.
 ///
 /// # Errors
 /// [`RecordError::NoEngine`].
@@ -95,7 +95,7 @@ pub const fn create_record(_: &Path) -> Result<(), RecordError> {
     Err(RecordError::NoEngine)
 }
 
-/// Fails.
+/// Fails, because this program has no engine.
 ///
 /// # Errors
 /// [`RecordError::NoEngine`].

@@ -1,4 +1,4 @@
-//! The homes of several validators that run a new chain together, for tests.
+//! Creates the homes of several validators that run a new chain together, for tests.
 
 use crate::record::{RecordError, create_validator, require_engine};
 use alloy_primitives::Address;
@@ -18,13 +18,12 @@ use std::{
 const P2P_PORT: u16 = 26_656;
 /// Port at which the first validator serves replicas.
 const REPLICATION_PORT: u16 = 9100;
-/// Difference between the ports of two validators. No two servers of one node have ports with this difference.
+/// Difference between the ports of consecutive validators. No two servers of one node have ports that differ by a
+/// multiple of it.
 const PORT_STEP: u16 = 100;
-/// Milliseconds between blocks.
 const BLOCK_TIME_MS: u64 = 250;
 /// Maximum number of validators, each of which has a development account.
 pub const MAX_VALIDATORS: u8 = DEV_ACCOUNTS.len() as u8;
-/// Name of the file for `docker compose`.
 const COMPOSE_FILE: &str = "compose.yaml";
 /// Folder of the home in a container.
 const CONTAINER_HOME: &str = "/var/lib/evmd";
@@ -65,7 +64,7 @@ pub struct Member {
     pub operator: Address,
     /// Its consensus key.
     pub key: PublicKey,
-    /// What is added to the port of each of its servers.
+    /// The number that is added to the port of each of its servers.
     pub port_offset: u16,
 }
 
@@ -81,8 +80,8 @@ pub struct TestNetwork {
 }
 
 impl TestNetwork {
-    /// Creates the homes in a folder that is empty or missing. `adjust` may change the genesis before it is written; `timestamp` is its time in
-    /// seconds since 1970.
+    /// Creates the homes in a folder that is empty or missing. `adjust` may change the genesis before it is written;
+    /// `timestamp` is the genesis time in seconds since 1970.
     ///
     /// # Errors
     /// [`TestNetworkError`].
@@ -92,7 +91,7 @@ impl TestNetwork {
         timestamp: u64,
         adjust: impl FnOnce(Genesis) -> Result<Genesis, GenesisError>,
     ) -> Result<Self, TestNetworkError> {
-        // Before anything is written.
+        // This must fail before anything is written.
         require_engine()?;
         if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(TestNetworkError::NotEmpty(folder.to_owned()));
@@ -110,7 +109,6 @@ impl TestNetwork {
     }
 }
 
-/// Creates the key and the record of a validator.
 fn member(folder: &Path, number: u8) -> Result<Member, TestNetworkError> {
     let name = format!("validator-{number}");
     let home = folder.join(&name);
@@ -149,14 +147,14 @@ fn settings(member: &Member, members: &[Member]) -> Config {
     config
 }
 
-/// The validators as containers, each of which has the default ports.
+/// Returns the file for `docker compose`. Each validator is a container with the default ports.
 fn compose(members: &[Member]) -> String {
     let peers = |member: &Member| {
         let others = members.iter().filter(|other| other.key != member.key);
         let peers = others.map(|other| format!("{}@{}:{P2P_PORT}", other.key, other.name));
         peers.collect::<Vec<_>>().join(",")
     };
-    // The homes belong to the user who has created them.
+    // The homes belong to the user of this process.
     let user =
         format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let mut text = String::from(
@@ -194,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_of_two_validators_differ() {
+    fn ports_of_all_validators_differ() {
         let mut seen = std::collections::BTreeSet::new();
         for number in 0..u16::from(MAX_VALIDATORS) {
             let mut config = Config::default();

@@ -1,4 +1,4 @@
-//! Messages with transactions between validators: RLP lists of raw transactions.
+//! Encodes and decodes messages with transactions between validators: RLP lists of raw transactions.
 
 use alloy_primitives::Bytes;
 use alloy_rlp::{Decodable, Encodable};
@@ -12,19 +12,20 @@ use tokio::sync::{
 };
 use transactions::RecoveredTx;
 
-/// Time for which transactions are gathered, so that a message has many of them. It is a small part of the time between blocks.
+/// Time for which transactions are gathered, so that a message has many of them. It is a small part of the time between
+/// blocks.
 const GATHERING: Duration = Duration::from_millis(5);
-/// Maximum number of transactions in a message: a quarter of those that may wait for the pool, so that one validator does not take the
-/// places of clients. A full message of transfers has 2,400.
+/// Maximum number of transactions in a message: a quarter of those that may wait for the pool, so that one validator
+/// does not block clients. A message of maximum size with transfers only has 2,400.
 const MAX_MESSAGE_TXS: usize = 4096;
 /// Bytes of an RLP header of a list or string of the size of a message.
 const RLP_HEADER_BYTES: usize = 4;
 /// Maximum bytes of the transactions in a message.
 const MAX_CONTENT_BYTES: usize = MAX_TRANSACTION_MESSAGE_BYTES - RLP_HEADER_BYTES;
-// A single transaction of maximum size is a message.
+// A single transaction of maximum size fits into a message.
 const _: () = assert!(MAX_TX_BYTES + RLP_HEADER_BYTES <= MAX_CONTENT_BYTES);
 
-/// The transactions that clients have sent to this node, for the other validators.
+/// The transactions that clients have sent to this node and that the other validators have not received yet.
 #[derive(Debug)]
 pub(super) struct OwnTransactions(Mutex<Waiting>);
 
@@ -36,12 +37,12 @@ struct Waiting {
 }
 
 impl OwnTransactions {
-    /// Those that the pool accepts from now on.
+    /// Collects the transactions that the pool accepts from now on.
     pub(super) fn new(pool: &PoolClient) -> Self {
         Self(Mutex::new(Waiting { arrivals: pool.arrivals(), next: None }))
     }
 
-    /// Waits for the next message.
+    /// Waits for transactions, and returns them as a message.
     pub(super) async fn next_message(&self) -> Bytes {
         let mut waiting = self.0.lock().await;
         let first = waiting.first().await;
@@ -73,14 +74,14 @@ impl Waiting {
                         return tx;
                     }
                 }
-                // This node proposes the lost ones itself.
+                // The other validators do not receive the lost transactions, but this node proposes them itself.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return std::future::pending().await,
             }
         }
     }
 
-    /// The next transaction, if there is one already.
+    /// Returns the next transaction, if one has already arrived.
     fn more(&mut self) -> Option<Arc<RecoveredTx>> {
         use broadcast::error::TryRecvError;
         loop {
@@ -97,7 +98,7 @@ impl Waiting {
     }
 }
 
-/// The transaction of a client of this node. Another validator has sent its own to all.
+/// Returns the transaction if a client of this node sent it. Another validator sends those of its clients itself.
 fn own(arrival: &Arrival) -> Option<Arc<RecoveredTx>> {
     if arrival.submitter == Submitter::Client { arrival.tx() } else { None }
 }
@@ -110,7 +111,7 @@ fn encode(txs: &[Arc<RecoveredTx>]) -> Bytes {
     bytes.into()
 }
 
-/// Reads a message.
+/// Decodes a message into raw transactions.
 pub(super) fn decode(message: &Bytes) -> alloy_rlp::Result<Vec<Bytes>> {
     let mut rest = message.as_ref();
     let mut content = alloy_rlp::Header::decode_bytes(&mut rest, true)?;
@@ -127,7 +128,7 @@ pub(super) fn decode(message: &Bytes) -> alloy_rlp::Result<Vec<Bytes>> {
     Ok(txs)
 }
 
-/// Submits transactions of another validator, and waits until they are in the pool or refused.
+/// Submits transactions of another validator, and waits until each is accepted or rejected.
 pub(super) async fn submit(pool: &PoolClient, txs: Vec<Bytes>) {
     let submitted = txs.into_iter().map(|tx| pool.submit_of_validator(tx));
     for refused in join_all(submitted).await.into_iter().filter_map(Result::err) {

@@ -1,6 +1,6 @@
 //! Splits bytes into messages; every backend must return the hashes of the scalar code.
 //!
-//! The first byte of the remaining input, times seven, is the length of the next message.
+//! The first byte of the remaining input, times seven, is the length of the next message. The last one may be shorter.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 const DIGITS: usize = 32;
 /// Number of rows: one for each pair of digits.
 const ROWS: usize = DIGITS * DIGITS;
-/// -S / 32^25 modulo n, where S = (32^26 - 1) / 31 is the sum of the windows' weights. The start is this times
-/// B.
+/// -S / 32^25 modulo n, where S = (32^26 - 1) / 31 is the sum of the windows' weights. The starting point is this
+/// times B.
 const START: [u8; 32] = [
     0x88, 0x6c, 0xac, 0x12, 0xa2, 0x40, 0x7f, 0x01, 0x1b, 0xa0, 0x83, 0xf9, 0x60, 0x65, 0x57, 0x07,
     0x52, 0xa2, 0xcc, 0x75, 0x8c, 0xf7, 0xbf, 0xdd, 0x01, 0xa1, 0xa4, 0x5a, 0x14, 0xb9, 0x2d, 0xc2,
@@ -46,8 +46,8 @@ impl BaseTable {
         static TABLE: OnceLock<Arc<BaseTable>> = OnceLock::new();
         let make = || {
             loop {
-                // A random b is rejected if it is not below n or collides with a row, which has a probability of
-                // 2^-117.
+                // A random b is rejected if it is zero, is not below n, or puts a row at infinity, which has a
+                // probability of about 2^-128.
                 if let Some(table) = Self::new(random_bytes()) {
                     return Arc::new(table);
                 }

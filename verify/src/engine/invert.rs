@@ -1,6 +1,6 @@
-//! Many inverses for the cost of one: Montgomery's trick on a stack.
+//! Inverts many elements with one inversion: Montgomery's trick on a stack.
 //!
-//! Elements are pushed, then all are inverted, then the inverses are popped in reverse order. A zero would make
+//! The elements are pushed, then all are inverted, then the inverses are popped in reverse order. A zero would make
 //! every product with it zero. Therefore, zeros are detected before the inversion, replaced by one, and reported
 //! with their group; other lanes are not affected.
 
@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 /// Number of independent running products, so that the latency of one overlaps with three others.
 const CHAINS: usize = 4;
 
-/// A group of elements that can be inverted in a batch.
+/// A kind of elements that can be inverted in a batch.
 pub(super) trait Invertible {
     type Lanes: Lanes;
     type Element: Copy;
@@ -202,7 +202,7 @@ impl<I: Invertible> Inverter<I> {
     }
 }
 
-/// [`Inverter::invert`]
+/// The arguments of [`Inverter::invert`].
 struct Inversion<'a, I: Invertible> {
     stack: &'a mut Inverter<I>,
     zeros: &'a mut [Mask],

@@ -1,8 +1,8 @@
 //! The entry point of each stage for each instruction set.
 //!
 //! A stage is generic code. It is fast only if it is compiled, together with everything that it inlines, with
-//! the right `#[target_feature]`. Stages are never inlined into each other, because each has thousands of
-//! instructions.
+//! the `#[target_feature]` of its instruction set. Stages are never inlined into each other, because each has
+//! thousands of instructions.
 #![allow(unsafe_code)]
 
 use super::{stages, workspace::Workspace};
@@ -43,7 +43,7 @@ macro_rules! stages {
             fn run(ws: &mut Workspace<$field>) {
                 stages::$stage(ws);
             }
-            // SAFETY: the first argument proves that the processor has exactly these features.
+            // SAFETY: the first argument proves that the processor has these features.
             unsafe { run(ws) }
         }
     )*};

@@ -1,7 +1,7 @@
 //! Batch recovery over vectors: eight signatures per vector, up to [`CHUNK`] per pass.
 //!
-//! Q = u2 R + u1 G with u2 = s / r and u1 = -z / r is computed for all signatures alike, without branches that
-//! depend on their values. Jobs that are out of range, and x that are not on the curve, are rejected before the
+//! Q = u2 R - u1 G with u2 = s / r and u1 = z / r is computed for all signatures alike, with the same instructions for
+//! all lanes. Jobs that are out of range, and x that are not on the curve, are rejected before the
 //! expensive stages. Lanes to which a formula does not apply (a denominator or Z is zero) are recovered again by
 //! libsecp256k1. The result does not depend on the other jobs in the batch. `docs/verify-math.md` has the
 //! derivations.
@@ -27,7 +27,7 @@ use base::BaseTable;
 use kernels::Kernels;
 use workspace::{BLOCK, CHUNK, Workspace};
 
-/// p - n: with bit 1 of the recovery id, r must be below this for r + n to be an x.
+/// p - n. If bit 1 of the recovery id is set, r must be below this, so that R's x, r + n, is below p.
 const P_MINUS_N: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0];
 
 /// A recoverer over one instruction set.

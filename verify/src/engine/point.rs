@@ -1,6 +1,6 @@
 //! Points of y^2 = x^3 + 7 and the addition and doubling formulas of batch recovery.
 //!
-//! A denominator, or the Z of the result, is zero if and only if a formula does not apply. `docs/verify-math.md`
+//! A denominator, or the Z of the result, is zero if and only if the formula does not apply. `docs/verify-math.md`
 //! has the derivations.
 // In lockstep code, `k` is the index of the same group in every array.
 #![allow(clippy::needless_range_loop)]
@@ -25,7 +25,7 @@ impl<F: Field> Affine<F> {
     }
 }
 
-/// Points in coordinates x = X / Z^2, y = W / (2 Z^3), for a few groups in lockstep.
+/// Points in coordinates x = X / Z^2, y = W / (2 Z^3), for [`LOCKSTEP`] groups.
 #[derive(Clone, Debug)]
 pub(super) struct Accumulators<F: Field> {
     pub(super) x: [F::Fe; LOCKSTEP],
@@ -48,7 +48,7 @@ impl<F: Field> Accumulators<F> {
         }
     }
 
-    /// Replaces P by -2 P in the first `n` groups: 2 M + 4 S and one fused pair.
+    /// Replaces P by -2 P in the first `n` groups: 2 M + 3 S and one fused pair (M + S).
     #[inline(always)]
     pub(super) fn double(&mut self, n: usize) {
         F::Lanes::outlined(Doubling { sum: self, n });
@@ -140,7 +140,7 @@ impl<F: Field> Accumulators<F> {
     }
 }
 
-/// [`Accumulators::double`]
+/// The arguments of [`Accumulators::double`].
 struct Doubling<'a, F: Field> {
     sum: &'a mut Accumulators<F>,
     n: usize,
@@ -155,7 +155,7 @@ impl<F: Field> StagePart for Doubling<'_, F> {
     }
 }
 
-/// [`Accumulators::add`]
+/// The arguments of [`Accumulators::add`].
 struct Addition<'a, F: Field> {
     sum: &'a mut Accumulators<F>,
     n: usize,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_small_groups() {
+    fn formulas_fail_only_for_equal_or_opposite_points() {
         over_every_field!(pairs_over);
     }
 
@@ -269,7 +269,7 @@ mod tests {
         let mut stream = oracle::Stream(7);
         let p = oracle::prime();
         for points in groups() {
-            // All pairs of the small groups, and some rows of the large one.
+            // All pairs of the small groups, and those of every eighth point of the large one.
             let rows = if points.len() > 20 { points.len() / 24 } else { 1 };
             for (i, a) in points.iter().enumerate().step_by(rows) {
                 for from in (0..points.len()).step_by(8) {

@@ -1,7 +1,7 @@
 //! The stages of batch recovery, in the order in which they process a chunk.
 //!
-//! Each takes the whole workspace and processes its first `used` groups. All of them are `#[inline(always)]`:
-//! `kernels.rs` has an entry point for each instruction set.
+//! Each takes the whole workspace. The stages `pairs`, `base` and `ladder` process the groups of its `block`, and the
+//! others its first `used` groups. All are `#[inline(always)]`: `kernels.rs` has an entry point per instruction set.
 // In lockstep code, `k` is the index of the same group in every array.
 #![allow(clippy::needless_range_loop)]
 
@@ -23,7 +23,7 @@ const BETA: [u64; 4] =
 /// 1/2 modulo p.
 const HALF: [u64; 4] = [0xffff_ffff_7fff_fe18, u64::MAX, u64::MAX, u64::MAX >> 1];
 
-/// Computes y of -R for every x, and which of them are on the curve.
+/// Computes y of -R for every x, and which x are on the curve.
 #[inline(always)]
 pub(super) fn decompress<F: Field>(ws: &mut Workspace<F>) {
     let used = ws.used;
@@ -195,14 +195,14 @@ impl<F: Field> Group<F> {
     }
 }
 
-/// Returns `SCALE` times y of the sum of `p` and another point, which has this `x`.
+/// Returns `SCALE` times y of the sum of `p` and another point. `x` is the x of the sum.
 #[inline(always)]
 fn y_on_line<F: Field, const SCALE: u32>(slope: &F::Factor, p: &Affine<F>, x: &F::Fe) -> F::Fe {
     F::masked(&F::mul_plus::<SCALE>(slope, &F::sub_factor(&p.x, x), &F::minus(&p.y)))
 }
 
-/// Completes the last `n` steps that were pushed, in lockstep. `at` returns the group and step of each, starting
-/// with the last one.
+/// Completes the last steps whose denominators were pushed, at most [`LOCKSTEP`], in lockstep. `at` contains the group
+/// and the step of each, starting with the last one.
 #[inline(always)]
 fn complete<F: Field>(
     groups: &mut [Group<F>],
@@ -271,7 +271,7 @@ pub(super) fn tables<F: Field>(ws: &mut Workspace<F>) {
     }
 }
 
-/// The index of the table entry for each window and lane. It is computed well before its use, because loading a
+/// The index of the table entry for each window and lane. Indices are computed well before their use, because loading a
 /// word of a recently stored vector stalls until the store has left the store buffer.
 type Indices = [[u64; LANES]; WINDOWS];
 
@@ -281,7 +281,7 @@ fn pick<'a, F: Field>(index: &[u64; LANES], entry: impl Fn(usize) -> &'a F::Fe) 
     F::gather(index.map(|i| entry(i as usize % ODD)))
 }
 
-/// Adds, for each window, the digit's multiples of P and of lambda P.
+/// Adds, for each window, the multiples of P and of lambda P that the digits of u2 select.
 #[inline(always)]
 pub(super) fn pairs<F: Field>(ws: &mut Workspace<F>) {
     let groups = &ws.groups[ws.block.clone()];

@@ -12,13 +12,13 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// Number of signatures that are processed together. They share the cost of six inversions, and their tables,
+/// Number of signatures that are processed together. They share the cost of seven inversions, and their tables,
 /// 2.4 KB each, fit into an L2 cache of 1 MB.
 pub(super) const CHUNK: usize = 256;
 /// Number of groups in a chunk.
 pub(super) const GROUPS: usize = CHUNK / LANES;
 /// Number of groups that are processed together from tables to result. The windows of a whole chunk, 17 KB per
-/// group, would not fit into the cache. This costs two inversions per block.
+/// group, would not fit into the cache. A block costs two inversions.
 pub(super) const BLOCK: usize = 16;
 /// Maximum number of elements that are inverted together: the last round of the tables, or the windows of a
 /// block.
@@ -63,9 +63,9 @@ impl Words {
 /// Inputs and outputs of one group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Exchange {
-    /// x of R.
+    /// x of R; in the end x of the public key.
     pub(super) x: Words,
-    /// y of -R. It is unused before decompression.
+    /// Output of decompression: y of -R; in the end y of the public key.
     pub(super) y: Words,
     /// Signature r, below n.
     pub(super) r: Words,
@@ -75,7 +75,7 @@ pub(super) struct Exchange {
     pub(super) z: Words,
     /// The lanes whose R has an odd y.
     pub(super) odd: Mask,
-    /// Output of decompression: the lanes whose x are on the curve.
+    /// Output of decompression: the lanes whose x is on the curve.
     pub(super) on_curve: Mask,
     /// Output: the lanes without a result, which are recovered one by one.
     pub(super) redo: Mask,
@@ -105,7 +105,7 @@ pub(super) struct Group<F: Field> {
 pub(crate) struct Workspace<F: Field> {
     pub(super) exchange: Vec<Exchange>,
     pub(super) groups: Vec<Group<F>>,
-    /// For each group of the block and each window: the sum of its multiples, in the end as x and twice y.
+    /// For each group of the block and each window: the sum of its points, in the end as x and twice y.
     pub(super) windows: Vec<[Affine<F>; WINDOWS]>,
     pub(super) field: Inverter<ModuloP<F>>,
     pub(super) order: Inverter<ModuloN<F::Lanes>>,

@@ -18,7 +18,7 @@ pub(crate) struct Limbs52<V>(PhantomData<V>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fe<V>(pub(crate) [V; 5]);
 
-/// An element whose limbs have stale bits above the 52nd: a product without the final masks. The multiplier
+/// An element whose limbs have stale bits above the low 52: a product without the final masks. The multiplier
 /// ignores these bits, but sums must not use them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factor<V>(pub(crate) [V; 5]);
@@ -141,7 +141,7 @@ impl<V: Lanes> Linear<V> {
     }
 }
 
-/// Returns `k p` with every limb positive: the telescoping form of 2^256 k - C k.
+/// Returns `K p` with every limb positive: the telescoping form of 2^256 K - C K.
 const fn bias<const K: u64>() -> [u64; 5] {
     let full = K << 52;
     [full - K * C, full - K, full - K, full - K, (K << 48) - K]

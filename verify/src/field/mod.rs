@@ -11,8 +11,8 @@
 //! | [`Field::Factor`] | carried, possibly stale bits   | factor of a product only   |
 //! | [`Field::Linear`] | a sum, nothing carried         | addend to a product only   |
 //!
-//! Values are congruent, not canonical, until [`Field::to_words`]. The running time may depend on values, because
-//! all of them are public.
+//! Values are only congruent modulo p; [`Field::to_words`] returns the canonical ones. The running time may depend on
+//! values, because all of them are public.
 
 mod doubles;
 mod limbs52;
@@ -40,7 +40,7 @@ pub(crate) trait Multiplicand<L> {
     fn limbs(&self) -> &L;
 }
 
-/// An implementation of the field. Unless stated otherwise, a difference is of products or negated products.
+/// An implementation of the field. Unless stated otherwise, operands of differences are products or negated products.
 pub(crate) trait Field: Copy + Debug + 'static {
     type Lanes: Lanes;
     type Limbs;
@@ -78,7 +78,7 @@ pub(crate) trait Field: Copy + Debug + 'static {
     /// Returns `a`, negated in the lanes of `mask`.
     fn negate_where(a: &Self::Fe, mask: Mask) -> Self::Fe;
 
-    /// Returns a small constant.
+    /// Returns the constant `value`.
     fn small(value: u32) -> Self::Linear;
     /// Returns `-a`.
     fn minus(a: &Self::Fe) -> Self::Linear;

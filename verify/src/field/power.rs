@@ -11,10 +11,10 @@ pub(crate) const LOCKSTEP: usize = 4;
 
 type Set<F> = [<F as Field>::Factor; LOCKSTEP];
 
-/// Computes `a[k]^((p + 1) / 4)` in place for the first `n` elements: a root of `a[k]` if it has one, otherwise
-/// a root of its negative.
+/// Replaces `a = roots[k]` by `a^((p + 1) / 4)` for the first `n` elements: a root of `a` if it has one, otherwise a
+/// root of `-a`.
 ///
-/// `x_m` is `a^(2^m - 1)`. In binary, (p + 1) / 4 is 223 ones, a zero, 22 ones, four zeros, two ones and two
+/// `xM` is `a^(2^M - 1)`. In binary, (p + 1) / 4 is 223 ones, a zero, 22 ones, four zeros, two ones and two
 /// zeros.
 #[inline(always)]
 pub(crate) fn square_root<F: Field>(roots: &mut [F::Fe; LOCKSTEP], n: usize) {

@@ -1,7 +1,7 @@
 //! Products modulo p: ten columns of 52-bit partial products, folded twice.
 //!
-//! The order of the folds and every bound is derived in `docs/verify-math.md`. For the factors of one reduction,
-//! the sum of their limb-4 products must be below 2^104.
+//! `docs/verify-math.md` derives the order of the folds and every bound. The sum of the products of limbs 4 in one
+//! reduction must be below 2^104.
 
 use super::{
     C, MASK48, Multiplicand, R,
@@ -43,7 +43,7 @@ impl<V: Lanes> Columns<V> {
         Self(V::square(a.limbs()))
     }
 
-    /// Adds a sum.
+    /// Adds `addend` to columns 0 to 4.
     #[inline(always)]
     pub(super) fn plus(mut self, addend: &Linear<V>) -> Self {
         for (column, limb) in self.0.iter_mut().zip(addend.0) {

@@ -4,7 +4,7 @@ use super::*;
 use crate::oracle::{self, Stream, over_every_field};
 use num_bigint::{BigInt, BigUint};
 
-/// What a test must know of the representation.
+/// What the tests need to know about the representation of an implementation.
 pub(crate) trait Subject: Field {
     /// Returns elements whose limbs are at, next to, and between the limits of a product or, if `are_sums`, of a
     /// sum.
@@ -74,14 +74,14 @@ fn check<F: Subject>(got: F::Factor, is_sum: bool, expected: impl Fn(usize) -> B
 }
 
 #[test]
-fn products_and_scales() {
+fn products_match_big_integers() {
     over_every_field!(products_and_scales_over);
 }
 
 fn products_and_scales_over<F: Subject>() {
     let all = elements::<F>();
     for (i, a) in all.iter().enumerate() {
-        // All pairs of the extremes would take too long for the models; these strides combine each with others.
+        // All pairs would take too long with the models; these strides combine each element with two others.
         for stride in [1, 7] {
             let b = &all[(i * stride + 3) % all.len()];
             let (va, vb) = (|l| F::value(a, l), |l| F::value(b, l));
@@ -96,7 +96,7 @@ fn products_and_scales_over<F: Subject>() {
 }
 
 #[test]
-fn fused_products() {
+fn fused_products_match_big_integers() {
     over_every_field!(fused_products_over);
 }
 
@@ -105,7 +105,7 @@ fn fused_products_over<F: Subject>() {
     for (i, a) in all.iter().enumerate() {
         for stride in [1, 7] {
             let at = |shift| &all[(i * stride + shift) % all.len()];
-            // The squared and the second pair of factors are products, as in the point formulas.
+            // b and c are products and d is a difference, as in the point formulas.
             let (b, c) = (F::mul_fe(a, at(3)), F::mul_fe(at(1), at(2)));
             let d = F::masked(&F::sub_twice_factor(&c, &b));
             let (va, vb) = (|l| F::value(a, l), |l| F::value(&b, l));
@@ -136,7 +136,7 @@ fn stale_bits_do_not_matter_to_products_over<F: Subject>() {
 }
 
 #[test]
-fn sums_and_signs() {
+fn sums_and_differences_match_big_integers() {
     over_every_field!(sums_and_signs_over);
 }
 
@@ -187,7 +187,7 @@ fn sums_of_extremes_over<F: Subject>() {
 }
 
 #[test]
-fn words_zero_selection_and_exchange_of_lanes() {
+fn conversions_and_lane_operations_match_big_integers() {
     over_every_field!(words_zero_and_lanes_over);
 }
 
@@ -214,7 +214,7 @@ fn words_zero_and_lanes_over<F: Subject>() {
 }
 
 #[test]
-fn canonical_form_at_every_multiple_of_the_modulus() {
+fn canonical_form_is_right_at_multiples_of_p_and_2_256() {
     crate::oracle::over_every_lanes!(canonical_form_over);
 }
 
@@ -243,7 +243,7 @@ fn canonical_form_over<V: Lanes>() {
 }
 
 #[test]
-fn roots_of_squares() {
+fn square_root_of_a_square_squares_to_it() {
     over_every_field!(roots_of_squares_over);
 }
 

@@ -126,7 +126,7 @@ fn load_full(block: &[u8; RATE_BYTES]) -> (Zmm, Zmm, u64) {
     (Zmm(low), Zmm(high), last)
 }
 
-/// Does the same for the last block of a message, which is shorter than a whole block, with its padding.
+/// Does the same for the last block of a message, which is shorter than a whole block, and pads it.
 #[inline(always)]
 fn load_last(tail: &[u8]) -> (Zmm, Zmm, u64) {
     const PAD_END: u64 = 0x80 << 56;

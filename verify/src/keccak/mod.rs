@@ -1,8 +1,8 @@
 //! Keccak-256 of several messages at once.
 //!
-//! The instruction set is chosen once per process, by the rules of [`Backend::detect`]. If a requested backend
-//! is not supported by this processor, the scalar code is used: a hash function cannot report the error, but the
-//! [`crate::Recoverer`] of the same process does.
+//! The default instruction set is chosen once per process, by the rules of [`Backend::detect`]. If the requested
+//! backend is unknown or not supported by this processor, the scalar code is used: a hash function cannot report the
+//! error, but [`Backend::detect`] does.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -47,14 +47,14 @@ pub fn keccak256_batch_on(backend: Backend, messages: &[&[u8]], hashes: &mut [[u
     hash_all(backend, messages.len(), |i| messages[i], hashes);
 }
 
-/// Returns the backend of this process.
+/// Returns the default backend of this process.
 fn chosen() -> Backend {
     static CHOSEN: OnceLock<Backend> = OnceLock::new();
     *CHOSEN.get_or_init(|| Backend::detect().unwrap_or(Backend::Scalar))
 }
 
-/// Writes the Keccak-256 of the `count` messages that `message` returns into `hashes`, which has
-/// the same length.
+/// Writes the Keccak-256 of the `count` messages that `message` returns into `hashes`, whose length must be
+/// `count`.
 pub(crate) fn hash_all<'a>(
     backend: Backend,
     count: usize,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_of_the_empty_message() {
+    fn empty_message_has_the_known_hash() {
         let empty = [
             0xc5, 0xd2, 0x46, 0x01, 0x86, 0xf7, 0x23, 0x3c, 0x92, 0x7e, 0x7d, 0xb2, 0xdc, 0xc7,
             0x03, 0xc0, 0xe5, 0x00, 0xb6, 0x53, 0xca, 0x82, 0x27, 0x3b, 0x7b, 0xfa, 0xd8, 0x04,
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_alone_and_mixed() {
+    fn messages_of_every_length_hash_like_the_scalar_code() {
         let messages: Vec<_> = (0..=1200).map(|length| pattern(length, length)).collect();
         let slices: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
         for backend in Backend::available() {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_batch_length() {
+    fn batches_of_every_length_hash_like_the_scalar_code() {
         let messages: Vec<_> = (0..40).map(|i| pattern(i * 29, i)).collect();
         let slices: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
         for backend in Backend::available() {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_one_buffer() {
+    fn spans_hash_like_separate_messages() {
         let buffer = pattern(5000, 1);
         let spans: Vec<_> = (0..60).map(|i| i * 7..i * 7 + i * 71 % 600).collect();
         let mut hashes = vec![[0; 32]; spans.len()];

@@ -44,7 +44,7 @@ pub(super) enum Block<'a> {
     Full(&'a [u8; RATE_BYTES]),
     /// The last, incomplete block (possibly empty), which is padded.
     Last(&'a [u8]),
-    /// There is no message for this lane. Its state is not read.
+    /// There is no message for this lane. The state of the lane is not read.
     Idle,
 }
 
@@ -77,7 +77,7 @@ pub(super) trait Words: Copy {
 struct Cursor<'a> {
     /// The bytes that are not absorbed yet.
     rest: &'a [u8],
-    /// Index of the message; `None` if there was none left.
+    /// Index of the message; `None` if no message was left for this lane.
     message: Option<usize>,
 }
 

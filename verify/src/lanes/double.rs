@@ -1,13 +1,13 @@
 //! The vector operations of products of doubles.
 //!
-//! Every operation states whether its result is exact. The processor has one instruction for both: the
+//! Every operation states whether its result is exact or rounded. The processor has one instruction for both: the
 //! distinction is for the checked model, which panics if a result that must be exact has more than 53 bits above
 //! the last place of its operands, or if a rounded sum leaves the binade of the constant that determines where it
-//! is rounded. The rounding mode is the default (to the nearest, of two the even one); nothing here may change it.
+//! is rounded. The rounding mode is the default (to the nearest, ties to even); nothing here may change it.
 
 use super::Lanes;
 
-/// Some doubles: what a product processes from its factors to its last carry.
+/// A vector of doubles, as a product uses them from its factors to its last carry.
 pub(crate) trait Double: Copy + core::fmt::Debug + 'static {
     /// Returns the same number in every lane.
     fn splat(value: f64) -> Self;
@@ -25,8 +25,8 @@ pub(crate) trait Double: Copy + core::fmt::Debug + 'static {
     fn add_rounded(self, constant: Self) -> Self;
 }
 
-/// Lanes whose words may be the bits of doubles, and which multiply them in two halves. A whole vector of five
-/// limbs would not fit into sixteen registers.
+/// Lanes whose words may be the bits of doubles. They are multiplied in two halves, because a product of whole
+/// vectors of five limbs would not fit into sixteen registers.
 pub(crate) trait DoubleLanes: Lanes {
     type Half: Double;
     /// Returns half 0 or 1 of five limbs, which are multiples of 2^`weights[i]`.

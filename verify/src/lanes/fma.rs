@@ -1,11 +1,11 @@
 //! The vector operations on AVX2 with fused multiply-adds.
 //!
-//! There is no 52-bit multiplier, but that of doubles has 53 bits. The field is represented by doubles
-//! (`field/doubles`), and the scalars by integers. For exact doubles a and b below 2^52, h =
+//! AVX2 has no 52-bit multiplier of integers, but its multiplier of doubles has 53 bits. The field is represented
+//! by doubles (`field/doubles`), and the scalars by integers. For integers a and b below 2^52, as doubles, h =
 //! fma(a, b, 2^104) is 2^104 + hi 2^52, rounded to the nearest, and l = fma(a, b, 2^104 - h) is exactly the
-//! rounding error: a b = hi 2^52 + l with l in -2^51..=2^51. Both are read from the bits of the doubles, whose
-//! unit in the last place is one (for l after an addition of 1.5 2^52). The rounding mode is the default; code
-//! here must not change it.
+//! rounding error: a b = hi 2^52 + l with l in -2^51..=2^51. hi is read from the low bits of the double h, and l
+//! from those of l + 1.5 2^52, whose last place is one. The rounding mode is the default; code here must not
+//! change it.
 //!
 //! `unsafe` is sound for the reason in `ifma.rs`, with the token [`crate::Avx2`]: an `Fma` is only created if
 //! AVX2, FMA and BMI2 were detected.
@@ -17,7 +17,7 @@ use super::{
 };
 use core::arch::x86_64::*;
 
-/// 2^52 and its bits: below it, the low bits of a double are an integer.
+/// The bits of 2^52. The low 52 bits of a double in 2^52..2^53 are the integer above 2^52.
 const EXPONENT: u64 = 0x433 << 52;
 const TWO_52: f64 = f64::from_bits(EXPONENT);
 /// 1.5 2^52: added to an integer between -2^51 and 2^51, it makes the integer readable from the bits.
@@ -159,7 +159,6 @@ impl Half {
     }
 }
 
-/// Four doubles.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct FourDoubles(__m256d);
@@ -264,8 +263,8 @@ fn run<P: StagePart>(part: P) -> P::Result {
     part.run()
 }
 
-/// Evaluates an expression for both halves; `h` is the half.
-macro_rules! both {
+/// Evaluates an expression for each half, whose index is `$h`.
+macro_rules! each_half {
     ($h:ident => $value:expr) => {
         Fma([
             {
@@ -339,27 +338,27 @@ impl Lanes for Fma {
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        both!(h => self.0[h].add(other.0[h]))
+        each_half!(h => self.0[h].add(other.0[h]))
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        both!(h => self.0[h].sub(other.0[h]))
+        each_half!(h => self.0[h].sub(other.0[h]))
     }
 
     #[inline(always)]
     fn and(self, other: Self) -> Self {
-        both!(h => self.0[h].and(other.0[h]))
+        each_half!(h => self.0[h].and(other.0[h]))
     }
 
     #[inline(always)]
     fn or(self, other: Self) -> Self {
-        both!(h => self.0[h].or(other.0[h]))
+        each_half!(h => self.0[h].or(other.0[h]))
     }
 
     #[inline(always)]
     fn xor(self, other: Self) -> Self {
-        both!(h => self.0[h].xor(other.0[h]))
+        each_half!(h => self.0[h].xor(other.0[h]))
     }
 
     #[inline(always)]
@@ -369,23 +368,23 @@ impl Lanes for Fma {
 
     #[inline(always)]
     fn shl<const BITS: u32>(self) -> Self {
-        both!(h => self.0[h].shl(BITS))
+        each_half!(h => self.0[h].shl(BITS))
     }
 
     #[inline(always)]
     fn funnel<const BITS: i32>(high: Self, low: Self) -> Self {
         let bits = BITS.cast_unsigned();
-        both!(h => low.0[h].shr(bits).or(high.0[h].shl(64 - bits)))
+        each_half!(h => low.0[h].shr(bits).or(high.0[h].shl(64 - bits)))
     }
 
     #[inline(always)]
     fn shr_by(self, bits: u32) -> Self {
-        both!(h => self.0[h].shr(bits))
+        each_half!(h => self.0[h].shr(bits))
     }
 
     #[inline(always)]
     fn select(mask: Mask, yes: Self, no: Self) -> Self {
-        both!(h => Half::select(Half::from_mask(mask >> (4 * h)), yes.0[h], no.0[h]))
+        each_half!(h => Half::select(Half::from_mask(mask >> (4 * h)), yes.0[h], no.0[h]))
     }
 
     #[inline(always)]

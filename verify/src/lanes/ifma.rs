@@ -3,8 +3,8 @@
 //! `unsafe` is sound for one reason: only an engine with these lanes and its stages (all `#[target_feature]`,
 //! see `engine/kernels.rs`) create or use an `Ifma`, and an engine contains the token [`crate::Avx512Ifma`],
 //! which exists only if the instructions were detected. The methods are `#[inline(always)]` and have no feature
-//! attribute of their own, so that the generic algorithm can call them. They must not be called from outside a
-//! stage, where they would still be correct but slow.
+//! attribute of their own, so that the generic algorithm can call them. They are correct but
+//! slow outside a stage, where only tests and the creation of the workspace call them.
 #![allow(unsafe_code)]
 
 use super::{LANES, Lanes, Mask};

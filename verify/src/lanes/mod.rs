@@ -29,7 +29,7 @@ const MIDDLE: Range<usize> = 3..7;
 pub(crate) type Mask = u8;
 
 /// Returns `[f(0), .. f(4)]`. This is written out because a closure that is passed to `core::array::from_fn` may
-/// become a separate function, which would be compiled without the instruction set.
+/// become a separate function, which would be compiled without the target features.
 #[inline(always)]
 pub(crate) fn five<T>(f: impl Fn(usize) -> T) -> [T; 5] {
     [f(0), f(1), f(2), f(3), f(4)]
@@ -48,8 +48,8 @@ pub(crate) trait StagePart {
     fn run(self) -> Self::Result;
 }
 
-/// Eight 64-bit words. Additions do not overflow if callers respect the stated ranges. A difference may be
-/// temporarily negative (two's complement) if a carry makes it positive before anything but an addition uses it.
+/// Eight 64-bit words. Additions do not overflow if callers respect the ranges in `docs/verify-math.md`. A difference
+/// may be negative (two's complement) if additions make it positive before anything but an addition uses it.
 pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     /// Returns the same word in every lane.
     fn splat(word: u64) -> Self;
@@ -61,7 +61,7 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
     fn gather(rows: [&Self; LANES]) -> Self;
     /// Moves word `w` of row `l` to lane `l` of vector `w`.
     fn transpose(rows: [&[u64; 4]; LANES]) -> [Self; 4];
-    /// Returns `self` + low 52 bits of the product of the low 52 bits of `a` and `b`.
+    /// Returns `self` + bits 0..52 of the product of the low 52 bits of `a` and `b`.
     fn madd_lo(self, a: Self, b: Self) -> Self;
     /// Returns `self` + bits 52..104 of the product of the low 52 bits of `a` and `b`.
     fn madd_hi(self, a: Self, b: Self) -> Self;
@@ -107,8 +107,8 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
         }
         c
     }
-    /// Runs a part of a stage: inline, or as a separate function if the code of a product is so long that
-    /// compiling its many copies would take minutes.
+    /// Runs a part of a stage inline. Implementations run it as a separate function if the code of a product is so
+    /// long that compiling its many copies would take minutes.
     #[inline(always)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()

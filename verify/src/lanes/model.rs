@@ -1,5 +1,5 @@
 //! The vector operations in checked integer arithmetic: the oracle for the SIMD code, and the check of its
-//! ranges. It is slow, and only used in tests.
+//! ranges. The model is slow, and only used in tests.
 
 use super::{LANES, Lanes, MASK52, Mask, StagePart};
 
@@ -103,7 +103,7 @@ impl Lanes for Model {
     #[inline(never)]
     fn shr<const BITS: u32>(self) -> Self {
         if BITS == 52 || BITS == 48 {
-            // Carries are shifted by 52 or 48 bits, and their operand must not be negative.
+            // Carries are right shifts by 52 or 48 bits. Their operand must not be negative.
             assert!(self.0.iter().all(|word| word >> 63 == 0), "carry of a negative limb");
         }
         self.shr_by(BITS)

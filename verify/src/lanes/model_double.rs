@@ -1,5 +1,5 @@
-//! Products of doubles in checked integer arithmetic: the check of every bound in `docs/verify-math.md`,
-//! section 11.
+//! Products of doubles in checked integer arithmetic: tests with this model check every bound in
+//! `docs/verify-math.md`, section 11.
 
 use super::{
     LANES,
@@ -13,7 +13,7 @@ const SIGNIFICAND_BITS: i32 = 53;
 const EXPONENT_BIAS: i32 = 1023 + 52;
 
 /// `significand * 2^exponent`. The exponent is that of the last place that the number may use, whether or not it
-/// does, so that a sum that is exact only for some operands is detected with others, too.
+/// does, so that operands that use fewer places also reveal a sum that is not exact for all operands.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     significand: i128,
@@ -86,8 +86,8 @@ impl Exact {
             + self.exponent
     }
 
-    /// The second assertion: the sum with a positive constant stays in its binade. Returns it, rounded to the
-    /// nearest multiple of the last place of the binade, of two the even one.
+    /// The second assertion: the sum with a positive constant stays in the binade of the constant. Returns the sum,
+    /// rounded to the nearest multiple of the last place of the binade, ties to even.
     fn rounded_at(self, constant: Self) -> Self {
         let sum = self.plus(constant);
         assert!(
@@ -106,7 +106,6 @@ impl Exact {
     }
 }
 
-/// Four doubles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedHalf([Exact; LANES / 2]);
 
@@ -184,18 +183,18 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "more than 53 bits")]
-    fn a_sum_of_54_bits_is_refused() {
+    fn exact_sum_of_54_bits_panics() {
         number(9_007_199_254_740_992.0).add(number(1.0));
     }
 
     #[test]
     #[should_panic(expected = "leaves its binade")]
-    fn a_rounded_sum_in_the_next_binade_is_refused() {
+    fn rounded_sum_in_the_next_binade_panics() {
         number(2_251_799_813_685_248.0).add_rounded(number(6_755_399_441_055_744.0));
     }
 
     #[test]
-    fn rounding_is_that_of_the_processor() {
+    fn model_rounds_like_the_processor() {
         for value in [0.25, 0.5, 0.75, 1.5, -0.5, -1.5, 2.5, 3.0] {
             let constant = 6_755_399_441_055_744.0;
             let rounded = number(value).add_rounded(number(constant)).0[0].encode();

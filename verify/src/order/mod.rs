@@ -17,7 +17,7 @@ use crate::{
 const N: [u64; 5] = limbs52(ORDER_WORDS);
 /// -1/n mod 2^52.
 const N_NEGATED_INVERSE: u64 = 0xd_ff66_5588_b13f;
-/// 2^520 mod n, which converts into the Montgomery domain. Its radix is 2^260.
+/// 2^520 mod n, which converts into the Montgomery domain, whose radix is 2^260.
 const R_SQUARED: [u64; 5] = [
     0xe_180c_268b_3b23,
     0x9_4fd6_e33e_4c8e,
@@ -111,7 +111,7 @@ mod tests {
     use num_bigint::BigUint;
 
     #[test]
-    fn montgomery_products() {
+    fn montgomery_products_match_big_integers() {
         over_every_lanes!(products_over);
     }
 

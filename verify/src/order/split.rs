@@ -1,4 +1,4 @@
-//! GLV: splits a scalar u into k1 + k2 lambda with odd halves of 129 bits, and recodes them in signed odd
+//! GLV: splits a scalar u into k1 + k2 lambda with odd halves of at most 129 bits, and recodes them in signed odd
 //! digits.
 //!
 //! Signed numbers are represented modulo 2^156, in three limbs. Constants are subtracted by adding their
@@ -36,7 +36,7 @@ const G2: [u64; 5] = limbs52([
     0x6f54_7fa9_0abf_e4c4,
     0xe443_7ed6_010e_8828,
 ]);
-/// 2^130 - 1: added to a half, it results in a non-negative number, and half of that is the digit string.
+/// 2^130 - 1. Its sum with a half is not negative, and the digit strings are half of that sum.
 const LIFT: [u64; 3] = [MASK52, MASK52, (1 << 26) - 1];
 
 /// Returns 2^156 minus `x`.
@@ -65,7 +65,7 @@ impl<V: Lanes> Digits<V> {
         word.shr_by(bits).and(V::splat(31))
     }
 
-    /// Returns the digit of window `w` as the index `i` of the odd multiple 2 i + 1, and the lanes to negate.
+    /// Returns the digit of window `w`: the index `i` of its magnitude 2 i + 1, and the lanes in which it is negative.
     #[inline(always)]
     pub(crate) fn digit(&self, w: usize) -> (V, Mask) {
         let string = self.string(w);
@@ -147,8 +147,8 @@ fn even_mask<V: Lanes>(k: &[V; 3]) -> Mask {
     k[0].and(V::splat(1)).zero_mask()
 }
 
-/// Adds lattice vectors until both halves are odd. A1 and M are odd, A2 is even: the first vector
-/// makes k1 odd, then the second makes k2 odd, with the sign that keeps k1 small.
+/// Adds lattice vectors to make both halves odd. A1 and M are odd, and A2 is even: the first vector makes an even
+/// k1 odd, then the second makes an even k2 odd, with the sign that keeps k1 small.
 #[inline(always)]
 fn made_odd<V: Lanes>(k1: [V; 3], k2: [V; 3]) -> ([V; 3], [V; 3]) {
     let even = even_mask(&k1);

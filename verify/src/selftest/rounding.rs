@@ -1,11 +1,11 @@
 //! The rounding mode of doubles, on which the products of the AVX2 backend rely.
 //!
 //! The mode belongs to the thread. Every thread starts with that of its creator, and no Rust code may change it,
-//! but a library in another language can. The mode of the tested thread stands for that of the process.
+//! but a library in another language can. The test assumes that the other threads have the mode of its thread.
 
 use core::hint::black_box;
 
-/// Returns whether sums are rounded to the nearest number, of two the one whose last bit is zero.
+/// Returns whether sums are rounded to the nearest number, and ties to the one whose last bit is zero.
 pub(super) fn is_to_nearest_even() -> bool {
     rounds_to_nearest_even(|a, b| black_box(a) + black_box(b))
 }
@@ -33,11 +33,11 @@ mod tests {
 
     #[test]
     fn other_rounding_modes_are_detected() {
-        // Returns the neighbour of the rounded sum in the other direction if `moves` says so.
+        // If `moves(error, nearest)`, returns the neighbour of the rounded sum above (`up`) or below it.
         let rounded = |moves: fn(f64, f64) -> bool, up: bool| {
             move |a: f64, b: f64| {
                 let nearest = a + b;
-                // The operands differ so little that this is the exact error of the sum.
+                // This is the exact error of the sum, because |a| is not less than |b|.
                 let error = (a - nearest) + b;
                 match moves(error, nearest) {
                     true if up => nearest.next_up(),

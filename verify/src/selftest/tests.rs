@@ -97,8 +97,8 @@ fn a_wrong_result_in_any_position_of_an_incomplete_vector_is_found() {
     }
 }
 
-/// Rejected signatures shift the others to other lanes, so only those that reach the lanes are
-/// counted.
+/// A signature that is rejected before the lanes shifts the following ones to other lanes, so this test uses only
+/// signatures that reach the lanes.
 #[test]
 fn a_wrong_result_of_a_class_in_a_single_lane_is_found() {
     let special = vectors::special();

@@ -17,7 +17,7 @@ pub(super) struct Vector {
 }
 
 impl Vector {
-    /// Returns whether it reaches the lanes instead of being rejected by the checks before them.
+    /// Returns whether its class is special and reaches the lanes: the checks before them do not reject it.
     pub(super) const fn reaches_lanes(&self) -> bool {
         matches!(
             self.class,
@@ -109,7 +109,7 @@ pub(super) fn message(length: usize) -> Vec<u8> {
 pub(super) fn special() -> Vec<Vector> {
     let order = limbs::to_be_bytes(&ORDER_WORDS);
     let job = |r, s, recovery_id| Job { digest: DIGEST, r, s, recovery_id };
-    let refused = |class, job, reason| Vector { class, job, expected: Err(reason) };
+    let rejected = |class, job, reason| Vector { class, job, expected: Err(reason) };
     let mut vectors: Vec<_> = KNOWN
         .iter()
         .map(|&(r, id, public_key, address)| Vector {
@@ -122,24 +122,24 @@ pub(super) fn special() -> Vec<Vector> {
     let minus_s = limbs::subtract(&ORDER_WORDS, &limbs::from_be_bytes(&S)).0;
     for (digest, recovery_id) in [(S, 0), (limbs::to_be_bytes(&minus_s), 1)] {
         let job = Job { digest, r: GENERATOR_X, s: S, recovery_id };
-        vectors.push(refused(VectorClass::Infinity, job, Reason::NoPublicKey));
+        vectors.push(rejected(VectorClass::Infinity, job, Reason::NoPublicKey));
     }
-    // Neither 5 nor 1 + n is the x of a point.
+    // None of 5, 1 + n and 3 + n is the x of a point.
     for (r, id) in [(small(5), 0), (small(5), 1), (small(1), 2), (small(3), 3)] {
-        vectors.push(refused(VectorClass::NotOnCurve, job(r, S, id), Reason::NoPublicKey));
+        vectors.push(rejected(VectorClass::NotOnCurve, job(r, S, id), Reason::NoPublicKey));
     }
     for (r, id) in [(P_MINUS_N, 2), (P_MINUS_N, 3), (GENERATOR_X, 2)] {
-        vectors.push(refused(VectorClass::XAbovePrime, job(r, S, id), Reason::NoPublicKey));
+        vectors.push(rejected(VectorClass::XAbovePrime, job(r, S, id), Reason::NoPublicKey));
     }
     for wrong in [[0; 32], order, [0xff; 32]] {
         for (r, s) in [(wrong, S), (small(1), wrong)] {
             let reason = Reason::ScalarOutOfRange;
-            vectors.push(refused(VectorClass::OutOfRange, job(r, s, 0), reason));
+            vectors.push(rejected(VectorClass::OutOfRange, job(r, s, 0), reason));
         }
     }
     for id in [4, 5, u8::MAX] {
         let job = job(small(1), S, id);
-        vectors.push(refused(VectorClass::RecoveryId, job, Reason::RecoveryId));
+        vectors.push(rejected(VectorClass::RecoveryId, job, Reason::RecoveryId));
     }
     vectors
 }

@@ -7,7 +7,7 @@ use std::{
     cell::Cell,
 };
 
-/// The system's allocator, counting the allocations of each thread.
+/// The system's allocator, with a count of the allocations of each thread.
 struct Counting;
 
 thread_local! {
@@ -18,7 +18,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promise is the system allocator's demand.
+        // SAFETY: the caller upholds the contract of `alloc`, which is that of the system's allocator, too.
         unsafe { System.alloc(layout) }
     }
 

@@ -1,4 +1,4 @@
-//! Every backend against libsecp256k1 on random, mutated and regrouped input.
+//! Compares every backend with libsecp256k1 on random, mutated and regrouped input.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -6,10 +6,10 @@ mod support;
 use secp256k1_batch_recovery::{Job, Outcome};
 use support::{Stream, check, expected, long, recoverers};
 
-/// Jobs of a batch in the long comparisons.
+/// Number of jobs per batch in `compare`.
 const BATCH: usize = 1_000;
 
-/// Every backend on `count` jobs made one after the other.
+/// Compares every backend with libsecp256k1 on `count` jobs that `make` creates.
 fn compare(count: usize, seed: u64, make: fn(&mut Stream) -> Job) {
     let mut stream = Stream(seed);
     let mut recoverers = recoverers();
@@ -22,17 +22,17 @@ fn compare(count: usize, seed: u64, make: fn(&mut Stream) -> Job) {
 }
 
 #[test]
-fn random_jobs() {
+fn random_jobs_match_libsecp256k1() {
     compare(if long() { 1_000_000 } else { 20_000 }, 1, Stream::job);
 }
 
 #[test]
-fn mutated_jobs() {
+fn mutated_jobs_match_libsecp256k1() {
     compare(if long() { 250_000 } else { 10_000 }, 2, Stream::mutant);
 }
 
 #[test]
-fn every_batch_length_from_any_offset() {
+fn batches_of_any_length_and_offset_match_libsecp256k1() {
     let step = if long() { 1 } else { 13 };
     let mut stream = Stream(3);
     let jobs: Vec<_> =
@@ -60,12 +60,12 @@ fn regrouping_changes_nothing() {
         order.swap(i, stream.below(i as u64 + 1) as usize);
     }
     let shuffled: Vec<Job> = order.iter().map(|&i| jobs[i]).collect();
-    let answers: Vec<Outcome> = order.iter().map(|&i| expected[i]).collect();
+    let outcomes: Vec<Outcome> = order.iter().map(|&i| expected[i]).collect();
     for recoverer in &mut recoverers() {
-        check(recoverer, &shuffled, &answers);
+        check(recoverer, &shuffled, &outcomes);
         for length in [1, 7, 24, 100] {
-            for (jobs, answers) in shuffled.chunks(length).zip(answers.chunks(length)) {
-                check(recoverer, jobs, answers);
+            for (jobs, outcomes) in shuffled.chunks(length).zip(outcomes.chunks(length)) {
+                check(recoverer, jobs, outcomes);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Every backend on known signatures: Wycheproof, mainnet blocks, execution-spec tests, and numbers
+//! Tests every backend on known signatures: Wycheproof, mainnet blocks, execution-spec tests, and numbers
 //! at the edges of ranges. Small selections are committed under `data/`; the whole collections are
 //! read from the folder that `EVMD_FIXTURES` names.
 
@@ -15,7 +15,7 @@ fn array(digits: &str) -> [u8; 32] {
     hex(digits).try_into().expect("32 bytes")
 }
 
-/// All four ids of a signature, compared with libsecp256k1; a valid one must recover its key.
+/// Compares all four recovery ids of each signature with libsecp256k1. One id of a valid one must recover its key.
 fn check_wycheproof(cases: &[(Job, Option<Vec<u8>>)]) {
     let jobs: Vec<_> = cases
         .iter()
@@ -34,7 +34,7 @@ fn check_wycheproof(cases: &[(Job, Option<Vec<u8>>)]) {
 }
 
 #[test]
-fn wycheproof_selection() {
+fn wycheproof_selection_recovers_the_valid_keys() {
     let cases: Vec<_> = include_str!("../data/wycheproof.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -55,7 +55,7 @@ fn wycheproof_selection() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn wycheproof_whole() {
+fn whole_wycheproof_set_recovers_the_valid_keys() {
     let folder = fixtures("wycheproof");
     let path = folder.join("ecdsa_secp256k1_sha256_p1363_test.json");
     let file: serde_json::Value = read(&path);
@@ -123,7 +123,7 @@ fn check_senders(senders: &[(Job, Vec<u8>)]) {
 }
 
 #[test]
-fn mainnet_selection() {
+fn mainnet_selection_recovers_the_senders() {
     let senders: Vec<_> = include_str!("../data/mainnet.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -138,7 +138,7 @@ fn mainnet_selection() {
 
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn mainnet_blocks() {
+fn mainnet_blocks_recover_the_senders() {
     let folder = fixtures("mainnet-blocks-A");
     let mut total = 0;
     for file in std::fs::read_dir(folder).expect("a folder") {
@@ -157,11 +157,11 @@ fn mainnet_blocks() {
     assert!(total > 13_000);
 }
 
-/// Every `txbytes` of the state tests that is a well-formed transaction: the backends agree with
-/// libsecp256k1, and if the test does not expect a refusal, the sender must be that of the test.
+/// Checks every `txbytes` of the state tests that is a well-formed transaction for which no exception is expected: the
+/// backends must agree with libsecp256k1, and the sender must be that of the test.
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
-fn execution_spec_transactions() {
+fn execution_spec_transactions_recover_the_senders() {
     let folder = fixtures("eest-v5.4.0");
     let mut folders = vec![folder.join("state_tests")];
     let mut senders = Vec::new();
@@ -196,8 +196,8 @@ fn collect_state_tests(file: &serde_json::Value, senders: &mut Vec<(Job, Vec<u8>
     }
 }
 
-/// Adversarial signatures: an x whose only "root" lies on another curve in a subgroup
-/// of order 7, a recovered point at infinity, and every boundary of the ranges.
+/// Returns adversarial signatures: x of points of order 7 on another curve, a recovered point at infinity, and every
+/// boundary of the ranges.
 fn attacks() -> Vec<Job> {
     let z = hex32("000000deadbeef0000000000000000000000000000000000000000000000004d");
     let infinity = Job {
@@ -235,40 +235,39 @@ fn attacks() -> Vec<Job> {
 }
 
 #[test]
-fn attacks_alone_and_together() {
+fn attacks_match_libsecp256k1() {
     let jobs = attacks();
     let outcomes = expected(&jobs);
-    assert!(outcomes[0].is_err(), "the first recovers infinity");
+    assert!(outcomes[0].is_err(), "the first job recovers infinity");
     for recoverer in &mut recoverers() {
         check(recoverer, &jobs, &outcomes);
     }
 }
 
-/// Each attack at each of several places of a chunk of honest signatures: the other results do not
-/// change.
+/// Each attack of a sample is at several positions of a batch of honest signatures.
 #[test]
-fn attacks_among_honest_signatures() {
+fn attacks_do_not_change_other_results() {
     let mut stream = support::Stream(6);
     let honest: Vec<_> = (0..512).map(|_| stream.job()).collect();
-    let answers = expected(&honest);
-    let worst: Vec<_> = attacks().into_iter().step_by(23).collect();
+    let honest_outcomes = expected(&honest);
+    let sample: Vec<_> = attacks().into_iter().step_by(23).collect();
     for recoverer in &mut recoverers()[1..] {
-        for (i, attack) in worst.iter().enumerate() {
+        for (i, attack) in sample.iter().enumerate() {
             let mut jobs = honest.clone();
-            let mut outcomes: Vec<Outcome> = answers.clone();
-            for place in [0, 5, 77, 255, 256, 300, 511] {
-                let place = (place + i * usize::from(i > 4)) % jobs.len();
-                jobs[place] = *attack;
-                outcomes[place] = expected(&[*attack])[0];
+            let mut outcomes: Vec<Outcome> = honest_outcomes.clone();
+            for position in [0, 5, 77, 255, 256, 300, 511] {
+                let position = (position + i * usize::from(i > 4)) % jobs.len();
+                jobs[position] = *attack;
+                outcomes[position] = expected(&[*attack])[0];
             }
             check(recoverer, &jobs, &outcomes);
         }
     }
 }
 
-/// Batches of one vector at most: a single group has separate code.
+/// Batches of at most one vector, for which the engine has separate code, and of one job more.
 #[test]
-fn attacks_in_short_batches() {
+fn attacks_in_short_batches_match_libsecp256k1() {
     let mut stream = support::Stream(7);
     let jobs: Vec<_> =
         attacks().into_iter().step_by(7).flat_map(|attack| [attack, stream.job()]).collect();
@@ -283,7 +282,7 @@ fn attacks_in_short_batches() {
 }
 
 #[test]
-fn batch_of_points_at_infinity_only() {
+fn batches_of_points_at_infinity_match_libsecp256k1() {
     let jobs = vec![attacks()[0]; 300];
     let outcomes = expected(&jobs);
     for recoverer in &mut recoverers() {

@@ -1,17 +1,16 @@
-//! Shared by the tests of recovery: repeatable jobs, and the comparison of every backend with
-//! libsecp256k1.
+//! Helpers of the recovery tests: repeatable jobs, and the comparison of every backend with libsecp256k1.
 
 #![allow(dead_code, unreachable_pub)]
 
 use secp256k1_batch_recovery::{Backend, Job, Outcome, Reason, Recoverer};
 use std::path::PathBuf;
 
-/// Whether to run the full sizes: set `EVMD_LONG_TESTS=1`.
+/// Returns whether to run the full sizes, which `EVMD_LONG_TESTS=1` requests.
 pub fn long() -> bool {
     std::env::var_os("EVMD_LONG_TESTS").is_some_and(|value| value == "1")
 }
 
-/// A folder of third-party data. Tests that call this are ignored by default.
+/// Returns a folder of third-party data. Tests that call this are ignored by default.
 pub fn fixtures(name: &str) -> PathBuf {
     let root =
         std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES names a folder: run .ci/fixtures");
@@ -76,13 +75,13 @@ impl Stream {
         bytes
     }
 
-    /// A job of random numbers: half of them have a public key.
+    /// A job of random numbers. About half of such jobs have a public key.
     pub fn job(&mut self) -> Job {
         let (digest, r, s) = (self.bytes(), self.bytes(), self.bytes());
         Job { digest, r, s, recovery_id: self.below(2) as u8 }
     }
 
-    /// A random job with one unusual value.
+    /// A random job with an unusual value, or with an unusual r and recovery id.
     pub fn mutant(&mut self) -> Job {
         let mut job = self.job();
         match self.below(16) {
@@ -123,7 +122,7 @@ impl Stream {
         bytes
     }
 
-    /// A number a few units from 0, n, p - n, p or 2^256.
+    /// A number at most three units from 0 (modulo 2^256), n, p - n, p or n / 2.
     fn edge(&mut self) -> [u8; 32] {
         const CENTRES: [[u8; 32]; 5] = [
             [0; 32],
@@ -153,7 +152,7 @@ pub fn expected(jobs: &[Job]) -> Vec<Outcome> {
     outcomes
 }
 
-/// A recoverer for every available backend; prints their names.
+/// Returns a recoverer for every available backend, scalar first, and prints their names.
 pub fn recoverers() -> Vec<Recoverer> {
     let available = Backend::available();
     let names: Vec<_> = available.iter().map(|backend| backend.name()).collect();
@@ -161,7 +160,7 @@ pub fn recoverers() -> Vec<Recoverer> {
     available.into_iter().map(Recoverer::new).collect()
 }
 
-/// Asserts that a backend answers as expected.
+/// Asserts that a backend returns the expected outcomes.
 pub fn check(recoverer: &mut Recoverer, jobs: &[Job], expected: &[Outcome]) {
     let mut outcomes = vec![Err(Reason::RecoveryId); jobs.len()];
     recoverer.recover_batch(jobs, &mut outcomes);

@@ -11,14 +11,14 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Fake(Arc<Mutex<(i64, i64)>>);
 
 impl Fake {
-    /// Both clocks count.
+    /// Advances both clocks.
     fn pass(&self, time: Duration) {
         let ms = i64::try_from(time.as_millis()).unwrap();
         let mut clocks = self.0.lock().unwrap();
         *clocks = (clocks.0 + ms, clocks.1 + ms);
     }
 
-    /// The wall clock is set.
+    /// Sets the wall clock forward by `ms`.
     fn step(&self, ms: i64) {
         self.0.lock().unwrap().0 += ms;
     }
@@ -64,7 +64,7 @@ fn steps_up_to_the_limit_are_followed_and_larger_ones_are_not() {
 }
 
 #[test]
-fn after_a_step_time_goes_on_and_the_wall_clock_is_used_once_it_agrees() {
+fn after_a_step_time_continues_until_the_wall_clock_agrees() {
     let (fake, mut clock, status) = clock();
     fake.step(3_600_000);
     for second in 0..100 {
@@ -72,12 +72,12 @@ fn after_a_step_time_goes_on_and_the_wall_clock_is_used_once_it_agrees() {
         assert_eq!(status.step_seconds(), 3601);
         fake.pass(SECOND);
     }
-    // Corrected, but for ten seconds.
+    // The wall clock is corrected, except for ten seconds.
     fake.step(-3_590_000);
     assert_eq!(clock.now(), fake.wall());
     assert_eq!(seconds(clock.now()), 100_110);
     assert_eq!(status.step_seconds(), 0);
-    // The next step is measured from there.
+    // The next step is measured from the corrected clock.
     fake.step(-30_000);
     assert_eq!(clock.now(), fake.wall());
     fake.step(-30_001);
@@ -86,7 +86,7 @@ fn after_a_step_time_goes_on_and_the_wall_clock_is_used_once_it_agrees() {
 }
 
 #[test]
-fn a_slow_drift_is_no_step() {
+fn slow_drift_is_not_a_step() {
     let (fake, mut clock, status) = clock();
     for _ in 0..1000 {
         fake.pass(SECOND);
@@ -97,15 +97,15 @@ fn a_slow_drift_is_no_step() {
 }
 
 #[test]
-fn a_suspended_machine_is_no_step() {
-    // The clock that counts the suspension has passed as much time as the wall clock.
+fn suspension_of_the_machine_is_not_a_step() {
+    // The monotonic clock counts the suspension, so it advances as much as the wall clock.
     let (fake, mut clock, status) = clock();
     fake.pass(Duration::from_secs(86_400));
     assert_eq!(seconds(clock.now()), 186_400);
     assert_eq!(status.step_seconds(), 0);
 }
 
-/// The fault as it was found: the clock was set forward for a minute, and blocks kept those timestamps.
+/// In an earlier version, the clock was set forward for a minute, and later blocks kept those timestamps.
 #[test]
 fn blocks_have_no_timestamps_of_a_wall_clock_that_was_set_wrong_for_a_minute() {
     for rules in [Rules::Native, Rules::Ethereum] {
@@ -128,7 +128,7 @@ fn blocks_have_no_timestamps_of_a_wall_clock_that_was_set_wrong_for_a_minute() {
 }
 
 #[test]
-fn the_clocks_of_this_machine_advance() {
+fn clocks_of_this_machine_are_plausible() {
     let source = SystemTimeSource;
     let (wall, monotonic) = (source.wall(), source.monotonic());
     assert!(source.monotonic() >= monotonic && monotonic > Duration::ZERO);

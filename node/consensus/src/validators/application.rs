@@ -1,4 +1,4 @@
-//! What the engine asks of the node: to build a block, to check one, and to make one final.
+//! The requests of the consensus engine to the node: to build a block, to check one, and to make one final.
 
 use super::{
     block::{ProposalContext, ProposedBlock},
@@ -17,12 +17,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Seconds by which the timestamp of a block may be ahead of the clock of a validator that votes to finalize it. A vote for a block
-/// that is further ahead waits.
+/// Maximum number of seconds by which the timestamp of a block may be ahead of the clock of a validator that votes to
+/// finalize it. A validator waits before it votes for a block that is further ahead.
 pub const MAX_SECONDS_AHEAD: u64 = 5;
 
-/// Maximum number of ancestors of a block that are checked for it after a restart, below the number of blocks that the pipeline
-/// holds. Final ones among them reach this node as such, after which there are fewer.
+/// Maximum number of unknown ancestors that are checked before a block after a restart: fewer than the blocks that the
+/// pipeline holds. If there are more, this node waits until the engine has delivered the final ones among them.
 const MAX_UNKNOWN_BLOCKS: usize = 60;
 
 /// A final block with its proof.
@@ -41,7 +41,7 @@ pub struct Contradiction {
     pub validator: usize,
     /// The view of both votes.
     pub view: u64,
-    /// What the votes are for.
+    /// How the votes contradict each other.
     pub kind: ContradictionKind,
     /// Both votes with their signatures, which this node has verified, in the engine's encoding.
     pub votes: Bytes,
@@ -58,43 +58,45 @@ pub enum ContradictionKind {
     FinalizedAndNullified,
 }
 
-/// The node, as the engine sees it. The engine drops a future when it has no use for the result; the node may still finish
-/// the work.
+/// The node, as the engine sees it. The engine drops a future when it has no use for the result; the node may still
+/// finish the work.
 pub trait Chain: Clone + Send + Sync + 'static {
     /// The number of the newest block of this node's chain.
     fn head(&self) -> u64;
 
-    /// The newest block of this node's chain that has a certificate of its own, and that certificate. `None` if no block has one.
+    /// The newest block of this node's chain that has a certificate of its own, and that certificate. `None` if no
+    /// block has one.
     fn newest_certified(&self) -> Option<CertifiedBlock>;
 
     /// The time for timestamps of blocks, when the clock of the runtime shows `clock`.
     fn now(&self, clock: SystemTime) -> SystemTime;
 
-    /// Builds a block on the block `parent`, which names this validator as its proposer. `None` if this node cannot do it now.
+    /// Builds a block on `parent` that names this validator as its proposer. `None` if this node cannot build one now.
     fn build(&self, parent: B256, timestamp: u64) -> impl Future<Output = Option<Bytes>> + Send;
 
     /// Whether this node has the state after a block: it is final here, or was built or checked since the node started.
     fn knows(&self, block: B256) -> impl Future<Output = bool> + Send;
 
-    /// Whether a block is valid, whose parent this node [knows](Self::knows), and names its proposer, the validator with the key
-    /// `proposer`. Does not return as long as this node cannot know it.
+    /// Whether a block is valid and names the validator with the key `proposer` as its proposer. This node must
+    /// [know](Self::knows) the parent. The future does not complete if this node cannot decide.
     fn check(&self, block: Bytes, proposer: B256) -> impl Future<Output = bool> + Send;
 
-    /// Makes a final block part of the chain, whose parent is final. Returns when it is durable. The block may not have been
-    /// [checked](Self::check) since the node started. The engine repeats the newest blocks after a restart. `certificate` is a
-    /// [`certificates::Certificate`]; a block without one is covered by that of a later block.
+    /// Adds a final block, whose parent is final, to the chain. Returns when the block is durable. It may not have been
+    /// [checked](Self::check) since the node started. The engine repeats the newest blocks after a restart.
+    /// `certificate` is a [`certificates::Certificate`]; a block without one is covered by that of a later block.
     fn finalize(&self, block: Bytes, certificate: Option<Bytes>)
     -> impl Future<Output = ()> + Send;
 
-    /// A validator has sent votes that contradict each other. One that follows the protocol does not.
+    /// Reports that a validator has sent votes that contradict each other, which violates the protocol.
     fn contradicted(&self, contradiction: Contradiction);
 
     /// Waits for transactions that clients have sent to this node, and returns them in an encoding of at most
-    /// [`MAX_TRANSACTION_MESSAGE_BYTES`](super::MAX_TRANSACTION_MESSAGE_BYTES). Other validators may propose them before this one does.
+    /// [`MAX_TRANSACTION_MESSAGE_BYTES`](super::MAX_TRANSACTION_MESSAGE_BYTES). Other validators may propose them
+    /// before this one does.
     fn outgoing_transactions(&self) -> impl Future<Output = Bytes> + Send;
 
-    /// Takes the transactions that another validator has sent. Returns when they are in the pool or refused. The next ones are
-    /// taken afterwards.
+    /// Submits the transactions that another validator has sent to the pool. Returns when they are accepted or
+    /// rejected. The next message is read afterwards.
     fn incoming_transactions(&self, encoded: Bytes) -> impl Future<Output = ()> + Send;
 }
 
@@ -106,7 +108,7 @@ pub(super) struct ChainApplication<C> {
     pace: Duration,
     /// When the last block was proposed or arrived.
     last: Arc<Mutex<SystemTime>>,
-    /// Minimum seconds between two blocks.
+    /// Minimum seconds between the timestamps of two blocks.
     step: u64,
     /// Maximum bytes of an encoded block.
     max_block_bytes: usize,
@@ -121,11 +123,12 @@ impl<C: Chain> ChainApplication<C> {
         self.chain.check(block.encoded().clone(), block.proposer()).await
     }
 
-    fn note(&self, now: SystemTime) {
+    fn set_last(&self, now: SystemTime) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// Checks the blocks up to `last` that this node does not know, which is necessary after a restart. `None` if there are too many.
+    /// Checks the blocks up to `last` that this node does not know, as after a restart. Returns whether all are valid,
+    /// or `None` if there are too many.
     async fn catch_up(
         &self,
         last: Digested<ProposedBlock>,
@@ -147,7 +150,6 @@ impl<C: Chain> ChainApplication<C> {
         Some(true)
     }
 
-    /// When the next block is due.
     fn due(&self) -> SystemTime {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) + self.pace
     }
@@ -174,7 +176,7 @@ impl<E: Clock + Metrics + Spawner, C: Chain> Application<E> for ChainApplication
         let due = self.due().min(runtime.current() + self.pace);
         runtime.sleep_until(due).await;
         let clock = runtime.current();
-        self.note(clock);
+        self.set_last(clock);
         let timestamp = next_timestamp(self.chain.now(clock), parent.timestamp, self.step);
         let encoded = self.chain.build(parent.hash, timestamp).await?;
         if encoded.len() > self.max_block_bytes {
@@ -191,11 +193,11 @@ impl<E: Clock + Metrics + Spawner, C: Chain> Application<E> for ChainApplication
         (runtime, _): (E, ProposalContext),
         mut ancestry: impl Ancestry<ProposedBlock>,
     ) -> bool {
-        // The engine cancels the request when it has no use for the answer.
+        // The engine drops this future when it has no use for the result.
         let Some(block) = ancestry.next().await else { return std::future::pending().await };
         let Some(parent) = ancestry.next().await else { return std::future::pending().await };
         let block = block.inner();
-        self.note(runtime.current());
+        self.set_last(runtime.current());
         if block.parent_hash != parent.inner().hash {
             return false;
         }
@@ -209,7 +211,7 @@ impl<E: Clock + Metrics + Spawner, C: Chain> Application<E> for ChainApplication
         match self.catch_up(parent, &mut ancestry).await {
             Some(true) => self.check(block).await,
             Some(false) => false,
-            // Others decide about this block.
+            // The other validators decide about this block.
             None => std::future::pending().await,
         }
     }

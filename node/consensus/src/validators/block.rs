@@ -15,7 +15,6 @@ use commonware_cryptography::{
     keccak256::{Digest, Keccak256},
 };
 
-/// The context of a proposal.
 pub(super) type ProposalContext = Context<Digest, PublicKey>;
 
 /// A proposed block; see the module documentation. Its digest commits to the context and to the hash of the block.
@@ -24,7 +23,7 @@ pub(super) struct ProposedBlock {
     context: ProposalContext,
     /// The RLP encoding of the block.
     encoded: Bytes,
-    /// Fields of the header.
+    /// Values of the header.
     pub(super) number: u64,
     pub(super) timestamp: u64,
     pub(super) hash: B256,
@@ -32,8 +31,8 @@ pub(super) struct ProposedBlock {
 }
 
 impl ProposedBlock {
-    /// A block, if the bytes are the RLP encoding of one whose header commits to its body. Otherwise a peer could send another
-    /// body with the same digest.
+    /// Returns the block if the bytes are the RLP encoding of one whose header commits to its body. Without this check,
+    /// a peer could send another body with the same digest.
     pub(super) fn new(context: ProposalContext, encoded: Bytes) -> Option<Self> {
         let block = Block::decode(&encoded).ok()?;
         if !commits_to(&block.header, &block.body()) {
@@ -45,19 +44,18 @@ impl ProposedBlock {
         Some(Self { context, encoded, number, timestamp, hash: block.hash, parent_hash })
     }
 
-    /// The first block, in the context before the first view.
+    /// Creates the genesis block, in the context before the first view.
     pub(super) fn genesis(leader: PublicKey, encoded: Bytes) -> Option<Self> {
         let round = Round::new(Epoch::zero(), View::zero());
         let context = Context { round, leader, parent: (View::zero(), Digest([0; 32])) };
         Self::new(context, encoded)
     }
 
-    /// The key of the validator that has proposed it: the leader of the view.
+    /// The key of the validator that proposed the block: the leader of the view.
     pub(super) fn proposer(&self) -> B256 {
         B256::from_slice(self.context.leader.as_ref())
     }
 
-    /// The RLP encoding of the block.
     pub(super) const fn encoded(&self) -> &Bytes {
         &self.encoded
     }
@@ -138,7 +136,7 @@ mod tests {
         join(&alloy_rlp::encode(header), &block.encode_body()).into()
     }
 
-    /// Another body, more bytes than the limit, and other bytes after the block are refused.
+    /// Another body, more bytes than the limit, and bytes after the block are rejected.
     #[test]
     fn only_the_encoding_of_the_block_is_accepted() {
         let leader = PrivateKey::from_seed(1).public_key();

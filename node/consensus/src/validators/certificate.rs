@@ -1,4 +1,4 @@
-//! The engine's proof that a block is final, in the form in which it is stored and sent to replicas.
+//! Converts the engine's proof that a block is final to and from the form in which it is stored and sent to replicas.
 
 use super::{
     application::CertifiedBlock,
@@ -20,13 +20,12 @@ use commonware_cryptography::{
     keccak256::Digest,
 };
 
-/// A final block with the engine's proof.
 pub(super) type FinalBlock = (ProposedBlock, Finalization<GuardedScheme, Digest>);
 
-/// The certificate of a block, from the proof that the engine has of it.
+/// Converts the engine's proof of a block to its certificate.
 ///
-/// `None` if it is the proof of another block, or if a signature cannot be decoded. A later block has another certificate, which covers
-/// this one.
+/// `None` if it is the proof of another block, or if a signature or the number of a signer cannot be encoded. The
+/// certificate of a later block then covers this one.
 pub(super) fn certificate(
     block: &ProposedBlock,
     proof: &Finalization<GuardedScheme, Digest>,
@@ -55,8 +54,8 @@ pub(super) fn certificate(
     Some(Certificate::Validators(finalization).encode().into())
 }
 
-/// A stored block with the engine's proof, made from its certificate. `None` if it is not a certificate of a set of `validators`
-/// validators. The signatures are not checked here.
+/// Rebuilds a stored block and the engine's proof from its certificate. `None` if they cannot be those of a set of
+/// `validators` validators. The signatures are not checked here.
 pub(super) fn final_block(stored: &CertifiedBlock, validators: u32) -> Option<FinalBlock> {
     let certificate = Certificate::decode(&stored.certificate).ok()?;
     let Certificate::Validators(finalization) = certificate else { return None };

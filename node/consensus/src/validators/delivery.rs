@@ -1,4 +1,4 @@
-//! Takes the final blocks from the engine, in order, and makes them part of the chain.
+//! Receives the final blocks from the engine, in order, and adds them to the chain.
 
 use super::{
     application::Chain, block::ProposedBlock, certificate::certificate, engine_files::KeptBlocks,
@@ -22,20 +22,20 @@ use tokio::sync::mpsc;
 /// A handle to the engine's store of final blocks.
 pub(super) type Marshal = marshal::core::Mailbox<GuardedScheme, Standard<ProposedBlock>>;
 
-/// Receives the engine's reports.
+/// Receives the engine's reports of final blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery<C> {
     /// At most [`super::engine::MAX_UNACKNOWLEDGED`] blocks are not acknowledged, so the queue is bounded.
     blocks: mpsc::UnboundedSender<(Digested<ProposedBlock>, Exact)>,
     chain: C,
     kept: KeptBlocks,
-    /// Whether the warning was logged that the others may not have the blocks that this node lacks.
+    /// Whether `warn_of_missing_blocks` has logged its warning.
     has_warned: Arc<AtomicBool>,
 }
 
 impl<C: Chain> Delivery<C> {
-    /// Starts a task that adds final blocks to the chain with the certificates that `marshal` has, and removes the engine's copies of
-    /// older blocks.
+    /// Starts a task that adds final blocks to the chain with the certificates that `marshal` has, and removes the
+    /// engine's copies of older blocks.
     pub(super) fn start<E: Spawner>(
         runtime: E,
         chain: C,
@@ -61,7 +61,8 @@ impl<C: Chain> Delivery<C> {
         (delivery, task)
     }
 
-    /// Warns once if the blocks that this node lacks may be missing everywhere: the engine requests them without end.
+    /// Warns once if the other validators may have removed the blocks that this node lacks: the engine would request
+    /// them forever.
     fn warn_of_missing_blocks(&self, newest: u64) {
         let head = self.chain.head();
         if self.kept.may_lack_blocks(head, newest) && !self.has_warned.swap(true, Relaxed) {

@@ -38,15 +38,15 @@ use commonware_utils::{NZDuration, NZU16, NZU64, NZUsize};
 use rand_core::CryptoRng;
 use std::{fmt::Display, num::NonZeroUsize, sync::Arc, time::Duration};
 
-/// Maximum number of final blocks that the engine hands over before the first of them is durable.
+/// Maximum number of final blocks that the engine delivers before the first of them is durable.
 pub(super) const MAX_UNACKNOWLEDGED: NonZeroUsize = NZUsize!(16);
 /// Maximum number of messages in a queue of the engine.
 const QUEUE: NonZeroUsize = NZUsize!(1024);
 /// Bytes of each write buffer and each buffer for reading a journal.
 const BUFFER_BYTES: NonZeroUsize = NZUsize!(1 << 20);
-/// Views for which the engine keeps votes and blocks that are not final.
+/// Number of newest views for which the engine keeps votes and blocks that are not final.
 pub(super) const KEPT_VIEWS: ViewDelta = ViewDelta::new(256);
-/// Recent blocks of each peer that are kept until they are used.
+/// Number of recent blocks of each peer that are kept until they are used.
 const BLOCKS_OF_PEER: usize = 16;
 
 /// Times after which a validator gives up waiting.
@@ -54,19 +54,20 @@ const BLOCKS_OF_PEER: usize = 16;
 pub struct Timeouts {
     /// Time for the leader to propose.
     pub leader: Duration,
-    /// Time for a view to get its certificate.
+    /// Time until a view must have its certificate.
     pub certification: Duration,
     /// Time after which a vote to skip a view is repeated.
     pub retry: Duration,
     /// Time without a message of a validator after which the views that it leads are skipped.
     pub absent: Duration,
-    /// Time for a peer to send what it was asked for.
+    /// Time for a peer to respond to a request.
     pub fetch: Duration,
 }
 
 impl Timeouts {
-    /// The times for a chain with this time between blocks, for which a leader waits. A machine whose cores have other work may need
-    /// seconds to execute a full block; if its view is skipped meanwhile, the work was for nothing.
+    /// Returns the timeouts for a chain with this time between blocks, which a leader waits before it proposes. A
+    /// machine with other work may need seconds to execute a full block. If the view is skipped meanwhile, the work is
+    /// wasted.
     pub fn with_pace(pace: Duration) -> Self {
         Self {
             leader: pace + Duration::from_secs(2),
@@ -78,10 +79,10 @@ impl Timeouts {
     }
 }
 
-/// One direction each of a channel between the validators.
+/// The sender and the receiver of a channel between the validators.
 pub(super) type Channel<S, R> = (S, R);
 
-/// The channels between the validators, each of which has its own limit of messages.
+/// The channels between the validators, each of which has its own limit of messages per second.
 pub(super) struct Channels<S, R> {
     pub(super) votes: Channel<S, R>,
     pub(super) certificates: Channel<S, R>,
@@ -92,7 +93,7 @@ pub(super) struct Channels<S, R> {
     pub(super) backfill: Channel<S, R>,
 }
 
-/// What a validator is started with.
+/// The components and settings with which a validator starts.
 pub(super) struct Setup<C, B, P> {
     pub(super) chain: C,
     /// Prefix of the names of the engine's files.
@@ -166,8 +167,8 @@ where
     let blocks = prunable::Archive::init(runtime.child("final_blocks"), blocks);
     let mut blocks: prunable::Archive<EightCap, _, Digest, Arc<ProposedBlock>> =
         blocks.await.map_err(unreadable)?;
-    // An engine without files starts at the newest block of the node that has a certificate of its own. The other validators may no longer
-    // have all blocks.
+    // An engine without files starts at the newest block of the node that has a certificate of its own, because the
+    // other validators may no longer have all older blocks.
     let is_new = blocks.last_index().is_none();
     let first = if is_new { chain.newest_certified() } else { None };
     let first = first.map(|stored| verified(&mut runtime.child("floor"), &stored, &scheme));
@@ -258,14 +259,14 @@ where
     Ok(vec![broadcast, delivering, marshalling, engine])
 }
 
-/// Rebuilds the finalization of a stored block and verifies it: the library would panic on an invalid one.
+/// Rebuilds the finalization of a stored block and verifies it. The library would panic on an invalid one.
 fn verified<R: CryptoRng>(
     random: &mut R,
     stored: &CertifiedBlock,
     scheme: &GuardedScheme,
 ) -> Result<FinalBlock, StartError> {
-    let found = final_block(stored, scheme.participants().len() as u32);
-    let valid = found.filter(|(_, proof)| proof.verify(random, scheme, &Sequential));
+    let decoded = final_block(stored, scheme.participants().len() as u32);
+    let valid = decoded.filter(|(_, proof)| proof.verify(random, scheme, &Sequential));
     valid.ok_or(StartError::InvalidCertificate)
 }
 
@@ -279,7 +280,7 @@ async fn newest_finalization(marshal: &Marshal) -> Option<Finalization<GuardedSc
     marshal.get_finalization(height).await
 }
 
-/// A store of the engine with one entry for each block.
+/// The configuration of a store of the engine with one entry for each block.
 fn archive<C>(
     name: String,
     codec_config: C,

@@ -1,4 +1,4 @@
-//! The signature scheme of votes: ed25519, which asks the [`VoteRecord`] before it signs.
+//! The signature scheme of votes: ed25519. The [`VoteRecord`] must allow each vote before it is signed.
 
 use super::vote_record::{At, VoteKind, VoteRecord};
 use commonware_codec::{Encode, Read};
@@ -25,7 +25,6 @@ use commonware_utils::{N3f1, iter::NonEmpty, ordered::Set};
 use rand_core::CryptoRng;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The scheme; see the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct GuardedScheme {
     generic: Generic<Namespace>,
@@ -33,7 +32,7 @@ pub(super) struct GuardedScheme {
 }
 
 impl GuardedScheme {
-    /// Signs with `key`, which must be that of one of the participants.
+    /// Creates a scheme that signs with `key`. `None` if this is not the key of a participant.
     pub(super) fn signer(
         namespace: &[u8],
         participants: Set<PublicKey>,
@@ -44,7 +43,7 @@ impl GuardedScheme {
         Some(Self { generic, record: Arc::new(Mutex::new(record)) })
     }
 
-    /// Whether a vote may be sent. One that cannot be recorded is not sent, as if this validator were offline.
+    /// Whether a vote may be sent. A vote that cannot be recorded is not sent, as if this validator were offline.
     fn allows<D: Digest>(&self, subject: &Subject<'_, D>) -> bool {
         let (at, kind, hash) = vote(subject);
         let (epoch, view) = at;

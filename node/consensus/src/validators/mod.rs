@@ -1,5 +1,5 @@
-//! Several validators agree on the blocks of a chain (`docs/adr/0038-consensus-engine.md`). Types of the engine are not
-//! visible outside this module.
+//! Lets several validators agree on the blocks of a chain (`docs/adr/0038-consensus-engine.md`). Types of the consensus
+//! library are not visible outside this module.
 
 mod application;
 mod block;

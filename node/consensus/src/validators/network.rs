@@ -1,5 +1,5 @@
-//! A validator with its network: the engine in threads of its own, and authenticated, encrypted connections to the other
-//! validators. Connections from anyone else are refused.
+//! Runs a validator with its network: the engine in threads of its own, and authenticated, encrypted connections to the
+//! other validators. Connections from all other keys are rejected.
 
 use super::{
     application::Chain,
@@ -44,21 +44,22 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Threads of the engine: while one decodes a block, votes are counted by the other.
+/// Number of threads of the engine: while one decodes a block, the other counts votes.
 const THREADS: usize = 2;
-/// Messages per second of one peer and channel. Memory is reserved for that many, for each peer.
+/// Messages per second of one peer and channel. Memory for this many messages is reserved for each peer.
 const MESSAGES_PER_SECOND: Quota = Quota::per_second(NZU32!(400));
-/// Blocks and answers with blocks per second of one peer.
+/// Blocks, and messages with requests for blocks or their responses, per second of one peer.
 const BLOCKS_PER_SECOND: Quota = Quota::per_second(NZU32!(16));
-/// Messages with transactions per second of one peer: a validator gathers transactions for 5 ms before it sends a message.
+/// Messages with transactions per second of one peer: a validator gathers transactions for 5 ms before it sends a
+/// message.
 const TRANSACTION_MESSAGES_PER_SECOND: Quota = Quota::per_second(NZU32!(200));
-/// Maximum messages in a queue of the network.
+/// Maximum number of messages in a queue of the network.
 const QUEUE: usize = 1024;
-/// Time that a clean stop may take.
+/// Maximum time of a clean shutdown.
 const STOP_TIME: Duration = Duration::from_secs(5);
 /// Name of the record of votes in the validator's folder.
 const VOTES: &str = "votes";
-/// Folder of the engine's own files in it.
+/// Name of the folder of the engine's own files in the validator's folder.
 const ENGINE_FILES: &str = "engine";
 
 /// The bytes of an ed25519 key.
@@ -76,7 +77,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Where connections to it are opened.
+    /// The address to which connections are opened.
     fn address(&self) -> Result<Address, ValidatorError> {
         if let Ok(ip) = self.host.parse::<IpAddr>() {
             return Ok(Address::from(SocketAddr::from((ip, self.port))));
@@ -94,7 +95,7 @@ impl Peer {
 pub struct ValidatorOptions {
     /// Folder of the record of votes and of the engine's files, which this validator alone uses.
     pub folder: PathBuf,
-    /// Hash of the genesis block, which votes of other chains cannot have.
+    /// Hash of the genesis block. Signatures include it, so votes of other chains are invalid.
     pub genesis_hash: B256,
     /// RLP encoding of the genesis block.
     pub genesis: Bytes,
@@ -112,14 +113,14 @@ pub struct ValidatorOptions {
     pub pace: Duration,
     /// Minimum seconds between the timestamps of two blocks.
     pub timestamp_step: u64,
-    /// When a validator gives up waiting.
+    /// Times after which a validator gives up waiting.
     pub timeouts: Timeouts,
-    /// Where the engine reports what it sees.
+    /// Receives the engine's reports of views and votes.
     pub voting: Arc<Voting>,
 }
 
 impl fmt::Debug for ValidatorOptions {
-    /// Without the key.
+    /// Omits the private key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ValidatorOptions").field("listen", &self.listen).finish_non_exhaustive()
     }
@@ -129,7 +130,7 @@ impl fmt::Debug for ValidatorOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValidatorError {
-    /// A key is not one of ed25519.
+    /// A key is not an ed25519 key.
     #[error("{0} is not an ed25519 public key")]
     Key(B256),
     /// The key of this node is not among the validators.
@@ -141,13 +142,13 @@ pub enum ValidatorError {
     /// A validator has no address.
     #[error("the validator {0} has no address")]
     NoAddress(B256),
-    /// The host of a peer is not a name.
+    /// The host of a peer is neither an IP address nor a host name.
     #[error("{0:?} is neither an IP address nor a host name")]
     Host(String),
     /// The genesis block cannot be decoded, or has another hash.
     #[error("the genesis block cannot be decoded, or has another hash")]
     Genesis,
-    /// The others would not wait for a proposal of this node.
+    /// The other validators would not wait for a proposal of this node.
     #[error(
         "the time between blocks must be below {limit:?}, for which others wait for a block, got {pace:?}"
     )]
@@ -157,7 +158,7 @@ pub enum ValidatorError {
         /// The timeout of a leader.
         limit: Duration,
     },
-    /// The record of votes.
+    /// The record of votes cannot be used.
     #[error(transparent)]
     Votes(#[from] VoteRecordError),
     /// The thread cannot be started.
@@ -165,8 +166,8 @@ pub enum ValidatorError {
     Thread(std::io::Error),
 }
 
-/// A running validator. It must be dropped before the pipeline stops, and when the pipeline ends: without the pipeline, it still votes
-/// to notarize blocks, but not to finalize them.
+/// A running validator. It must be dropped before the pipeline is stopped, and also if the pipeline ends by itself:
+/// without the pipeline, it would still vote to notarize blocks, but not to finalize them.
 #[derive(Debug)]
 pub struct Validator {
     stop: Option<oneshot::Sender<()>>,
@@ -179,7 +180,7 @@ pub fn public_key(key: &KeyBytes) -> Option<KeyBytes> {
     key.public_key().as_ref().try_into().ok()
 }
 
-/// What is known before the engine's threads start.
+/// The checked options, before the engine's threads start.
 #[derive(Clone)]
 struct Prepared {
     options: ValidatorOptions,
@@ -190,10 +191,10 @@ struct Prepared {
 }
 
 impl Validator {
-    /// Makes the record of votes of a validator that has never voted.
+    /// Creates the record of votes of a validator that has never voted.
     ///
     /// # Errors
-    /// If there is one, or it cannot be written.
+    /// If the record exists, or if it cannot be written.
     pub fn create_vote_record(folder: &std::path::Path) -> Result<(), VoteRecordError> {
         VoteRecord::create(&folder.join(VOTES))
     }
@@ -224,8 +225,8 @@ impl Validator {
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Whether the engine works. It ends by itself if its files cannot be read or written, the address is in use, the newest certificate
-    /// of the node is invalid, or a final block is not valid here.
+    /// Whether the engine runs. It ends by itself if its files cannot be read or written, the address is in use, the
+    /// newest certificate of the node is invalid, or a final block is not valid here.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -237,7 +238,6 @@ impl Validator {
 }
 
 impl Drop for Validator {
-    /// Stops the engine, and waits for its end.
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -250,7 +250,7 @@ impl Drop for Validator {
 fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
     let key =
         PrivateKey::decode(Copying(&options.key)).map_err(|_| ValidatorError::Key(B256::ZERO))?;
-    let keys: Vec<_> = options.validators.iter().map(decoded).collect::<Result<_, _>>()?;
+    let keys: Vec<_> = options.validators.iter().map(decode_key).collect::<Result<_, _>>()?;
     let count = keys.len();
     let invalid = ValidatorError::Validators(count);
     if count > MAX_CONSENSUS_VALIDATORS || count == 0 {
@@ -261,7 +261,7 @@ fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
     let own = B256::from_slice(key.public_key().as_ref());
     let mut addresses = vec![(key.public_key(), Address::from(options.listen))];
     for peer in &options.peers {
-        addresses.push((decoded(&peer.key)?, peer.address()?));
+        addresses.push((decode_key(&peer.key)?, peer.address()?));
     }
     for validator in &options.validators {
         let known = addresses.iter().any(|(key, _)| key.as_ref() == validator);
@@ -270,7 +270,7 @@ fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
         }
     }
     let addresses = addresses.into_iter().try_collect().map_err(|_| invalid)?;
-    // The first key in the order of the set, because all validators must have the same genesis.
+    // The leader of the genesis is the first key of the set, because it must be the same for all validators.
     let first = validators.iter().next().expect("there are validators").clone();
     let genesis = ProposedBlock::genesis(first, options.genesis.clone());
     let genesis = genesis.filter(|genesis| genesis.hash == options.genesis_hash);
@@ -286,7 +286,7 @@ fn prepare(options: ValidatorOptions) -> Result<Prepared, ValidatorError> {
     Ok(Prepared { options, key, scheme, genesis, addresses })
 }
 
-fn decoded(key: &KeyBytes) -> Result<PublicKey, ValidatorError> {
+fn decode_key(key: &KeyBytes) -> Result<PublicKey, ValidatorError> {
     PublicKey::decode(Copying(key)).map_err(|_| ValidatorError::Key(B256::from(*key)))
 }
 
@@ -335,7 +335,6 @@ fn run_with_files(prepared: &Prepared, chain: &impl Chain, mut stopped: oneshot:
     }
 }
 
-/// Runs the engine until it is stopped or ends.
 async fn run(
     runtime: engine_runtime::Context,
     prepared: Prepared,
@@ -367,7 +366,8 @@ async fn run(
     );
     let config = lookup::Config {
         tracked_peer_sets: NZUsize!(1),
-        // A peer is known by its key. Its connections may come from another address than the one it listens on.
+        // A peer is identified by its key. Its connections may come from another address than the one on which it
+        // listens.
         bypass_ip_check: true,
         ..config
     };

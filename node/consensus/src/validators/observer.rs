@@ -1,4 +1,4 @@
-//! Passes on what the engine reports: views, votes, and votes that contradict each other.
+//! Passes the engine's reports on to the node: views, votes, and votes that contradict each other.
 
 use super::{
     application::{Chain, Contradiction, ContradictionKind},
@@ -14,7 +14,6 @@ use commonware_cryptography::keccak256::Digest;
 use state::Voting;
 use std::sync::Arc;
 
-/// Receives the reports of the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Observer<C> {
     chain: C,
@@ -26,13 +25,13 @@ impl<C: Chain> Observer<C> {
         Self { chain, voting }
     }
 
-    fn contradicted(&self, of: &(impl Attributable + Viewable + Encode), kind: ContradictionKind) {
+    fn conflict(&self, pair: &(impl Attributable + Viewable + Encode), kind: ContradictionKind) {
         self.voting.contradicted();
         self.chain.contradicted(Contradiction {
-            validator: of.signer().into(),
-            view: of.view().get(),
+            validator: pair.signer().into(),
+            view: pair.view().get(),
             kind,
-            votes: of.encode().into(),
+            votes: pair.encode().into(),
         });
     }
 }
@@ -47,11 +46,11 @@ impl<C: Chain> Reporter for Observer<C> {
             Activity::Notarize(vote) => voting.voted(vote.attestation.signer.into()),
             Activity::Nullify(vote) => voting.voted(vote.attestation.signer.into()),
             Activity::Finalize(vote) => voting.voted(vote.attestation.signer.into()),
-            Activity::Finalization(it) => voting.view_ended(it.view().get(), false),
-            Activity::Nullification(it) => voting.view_ended(it.view().get(), true),
-            Activity::ConflictingNotarize(votes) => self.contradicted(votes, TwoNotarized),
-            Activity::ConflictingFinalize(votes) => self.contradicted(votes, TwoFinalized),
-            Activity::NullifyFinalize(votes) => self.contradicted(votes, FinalizedAndNullified),
+            Activity::Finalization(proof) => voting.view_ended(proof.view().get(), false),
+            Activity::Nullification(proof) => voting.view_ended(proof.view().get(), true),
+            Activity::ConflictingNotarize(votes) => self.conflict(votes, TwoNotarized),
+            Activity::ConflictingFinalize(votes) => self.conflict(votes, TwoFinalized),
+            Activity::NullifyFinalize(votes) => self.conflict(votes, FinalizedAndNullified),
             Activity::Notarization(_) | Activity::Certification(_) => {}
         }
         Feedback::Ok

@@ -1,5 +1,5 @@
-//! Four validators in one thread, with simulated time, network and crashes. A seed decides everything that is random, so a
-//! failure can be repeated.
+//! Tests with four validators in one thread, and simulated time, network and crashes. A seed decides everything that is
+//! random, so a failure can be repeated.
 
 mod byzantine;
 mod headers;
@@ -32,15 +32,14 @@ use std::{
 
 const VALIDATORS: u64 = 4;
 const MAX_BLOCK_BYTES: usize = 1 << 20;
-/// Simulations of a test.
+/// Number of simulations in a test that uses several seeds.
 const SEEDS: u64 = 10;
-/// Simulations with random faults, in the short form and in the long one.
+/// Number of simulations with random faults, without and with `EVMD_LONG_TESTS`.
 const FAULT_SEEDS: u64 = 100;
 const FAULT_SEEDS_LONG: u64 = 2_000;
-/// Faults of a simulation, one in 2.5 s.
+/// Number of faults in a simulation, one every 2.5 s.
 const FAULTS: usize = 20;
 
-/// The keys of the validators.
 fn keys() -> impl Iterator<Item = PrivateKey> {
     (0..VALIDATORS).map(PrivateKey::from_seed)
 }
@@ -59,7 +58,6 @@ type Peers = simulated::Manager<PublicKey, deterministic::Context>;
 type Sender = simulated::Sender<PublicKey, deterministic::Context>;
 type Receiver = simulated::Receiver<PublicKey>;
 
-/// The validators, and the network between them.
 struct Simulation {
     runtime: deterministic::Context,
     oracle: Oracle<PublicKey, deterministic::Context>,
@@ -155,7 +153,7 @@ impl Simulation {
         engine::start(runtime, setup, channels).await
     }
 
-    /// A runtime for the next validator that starts.
+    /// Returns a runtime for the next validator that starts.
     fn child(&mut self) -> deterministic::Context {
         self.starts += 1;
         self.runtime.child("validator").with_attribute("start", self.starts)
@@ -177,14 +175,14 @@ impl Simulation {
         }
     }
 
-    /// What validator `at` is started with. `name` is that of its record and its files.
+    /// Returns the setup of validator `at`. `name` is the name of its record and the prefix of its files.
     fn setup(&self, at: usize, name: &str, chain: Headers) -> Setup<Headers, Control, Peers> {
         let key = self.keys[at].clone();
         let participants: Set<PublicKey> =
             self.keys.iter().map(Signer::public_key).try_collect().unwrap();
         let (public_key, namespace) = (key.public_key(), genesis().hash_slow());
         let record = self.record(name).unwrap();
-        // A Byzantine validator has no limits of its own.
+        // A Byzantine validator may propose blocks above the limit of the others.
         let max_block_bytes = MAX_BLOCK_BYTES << u32::from(self.byzantine == Some(at));
         Setup {
             observer: Observer::new(chain.clone(), Arc::clone(&self.voting)),
@@ -204,11 +202,11 @@ impl Simulation {
     }
 
     async fn kill(&mut self, at: usize) {
-        for task in self.running[at].take().expect("it runs") {
+        for task in self.running[at].take().expect("the validator runs") {
             task.abort();
             let _ = task.await;
         }
-        // Tasks of these tasks end later, and have the record of votes.
+        // Tasks that these tasks started end later, and use the record of votes until then.
         while matches!(self.record(&at.to_string()), Err(VoteRecordError::InUse(_))) {
             self.runtime.sleep(Duration::from_millis(1)).await;
         }
@@ -233,14 +231,15 @@ impl Simulation {
         }
     }
 
-    /// All validators have the same final blocks, up to their heights, and none that follows the protocol has sent contradicting votes.
+    /// Asserts that all validators have the same final blocks, up to their heights, and that no votes contradict each
+    /// other if no validator is Byzantine.
     fn check(&self) {
         let contradictions = self.voting.read().contradictions;
         assert!(contradictions == 0 || self.byzantine.is_some(), "contradicting votes");
         let chains: Vec<_> =
             self.chains.iter().map(|chain| chain.with(|state| state.chain.clone())).collect();
         let longest = chains.iter().max_by_key(|chain| chain.len()).unwrap();
-        // Without faults in votes, most blocks have a certificate of their own, except those that were requested later.
+        // At least half of the blocks have certificates of their own, unless they were requested later.
         let certified =
             |chain: &Headers| chain.with(|state| 2 * state.certified + 1 >= state.chain.len());
         let complete = (0..).zip(&self.chains).filter(|(at, _): &(usize, _)| self.losses[*at] == 0);
@@ -255,13 +254,13 @@ impl Simulation {
 }
 
 impl Simulation {
-    /// A fault, or the end of one.
+    /// Causes a random fault, or ends one.
     async fn disturb(&mut self) {
         let at = self.below(4);
         match self.below(10) {
             0..=2 if self.running[at].is_some() => self.kill(at).await,
             0..=4 if self.running[at].is_none() => self.start(at).await,
-            // Two sides that cannot reach each other: 1 to 3, or 2 to 2.
+            // Divides the validators into two sides that cannot reach each other: 1 and 3, or 2 and 2.
             5 | 6 => {
                 let side = 1 + self.below(14);
                 for (from, to) in pairs() {
@@ -270,7 +269,7 @@ impl Simulation {
                     }
                 }
             }
-            // One direction.
+            // One validator no longer reaches another one.
             7 => {
                 let to = (at + 1 + self.below(3)) % 4;
                 self.unlink(at, to).await;
@@ -286,7 +285,7 @@ impl Simulation {
         }
     }
 
-    /// Kills this many validators at a random time, removes their journals, and starts them again.
+    /// Kills `lost` validators at a random time, removes their journals, and starts them again.
     async fn lose_journals(&mut self, lost: usize) {
         let time = Duration::from_millis(self.below(200) as u64);
         self.runtime.sleep(time).await;
@@ -308,12 +307,11 @@ impl Simulation {
         self.losses[at] += 1;
     }
 
-    /// A random number below `limit`.
     fn below(&mut self, limit: u64) -> usize {
         (self.runtime.next_u64() % limit) as usize
     }
 
-    /// Ends all faults. The chain must go on.
+    /// Ends all faults, and asserts that the chain continues.
     async fn recover(&mut self) {
         for (from, to) in pairs() {
             self.unlink(from, to).await;
@@ -359,7 +357,7 @@ fn four_validators_agree() {
 }
 
 #[test]
-fn one_of_four_may_stop_and_two_may_not() {
+fn the_chain_continues_with_three_of_four_validators_and_waits_with_two() {
     simulate(2, async |mut simulation| {
         simulation.start_all().await;
         simulation.advance(5).await;
@@ -369,7 +367,7 @@ fn one_of_four_may_stop_and_two_may_not() {
         let before = simulation.heights();
         simulation.runtime.sleep(Duration::from_secs(30)).await;
         let stopped = simulation.heights();
-        // Blocks whose certificates were on the way.
+        // Blocks whose certificates were in flight may still become final.
         assert!(
             stopped.iter().zip(&before).all(|(now, then)| now - then <= 2),
             "{before:?} {stopped:?}"
@@ -382,7 +380,8 @@ fn one_of_four_may_stop_and_two_may_not() {
     });
 }
 
-/// Kills, starts, partitions and slow links at random times. `EVMD_SEED` selects one simulation.
+/// Validators are killed and started, and links are removed and slowed down, at random times. `EVMD_SEED` selects one
+/// simulation.
 #[test]
 fn chains_are_equal_after_random_faults() {
     let seeds = match std::env::var("EVMD_SEED") {
@@ -409,7 +408,7 @@ fn chains_are_equal_after_random_faults() {
 
 /// The clock of one validator is an hour ahead, then an hour behind, and then correct.
 #[test]
-fn a_wrong_clock_of_one_validator_stops_nothing() {
+fn a_wrong_clock_of_one_validator_does_not_stop_the_chain() {
     simulate(5, async |mut simulation| {
         simulation.start_all().await;
         for ahead in [2 * HOUR, Duration::ZERO, HOUR] {
@@ -429,8 +428,8 @@ fn a_wrong_clock_of_one_validator_stops_nothing() {
     });
 }
 
-/// Validators whose journals are lost do not vote against their earlier votes, because they have the record. The chain goes
-/// on as long as one validator has its journal, in which the newest certificates are.
+/// Validators whose journals are lost do not vote against their earlier votes, because they have the record. The chain
+/// continues as long as one validator has its journal, which contains the newest certificates.
 #[test]
 fn votes_are_not_contradicted_when_journals_are_lost() {
     for seed in 0..SEEDS {
@@ -445,8 +444,8 @@ fn votes_are_not_contradicted_when_journals_are_lost() {
     }
 }
 
-/// The engine keeps copies of the newest blocks only. One that has lost its files starts at the newest certified block of its node, and
-/// needs no older one of the others.
+/// Engines keep copies of the newest blocks only. An engine that has lost its files starts at the newest certified
+/// block of its node, and needs no older block from the other validators.
 #[test]
 fn an_engine_without_files_starts_at_the_newest_block() {
     for seed in 0..SEEDS {
@@ -460,13 +459,13 @@ fn an_engine_without_files_starts_at_the_newest_block() {
             simulation.lose_files(at).await;
             simulation.advance(5).await;
             simulation.recover().await;
-            assert!(simulation.heights()[at] > before, "validator {at} goes on after {before}");
+            assert!(simulation.heights()[at] > before, "validator {at} continues after {before}");
         });
     }
 }
 
-/// A validator that was away for longer than the others keep blocks gets them in another way, as a replica does. The files of its engine
-/// are of no use then.
+/// A validator that was offline for longer than the others keep blocks receives the blocks as a replica does. It cannot
+/// start with the files of its engine then.
 #[test]
 fn a_node_that_has_followed_the_others_votes_again() {
     simulate(1, async |mut simulation| {
@@ -483,7 +482,6 @@ fn a_node_that_has_followed_the_others_votes_again() {
     });
 }
 
-/// An engine does not start at a block whose certificate the validators have not signed.
 #[test]
 fn an_engine_does_not_start_with_an_invalid_certificate() {
     simulate(2, async |mut simulation| {
@@ -508,7 +506,7 @@ fn an_engine_does_not_start_on_blocks_without_certificates() {
     });
 }
 
-/// Copies of old blocks are removed, so a validator that has lost its blocks too cannot get the first ones from the others.
+/// A validator that has lost its blocks and the files of its engine cannot receive the first blocks from the others.
 #[test]
 fn old_copies_of_blocks_are_removed() {
     simulate(0, async |mut simulation| {
@@ -518,7 +516,8 @@ fn old_copies_of_blocks_are_removed() {
         simulation.advance(engine::KEPT_VIEWS.get() + 40).await;
         simulation.lose_files(1).await;
         simulation.start(1).await;
-        // It may be killed before it has started at its newest block or after, and must not request the first one.
+        // It is killed before or after it has started at its newest block. It must not request the first block in
+        // either case.
         simulation.kill(1).await;
         match simulation.try_start(1).await {
             Ok(running) => simulation.running[1] = Some(running),
@@ -535,8 +534,8 @@ fn old_copies_of_blocks_are_removed() {
     });
 }
 
-/// If all journals are lost at once, and with them the only copies of a certificate that some validators had seen, the votes of that
-/// view cannot be completed, and the chain stops. It never forks.
+/// If all journals are lost at once, the only copies of a certificate that some validators had seen may be lost. Then
+/// the votes of that view cannot be completed, and the chain stops. It never forks.
 #[test]
 fn chains_are_equal_when_all_journals_are_lost() {
     for seed in 0..SEEDS {

@@ -1,7 +1,7 @@
-//! Sends the transactions of this node's clients to the other validators, so that each of them can propose them.
+//! Sends the transactions of this node's clients to the other validators, so that each validator can propose them.
 //!
-//! A message that is lost delays its transactions, and does not lose them: the node that accepted them proposes them itself when
-//! it is the leader.
+//! If a message is lost, its transactions are delayed, but not lost: the node that accepted them proposes them itself
+//! when it is the leader.
 
 use super::application::Chain;
 use alloy_primitives::Bytes;
@@ -34,7 +34,7 @@ async fn send<S: Sender>(chain: impl Chain, mut to: S) {
     loop {
         let message = chain.outgoing_transactions().await;
         assert!(message.len() <= MAX_TRANSACTION_MESSAGE_BYTES, "the node limits its messages");
-        // A validator that is not connected gets the transactions in a block.
+        // A validator that is not connected receives the transactions in a block.
         let _ = to.send(Recipients::All, message.0, false);
     }
 }

@@ -1,16 +1,16 @@
-//! The votes of this validator, in a file of its own.
+//! Stores the votes of this validator in a file of their own.
 //!
-//! A validator that votes for two blocks in one view, or that votes to finalize a view and to skip it, breaks the protocol. The
-//! engine's journal prevents this only as long as it exists. This record outlives it: a vote is written and synced before
-//! the validator sends it.
+//! A validator that votes for two blocks in one view, or that votes to finalize a view and to skip it, breaks the
+//! protocol. The engine's journal prevents this only as long as the journal exists. This record outlives the journal: a
+//! vote is written and synced before the validator sends it.
 //!
-//! The file is a sequence of entries of [`ENTRY_BYTES`] with a checksum each. Only the last one may be missing in part, after a
-//! crash; its vote was not sent. Entries of old views are removed when the file is opened, and when it has
+//! The file is a sequence of entries of [`ENTRY_BYTES`] with a checksum each. Only the last one may be incomplete,
+//! after a crash; its vote was not sent. Entries of old views are removed when the file is opened, and when it has
 //! [`MAX_ENTRIES`].
 //!
-//! A copied record may lack later votes of the original. A second file next to it contains its own inode number, which a copy does not have,
-//! so that a validator with a copied or restored home does not vote before an operator says that the record is the newest one. An image of a whole
-//! disk is not recognized.
+//! A copied record may lack later votes of the original. A second file, next to the record, contains the inode number
+//! of that second file, which a copy does not have. So a validator with a copied or restored home does not vote before
+//! an operator confirms that the record is the newest one. A copy of a whole disk is not recognized.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes of an entry: kind, epoch, view, hash of what was voted for, zeros, checksum. It is a part of a sector of the disk, so it is
-/// written completely or not at all.
+/// Bytes of an entry: kind, epoch, view, hash of what was voted for, zeros, checksum. It is a part of a sector of the
+/// disk, so it is written completely or not at all.
 const ENTRY_BYTES: usize = 64;
-/// Where the checksum begins.
+/// Offset of the checksum in an entry.
 const CHECKSUM_AT: usize = ENTRY_BYTES - 4;
-/// Views below the newest one whose votes are kept. The engine votes in views above its last finalized one only, and all of
-/// these are newer, unless the network has made no progress for this many views.
+/// Number of views below the newest one whose votes are kept. The engine votes only in views above its last finalized
+/// one, so it needs older votes only if no block has become final for this many views.
 const KEPT_VIEWS: u64 = 10_000;
-/// Entries of a file after which it is written anew: 3.5 MB, and at most two votes for each kept view remain.
+/// Number of entries, 4 MiB, at which the file is written anew. At most two votes for each kept view remain.
 const MAX_ENTRIES: u64 = 1 << 16;
 
-/// Bytes of the file with an inode number that are read.
+/// Maximum bytes that are read from the file with the inode number.
 const MAX_PLACE_BYTES: u64 = 32;
 
 /// Epoch and view, which order votes in time.
@@ -118,15 +118,15 @@ pub struct VoteRecord {
 }
 
 impl VoteRecord {
-    /// Makes a record without votes.
+    /// Creates a record without votes.
     ///
     /// # Errors
     /// If the file exists or cannot be written.
     pub fn create(path: &Path) -> Result<(), VoteRecordError> {
-        let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
-        let file = new_file(path).map_err(at)?;
-        file.sync_all().map_err(at)?;
-        mark_place(path).map_err(at)
+        let io_error = |source| VoteRecordError::Io { path: path.to_owned(), source };
+        let file = new_file(path).map_err(io_error)?;
+        file.sync_all().map_err(io_error)?;
+        write_place_file(path).map_err(io_error)
     }
 
     /// Accepts a copied record as the newest one.
@@ -134,9 +134,9 @@ impl VoteRecord {
     /// # Errors
     /// If the record does not exist, or if it cannot be written.
     pub fn accept_copy(path: &Path) -> Result<(), VoteRecordError> {
-        let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
-        File::open(path).map_err(at)?;
-        mark_place(path).map_err(at)
+        let io_error = |source| VoteRecordError::Io { path: path.to_owned(), source };
+        File::open(path).map_err(io_error)?;
+        write_place_file(path).map_err(io_error)
     }
 
     /// Opens the record.
@@ -144,33 +144,33 @@ impl VoteRecord {
     /// # Errors
     /// [`VoteRecordError`].
     pub fn open(path: &Path) -> Result<Self, VoteRecordError> {
-        let at = |source| VoteRecordError::Io { path: path.to_owned(), source };
-        let at_missing = |source: io::Error| match source.kind() {
+        let io_error = |source| VoteRecordError::Io { path: path.to_owned(), source };
+        let missing_or_io = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => VoteRecordError::Missing(path.to_owned()),
-            _ => at(source),
+            _ => io_error(source),
         };
-        let lock = File::create(path.with_extension("lock")).map_err(at_missing)?;
+        let lock = File::create(path.with_extension("lock")).map_err(missing_or_io)?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => VoteRecordError::InUse(path.to_owned()),
-            TryLockError::Error(source) => at(source),
+            TryLockError::Error(source) => io_error(source),
         })?;
-        let bytes = fs::read(path).map_err(at_missing)?;
-        if !is_in_its_place(path).map_err(at)? {
+        let bytes = fs::read(path).map_err(missing_or_io)?;
+        if !is_original(path).map_err(io_error)? {
             return Err(VoteRecordError::Copied(path.to_owned()));
         }
         let mut votes = BTreeMap::<At, Votes>::new();
         let count = bytes.len().div_ceil(ENTRY_BYTES);
         for (entry, bytes) in bytes.chunks(ENTRY_BYTES).enumerate() {
             match decode(bytes) {
-                Some((at, kind, hash)) => note(&mut votes, at, kind, hash),
-                // The crash came before the vote was sent.
+                Some((at, kind, hash)) => insert(&mut votes, at, kind, hash),
+                // A crash interrupted the write, before the vote was sent.
                 None if entry + 1 == count && is_unwritten(bytes) => {}
                 None => return Err(VoteRecordError::Damaged { path: path.to_owned(), entry }),
             }
         }
-        let file = File::open(path).map_err(at)?;
+        let file = File::open(path).map_err(io_error)?;
         let mut this = Self { path: path.to_owned(), _lock: lock, file, entries: 0, votes };
-        this.rewrite().map_err(at)?;
+        this.rewrite().map_err(io_error)?;
         Ok(this)
     }
 
@@ -197,7 +197,7 @@ impl VoteRecord {
         self.file.write_all_at(&encode(at, kind, hash), offset)?;
         self.file.sync_data()?;
         self.entries += 1;
-        note(&mut self.votes, at, kind, hash);
+        insert(&mut self.votes, at, kind, hash);
         Ok(true)
     }
 
@@ -206,7 +206,7 @@ impl VoteRecord {
             return Check::Contradicts;
         }
         let votes = self.votes.get(&at).copied().unwrap_or_default();
-        let same = |earlier: Option<[u8; 32]>| match earlier {
+        let compare = |earlier: Option<[u8; 32]>| match earlier {
             None => Check::New,
             Some(earlier) if earlier == hash => Check::Repeats,
             Some(_) => Check::Contradicts,
@@ -214,10 +214,10 @@ impl VoteRecord {
         let differs = |earlier: Option<[u8; 32]>| earlier.is_some_and(|earlier| earlier != hash);
         match kind {
             VoteKind::Notarize if differs(votes.finalize) => Check::Contradicts,
-            VoteKind::Notarize => same(votes.notarize),
-            // A vote to finalize says that this validator does not vote to skip the view, and for no other block.
+            VoteKind::Notarize => compare(votes.notarize),
+            // A vote to finalize promises that this validator votes neither to skip the view nor for another block.
             VoteKind::Finalize if votes.nullify || differs(votes.notarize) => Check::Contradicts,
-            VoteKind::Finalize => same(votes.finalize),
+            VoteKind::Finalize => compare(votes.finalize),
             VoteKind::Nullify if votes.finalize.is_some() => Check::Contradicts,
             VoteKind::Nullify if votes.nullify => Check::Repeats,
             VoteKind::Nullify => Check::New,
@@ -260,12 +260,12 @@ enum Check {
     Contradicts,
 }
 
-/// Whether the votes of a view may have been removed from the record. A vote in it could contradict one of them.
+/// Whether the votes of view `at` may have been removed from the record. A new vote in this view could contradict them.
 const fn is_too_old(at: At, newest: At) -> bool {
     at.0 < newest.0 || at.1 < newest.1.saturating_sub(KEPT_VIEWS) && at.0 == newest.0
 }
 
-fn note(votes: &mut BTreeMap<At, Votes>, at: At, kind: VoteKind, hash: [u8; 32]) {
+fn insert(votes: &mut BTreeMap<At, Votes>, at: At, kind: VoteKind, hash: [u8; 32]) {
     let votes = votes.entry(at).or_default();
     match kind {
         VoteKind::Notarize => votes.notarize = Some(hash),
@@ -296,7 +296,7 @@ fn decode(bytes: &[u8]) -> Option<(At, VoteKind, [u8; 32])> {
     Some(((number(1)?, number(9)?), VoteKind::of(bytes[0])?, hash))
 }
 
-/// Whether an entry was not written before a crash: the file ends in it, or its bytes were reserved only.
+/// Whether a crash prevented that an entry was written: the file ends within the entry, or its bytes are still zero.
 fn is_unwritten(bytes: &[u8]) -> bool {
     bytes.len() < ENTRY_BYTES || bytes.iter().all(|byte| *byte == 0)
 }
@@ -305,14 +305,14 @@ fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// The file that shows whether a record was copied.
-fn place(record: &Path) -> PathBuf {
+/// The second file of a record, which shows whether the record was copied.
+fn place_file(record: &Path) -> PathBuf {
     record.with_extension("place")
 }
 
-/// Writes the inode number of the file into the file.
-fn mark_place(record: &Path) -> io::Result<()> {
-    let path = place(record);
+/// Creates the second file of a record, which contains the inode number of this new file.
+fn write_place_file(record: &Path) -> io::Result<()> {
+    let path = place_file(record);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -323,8 +323,8 @@ fn mark_place(record: &Path) -> io::Result<()> {
     sync_folder(record)
 }
 
-fn is_in_its_place(record: &Path) -> io::Result<bool> {
-    let mut file = match File::open(place(record)) {
+fn is_original(record: &Path) -> io::Result<bool> {
+    let mut file = match File::open(place_file(record)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         file => file?,
     };
@@ -353,19 +353,19 @@ mod tests {
         (folder, path)
     }
 
-    /// Every order of three votes in one view: which of them may be sent, also when the record is opened again before each.
+    /// Tries all sequences of three votes in one view, and opens the record again before each vote.
     #[test]
-    fn contradicting_votes_are_refused() {
+    fn contradicting_votes_are_rejected() {
         let all = [(Notarize, A), (Notarize, B), (Finalize, A), (Finalize, B), (Nullify, [0; 32])];
-        let contradicts = |(one, of_one): (VoteKind, [u8; 32]),
-                           (two, of_two): (VoteKind, [u8; 32])| {
-            match (one, two) {
-                (Nullify, Finalize) | (Finalize, Nullify) => true,
-                (Nullify, _) | (_, Nullify) => false,
-                // To notarize another block after a vote to finalize one is not known to be used, and refused.
-                _ => of_one != of_two,
-            }
-        };
+        let contradicts =
+            |(kind, hash): (VoteKind, [u8; 32]), (other_kind, other_hash): (VoteKind, [u8; 32])| {
+                match (kind, other_kind) {
+                    (Nullify, Finalize) | (Finalize, Nullify) => true,
+                    (Nullify, _) | (_, Nullify) => false,
+                    // The record also rejects a vote to notarize another block after a vote to finalize one.
+                    _ => hash != other_hash,
+                }
+            };
         for first in all {
             for second in all {
                 for third in all {
@@ -379,7 +379,7 @@ mod tests {
                         if allowed {
                             sent.push(vote);
                         }
-                        // The same in the record that is still open.
+                        // The record that is still open allows or rejects the repeated vote, too.
                         assert_eq!(record.record((0, 7), vote.0, vote.1).unwrap(), expected);
                     }
                 }
@@ -387,9 +387,9 @@ mod tests {
         }
     }
 
-    /// Views are independent of each other up to the limit, and refused below it.
+    /// Votes in different views are independent of each other. Votes in views below the limit are rejected.
     #[test]
-    fn old_views_are_refused() {
+    fn votes_in_old_views_are_rejected() {
         let (_folder, path) = new();
         let mut record = VoteRecord::open(&path).unwrap();
         let newest = KEPT_VIEWS + 100;
@@ -409,7 +409,7 @@ mod tests {
 
     /// A crash while an entry is written leaves a part of it; its vote was not sent. Any other damage is an error.
     #[test]
-    fn torn_ends_are_cut_and_damage_is_an_error() {
+    fn incomplete_last_entry_is_ignored_and_damage_is_an_error() {
         let (_folder, path) = new();
         let mut record = VoteRecord::open(&path).unwrap();
         for view in 0..3 {
@@ -446,9 +446,9 @@ mod tests {
         assert!(matches!(VoteRecord::open(&path), Err(VoteRecordError::Missing(_))));
     }
 
-    /// A copy of the folder is refused until it is accepted, and so is a record whose place is not known.
+    /// A copy of the folder is rejected until it is accepted, and so is a record without its second file.
     #[test]
-    fn copies_are_refused_until_they_are_accepted() {
+    fn copies_are_rejected_until_they_are_accepted() {
         let (folder, path) = new();
         assert!(VoteRecord::open(&path).unwrap().record((0, 7), Notarize, A).unwrap());
         let copy = folder.path().join("copy");
@@ -462,7 +462,7 @@ mod tests {
         assert!(matches!(VoteRecord::open(&copied), Err(VoteRecordError::Copied(_))));
         VoteRecord::accept_copy(&copied).unwrap();
         assert!(!VoteRecord::open(&copied).unwrap().record((0, 7), Notarize, B).unwrap());
-        // The original, and a renamed folder, are what they were.
+        // The original and a renamed folder are still valid.
         let renamed = folder.path().join("renamed");
         fs::rename(&copy, &renamed).unwrap();
         VoteRecord::open(&renamed.join("votes")).unwrap();
@@ -470,9 +470,8 @@ mod tests {
         assert!(VoteRecord::accept_copy(&folder.path().join("none")).is_err());
     }
 
-    /// A full file is written anew with the newest votes.
     #[test]
-    fn the_file_stays_small() {
+    fn full_file_is_rewritten_with_the_newest_votes() {
         let (_folder, path) = new();
         let mut record = VoteRecord::open(&path).unwrap();
         record.entries = MAX_ENTRIES - 1;

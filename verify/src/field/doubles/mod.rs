@@ -1,8 +1,8 @@
-//! The field in five doubles, for processors whose widest multiplier is that of doubles.
+//! The field in five doubles, for processors whose widest vector multiplier is that of doubles.
 //!
-//! An element is the sum of its limbs. Limb `i` is a signed multiple of 2^`WEIGHTS[i]`, of which a carried
-//! element has at most half a unit of the next limb, and little more. Powers of two are in the exponents, so
-//! there are no masks and no shifts, and a difference is one subtraction a limb. `docs/verify-math.md`, section
+//! An element is the sum of its limbs. Limb `i` is a signed multiple of 2^`WEIGHTS[i]`. The magnitude of a carried
+//! limb is at most slightly more than half a unit of the next limb. Powers of two are in the exponents, so there
+//! are no masks and no shifts, and a difference takes one subtraction per limb. `docs/verify-math.md`, section
 //! 11, derives the bounds, and the checked model of [`crate::lanes::double`] asserts them in tests.
 
 mod product;
@@ -26,7 +26,7 @@ const WEIGHTS: [i32; 11] = [0, 52, 103, 154, 205, 256, 308, 359, 410, 461, 512];
 /// The weights of the limbs.
 const LIMB_WEIGHTS: [i32; 5] = [WEIGHTS[0], WEIGHTS[1], WEIGHTS[2], WEIGHTS[3], WEIGHTS[4]];
 const MASK51: u64 = (1 << 51) - 1;
-/// The bit of a double that is its sign.
+/// The sign bit of a double.
 const SIGN: u64 = 1 << 63;
 
 /// The field in five doubles.
@@ -37,7 +37,7 @@ pub(crate) struct Doubles<V>(PhantomData<V>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element<V>(pub(super) [V; 5]);
 
-/// What a product subtracts: the bits of doubles up to twice as large as those of a carried element.
+/// A number that a product subtracts: the bits of doubles up to twice as large as those of a carried element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subtrahend<V>([V; 5]);
 
@@ -56,7 +56,7 @@ impl<V> Multiplicand<[V; 5]> for Subtrahend<V> {
 }
 
 /// Evaluates an expression for each half of its operands. It is a macro because a closure may become a separate
-/// function, which would be compiled without the instruction set.
+/// function, which would be compiled without the target features.
 macro_rules! by_halves {
     ($lanes:ident; $($operand:ident),+ => $value:expr) => {{
         let low = {
@@ -86,8 +86,8 @@ fn difference<D: Double>(a: &[D; 5], b: &[D; 5]) -> [D; 5] {
 impl<V: DoubleLanes> Element<V> {
     /// Converts to 52-bit limbs.
     ///
-    /// p is added, so that no limb is negative: it is 2^52 - C and four times 2^51 - 1 in the radix of the limbs,
-    /// and only limb 0 can exceed half a unit of the next limb by more than a few units, which is carried first.
+    /// p is added so that no limb is negative. In the radix of the limbs, p is 2^52 - C followed by four times
+    /// 2^51 - 1. Only limb 0 can exceed half a unit of the next limb by more than a few units, so it is carried first.
     #[inline(always)]
     fn to_limbs52(self) -> Fe<V> {
         let offset = |i: usize| 1.5 * power_of_two(52 + WEIGHTS[i]);
@@ -134,7 +134,7 @@ impl<V: DoubleLanes> Field for Doubles<V> {
             V::funnel::<26>(w[3], w[2]).and(mask),
             w[3].shr::<13>(),
         ];
-        // Below a power of two with 52 bits in its significand, the low bits of a double are an integer.
+        // The low 52 bits of a double from 2^(52 + w) to its double are the integer above it, in units of 2^w.
         let power = |i: usize| power_of_two(52 + WEIGHTS[i]);
         let with_power = Element(five(|i| integers[i].or(V::splat(power(i).to_bits()))));
         Element(by_halves!(V; with_power => {
@@ -229,7 +229,7 @@ impl<V: DoubleLanes> Field for Doubles<V> {
         Subtrahend(by_halves!(V; a, b => five(|i| a[i].add(b[i]))))
     }
 
-    /// Three times as large as a carried element would be too large.
+    /// The sum is carried, because three times the size of a carried element would be too large.
     #[inline(always)]
     fn minus_and_twice(a: &Element<V>, b: &Element<V>) -> Subtrahend<V> {
         Subtrahend(by_halves!(V; a, b => carried(five(|i| a[i].add(b[i].scaled(2.0))))))

@@ -21,7 +21,7 @@ const fn rounding(k: usize) -> f64 {
     1.5 * power_of_two(52 + WEIGHTS[k + 1])
 }
 
-/// 2^-256 modulo p: a product with it moves a column down by five.
+/// C / 2^256. 2^256 is C modulo p, so a product with `FOLD` moves a column down by five without changing its value.
 const FOLD: f64 = C as f64 * power_of_two(-256);
 
 /// A sum of products in column `k`, as `low - high`: `high` is a multiple of the unit of column `k + 1`.
@@ -32,7 +32,7 @@ pub(super) struct Column<D> {
 }
 
 impl<D: Double> Column<D> {
-    /// Returns `a b` in column `K`. `SCALE` is 2 if the product may be twice as large as one of two limbs.
+    /// Returns `a b` in column `K`. `SCALE` is 2 if `a b` may be twice as large as a product of two carried limbs.
     #[inline(always)]
     fn of<const K: usize, const SCALE: u32>(a: D, b: D) -> Self {
         let constant = D::splat(rounding(K) * SCALE as f64);
@@ -113,8 +113,8 @@ impl<D: Double> Factors<D> for Square<'_, D> {
     }
 }
 
-/// The contribution of column 9, which is `-high` of column 8, after its fold: `low` in column 4 and both in
-/// column 0.
+/// Column 9, which is `-high` of column 8, after its fold to column 4: `low4` is the low part there, and `column0` is
+/// the high part, folded once more.
 struct Top<D> {
     low4: D,
     column0: Column<D>,
@@ -176,8 +176,8 @@ pub(super) fn reduced<D: Double>(
     carried_with([z0, z1, z2, z3, z4], Some(excess4))
 }
 
-/// Returns the sum of two products, reduced once. Columns 3 and 4 of the first one are fixed before those of the
-/// second one are added, and the differences that use both are fixed between the two subtractions.
+/// Returns the sum of two products, reduced once. Columns 3 and 4 of the first product are fixed before those of the
+/// second are added, and the differences that use both are fixed between the two subtractions.
 #[inline(always)]
 pub(super) fn reduced_sum<D: Double>(
     first: &impl Factors<D>,
@@ -225,13 +225,13 @@ pub(super) fn reduced_sum<D: Double>(
     carried_with([c0.low, c1.low.sub(c0.high), z2, z3, z4], Some(excess4))
 }
 
-/// Carries limbs that are at most four times as large as carried ones, all at once.
+/// Carries all limbs at once. They must be at most four times as large as carried ones.
 #[inline(always)]
 pub(super) fn carried<D: Double>(z: Limbs<D>) -> Limbs<D> {
     carried_with(z, None)
 }
 
-/// Carries; `excess4` has already been subtracted from limb 4, and is folded together with its carry.
+/// Carries. The caller has already subtracted `excess4` from limb 4; it is folded together with the carry of limb 4.
 #[inline(always)]
 fn carried_with<D: Double>([z0, z1, z2, z3, z4]: Limbs<D>, excess4: Option<D>) -> Limbs<D> {
     let (t0, t1) = (excess::<0, D>(z0), excess::<1, D>(z1));

@@ -82,18 +82,18 @@ fn power_units(i: usize, pattern: usize) -> i64 {
     half >> (pattern >> i & 1)
 }
 
-/// Returns a number near the limit that is 1 modulo 4. Its product with a power of two that is a quarter of the
-/// unit of the next column or more is rounded down by exactly half a unit.
+/// Returns a number near the limit that is 1 modulo 4. Its product with a power of two that is half the unit of
+/// rounding is a tie, which is rounded down by exactly half a unit.
 fn odd_units(i: usize, pattern: usize, near: u64) -> i64 {
     let below = (LIMITS[i] & !3) - 4 - 4 * (near % (1 << 40)).cast_signed();
     if pattern >> i & 1 == 1 { below + 1 } else { 1 - below }
 }
 
 /// The columns are largest if every term is rounded by half a unit in the same direction, which random factors
-/// never achieve. Without any single one of the fixes, the model panics here; the exception is that of column 2
-/// of a product with a subtrahend, whose bound is exceeded only if its fold is rounded by half a unit, too.
+/// never achieve. If any one of the fixes is removed, the model panics here, except for the fix of column 2 of a
+/// product with a subtrahend: its bound is exceeded only if its fold is rounded by half a unit, too.
 #[test]
-fn products_in_which_every_term_is_rounded_by_half_a_unit() {
+fn products_are_exact_if_terms_are_rounded_by_half_a_unit() {
     rounded_by_half_over::<Model>();
     #[cfg(target_arch = "x86_64")]
     if crate::Avx2::detect().is_some() {
@@ -126,12 +126,12 @@ fn rounded_by_half_over<V: DoubleLanes>() {
                 }
             };
             check(F::mul(&a, &b), &|l| product(&a, &b, l));
-            let both = F::minus_both(&e, &e);
-            check(F::mul_plus::<1>(&a, &b, &both), &|l| product(&a, &b, l) - F::value(&e, l) * 2);
+            let two_e = F::minus_both(&e, &e);
+            check(F::mul_plus::<1>(&a, &b, &two_e), &|l| product(&a, &b, l) - F::value(&e, l) * 2);
             check(F::mul_plus::<2>(&a, &b, &F::minus(&e)), &|l| {
                 (product(&a, &b, l) - F::value(&e, l)) * 2
             });
-            check(F::square_plus(&b, &both), &|l| product(&b, &b, l) - F::value(&e, l) * 2);
+            check(F::square_plus(&b, &two_e), &|l| product(&b, &b, l) - F::value(&e, l) * 2);
             check(F::twice_mul_plus_mul(&a, &b, &c, &d), &|l| {
                 (product(&a, &b, l) + product(&c, &d, l)) * 2
             });

@@ -1,4 +1,4 @@
-//! One of four validators does not follow the protocol. The others agree, and go on.
+//! One of four validators does not follow the protocol. The others agree, and the chain continues.
 
 use super::{
     Channels, Receiver, SEEDS, Sender, Simulation,
@@ -20,9 +20,8 @@ use std::{
     time::Duration,
 };
 
-/// The validator that does not follow the protocol.
 const BYZANTINE: usize = 3;
-/// Times at which the messages of twins are divided in another way.
+/// Number of times that the validators with which each twin exchanges messages change.
 const DIVISIONS: usize = 10;
 
 #[test]
@@ -54,9 +53,9 @@ fn faulty_blocks_of_a_leader_are_not_final() {
     }
 }
 
-/// Two engines have the same key, without knowing of each other, and each of them exchanges messages with some of the others
-/// only: a validator that proposes two blocks in one view, and sends contradicting votes (Bano and others, "Twins: BFT systems made
-/// robust", 2021).
+/// Two engines use the same key independently, and each of them exchanges messages with only some of the others.
+/// Together they are a validator that proposes two blocks in one view, and sends contradicting votes (Bano and others,
+/// "Twins: BFT systems made robust", 2021).
 #[test]
 fn twins_do_not_divide_the_others() {
     let mut contradictions = 0;
@@ -77,27 +76,27 @@ fn twins_do_not_divide_the_others() {
             simulation.advance(10).await;
             simulation.check();
             for chain in &simulation.chains[..BYZANTINE] {
-                let seen = chain.with(|state| std::mem::take(&mut state.contradictions));
-                assert!(seen.iter().all(|it| it.validator == BYZANTINE), "{seen:?}");
-                contradictions += seen.len();
+                let pairs = chain.with(|state| std::mem::take(&mut state.contradictions));
+                assert!(pairs.iter().all(|pair| pair.validator == BYZANTINE), "{pairs:?}");
+                contradictions += pairs.len();
             }
         });
     }
     assert!(contradictions > 0, "no validator has seen contradicting votes");
 }
 
-/// Which of the others each twin sends to, and which of them it hears: a bit for each validator.
+/// The validators that each twin sends to and receives from: one bit per validator.
 #[derive(Clone, Debug, Default)]
 struct Division {
     first_sends: Arc<AtomicU8>,
     second_sends: Arc<AtomicU8>,
-    /// The others are heard by the first one.
-    second_hears: Arc<AtomicU8>,
+    /// The first twin receives from the other validators.
+    second_receives: Arc<AtomicU8>,
 }
 
 impl Division {
     fn change(&self, simulation: &mut Simulation) {
-        for set in [&self.first_sends, &self.second_sends, &self.second_hears] {
+        for set in [&self.first_sends, &self.second_sends, &self.second_receives] {
             set.store(simulation.below(16) as u8, Ordering::Relaxed);
         }
     }
@@ -128,7 +127,7 @@ impl Simulation {
 
 type Split<F> = SplitSender<PublicKey, deterministic::Context, F>;
 
-/// Who receives a message of a twin.
+/// Selects the receivers of a message of a twin.
 fn sending(division: &Division, keys: &[PublicKey]) -> impl SplitForwarder<PublicKey> {
     let (division, keys) = (division.clone(), keys.to_vec());
     move |from: SplitOrigin, to: &Recipients<PublicKey>, _: &_| {
@@ -145,7 +144,7 @@ fn sending(division: &Division, keys: &[PublicKey]) -> impl SplitForwarder<Publi
     }
 }
 
-/// The channels of a validator, for each of two twins.
+/// Splits the channels of a validator into those of two twins.
 fn split<F: SplitForwarder<PublicKey>>(
     runtime: &deterministic::Context,
     channels: Channels<Sender, Receiver>,
@@ -156,14 +155,14 @@ fn split<F: SplitForwarder<PublicKey>>(
     let split = |(sender, receiver): (Sender, Receiver)| {
         let (division, keys) = (division.clone(), keys.to_vec());
         let (first, second) = sender.split_with(sending.clone());
-        let hears = move |message: &(PublicKey, _)| {
-            if contains(&division.second_hears, &keys, &message.0) {
+        let receives = move |message: &(PublicKey, _)| {
+            if contains(&division.second_receives, &keys, &message.0) {
                 SplitTarget::Secondary
             } else {
                 SplitTarget::Primary
             }
         };
-        let receivers = receiver.split_with(runtime.child("split"), hears);
+        let receivers = receiver.split_with(runtime.child("split"), receives);
         ((first, receivers.0), (second, receivers.1))
     };
     let (votes, certificates) = (split(channels.votes), split(channels.certificates));

@@ -30,7 +30,7 @@ pub(super) enum Fault {
     Proposer,
 }
 
-/// The clocks of validators may be wrong by this much.
+/// Maximum error of the clocks of validators.
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 /// Extra data of an invalid block.
 const INVALID: &[u8] = b"invalid";
@@ -54,15 +54,16 @@ pub(super) struct Headers(Arc<Mutex<HeadersState>>);
 
 #[derive(Debug, Default)]
 pub(super) struct HeadersState {
-    /// Blocks that were checked or built, also those that are final.
-    pub(super) valid: B256Map<Header>,
+    /// Headers of the blocks that were built or checked, even if they were invalid, and of the final ones.
+    pub(super) known: B256Map<Header>,
     /// The final blocks, by number.
     pub(super) chain: BTreeMap<u64, B256>,
     /// The account of this validator.
     account: Address,
     /// Distinguishes the blocks of this validator.
     salt: u64,
-    /// By how much the clock of this validator is ahead. The clocks start an hour ahead of the genesis, so that one may be behind.
+    /// How far the clock of this validator is ahead of that of the runtime. It starts an hour ahead, so that it can be
+    /// set back.
     pub(super) ahead: Duration,
     /// What is wrong with the blocks that this validator proposes, and how many of them it has proposed.
     fault: Option<Fault>,
@@ -71,7 +72,7 @@ pub(super) struct HeadersState {
     pub(super) contradictions: Vec<Contradiction>,
     /// How many final blocks had a certificate.
     pub(super) certified: usize,
-    /// The newest of them.
+    /// The newest block with a certificate.
     newest_certified: Option<CertifiedBlock>,
 }
 
@@ -98,7 +99,7 @@ impl Headers {
         this.with(|state| {
             let hash = header.hash_slow();
             state.chain.insert(0, hash);
-            state.valid.insert(hash, header);
+            state.known.insert(hash, header);
         });
         this
     }
@@ -107,24 +108,23 @@ impl Headers {
         f(&mut self.0.lock().unwrap())
     }
 
-    /// From now on, this validator proposes faulty blocks.
+    /// Lets this validator propose blocks with this fault from now on.
     pub(super) fn misbehave(&self, fault: Fault) {
         self.with(|state| state.fault = Some(fault));
     }
 
-    /// The timestamp of the newest final block.
     pub(super) fn newest_timestamp(&self) -> u64 {
-        self.with(|state| state.valid[state.chain.last_key_value().unwrap().1].timestamp)
+        self.with(|state| state.known[state.chain.last_key_value().unwrap().1].timestamp)
     }
 
-    /// Takes the final blocks of another node.
+    /// Copies the final blocks of another node.
     pub(super) fn copy(&self, other: &Self) {
-        let (valid, chain, certified, newest) = other.with(|state| {
+        let (known, chain, certified, newest) = other.with(|state| {
             let newest = state.newest_certified.clone();
-            (state.valid.clone(), state.chain.clone(), state.certified, newest)
+            (state.known.clone(), state.chain.clone(), state.certified, newest)
         });
         self.with(|state| {
-            (state.valid, state.chain, state.certified) = (valid, chain, certified);
+            (state.known, state.chain, state.certified) = (known, chain, certified);
             state.newest_certified = newest;
         });
     }
@@ -144,11 +144,11 @@ impl Headers {
         self.with(|state| state.newest_certified = None);
     }
 
-    /// A crash: blocks that are not final are lost.
+    /// Forgets the blocks that are not final, as in a crash.
     pub(super) fn forget(&self) {
         self.with(|state| {
             let chain: Vec<B256> = state.chain.values().copied().collect();
-            state.valid.retain(|hash, _| chain.contains(hash));
+            state.known.retain(|hash, _| chain.contains(hash));
         });
     }
 }
@@ -168,7 +168,7 @@ impl Chain for Headers {
 
     async fn build(&self, parent: B256, timestamp: u64) -> Option<Bytes> {
         self.with(|state| {
-            let before = state.valid.get(&parent)?;
+            let before = state.known.get(&parent)?;
             state.salt += 1_000;
             let mut header = Header {
                 parent_hash: parent,
@@ -182,7 +182,7 @@ impl Chain for Headers {
                 fault.put_into(&mut header);
                 state.faulty_proposals += 1;
             }
-            state.valid.insert(header.hash_slow(), header.clone());
+            state.known.insert(header.hash_slow(), header.clone());
             Some(encode(&header))
         })
     }
@@ -198,20 +198,20 @@ impl Chain for Headers {
     async fn incoming_transactions(&self, _: Bytes) {}
 
     async fn knows(&self, block: B256) -> bool {
-        self.with(|state| state.valid.contains_key(&block))
+        self.with(|state| state.known.contains_key(&block))
     }
 
     async fn check(&self, block: Bytes, proposer: B256) -> bool {
         let header = Block::decode(&block).unwrap().header;
         self.with(|state| {
-            let Some(parent) = state.valid.get(&header.parent_hash) else {
+            let Some(parent) = state.known.get(&header.parent_hash) else {
                 panic!("block {} was checked before its parent", header.number);
             };
             let valid = parent.number + 1 == header.number
                 && parent.timestamp <= header.timestamp
                 && header.beneficiary == account(proposer)
                 && *header.extra_data != *INVALID;
-            state.valid.insert(header.hash_slow(), header);
+            state.known.insert(header.hash_slow(), header);
             valid
         })
     }
@@ -238,7 +238,7 @@ impl Chain for Headers {
             }
             assert_eq!(state.chain[&(number - 1)], header.parent_hash);
             state.chain.insert(number, hash);
-            state.valid.insert(hash, header);
+            state.known.insert(hash, header);
         });
     }
 }
