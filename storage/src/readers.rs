@@ -47,6 +47,16 @@ struct State {
     outdated: Vec<Txn>,
 }
 
+impl State {
+    /// Counts a transaction as used from now on, and returns its number.
+    fn begin_use(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.used.insert(number, Instant::now());
+        number
+    }
+}
+
 impl Readers {
     pub(crate) fn new(table: ReaderTable) -> Self {
         Self { state: Mutex::default(), renewal: Mutex::default(), table }
@@ -121,15 +131,14 @@ pub(crate) struct Lease {
 impl Lease {
     /// Counts a transaction that LMDB begins internally.
     pub(crate) fn new(readers: &Arc<Readers>) -> Self {
-        Self::with_ready(readers).0
+        let number = readers.lock().begin_use();
+        Self { readers: Arc::clone(readers), number }
     }
 
     /// Returns a lease, and a ready transaction if there is one.
     fn with_ready(readers: &Arc<Readers>) -> (Self, Option<Txn>) {
         let mut state = readers.lock();
-        let number = state.next;
-        state.next += 1;
-        state.used.insert(number, Instant::now());
+        let number = state.begin_use();
         let ready = state.ready.pop();
         drop(state);
         (Self { readers: Arc::clone(readers), number }, ready)
