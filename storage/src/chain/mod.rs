@@ -325,23 +325,10 @@ impl ChainDb {
 
     fn truncate(&self, number: u64, meta: Option<(&str, &[u8])>) -> Result<u64, WriteError> {
         let mut txn = self.env.write()?;
-        let Some(first) = number.checked_add(1) else { return Ok(0) };
-        let first = first.to_be_bytes();
-        let range: KeyRange<'_> = (Bound::Included(&first), Bound::Unbounded);
-        let mut removed = 0;
-        for table in self.tables.by_number() {
-            removed = table
-                .table
-                .delete_range(&mut txn, &range)
-                .map_err(|error| self.env.write_error(error))?;
-        }
-        self.tables
-            .certificates
-            .table
-            .delete_range(&mut txn, &range)
-            .map_err(|error| self.env.write_error(error))?;
-        governance::truncate_after(self.tables.governance, &mut txn, number)
-            .map_err(|error| self.env.write_error(error))?;
+        let removed = match number.checked_add(1) {
+            Some(first) => self.remove_from(&mut txn, first)?,
+            None => 0,
+        };
         if let Some((key, value)) = meta {
             self.write_meta(&mut txn, key, value)?;
         }
@@ -349,6 +336,27 @@ impl ChainDb {
         self.removals.fetch_add(1, Ordering::SeqCst);
         self.env.commit(txn)?;
         Ok(removed as u64)
+    }
+
+    /// Removes the rows of the blocks from `first` on. Returns the number of blocks.
+    fn remove_from(&self, txn: &mut RwTxn<'_>, first: u64) -> Result<usize, WriteError> {
+        let key = first.to_be_bytes();
+        let range: KeyRange<'_> = (Bound::Included(&key), Bound::Unbounded);
+        let mut removed = 0;
+        for table in self.tables.by_number() {
+            removed = table
+                .table
+                .delete_range(txn, &range)
+                .map_err(|error| self.env.write_error(error))?;
+        }
+        self.tables
+            .certificates
+            .table
+            .delete_range(txn, &range)
+            .map_err(|error| self.env.write_error(error))?;
+        governance::truncate_after(self.tables.governance, txn, first - 1)
+            .map_err(|error| self.env.write_error(error))?;
+        Ok(removed)
     }
 
     /// Returns how often this process has removed blocks. While the number stays the same, every block that was

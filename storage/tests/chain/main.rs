@@ -90,7 +90,8 @@ fn truncation_removes_all_rows_and_appending_continues() {
     chain.append(&blocks(0..=20)).unwrap();
     assert_eq!(chain.truncate_after(12).unwrap(), 8);
     assert_eq!(chain.truncate_after(12).unwrap(), 0);
-    assert_eq!(chain.truncate_after(u64::MAX).unwrap(), 0);
+    assert_eq!(chain.truncate_after_and_put_meta(u64::MAX, "authority", b"a").unwrap(), 0);
+    assert_eq!(chain.meta("authority").unwrap().unwrap(), b"a"[..]);
     let reader = chain.reader().unwrap();
     assert_eq!(reader.head().unwrap(), Some((12, block(12).hash)));
     assert_eq!(reader.body(13).unwrap(), None);
