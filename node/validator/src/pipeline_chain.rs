@@ -164,12 +164,8 @@ impl PipelineChain {
         let path = std::iter::successors(Some(parent), |hash| Some(valid.get(hash)?.parent));
         let path: B256HashSet = path.collect();
         valid.retain(|hash, _| {
-            let is_kept = path.contains(hash);
-            if !is_kept {
-                // If this fails, the pipeline drops the block when a block of another branch is final.
-                let _ = self.blocks.abandon(*hash);
-            }
-            is_kept
+            // If the pipeline refuses the request because others are waiting, the next call repeats it.
+            path.contains(hash) || self.blocks.abandon(*hash).is_err()
         });
     }
 
