@@ -304,6 +304,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(newer) = runtime.block_on(until_over(is_over, interrupts, superseded)) {
         drop(record);
         drop(terminal);
+        // Otherwise the process that makes a snapshot would survive this one.
+        drop(snapshot_maker);
         let head = pipeline.published.load().number();
         // An orderly shutdown would produce blocks from the transactions in the pool.
         tracing::error!("{}", following::superseded(&newer, head));

@@ -45,14 +45,15 @@ fn answer_lines(input: &mut impl BufRead, out: &mut impl Write) -> std::io::Resu
         if is_stdout_closed() {
             return Ok(());
         }
-        if input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+        if input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let is_complete = line.ends_with(b"\n") || line.len() as u64 != MAX_LINE_BYTES;
-        let answer = if is_complete {
+        let answer = if line.len() as u64 <= MAX_LINE_BYTES {
             answer(&line)
         } else {
-            input.skip_until(b'\n')?;
+            if !line.ends_with(b"\n") {
+                input.skip_until(b'\n')?;
+            }
             Err(format!("line longer than {MAX_LINE_BYTES} bytes"))
         };
         serde_json::to_writer(&mut *out, &answer.map_or_else(Answer::Error, Answer::Next))?;
@@ -139,6 +140,20 @@ mod tests {
             let (error, next) = output.split_once('\n').unwrap();
             assert!(error.starts_with("{\"error\":\"") && error.contains(reason), "{error}");
             assert_eq!(next, NEXT);
+        }
+        // A line of the maximum length is computed, with and without the line break.
+        let padded = |bytes: usize| format!("{VALID}{}", " ".repeat(bytes - VALID.len()));
+        let limit = MAX_LINE_BYTES as usize;
+        for line in [padded(limit - 2) + "\n", padded(limit - 1) + "\n", padded(limit)] {
+            assert_eq!(output_for(line.as_bytes()), NEXT);
+        }
+        for line in [padded(limit) + "\n", padded(limit + 1), padded(limit + 1) + "\n"] {
+            let output = output_for(format!("{line}{VALID}").as_bytes());
+            assert!(
+                output.starts_with("{\"error\":\"line longer than 4096 bytes\"}\n"),
+                "{output}"
+            );
+            assert_eq!(output.ends_with(NEXT), line.ends_with('\n'));
         }
         assert!(output_for(b"\xff\xfe\n").starts_with("{\"error\":"));
         assert_eq!(output_for(b""), "");

@@ -10,7 +10,7 @@ mod migrate;
 mod mnemonic;
 mod output;
 mod parse;
-mod prompt;
+pub(crate) mod prompt;
 mod rename;
 mod show;
 mod unsafe_export_eth_key;

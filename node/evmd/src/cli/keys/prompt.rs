@@ -8,6 +8,11 @@ use zeroize::Zeroizing;
 /// Maximum length of an input line in bytes, including the line break. A mnemonic of 24 words is shorter than 1 KiB.
 const MAX_ANSWER_BYTES: usize = 4096;
 
+/// Whether an answer confirms. Every answer except `y`, `Y`, `yes` and `Yes` means no.
+pub(crate) fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
+}
+
 #[derive(Debug)]
 pub(super) struct Prompt {
     terminal: bool,
@@ -64,9 +69,9 @@ impl Prompt {
         Ok(answer)
     }
 
-    /// Asks for a confirmation. Every answer except `y`, `Y`, `yes` and `Yes` means no.
+    /// Asks for a confirmation; see [`is_yes`].
     pub(super) fn confirm(&self, question: &str) -> anyhow::Result<bool> {
         let answer = self.line(&format!("{question} [y/N]:"))?;
-        Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
+        Ok(is_yes(&answer))
     }
 }

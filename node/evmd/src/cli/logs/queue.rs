@@ -51,6 +51,8 @@ struct Lines {
     dropped: u64,
     /// Whether the thread has taken lines that it has not written yet.
     writing: bool,
+    /// Whether a thread writes lines. Without one, none are queued.
+    has_writer: bool,
 }
 
 impl Queue {
@@ -71,8 +73,8 @@ impl Queue {
                 }
             }
         };
-        // If the thread cannot be started, lines are dropped once the queue is full.
-        let _ = thread::Builder::new().name("logs".to_owned()).spawn(write);
+        let started = thread::Builder::new().name("logs".to_owned()).spawn(write);
+        queue.lock().has_writer = started.is_ok();
         queue
     }
 
@@ -82,6 +84,9 @@ impl Queue {
 
     fn push(&self, line: &[u8]) {
         let mut lines = self.lock();
+        if !lines.has_writer {
+            return;
+        }
         if lines.bytes + line.len() > MAX_QUEUED_BYTES {
             lines.dropped += 1;
             return;
@@ -166,6 +171,14 @@ mod tests {
         }
         assert!(dropped > 0);
         assert_eq!(written + dropped, LINES);
+    }
+
+    #[test]
+    fn lines_without_an_output_are_not_queued() {
+        let queue = Queue::writing_to(None::<std::io::PipeWriter>, DROPPED);
+        queue.push(b"a line\n");
+        assert!(queue.lock().waiting.is_empty());
+        queue.flush(Duration::MAX);
     }
 
     #[test]

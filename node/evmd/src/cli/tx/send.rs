@@ -5,7 +5,7 @@ use super::{
     json,
     node::{Node, print},
 };
-use crate::cli::{Output, prefix};
+use crate::cli::{Output, keys::prompt::is_yes, prefix};
 use alloy_primitives::U256;
 use anyhow::{Context, bail, ensure};
 use chain::Token;
@@ -171,5 +171,5 @@ fn confirmed(tx: &Tx) -> anyhow::Result<bool> {
     err.flush()?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    Ok(is_yes(&answer))
 }
