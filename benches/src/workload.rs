@@ -195,6 +195,12 @@ struct Plan {
     token: bool,
 }
 
+/// Parses the number of transactions and of bytes of a file.
+fn count_and_bytes(text: &str) -> Option<(u64, u64)> {
+    let (count, bytes) = text.trim().split_once(' ')?;
+    Some((count.parse().ok()?, bytes.parse().ok()?))
+}
+
 /// The file with at least `count` transactions between `accounts`. Missing transactions are
 /// appended.
 pub fn file(accounts: &[Address], kind: Kind, mut draw: Draw, count: u64) -> PathBuf {
@@ -203,11 +209,8 @@ pub fn file(accounts: &[Address], kind: Kind, mut draw: Draw, count: u64) -> Pat
         cache_folder().join(format!("{stem}.signed")),
         cache_folder().join(format!("{stem}.signed-count")),
     );
-    let have: u64 = std::fs::read_to_string(&info)
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .filter(|_| path.exists())
-        .unwrap_or(0);
+    let known = std::fs::read_to_string(&info).ok().filter(|_| path.exists());
+    let (have, bytes) = known.as_deref().and_then(count_and_bytes).unwrap_or_default();
     if have >= count {
         return path;
     }
@@ -223,9 +226,8 @@ pub fn file(accounts: &[Address], kind: Kind, mut draw: Draw, count: u64) -> Pat
         plan(n);
     }
     let append = OpenOptions::new().create(true).append(true).open(&path).expect("opened");
-    if have == 0 {
-        append.set_len(0).expect("emptied");
-    }
+    // An interrupted run may have appended transactions that it did not count.
+    append.set_len(bytes).expect("truncated");
     let mut out = BufWriter::new(append);
     let mut done = have;
     while done < count {
@@ -244,7 +246,8 @@ pub fn file(accounts: &[Address], kind: Kind, mut draw: Draw, count: u64) -> Pat
     }
     out.flush().expect("written");
     let temporary = info.with_extension("tmp");
-    write(&temporary, done.to_string()).expect("written");
+    let bytes = path.metadata().expect("written").len();
+    write(&temporary, format!("{done} {bytes}")).expect("written");
     rename(temporary, info).expect("renamed");
     path
 }

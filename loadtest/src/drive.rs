@@ -98,7 +98,7 @@ pub(crate) struct Plan {
 /// Progress and control of a run, shared with other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// Operations answered, including those that failed.
+    /// Operations that succeeded.
     pub(crate) operations: AtomicU64,
     /// Stops sending; requests in flight are completed.
     pub(crate) stop: AtomicBool,
@@ -380,7 +380,7 @@ impl<'a> Loop<'a> {
         let now = Instant::now();
         let slot = &mut self.slots[number];
         let (stats, source) = (&mut self.stats, &mut self.source);
-        let mut answered = 0;
+        let (mut has_response, mut total_succeeded) = (false, 0);
         while !slot.in_flight.is_empty() {
             let in_flight = &mut slot.in_flight;
             let mut take = |response: Response<'_>| {
@@ -400,16 +400,17 @@ impl<'a> Loop<'a> {
                 }
                 let succeeded = u64::from(operations - failed);
                 stats.answered(now - begun, now.saturating_duration_since(due), succeeded);
-                answered += u64::from(operations);
+                has_response = true;
+                total_succeeded += succeeded;
             };
             if !slot.connection.next_response(&mut take)? {
                 break;
             }
         }
-        if answered > 0 {
+        if has_response {
             self.lost = 0;
-            self.watch.operations.fetch_add(answered, Relaxed);
         }
+        self.watch.operations.fetch_add(total_succeeded, Relaxed);
         if self.slots[number].connection.is_closed() {
             return self.reopen(number, "the node closed the connection".to_owned());
         }
@@ -430,7 +431,7 @@ impl<'a> Loop<'a> {
         if self.lost > MAX_LOST {
             let address = self.endpoint.address();
             bail!(
-                "{MAX_LOST} connections to {address} were lost one after another without an answer"
+                "more than {MAX_LOST} connections to {address} were lost one after another without a response"
             );
         }
         let mut connection = self.reconnect()?;

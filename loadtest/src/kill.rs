@@ -201,7 +201,7 @@ fn publish(args: &KillArgs, rounds: &[KillRound]) -> anyhow::Result<()> {
     }
     writeln!(
         out,
-        "{} kills, {flushed} of them after a flush under load: no reported block was lost or \
+        "{} kills, {flushed} of them after a flush under load: no checked block was lost or \
          replaced, no answered transaction was lost, and every state root matched the accounts",
         rounds.len()
     )?;

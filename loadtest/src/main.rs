@@ -106,10 +106,8 @@ fn main() -> ExitCode {
         Scenario::Peers(args) => peers::run(&args).and_then(publish),
         Scenario::Explorer(args) => explorer::run(&args).and_then(publish),
         Scenario::Flood(args) => flood::run(&args).and_then(publish),
-        Scenario::Attack(args) => attack::run(&args)
-            .map(|healthy| if healthy { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
-        Scenario::Soak(args) => soak::run(&args)
-            .map(|held| if held { ExitCode::SUCCESS } else { ExitCode::from(SOME_FAILED) }),
+        Scenario::Attack(args) => attack::run(&args).map(exit_code),
+        Scenario::Soak(args) => soak::run(&args).map(exit_code),
         Scenario::Kill(args) => kill::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Replicas(args) => replicas::run(&args).map(|()| ExitCode::SUCCESS),
         Scenario::Fill(args) => fill::run(&args).map(|()| ExitCode::SUCCESS),
@@ -123,9 +121,13 @@ fn main() -> ExitCode {
 
 fn publish((report, common): (Report, &Common)) -> anyhow::Result<ExitCode> {
     publish::publish(&report, common)?;
-    if interrupt::requested() {
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    Ok(exit_code(report.errors() == 0))
+}
+
+fn exit_code(has_succeeded: bool) -> ExitCode {
+    match has_succeeded {
+        _ if interrupt::requested() => ExitCode::from(interrupt::EXIT_CODE),
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(SOME_FAILED),
     }
-    let failed = report.errors() > 0;
-    Ok(if failed { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
 }

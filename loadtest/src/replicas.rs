@@ -124,9 +124,9 @@ impl ReplicasArgs {
             bail!("--transactions and --ahead must be at least 1");
         }
         let ports = cluster::ports(nodes);
-        if self.first_address.port().checked_add(ports).is_none() {
+        if self.first_address.port().checked_add(ports - 1).is_none() {
             bail!(
-                "--first-address {}: {ports} ports are needed from that one on, and the last port is {}",
+                "--first-address {}: {ports} consecutive ports are needed from this one on, and the highest port is {}",
                 self.first_address,
                 u16::MAX
             );
