@@ -2,20 +2,20 @@
 //!
 //! Input: recovered transactions in order, head updates, and queries about the pool.
 //! Output: results for submitters, and one proposal at a time for execute.
-//! State: the mempool with its journal, the view it is checked against, and recently used accounts; for some
-//! blocks after a start, journalled transactions that wait for a block that was lost.
-//! Limits: those of the mempool; one proposal in flight; the journal as it was at the start.
+//! State: the mempool with its journal, the state against which transactions are checked, and recently used
+//! accounts; for some blocks after a start, journalled transactions that wait for a block that was lost.
+//! Limits: those of the mempool; one proposal in flight; at the start, all transactions of the journal.
 //! Back-pressure: if the pool is full, the cheapest transactions are evicted or the new one is refused;
 //! results wait for credit.
 //!
 //! While no other thread runs the stage, RPC callers run it for their own submissions and queries, see
 //! [`CombiningStage`].
 //!
-//! A transaction is checked once, when it arrives. After a block, only the accounts that the block changed
-//! are read again, and nonce and balance of their pooled transactions are checked. A new base fee changes the
-//! order of the pool and causes no checks. When another fork starts with the next block, every pooled
-//! transaction is checked against its rules once. The head update is sent as soon as a block is executed, so
-//! the next block is proposed while its parent is being sealed.
+//! A transaction is checked when it arrives. After a block, only the accounts that the block changed are
+//! updated, and their pooled transactions are checked against the new nonce and balance. A new base fee changes
+//! the order of the pool and causes no checks. When another fork starts with the next block, every pooled
+//! transaction is checked once against the rules of this fork. The head update is sent as soon as a block is
+//! executed, so the next block is proposed while its parent is being sealed.
 
 mod combining;
 mod development;
@@ -62,11 +62,11 @@ use storage::{ReadError, StateRead, prefetch};
 use tokio::sync::{broadcast, watch};
 use transactions::RecoveredTx;
 
-/// Maximum bytes of transactions in a produced block. Keeps the block below the 10 MiB of EIP-7934, including
-/// its header and ommers.
+/// Maximum bytes of transactions in a produced block: the maximum size of a block since Osaka (EIP-7934), which
+/// also counts the header and the RLP headers of the transactions.
 const MAX_BLOCK_TX_BYTES: usize = 8 * 1024 * 1024;
-/// Gas of the candidates for a block, as a multiple of the block's gas: transactions use less than their
-/// limits, and are charged for at least half of them here.
+/// Gas limits of the candidates for a block, as a multiple of the block's gas limit. Transactions may use less than
+/// their limits. On a native chain they are charged for at least half of them by default (`min_gas_multiplier`).
 const CANDIDATE_BLOCKS: u64 = 2;
 /// Minimum gas of a transaction. A block with less gas left is full.
 const MIN_TX_GAS: u64 = 21_000;
@@ -83,8 +83,8 @@ const RETRY_BLOCKS: u64 = 256;
 const DURABLE_WAIT: Duration = Duration::from_millis(1);
 /// Maximum number of batches per step.
 const MAX_BATCHES_PER_STEP: usize = 16;
-/// Maximum number of queries per step, which take a microsecond or two each. A query that walks the whole
-/// pool takes some milliseconds and ends the step's queries.
+/// Maximum number of queries per step. Each takes one or two microseconds. A query that walks the whole pool
+/// takes some milliseconds and ends the step's queries.
 const MAX_QUERIES_PER_STEP: usize = 256;
 
 /// The ring ends of the stage.
@@ -92,7 +92,7 @@ const MAX_QUERIES_PER_STEP: usize = 256;
 pub(super) struct Ports {
     /// Recovered transactions.
     pub checks: Inbox<CheckBatch>,
-    /// Recovered transactions of RPC calls, which are not ordered among each other.
+    /// Recovered transactions of RPC calls, in the order in which to admit them.
     pub submissions: Inbox<Vec<Recovered>>,
     /// New execution heads.
     pub heads: Inbox<InOrder<HeadUpdate>>,
@@ -100,7 +100,7 @@ pub(super) struct Ports {
     pub queries: Inbox<PoolQuery>,
     /// Subscribers to accepted transactions.
     pub arrivals: broadcast::Sender<Arrival>,
-    /// Readers of what clients of a development chain set.
+    /// Publishes what clients of a development chain have set.
     pub settings: watch::Sender<NextBlockSettings>,
     /// Results for TCP connections.
     pub replies: Outbox<ReplyBatch>,
@@ -112,7 +112,7 @@ pub(super) struct Ports {
 pub(super) struct Context {
     /// The chain's rules.
     pub spec: Arc<ChainSpec>,
-    /// The head.
+    /// The view of the head.
     pub view: View,
     /// The newest durable block.
     pub published: Published,
@@ -124,7 +124,7 @@ pub(super) struct Context {
     pub engine: Option<Box<dyn Engine>>,
     /// The clock for timestamps of new blocks.
     pub clock: Clock,
-    /// Whether new transactions are accepted if no blocks are produced.
+    /// Whether new transactions are accepted even if no blocks are produced.
     pub accepts_without_engine: bool,
     /// Stores accepted transactions.
     pub journal: Journal,
@@ -174,7 +174,7 @@ pub(super) struct Ante {
     reorder: Reorder<CheckBatch>,
     heads: Inbox<InOrder<HeadUpdate>>,
     queries: Inbox<PoolQuery>,
-    /// A large query that a caller left to the worker.
+    /// A large query, which the worker answers in its next step.
     deferred: Option<PoolQuery>,
     arrivals: broadcast::Sender<Arrival>,
     replies: Outbox<ReplyBatch>,
@@ -250,16 +250,17 @@ impl Ante {
         Ok(())
     }
 
-    /// Pools transactions that were accepted before the start. Some were accepted on a state whose blocks
-    /// were lost when the process ended. What these blocks paid to the senders, or the space they freed in
-    /// the pool, is missing until equivalent blocks are produced. Such transactions are retried after each
-    /// block. Returns the number of transactions that are in a block already, or replaced by one that is.
+    /// Pools transactions that were accepted before: those of the journal, of undone blocks, or of a snapshot. Some
+    /// of the journal were accepted on a state whose blocks were lost when the process ended. What these blocks
+    /// paid to the senders, or the space they freed in the pool, is missing until equivalent blocks are produced.
+    /// Therefore transactions that fail are retried after each block until `retry_until`. Returns the number of
+    /// transactions that are in a block already, or replaced by one that is.
     fn readmit(&mut self, txs: Vec<Arc<RecoveredTx>>) -> Result<usize, Fault> {
         let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
         let state = self.parent.state.reader()?;
         let now = Instant::now();
-        let mut late = Vec::new();
+        let mut to_retry = Vec::new();
         let mut in_blocks = 0;
         for tx in txs {
             let tx = tx.in_unit(context.token_unit);
@@ -280,13 +281,13 @@ impl Ante {
             };
             match taken {
                 Ok(()) | Err(Reject::AlreadyKnown) => {}
-                Err(_) if self.parent.header.number < self.retry_until => late.push(tx),
+                Err(_) if self.parent.header.number < self.retry_until => to_retry.push(tx),
                 Err(reject) => {
                     tracing::debug!(%reject, "a journalled transaction was not readmitted");
                 }
             }
         }
-        self.journal.store_for_retry(late);
+        self.journal.store_for_retry(to_retry);
         Ok(in_blocks)
     }
 
@@ -320,7 +321,7 @@ impl Ante {
             results.push(submitted, reply);
         }
         self.recent = recent;
-        // An accepted transaction must survive the process.
+        // An accepted transaction must survive a crash of the process, so results are sent after this write.
         let results = results.write(&mut self.journal)?;
         self.meter.count_sent(admitted);
         let replies = results.send();
@@ -363,7 +364,7 @@ impl Ante {
                 Err(reject) => Err(reject.into()),
             });
         }
-        // The admitted value is not moved, because a move would wait until it has been written.
+        // The admitted value is borrowed: a move would stall until all of its fields have been written.
         Ok(match decorator::check(&tx, context, state, Mode::Check) {
             Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, arriving, now),
             Ok(Err(reject)) => Err(reject.into()),
@@ -371,8 +372,8 @@ impl Ante {
         })
     }
 
-    /// Adds a transaction that passed the checks to the pool and the journal, and sends it to subscribers. It
-    /// is moved and not shared: changing the reference count would wait for all previous writes.
+    /// Adds a transaction that passed the checks to the pool and the journal, and sends it to subscribers. The
+    /// `Arc` is moved and not cloned: changing the reference count would wait for all previous writes.
     fn accept(
         &mut self,
         tx: Arc<RecoveredTx>,
@@ -382,7 +383,7 @@ impl Ante {
     ) -> Result<(), Box<Reject>> {
         let Arriving { submitter, has_listeners } = arriving;
         let arrival = has_listeners.then(|| Arrival::new(&tx, submitter));
-        // The journal of the other validator has its transactions.
+        // A transaction that another validator sent is in the journal of that validator.
         let before = (submitter == Submitter::Client).then(|| self.journal.push(&tx));
         if let Err(reject) = self.pool_one(tx, sender, now) {
             before.into_iter().for_each(|before| self.journal.retract(before));
@@ -395,7 +396,8 @@ impl Ante {
         Ok(())
     }
 
-    /// A sender whose account the pool knows as of the execution head. The pool does not store code.
+    /// The sender, if the pool has its account as of the execution head; `None` if the account has code, which the
+    /// pool does not store.
     fn known_sender(&self, address: Address) -> Option<Sender> {
         let account = *self.pool.lane(address)?.account();
         (!decorator::has_code(&account)).then_some(Sender { account, may_send: true })
@@ -438,8 +440,8 @@ impl Ante {
         let durable = self.published.load().number();
         self.journal.record_block(self.parent.header.number, update.included, durable);
         match self.journal.take_for_retry() {
-            late if late.is_empty() => Ok(()),
-            late => self.readmit(late).map(drop),
+            txs if txs.is_empty() => Ok(()),
+            txs => self.readmit(txs).map(drop),
         }
     }
 
@@ -482,7 +484,7 @@ impl Ante {
         Ok(())
     }
 
-    /// Proposes the next block if the engine permits it.
+    /// Proposes the next block if the engine permits it; returns whether it did.
     fn propose(&mut self) -> bool {
         let ready = self.proposals.as_mut().is_some_and(Outbox::ready);
         if self.proposal_in_flight || !ready || self.engine.is_none() {
@@ -549,7 +551,7 @@ impl Ante {
         let gas = self.pool.pending_gas();
         let some = if gas > 0 { Demand::Some } else { Demand::Nothing };
         if self.mines_at_once() {
-            // Otherwise transactions below the base fee would cause empty blocks without end.
+            // If all pending gas counted, transactions below the base fee would cause empty blocks without end.
             let chosen =
                 candidates(&mut self.pool, &self.parent, &self.spec, &BlockPart::WHOLE, &[]);
             let is_empty = chosen.txs.is_empty();
@@ -648,7 +650,7 @@ impl Ante {
                     self.is_paused = true;
                     rebuild.set_paused();
                 }
-                // Fee sends the blocks that were chosen, and nothing about others.
+                // Fee does not send these: a chosen block arrives as a head update.
                 InOrder::Choose(_) | InOrder::Drop(_) => {}
             }
             worked = true;
@@ -745,11 +747,11 @@ impl Ante {
         }
     }
 
-    /// Whether the engine may produce a block that it would not have produced with the pending gas of
-    /// `before`. If only time makes the difference, the worker wakes by itself.
+    /// Whether the engine may produce a block that it would not have produced when the pending gas was `before`.
+    /// If only time makes the difference, the worker wakes by itself.
     fn may_propose_after(&self, before: u64) -> bool {
         let gas = self.pool.pending_gas();
-        // Before, there may have been only transactions that the next block cannot include.
+        // All earlier pending transactions may be ones that the next block cannot include.
         let is_new = gas > before && (before == 0 || self.mines_at_once());
         let is_demand = is_new || gas >= self.full_gas().max(self.reselect_at_gas);
         is_demand && self.engine.is_some() && !self.proposal_in_flight
@@ -759,7 +761,7 @@ impl Ante {
         self.deferred.is_some() || self.queries.depth() > 0 || self.submissions.depth() > 0
     }
 
-    /// Pending gas that fills a block if all of it is executable.
+    /// Minimum pending gas that fills a block if all of it is executable.
     fn full_gas(&self) -> u64 {
         self.parent.header.gas_limit.saturating_sub(MIN_TX_GAS) + 1
     }

@@ -37,7 +37,6 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Who waits for the result.
     pub(super) const fn submitter(&self) -> Submitter {
         match self {
             Self::Rpc(caller) => caller.submitter(),
@@ -50,16 +49,16 @@ impl Reply {
 /// the order of submissions.
 #[derive(Debug)]
 pub struct RawTx {
-    /// The EIP-2718 bytes, or the reason of the refusal.
+    /// The EIP-2718 bytes, or the reason for the refusal.
     pub bytes: Result<Bytes, Box<Reject>>,
     /// The destination of the result.
     pub reply: Reply,
 }
 
-/// A transaction with its sender, or the reason of a refusal, and the destination of the result.
+/// A transaction with its sender, or the reason for a refusal, and the destination of the result.
 pub(super) type Recovered = (Result<Arc<RecoveredTx>, Box<Reject>>, Reply);
 
-/// What stages from execute on send each other, in the order in which it takes effect.
+/// The messages from execute to the stages behind it, in the order in which they take effect.
 #[derive(Debug)]
 pub(super) enum InOrder<B> {
     /// The next block.
@@ -68,7 +67,7 @@ pub(super) enum InOrder<B> {
     Undo(Arc<Undo>),
     /// The index is rebuilt before the return to a block that is older than it.
     Rebuild(Arc<Rebuild>),
-    /// Given blocks become part of the chain.
+    /// Unfinished blocks become part of the chain.
     Choose(Arc<Choice>),
     /// Unfinished blocks that are dropped, by the states after them.
     Drop(Vec<LayerId>),
@@ -77,7 +76,6 @@ pub(super) enum InOrder<B> {
 /// From ingest to recover.
 #[derive(Debug)]
 pub(super) struct RawBatch {
-    /// Sequence number of the batch.
     pub seq: u64,
     /// In order of arrival.
     pub txs: Vec<RawTx>,
@@ -86,7 +84,6 @@ pub(super) struct RawBatch {
 /// From recover to ante.
 #[derive(Debug)]
 pub(super) struct CheckBatch {
-    /// Sequence number of the batch.
     pub seq: u64,
     /// Transactions with their senders, in order of arrival.
     pub txs: Vec<Recovered>,
@@ -99,22 +96,17 @@ pub(super) struct ReplyBatch(pub Vec<(u64, Submitted)>);
 /// From a block source to recover.
 #[derive(Debug)]
 pub(super) struct ImportedBlock {
-    /// Sequence number of the block.
     pub seq: u64,
-    /// The decoded block.
     pub block: Block,
 }
 
 /// From recover to execute: a block whose senders are known.
 #[derive(Debug)]
 pub(super) struct RecoveredBlock {
-    /// Sequence number of the block.
     pub seq: u64,
-    /// The block.
     pub block: Block,
-    /// Its transactions.
     pub txs: RecoveredTxs,
-    /// What was received of it, if its execution is not to be repeated.
+    /// The results received with the block, if they replace its execution.
     pub received: Option<Box<ReceivedParts>>,
 }
 
@@ -131,7 +123,7 @@ pub(super) struct Proposal {
     pub beneficiary: Option<Address>,
     /// Candidates, best first.
     pub txs: Vec<Arc<RecoveredTx>>,
-    /// What clients of a development chain set in the block; mostly nothing.
+    /// What clients of a development chain set in the block; `None` if nothing.
     pub settings: Option<Box<BlockSettings>>,
 }
 
@@ -167,7 +159,7 @@ pub(super) struct ExecutedBlock {
     pub block: Block,
     /// Where the block comes from.
     pub origin: Origin,
-    /// What clients of a development chain set in it.
+    /// Flags of a block of a development chain that does not follow from its transactions alone.
     pub flags: BlockFlags,
     /// Transactions in block order.
     pub txs: Arc<Vec<Arc<RecoveredTx>>>,
@@ -196,9 +188,9 @@ pub(super) struct ExecutedBlock {
 pub(super) struct SealedBlock {
     /// What is written to the chain environment.
     pub record: BlockRecord,
-    /// The view that is published then.
+    /// The view that is published after the write.
     pub view: View,
-    /// What flush writes later.
+    /// The changes that flush writes later.
     pub layer: Arc<Layer>,
 }
 
@@ -209,14 +201,14 @@ pub(super) struct HeadUpdate {
     pub parent: NextBlockParent,
     /// Transactions of the executed block.
     pub included: Arc<Vec<Arc<RecoveredTx>>>,
-    /// Candidates that the block could not include.
+    /// Candidates left out of the block, with the reason.
     pub skipped: Vec<(B256, String)>,
 }
 
 /// A block after its execution, with what is needed to select transactions for the next one.
 #[derive(Debug)]
 pub(super) struct NextBlockParent {
-    /// Its header, which may lack roots, bloom and hashes.
+    /// Its header, which may lack roots, bloom and the parent's hash.
     pub header: Arc<Header>,
     /// Base fee of the next block, in wei.
     pub next_base_fee: u64,
@@ -275,8 +267,6 @@ pub(super) enum FromSeal {
 pub(super) struct SealedHeader {
     /// The state after the block.
     pub state: LayerId,
-    /// The hash.
     pub hash: B256,
-    /// The header.
     pub header: Arc<Header>,
 }

@@ -1,4 +1,5 @@
-//! Gives blocks to the pipeline and chooses the head, from outside.
+//! The interface through which validators, replicas and development methods give blocks to the pipeline, have blocks
+//! built, and choose the head.
 
 use super::{
     ante::KnownTransactions,
@@ -52,8 +53,8 @@ impl BlockClient {
         self.give_with(block, known).await
     }
 
-    /// Does the same as [`Self::give`]. The senders of the transactions that the pool knows are not recovered again: `known` has one
-    /// for each transaction of the block, and each must have the same hash.
+    /// Does the same as [`Self::give`], but does not recover the senders of `known` transactions again. `known` has an
+    /// entry for each transaction of the block, with the same hash.
     ///
     /// # Errors
     /// Those of [`Self::give`].
@@ -70,9 +71,9 @@ impl BlockClient {
         answered.await.unwrap_or(Err(GiveError::Stopping))
     }
 
-    /// Gives a block whose senders are known, and that is stored with a certificate, which is not checked here. If its
-    /// results were received with it, they are checked against its header, and it is not executed. Blocks must be given in
-    /// order. The returned receiver gets the verdict, and closes without one if the pipeline ends.
+    /// Gives a block whose senders are known. The certificate is stored with the block and not checked here. If its
+    /// results were received with it, they are checked against its header, and it is not executed. A parent must be
+    /// given before its children. The returned receiver gets the verdict, and closes without one if the pipeline ends.
     ///
     /// # Errors
     /// If too many requests are waiting, or the pipeline is ending.
@@ -95,8 +96,9 @@ impl BlockClient {
         }
     }
 
-    /// Builds a block on `parent`, which must be the head or unfinished, from these candidates, best first; those that are
-    /// invalid are left out. The block waits until it is chosen or dropped. Its fee recipient is `beneficiary`, or that of the parent.
+    /// Builds a block on `parent`, which must be the head or unfinished. `txs` are its candidates, best first; invalid
+    /// ones are left out. The block waits until it is chosen or dropped. Without `beneficiary`, its fee recipient is
+    /// that of the parent.
     ///
     /// # Errors
     /// [`BuildError`]; the chain is unchanged then.
@@ -120,8 +122,7 @@ impl BlockClient {
     }
 
     /// Makes a block the head: an unfinished one, or an ancestor that can become the head again. Waits until it is
-    /// published. `transactions` is what happens to the
-    /// transactions of blocks that are undone for it. Returns its hash.
+    /// published, and returns its hash. `transactions` says what happens to the transactions of undone blocks.
     ///
     /// # Errors
     /// [`UndoError`]; the chain is unchanged then.
@@ -151,10 +152,10 @@ impl BlockClient {
         self.ask(|answer| BlockRequest::Undo(request(answer))).await
     }
 
-    /// The same for any block, whose later transactions are dropped. If the index already has the block after it, the
-    /// index is rebuilt from the chain. Meanwhile, requests that read the state fail with
-    /// [`ReadError::Renewed`](storage::ReadError::Renewed), and new transactions wait. This takes about as long as
-    /// `evmd reindex`.
+    /// Does the same as [`Self::undo`] for any block, and drops the transactions of the undone blocks. If the index
+    /// already has a later block, the index is rebuilt from the chain, which takes about as long as `evmd reindex`.
+    /// Meanwhile, requests that read the state fail with [`ReadError::Renewed`](storage::ReadError::Renewed), and new
+    /// transactions wait.
     ///
     /// # Errors
     /// [`UndoError`], but not [`UndoError::TooDeep`]; the chain is unchanged then.

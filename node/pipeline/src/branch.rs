@@ -1,4 +1,4 @@
-//! Blocks given from outside or built on request, on any parent: their verdicts, and the choice of the head.
+//! Blocks that a [`BlockClient`](super::BlockClient) gives or requests: their verdicts, and the choice of the head.
 //!
 //! Such a block is executed and sealed on the state of its parent, and then waits as an unfinished block. Several of
 //! them may have one parent. Choosing one makes it and its unfinished ancestors part of the chain, and drops all
@@ -27,13 +27,13 @@ pub(super) const MAX_UNFINISHED_BLOCKS: usize = 64;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GiveError {
-    /// The block violates a rule, or what was received of it does not agree with its header.
+    /// The block violates a rule, or the results received with it do not agree with its header.
     #[error(transparent)]
     Invalid(BlockFault),
     /// The parent is neither the head, nor an unfinished block, nor a block that can become the head again.
     #[error("the parent {0} is not known, or cannot become the head again")]
     UnknownParent(B256),
-    /// Too many blocks are unfinished, or requests are waiting.
+    /// Too many blocks are unfinished, or too many requests are waiting.
     #[error("{0}; try again")]
     Busy(&'static str),
     /// The pipeline is ending.
@@ -44,7 +44,7 @@ pub enum GiveError {
 /// The result for a given block.
 pub(super) type Verdict = Result<(), GiveError>;
 
-/// Receives the verdict. If it is dropped, the pipeline is ending.
+/// Receives the verdict. It is dropped without one only if the pipeline is ending.
 pub(super) type VerdictAnswer = Answer<Verdict>;
 
 /// Receives an answer, once.
@@ -65,7 +65,8 @@ impl<T> Answer<T> {
     }
 }
 
-/// The transactions of a block with their senders, or the index of the first one that has none, and the reason.
+/// The transactions of a block with their senders; or the index of the first one that cannot be decoded or recovered,
+/// and the reason.
 pub type RecoveredTxs = Result<Vec<Arc<RecoveredTx>>, (usize, String)>;
 
 /// A block to be executed.
@@ -73,7 +74,7 @@ pub type RecoveredTxs = Result<Vec<Arc<RecoveredTx>>, (usize, String)>;
 pub(super) struct GivenBlock {
     pub(super) block: Block,
     pub(super) txs: RecoveredTxs,
-    /// What was received of it, if its execution is not to be repeated.
+    /// The results received with it, if they replace its execution.
     pub(super) received: Option<Box<ReceivedParts>>,
     /// The certificate to store with it, which is not checked.
     pub(super) certificate: Option<Bytes>,
@@ -87,7 +88,7 @@ pub enum BuildError {
     /// The parent is neither the head nor an unfinished block.
     #[error("the parent {0} is neither the head nor an unfinished block")]
     UnknownParent(B256),
-    /// Too many blocks are unfinished, or requests are waiting.
+    /// Too many blocks are unfinished, or too many requests are waiting.
     #[error("{0}; try again")]
     Busy(&'static str),
     /// The pipeline is ending.
@@ -95,7 +96,7 @@ pub enum BuildError {
     Stopping,
 }
 
-/// Receives a built block. If it is dropped, the pipeline is ending.
+/// Receives a built block. It is dropped without one only if the pipeline is ending.
 pub(super) type BuiltAnswer = Answer<Result<Block, BuildError>>;
 
 /// A request for a new block.
@@ -146,7 +147,7 @@ pub(super) struct Choice {
     head: B256,
     /// The blocks that become part of the chain, oldest first, by the states after them.
     pub(super) chosen: Vec<LayerId>,
-    /// The unfinished blocks that do not descend from the last of them.
+    /// The unfinished blocks that do not descend from the new head, by the states after them.
     pub(super) dropped: Vec<LayerId>,
     answer: Mutex<Option<HeadAnswer>>,
 }
@@ -161,7 +162,7 @@ impl Choice {
         Self { head, chosen, dropped, answer: Mutex::new(Some(answer)) }
     }
 
-    /// Reports that the last block is the head.
+    /// Reports that the chosen block is the head.
     pub(super) fn report(&self) {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(answer) = answer {

@@ -47,8 +47,9 @@ pub(super) struct PipelineBuilder<'a> {
     view: View,
     pub(super) published: Published,
     pub(super) stop: Arc<AtomicBool>,
-    /// Newest block whose layers, and whose trie, are in the index.
+    /// Newest block whose changes are in the index.
     flushed: Arc<AtomicU64>,
+    /// Block of the newest trie checkpoint in the index.
     trie_written: Arc<AtomicU64>,
     /// Separates blocks that are flushed from those that may be undone.
     floor: UndoFloor,
@@ -93,7 +94,7 @@ impl<'a> PipelineBuilder<'a> {
         meter
     }
 
-    /// Recovery on behalf of RPC calls, counted with that of the stage.
+    /// Recovery on behalf of RPC calls, counted by the meter of the recover stage.
     pub(super) fn submissions(
         &self,
         out: Outbox<Vec<Recovered>>,
@@ -190,7 +191,7 @@ impl<'a> PipelineBuilder<'a> {
         Ok(())
     }
 
-    /// Empty caches of recent accounts, sized for the current state.
+    /// An empty cache of recent accounts, sized for the current state.
     fn recent(&self) -> Result<RecentState, HomeError> {
         if self.home.caches.is_none() {
             return Ok(RecentState::default());
@@ -198,7 +199,7 @@ impl<'a> PipelineBuilder<'a> {
         let mut recent = RecentState::new(self.home.config.storage.recent_accounts());
         let accounts = self.home.index.reader()?.accounts()?;
         recent.expect(usize::try_from(accounts).unwrap_or(usize::MAX));
-        // The index may lack blocks of the view, whose changes are not in the caches either.
+        // The index may lack blocks of the view, and the cache does not contain their changes either.
         recent.forget(self.view.number());
         Ok(recent)
     }
@@ -210,7 +211,7 @@ impl<'a> PipelineBuilder<'a> {
         Some(Box::new(solo))
     }
 
-    /// Execution and the fee market's update, on the same worker.
+    /// Creates execute and fee, which run on the same worker.
     pub(super) fn execute(
         &mut self,
         worker: Worker,

@@ -17,10 +17,10 @@ pub type Submitted = Result<B256, Box<Reject>>;
 pub(super) struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
-    /// Counts one more, unless there are already `most`.
-    pub(super) fn within(most: usize, count: &Arc<AtomicUsize>) -> Option<Self> {
+    /// Counts one more, unless there are already `max`.
+    pub(super) fn within(max: usize, count: &Arc<AtomicUsize>) -> Option<Self> {
         let guard = Self(Arc::clone(count));
-        (guard.0.fetch_add(1, Relaxed) < most).then_some(guard)
+        (guard.0.fetch_add(1, Relaxed) < max).then_some(guard)
     }
 }
 
@@ -49,12 +49,11 @@ impl Caller {
         (Self { answer, submitter, in_flight }, answered)
     }
 
-    /// Who it is.
     pub(super) const fn submitter(&self) -> Submitter {
         self.submitter
     }
 
-    /// Sends the result, if the caller still waits.
+    /// Sends the result if the caller is still waiting.
     pub(super) fn answer(self, submitted: Submitted) {
         let Self { answer, in_flight, .. } = self;
         drop(in_flight);

@@ -89,7 +89,7 @@ impl PoolClient {
         self.ask(|reply| PoolQuery::Nonce(sender, reply)).await
     }
 
-    /// [`Self::nonce`] for a thread that may block.
+    /// [`Self::nonce`] of this node's own pool, for a thread that may block.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -110,8 +110,8 @@ impl PoolClient {
         Ok(found.unwrap_or(Found::NotPooled { built: 0 }))
     }
 
-    /// The pooled transactions with these hashes, in the same order: `None` for a hash that is not pooled, and for all of them if there is
-    /// no pool.
+    /// The pooled transactions with these hashes, in the same order; `None` for a hash that is not pooled, and for all
+    /// of them if there is no pool.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -137,7 +137,8 @@ impl PoolClient {
         self.candidates_without(part, Vec::new()).await
     }
 
-    /// Does the same as [`Self::candidates`] for a block after others that are not part of the chain yet.
+    /// Does the same as [`Self::candidates`] for a block that follows others which are not part of the chain yet.
+    /// `taken` has the hashes of their transactions.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -178,8 +179,8 @@ impl PoolClient {
         Ok(self.ask(PoolQuery::Level).await?.unwrap_or_default())
     }
 
-    /// The numbers of executable transactions, and of those behind a nonce gap, in the mempool that takes the transactions of
-    /// this node.
+    /// The numbers of executable transactions, and of those behind a nonce gap, in the mempool to which this node
+    /// submits transactions.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -191,7 +192,7 @@ impl PoolClient {
         Ok((level.pending, level.queued))
     }
 
-    /// Whether the node is stopping: it processes the transactions that it has accepted, and accepts no others.
+    /// Whether the node is stopping: it finishes the transactions that it has accepted, and accepts no others.
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -204,7 +205,7 @@ impl PoolClient {
         Ok(self.ask(PoolQuery::Prices).await?.unwrap_or_default())
     }
 
-    /// `None` if there is no pool.
+    /// Sends a query and waits for its result; `None` if there is no pool.
     async fn ask<T>(
         &self,
         query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery,

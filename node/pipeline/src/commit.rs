@@ -108,7 +108,7 @@ impl Commit {
         Self { chain, published, certifier, ports, totals, undo, rebuild, choice, disk, meter }
     }
 
-    /// Takes the waiting blocks, up to one group or the next undo.
+    /// Takes the waiting blocks, up to one group, or up to the next undo, rebuild or choice.
     fn group(&mut self) -> Vec<SealedBlock> {
         let mut group = Vec::new();
         let mut bytes = 0;
@@ -155,7 +155,7 @@ impl Commit {
             newest = Some(block.view);
         }
         self.disk.write(|| self.chain.append(&records))?;
-        // Announced only now, because the blocks are durable.
+        // Counted and published only now, because the blocks have just become durable.
         self.totals.add(transactions, gas);
         if let Some(view) = newest {
             self.published.publish(view);
@@ -165,7 +165,8 @@ impl Commit {
         Ok(())
     }
 
-    /// Certifies a block. Its certificate is stored with it, so it cannot leave the node before the block is durable.
+    /// Certifies a block. The certificate is stored with the block, so it cannot leave the node before the block is
+    /// durable.
     fn certificate(&self, block: &BlockRecord) -> Option<Bytes> {
         let block = BlockId { number: block.number, hash: block.hash };
         self.certifier.as_ref()?.certificate(block)
@@ -176,7 +177,7 @@ impl Commit {
         let branch = self.undone_branch(undo.number())?;
         self.disk.write(|| self.chain.truncate_after(undo.number()))?;
         let View { head, state, .. } = undo.view.clone();
-        // A new one, because blocks have been removed since the undo began.
+        // Created after the removal, so that its readers need not check whether the block is still in the chain.
         let chain = ChainView::new(self.chain.clone(), undo.number(), head.hash);
         self.published.publish_undo(View { head, state, chain, undone: 0 }, branch);
         undo.report();
@@ -184,7 +185,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Reads what subscribers receive about the blocks above `ancestor`.
+    /// Reads what subscribers receive about the newest undone blocks, which are above `ancestor`.
     fn undone_branch(&self, ancestor: u64) -> Result<UndoneBranch, Fault> {
         let view = self.published.load();
         let blocks = view.blocks()?;

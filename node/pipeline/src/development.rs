@@ -1,4 +1,4 @@
-//! Requests of the clients of a development chain: time, and blocks that they ask for.
+//! Requests of the clients of a development chain, which set time and accounts and have blocks produced.
 
 use alloy_primitives::{Address, B256};
 use consensus::next_timestamp;
@@ -12,9 +12,9 @@ use storage::BlockFlags;
 use tokio::sync::oneshot;
 use transactions::RecoveredTx;
 
-/// Maximum number of blocks of a request. They take some seconds.
+/// Maximum number of blocks of a request. Some thousand are produced per second.
 pub(super) const MAX_BLOCKS_AT_ONCE: u64 = 100_000;
-/// Maximum time by which the clock is moved, in seconds: a thousand years. A timestamp has 64 bits.
+/// Maximum number of seconds by which the clock is ahead of that of the machine: about a thousand years.
 pub(super) const MAX_CLOCK_OFFSET_S: u64 = 1000 * 366 * 86_400;
 
 /// What clients of a development chain set for the next blocks.
@@ -56,10 +56,11 @@ impl BlockSettings {
     }
 }
 
-/// The clock of a development chain, in relation to that of the machine.
+/// The clock of a development chain, relative to that of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DevelopmentClock {
-    /// Seconds that are added to the time of the machine. Only positive after a restart, see `Development::continue_from`.
+    /// Seconds that are added to the time of the machine. Not negative after a restart, because the clock then
+    /// continues from the head only if the head is ahead.
     pub offset_s: i64,
     /// The timestamp of the next block, if it was set.
     pub next_timestamp: Option<u64>,
@@ -77,8 +78,8 @@ impl DevelopmentClock {
         }
     }
 
-    /// Lets time continue from a timestamp of now, by at most [`MAX_CLOCK_OFFSET_S`] ahead: clients can ask for intervals
-    /// up to any timestamp.
+    /// Lets time continue from `timestamp`, at most [`MAX_CLOCK_OFFSET_S`] ahead of `now`. The limit applies because
+    /// intervals can lead to any timestamp.
     pub(super) fn continue_from(&mut self, timestamp: u64, now: SystemTime) {
         let signed = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
         let offset = signed(timestamp).saturating_sub(signed(seconds(now)));
@@ -124,8 +125,8 @@ pub enum Develop {
     SetCoinbase(Address),
     /// Set the random value of the next block.
     SetPrevRandao(B256),
-    /// Produce a block without transactions in which accounts are set. It has the timestamp of its parent, and leaves the
-    /// other settings for the block after it.
+    /// Produce a block without transactions in which accounts are set. It has the timestamp of its parent. The other
+    /// settings apply to the block after it.
     SetAccounts(Vec<AccountOverride>),
     /// Admit a transaction of an impersonated account to the pool.
     Submit(Arc<RecoveredTx>),
@@ -144,7 +145,8 @@ pub enum Develop {
 pub struct Developed {
     /// What is set for the next block.
     pub settings: NextBlockSettings,
-    /// The number of the last block that is being produced, or was requested if production is not suspended.
+    /// The number of the last block that was requested or is in production. While production is suspended, requested
+    /// blocks do not count.
     pub last_block: u64,
     /// Whether the transaction was in the pool.
     pub dropped: bool,

@@ -1,11 +1,11 @@
 //! Execute: executes blocks on their parent's state.
 //!
-//! Input: imported blocks with their senders in order, proposals to produce a block, and the hashes of
-//! produced blocks.
-//! Output: executed blocks.
-//! State: the execution head, the hashes of the last 256 blocks, recently used accounts and slots; before
-//! Byzantium, whose receipts contain state roots, a trie of its own.
-//! Limits: one block; the caches of recent state have a fixed size.
+//! Input: imported blocks with their senders in order, proposals to produce a block, requests of block clients,
+//! and what seal reports: the hashes of produced blocks, and its verdicts on given ones.
+//! Output: executed blocks, undos, rebuilds and choices.
+//! State: the execution head, the hashes of the last 256 blocks, recently used accounts and slots, unfinished
+//! blocks; before Byzantium, whose receipts contain state roots, a trie of its own.
+//! Limits: one block; the maximum number of unfinished blocks; the caches of recent state have a fixed size.
 //! Back-pressure: takes no block.
 //!
 //! A block is produced while its parent is being sealed. The parent's hash is set at the end, or the block is
@@ -71,12 +71,12 @@ pub(super) struct Execute {
     requests: Inbox<BlockRequest>,
     /// A request that waits until every executed block is durable.
     request: Option<BlockRequest>,
-    /// Given and built blocks that were not chosen yet.
+    /// Given and built blocks that have not been chosen yet.
     unfinished: Unfinished,
     /// A block that was built on request and is being sealed. Other requests wait for its hash.
     being_built: Option<UnfinishedBlock>,
-    /// Blocks that seal has refused, with their descendants, and built blocks that were there already, by the states
-    /// after them.
+    /// Blocks that the stages behind must drop, by the states after them: those that seal has refused, with their
+    /// descendants, and built blocks that are equal to an unfinished one.
     refused: Vec<LayerId>,
     floor: UndoFloor,
     published: Published,
@@ -88,16 +88,16 @@ pub(super) struct Execute {
     meter: Arc<Meter>,
 }
 
-/// A block on an execution head whose hash is not known yet.
+/// A block whose parent, the execution head, has no known hash yet.
 #[derive(Debug)]
 enum Deferred {
-    /// Executed, except for the hash.
+    /// The block was executed. Only the parent's hash is missing.
     Produced(Box<ProducedBlock>),
-    /// A transaction requested the hash.
+    /// The execution ended because a transaction reads the parent's hash.
     Postponed(Proposal),
 }
 
-/// What the stage executes with.
+/// The initial state of the stage.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) spec: Arc<ChainSpec>,
@@ -173,7 +173,7 @@ impl Execute {
         })
     }
 
-    /// Validates and executes an imported block, or takes over the results that were received with it.
+    /// Validates an imported or given block, and executes it or uses the results that were received with it.
     fn execute_imported(
         &mut self,
         imported: RecoveredBlock,
@@ -218,13 +218,13 @@ impl Execute {
         }
         let executed =
             self.advance(imported.block, origin, txs, Vec::new(), executed, modules_outcome);
-        // Done now and not with the next block, because the index may be ahead of the trie by then, and may
-        // have moved records that the trie has not loaded.
+        // The trie is updated now and not at the next block: until then the index may overtake it, and may replace
+        // records that the trie has not loaded.
         self.roots.follow(carries_roots, &self.head).map_err(unreadable)?;
         Ok(executed)
     }
 
-    /// Takes over what was received of a block, whose header, body and transactions are checked.
+    /// Uses the results that were received with a block, whose header, body and transactions have been checked.
     fn apply_received(
         &mut self,
         (block, origin): (Block, Origin),
@@ -458,7 +458,7 @@ impl Stage for Execute {
             return Ok(Progress::Blocked);
         }
         if !self.refused.is_empty() {
-            // The stages behind have what belongs to them.
+            // The stages behind still hold data of these blocks.
             self.out.send(InOrder::Drop(mem::take(&mut self.refused)));
             return Ok(Progress::Worked);
         }
@@ -476,7 +476,7 @@ impl Stage for Execute {
             return self.answer(request);
         }
         if self.deferred.is_some() {
-            // Without seal no hash will arrive.
+            // If seal has ended, no hash will arrive.
             let over = self.headers.is_finished();
             return Ok(if over { Progress::Finished } else { Progress::Idle });
         }
@@ -490,7 +490,7 @@ impl Stage for Execute {
         }
         if let Some(proposal) = self.proposals.take() {
             if proposal.parent != self.head.state.id() {
-                // It was made for a block that was undone.
+                // Its parent has been undone.
                 return Ok(Progress::Worked);
             }
             self.meter.count_received(proposal.txs.len());

@@ -16,29 +16,29 @@ use std::{
     },
 };
 
-/// Why an imported block was refused. Nothing of it was stored.
+/// Why a block was refused. It was not stored.
 #[derive(Debug, thiserror::Error)]
 #[error("block {number} ({hash}) refused: {reason}")]
 pub struct BlockFault {
-    /// Its number, as its header states it.
+    /// Its number, as stated in its header.
     pub number: u64,
     /// Its hash.
     pub hash: B256,
-    /// The violated rule.
+    /// The reason.
     pub reason: BlockReason,
 }
 
-/// The rule that a refused block violates.
+/// The rule that a refused block violates, or the error that prevented its execution.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockReason {
-    /// The header, the ommers, or the body does not match the header.
+    /// The header or an ommer is invalid, or the body or the roots do not match the header.
     #[error("{}", .0.violation)]
     Header(#[from] HeaderError),
-    /// A transaction is invalid, or the result of execution differs from the header.
+    /// A transaction is invalid, the result of execution differs from the header, or the state cannot be read.
     #[error(transparent)]
     Execution(#[from] ExecutionError),
-    /// What was received of the block is wrong.
+    /// The results received with the block are wrong.
     #[error(transparent)]
     Received(#[from] ReceivedError),
     /// A transaction cannot be decoded, or its signer cannot be recovered.
@@ -55,15 +55,15 @@ pub enum BlockReason {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// An imported block violates a rule. Nothing of it was stored.
+    /// A block was refused.
     #[error(transparent)]
     Block(#[from] BlockFault),
-    /// A file of blocks ends early or is not RLP.
+    /// A file of blocks cannot be read, is truncated, is not RLP, or has a block that competes with the chain.
     #[error("{file}: {reason}")]
     BlockFile {
         /// The file.
         file: String,
-        /// The reason, and the position.
+        /// The reason, with the position in the file if it was opened.
         reason: String,
     },
     /// The home folder could not be read.
@@ -75,7 +75,7 @@ pub enum Fault {
     /// A write to storage failed.
     #[error(transparent)]
     Write(#[from] storage::WriteError),
-    /// A socket could not be opened or used.
+    /// A socket could not be opened, or a thread could not be started.
     #[error("{what}: {source}")]
     Socket {
         /// The operation.
@@ -83,7 +83,7 @@ pub enum Fault {
         /// The reason.
         source: io::Error,
     },
-    /// Addresses cannot be listened on.
+    /// The node cannot listen on these addresses.
     #[error("{}", listen_errors(.0))]
     Listen(Vec<ListenError>),
     /// The recovery backend returns wrong results on this machine.
@@ -123,7 +123,7 @@ fn listen_errors(errors: &[ListenError]) -> String {
         [error] => format!("set another address with {}", error.flag),
         _ => "set other addresses with these flags".to_owned(),
     };
-    // An error without a number is not from the system: the node itself uses the address.
+    // An error without an OS error number is not from the system: the node itself uses the address.
     let is_in_use = |error: &ListenError| {
         error.source.kind() == io::ErrorKind::AddrInUse && error.source.raw_os_error().is_some()
     };
@@ -192,12 +192,10 @@ impl FaultCell {
         }
     }
 
-    /// Takes the stored fault.
     pub(super) fn take(&self) -> Option<Fault> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whether a fault has occurred.
     pub(super) fn is_set(&self) -> bool {
         self.set.load(Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
 //! Fee: updates the fee market after a block.
 //!
 //! Input: executed blocks, in order.
-//! Output: the same blocks with the next base fee and the fee-history row, and a head update for the mempool
-//! while the block is not sealed yet.
-//! State: the chain's rules.
-//! Limits: one block.
+//! Output: the same blocks with the next base fee and the fee-history row, and head updates for the mempool. The
+//! update of an unfinished block is sent when the block is chosen; all others are sent before the block is sealed.
+//! State: the chain's rules, and the head updates of unfinished blocks.
+//! Limits: one block; the maximum number of unfinished blocks.
 //! Back-pressure: takes no block.
 
 use super::{
@@ -29,7 +29,7 @@ pub(super) struct Fee {
     ports: Ports,
     /// The head updates of unfinished blocks, by the state after them.
     unfinished: HashMap<LayerId, HeadUpdate>,
-    /// Those of chosen blocks, to be sent before anything else.
+    /// The head updates of chosen blocks, which are sent before any other message.
     updates: VecDeque<HeadUpdate>,
     meter: Arc<Meter>,
 }
@@ -156,7 +156,7 @@ mod tests {
     use alloy_primitives::U256;
 
     #[test]
-    fn block_before_london_names_the_first_base_fee() {
+    fn last_block_before_london_sets_the_initial_base_fee() {
         let spec = testkit::london_at_block_7().spec;
         let next = |number| {
             let header = Header { number, difficulty: U256::ONE, ..Header::default() };

@@ -29,32 +29,31 @@ use std::{
 };
 use storage::{ChainDb, IndexDb, TrieCheckpoint};
 
-/// Part of the state's accounts and slots that is collected before a write, so that sorted writes share pages
-/// and repeated changes are written once. A page holds some 50 entries and is written as a whole, so with a
-/// fifth of the state a change costs 400 bytes of pages. Above ten million entries the limit below applies,
-/// and a change costs more.
-const FLUSH_STATE_PART: u64 = 5;
-/// Minimum and maximum number of changes before a write. A change costs about 160 bytes in its layer, and has
-/// to be computed again after a restart. A million changes are half a million transfers, whose accounts
+/// A write is due when the number of changes is the number of the state's accounts and slots divided by this, so
+/// that sorted writes share pages and repeated changes are written once. A page holds some 50 entries and is
+/// written as a whole, so with a fifth of the state a change costs 400 bytes of pages. Above ten million entries
+/// [`MAX_FLUSH_WEIGHT`] applies, and a change costs more.
+const FLUSH_STATE_DIVISOR: u64 = 5;
+/// Minimum and maximum of the number of changes at which a write is due. A change costs about 160 bytes in its
+/// layer, and must be read again after a restart. A million changes are half a million transfers, whose accounts
 /// change several times on average and are written once.
 const MIN_FLUSH_WEIGHT: usize = 1_000_000;
 const MAX_FLUSH_WEIGHT: usize = 2_000_000;
-/// Maximum number of blocks collected before a write. Limits how many layers a read walks, in addition to
-/// those that arrive during a write.
+/// Maximum number of blocks collected before a write. Limits how many layers a read walks, in addition to those
+/// that are kept back and those that arrive during a write.
 const FLUSH_BLOCKS: usize = 128;
-/// Maximum age of a collected layer, for the minimum and the maximum number of changes: even few changes to a
-/// large state rewrite most of its pages.
+/// Age of the oldest collected layer at which a write is due. It grows from the minimum at [`MIN_FLUSH_WEIGHT`] to the
+/// maximum at [`MAX_FLUSH_WEIGHT`], because even few changes to a large state rewrite most of its pages.
 const MIN_FLUSH_DELAY: Duration = Duration::from_secs(5);
 const MAX_FLUSH_DELAY: Duration = Duration::from_secs(25);
 
-/// Bytes of a change in a layer, about.
+/// Approximate number of bytes of a change in a layer.
 const CHANGE_BYTES: usize = 160;
-/// Maximum bytes of layers that are kept back, about. Above that, fewer blocks can be undone.
+/// Approximate maximum bytes of the layers that are kept back. Above it, fewer blocks can be undone.
 const MAX_KEPT_BACK_BYTES: usize = 256 * 1024 * 1024;
 
 /// The layers of a group of committed blocks.
 pub(super) type Layers = Vec<Arc<Layer>>;
-/// What commit sends.
 pub(super) type ToFlush = InOrder<Layers>;
 
 /// The stage; see the module documentation.
@@ -88,7 +87,7 @@ pub(super) struct Flush {
     meter: Arc<Meter>,
 }
 
-/// The ring ends of the stage, and where it reports its progress.
+/// The ring ends of the stage, and the numbers through which it reports its progress.
 #[derive(Debug)]
 pub(super) struct Ports {
     pub(super) layers: Inbox<ToFlush>,
@@ -100,7 +99,6 @@ pub(super) struct Ports {
 }
 
 impl Flush {
-    /// Creates the stage.
     pub(super) fn new(
         chain: ChainDb,
         index: IndexDb,
@@ -156,7 +154,7 @@ impl Flush {
         self.weight >= weight
             || self.collected.len() >= FLUSH_BLOCKS
             || self.oldest.elapsed() >= age
-            // Seal may wait until a checkpoint is taken, and then no block arrives any more.
+            // While seal waits until a checkpoint is taken, no block arrives.
             || self.checkpoint.is_some() && self.checkpoints.depth() > 0
             || self.layers.is_finished()
     }
@@ -164,7 +162,7 @@ impl Flush {
     /// The progress if no layer is waiting. When no more layers will arrive, checkpoints that are left after
     /// a fault are of blocks that never became durable. They are dropped, because seal waits until they are
     /// taken.
-    fn rest(&mut self) -> Progress {
+    fn progress_without_layers(&mut self) -> Progress {
         if !self.layers.is_finished() {
             return Progress::Idle;
         }
@@ -174,7 +172,7 @@ impl Flush {
         if self.checkpoints.is_finished() { Progress::Finished } else { Progress::Idle }
     }
 
-    /// Takes the layers that the last run, or the new index, lacks.
+    /// Takes the layers that the index lacks after a start or a rebuild.
     pub(super) fn keep_back(&mut self, layers: &[Arc<Layer>]) {
         self.take(layers.to_vec());
     }
@@ -201,8 +199,8 @@ impl Flush {
         self.collected.push(layer);
     }
 
-    /// If seal waits until a checkpoint is taken, no block arrives any more that would permit its layer to be
-    /// written. Then its block cannot be undone any more.
+    /// If seal waits until a checkpoint is taken, collects the layers up to the block of the checkpoint: no further
+    /// block would arrive and have them collected. These blocks cannot be undone any more.
     fn unblock_seal(&mut self) {
         let Some(checkpoint) = self.checkpoint.as_ref().filter(|_| self.checkpoints.depth() > 0)
         else {
@@ -214,8 +212,8 @@ impl Flush {
         }
     }
 
-    /// Makes the index again from the chain, up to a block that is far enough below the block `to` of a rebuild. It
-    /// has the state of blocks that are about to be undone, and execute waits.
+    /// Rebuilds the index from the chain, up to `undo_blocks` blocks below the block `to` of the rebuild. The old index
+    /// has the state of blocks that are about to be undone. Execute waits for the new one.
     fn rebuild(&mut self, rebuild: &Rebuild) -> Result<(), Fault> {
         self.collected.clear();
         self.kept_back.clear();
@@ -236,7 +234,7 @@ impl Flush {
         Ok(())
     }
 
-    /// Drops the layers of undone blocks, none of which is written.
+    /// Drops the layers of undone blocks, none of which has been written.
     fn undo(&mut self, undo: &Undo) {
         if std::mem::take(&mut self.is_rebuilt) {
             self.keep_back(undo.view.state.layers());
@@ -266,7 +264,7 @@ impl Flush {
 
 /// How many changes to collect and for how long, if the state has `state_entries` accounts and slots.
 fn due(state_entries: u64) -> (usize, Duration) {
-    let part = usize::try_from(state_entries / FLUSH_STATE_PART).unwrap_or(MAX_FLUSH_WEIGHT);
+    let part = usize::try_from(state_entries / FLUSH_STATE_DIVISOR).unwrap_or(MAX_FLUSH_WEIGHT);
     let weight = part.clamp(MIN_FLUSH_WEIGHT, MAX_FLUSH_WEIGHT);
     let above = (weight - MIN_FLUSH_WEIGHT) as f64 / (MAX_FLUSH_WEIGHT - MIN_FLUSH_WEIGHT) as f64;
     (weight, MIN_FLUSH_DELAY + (MAX_FLUSH_DELAY - MIN_FLUSH_DELAY).mul_f64(above))
@@ -297,7 +295,7 @@ impl Stage for Flush {
                 }
                 InOrder::Undo(undo) => self.undo(&undo),
                 InOrder::Rebuild(rebuild) => self.rebuild(&rebuild)?,
-                // Commit sends chosen blocks like others, and nothing about unfinished ones.
+                // Commit does not send these: chosen blocks arrive like others, and unfinished ones do not arrive.
                 InOrder::Choose(_) | InOrder::Drop(_) => {}
             }
             if !self.collected.is_empty() && self.is_due() {
@@ -306,7 +304,7 @@ impl Stage for Flush {
             return Ok(Progress::Worked);
         }
         if self.collected.is_empty() {
-            return Ok(self.rest());
+            return Ok(self.progress_without_layers());
         }
         if !self.is_due() {
             return Ok(Progress::Idle);
@@ -329,6 +327,7 @@ mod tests {
         assert_eq!(due(7_500_000), (1_500_000, Duration::from_secs(15)));
         assert_eq!(due(u64::MAX), (2_000_000, Duration::from_secs(25)));
     }
+
     #[test]
     fn checkpoints_of_blocks_that_never_became_durable_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
@@ -347,7 +346,7 @@ mod tests {
             trie_written: written,
         };
         let mut flush = Flush::new(chain, index, 0, ports, 0, UndoFloor::new(0), meter);
-        // Commit has failed, and seal still processes the blocks before it.
+        // Commit has failed, and seal still processes blocks that it received before.
         drop(layers);
         let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, u64::MAX);
         for number in 5..=7 {
@@ -356,7 +355,7 @@ mod tests {
             while !checkpoints.ready() {
                 assert_eq!(flush.step().unwrap(), Progress::Worked);
                 steps += 1;
-                assert!(steps < 10, "seal would wait for ever");
+                assert!(steps < 10, "seal would wait forever");
             }
         }
         drop(checkpoints);

@@ -100,8 +100,8 @@ pub(super) struct Ingest {
     sockets: Sockets,
     events: Events,
     connections: BTreeMap<u64, Connection>,
-    /// Accepting failed, for example for lack of a file descriptor. The kernel does not report the
-    /// connections that are still waiting again.
+    /// Accepting failed, for example for lack of a file descriptor, and must be tried again: the kernel reports
+    /// the connections that are waiting only once.
     accept_again: bool,
     next_connection: u64,
     /// The connection that was read last. The next batch begins with the one after it.
@@ -113,7 +113,7 @@ pub(super) struct Ingest {
     batch: Vec<RawTx>,
     seq: u64,
     stop: Arc<AtomicBool>,
-    /// When all replies had been passed to their connections.
+    /// When all replies had been passed to their connections, after shutdown was requested.
     answered: Option<Instant>,
     meter: Arc<Meter>,
 }
@@ -188,7 +188,7 @@ impl Ingest {
             let budget = &self.sockets.budget;
             let owner = Arc::<Evictable>::default();
             let is_proxy = budget.proxies.contains(from);
-            let Ok(place) = budget.ingest.acquire_as(from, is_proxy, 1, &owner) else {
+            let Ok(permit) = budget.ingest.acquire_as(from, is_proxy, 1, &owner) else {
                 self.meter.reject("too_many_connections");
                 continue; // Dropping the stream closes it.
             };
@@ -198,7 +198,7 @@ impl Ingest {
             let token = Token(usize::try_from(id).expect("64-bit platform"));
             let interest = Interest::READABLE | Interest::WRITABLE;
             if self.sockets.poll.registry().register(&mut stream, token, interest).is_ok() {
-                self.connections.insert(id, Connection::new(stream, account, place));
+                self.connections.insert(id, Connection::new(stream, account, permit));
             }
         }
     }
@@ -221,13 +221,13 @@ impl Ingest {
     /// Fills the batch from the connections, round-robin.
     fn gather(&mut self) {
         let first = self.last_read + 1;
-        let mut room = BatchRoom::default();
+        let mut space = BatchSpace::default();
         for ids in [first..u64::MAX, 0..first] {
             for (id, connection) in self.connections.range_mut(ids) {
-                if room.is_full() {
+                if space.is_full() {
                     return;
                 }
-                connection.read(*id, &mut self.batch, &mut room, &self.meter);
+                connection.read(*id, &mut self.batch, &mut space, &self.meter);
                 self.last_read = *id;
             }
         }
@@ -257,18 +257,18 @@ impl Ingest {
 
 /// The remaining space of a batch.
 #[derive(Debug)]
-struct BatchRoom {
+struct BatchSpace {
     txs: usize,
     bytes: usize,
 }
 
-impl Default for BatchRoom {
+impl Default for BatchSpace {
     fn default() -> Self {
         Self { txs: BATCH_TXS, bytes: MAX_BATCH_BYTES }
     }
 }
 
-impl BatchRoom {
+impl BatchSpace {
     const fn is_full(&self) -> bool {
         self.txs == 0 || self.bytes == 0
     }
@@ -338,16 +338,16 @@ mod tests {
     use crate::batch::MAX_TX_BYTES;
 
     #[test]
-    fn a_batch_ends_at_its_last_transaction_or_byte() {
-        let mut room = BatchRoom::default();
-        (1..BATCH_TXS).for_each(|_| room.take(1));
-        assert!(!room.is_full());
-        room.take(1);
-        assert!(room.is_full());
-        let mut room = BatchRoom::default();
-        room.take(MAX_BATCH_BYTES - 1);
-        assert!(!room.is_full());
-        room.take(MAX_TX_BYTES);
-        assert!(room.is_full());
+    fn batch_is_full_at_its_maximum_of_transactions_or_bytes() {
+        let mut space = BatchSpace::default();
+        (1..BATCH_TXS).for_each(|_| space.take(1));
+        assert!(!space.is_full());
+        space.take(1);
+        assert!(space.is_full());
+        let mut space = BatchSpace::default();
+        space.take(MAX_BATCH_BYTES - 1);
+        assert!(!space.is_full());
+        space.take(MAX_TX_BYTES);
+        assert!(space.is_full());
     }
 }

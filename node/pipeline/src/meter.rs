@@ -1,5 +1,5 @@
-//! Counters of one stage. The stage updates them once per batch and not per transaction. A reader gets exact
-//! values of each counter, but not a consistent snapshot of all.
+//! Counters of one stage. The stage updates them once per batch and not per transaction, except for refusals. A
+//! reader gets exact values of each counter, but not a consistent snapshot of all.
 
 use super::recent_latency::RecentLatency;
 use std::{
@@ -51,7 +51,6 @@ pub struct Reading {
 }
 
 impl Meter {
-    /// A meter with all counters at zero.
     pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -82,7 +81,6 @@ impl Meter {
         self.reject_many(reason, 1);
     }
 
-    /// Counts refused items.
     pub(super) fn reject_many(&self, reason: &'static str, count: u64) {
         if count > 0 {
             let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +104,6 @@ impl Meter {
         self.blocked.fetch_add(1, Relaxed);
     }
 
-    /// The current values of the counters.
     pub(super) fn read(&self) -> Reading {
         let latency =
             self.latency.lock().unwrap_or_else(PoisonError::into_inner).read(Instant::now());

@@ -51,7 +51,7 @@ impl ModulesBlock {
         &self.modules
     }
 
-    /// Sets the base fee of the block, in wei, as a client of a development chain asks.
+    /// Sets the base fee of the block, in wei, as a client of a development chain has requested.
     pub(super) fn set_base_fee(&mut self, wei: u64) {
         let (market, height) = (&mut self.modules.market, self.height);
         let base_fee = market.set_base_fee_wei(wei);
@@ -75,7 +75,7 @@ impl ModulesBlock {
         executed: &mut Executed,
     ) -> ModulesOutcome {
         for update in &executed.updates {
-            self.modules.update(update.clone()).expect("held to the rules when it was decided");
+            self.modules.update(update.clone()).expect("updates are checked when they are decided");
         }
         self.events.append(&mut executed.events);
         let mut governance = Vec::new();
@@ -111,7 +111,7 @@ mod tests {
     use transactions::Update;
 
     #[test]
-    fn updates_hold_from_the_next_block_but_for_the_gas_reported() {
+    fn updates_apply_from_the_next_block_but_to_the_reported_gas_at_once() {
         let genesis = Genesis::native_dev(0);
         let native = genesis.spec.native().unwrap();
         let block = ModulesBlock::begin(native, &Modules::genesis(native), 1);

@@ -50,12 +50,12 @@ impl Monitor {
         self.clock.step_seconds()
     }
 
-    /// For a clock that is used instead of that of block production.
+    /// The status that [`Self::clock_step_seconds`] reads. The clock of a validator updates it.
     pub fn clock_status(&self) -> ClockStatus {
         self.clock.clone()
     }
 
-    /// Whether a stage has stopped for another reason than the end of its input.
+    /// Whether a stage has failed.
     pub fn fault(&self) -> bool {
         self.faults.is_set()
     }

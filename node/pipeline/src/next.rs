@@ -99,9 +99,9 @@ pub struct Tried {
 /// Limits of the execution, in addition to the rules of the block.
 #[derive(Clone, Copy)]
 pub struct TryBounds<'a> {
-    /// Maximum gas of all transactions. The first one with a higher gas limit than the rest ends the block.
+    /// Maximum gas of all transactions. The first transaction whose gas limit exceeds the remaining gas ends the block.
     pub gas: u64,
-    /// Whether the block must end with the transactions executed so far.
+    /// Returns whether the block must end with the transactions executed so far.
     pub is_over: &'a dyn Fn() -> bool,
     /// Computes the state root in receipts before Byzantium.
     pub state_root: &'a StateRoot<'a>,
@@ -119,7 +119,7 @@ impl TryBounds<'_> {
         TryBounds { gas: u64::MAX, is_over: &|| false, state_root: &no_root };
 }
 
-/// For receipts that have no state root.
+/// A placeholder for receipts that have no state root.
 fn no_root(_: &StateChanges) -> Result<B256, StateError> {
     Ok(B256::ZERO)
 }
@@ -176,10 +176,10 @@ mod tests {
     use home::Home;
     use std::{cell::Cell, sync::OnceLock};
 
-    /// Returns true after this many calls.
-    struct Patience(Cell<u32>);
+    /// Interrupts the execution after this many checks.
+    struct ChecksLeft(Cell<u32>);
 
-    impl Patience {
+    impl ChecksLeft {
         fn is_over(&self) -> bool {
             let left = self.0.get();
             self.0.set(left.saturating_sub(1));
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    impl ExecutionHost for Patience {
+    impl ExecutionHost for ChecksLeft {
         fn block_hash(&self, _: u64) -> Result<Option<B256>, StateError> {
             Ok(None)
         }
@@ -228,19 +228,19 @@ mod tests {
     }
 
     /// How many of the transactions are in a block with these limits.
-    fn taken(txs: &[Arc<RecoveredTx>], gas: u64, patience: u32) -> usize {
+    fn taken(txs: &[Arc<RecoveredTx>], gas: u64, checks: u32) -> usize {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::init(folder.path(), &Genesis::native_dev(1_000)).unwrap();
         let view = home.view().unwrap();
         let head = &view.head;
         let parent = Parent { header: &head.header, hash: head.hash, total_difficulty: U256::MAX };
         let next = NextBlock::after(&home.spec, &parent, head.modules.as_deref(), 2_000);
-        let patience = Patience(Cell::new(patience));
+        let checks_left = ChecksLeft(Cell::new(checks));
         let state = view.state.reader().unwrap();
         let mut builder =
-            BlockBuilder::start(&home.spec, &state, &patience, next.modules(), &next.header)
+            BlockBuilder::start(&home.spec, &state, &checks_left, next.modules(), &next.header)
                 .unwrap();
-        let is_over = || patience.0.get() == 0;
+        let is_over = || checks_left.0.get() == 0;
         let bounds = TryBounds { gas, is_over: &is_over, ..TryBounds::NONE };
         let tried = try_all(&mut builder, txs, &bounds).unwrap();
         let mut executed = builder.finish(&[], None).unwrap();

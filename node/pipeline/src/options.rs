@@ -11,11 +11,11 @@ use verify::Backend;
 
 /// Certifies blocks when they become durable.
 pub trait Certify: fmt::Debug + Send + Sync {
-    /// Returns the certificate of a block in the encoding in which it is stored. `None` if the certificate of a later block covers it.
+    /// Returns the certificate of a block, as it is stored; `None` if the certificate of a later block covers it.
     fn certificate(&self, block: BlockId) -> Option<Bytes>;
 }
 
-/// A producer signs all blocks, which are its own.
+/// A producer signs each of its blocks.
 impl Certify for Certifier {
     fn certificate(&self, block: BlockId) -> Option<Bytes> {
         Some(self.certify(block).encode().into())
@@ -43,6 +43,6 @@ pub struct Options {
     pub recover_workers: usize,
     /// Recovery backend.
     pub backend: Backend,
-    /// The clocks that timestamps of new blocks follow. Tests use others than those of the machine.
+    /// Creates the clocks that the timestamps of new blocks follow. Tests replace those of the machine.
     pub clocks: fn() -> Box<dyn TimeSource>,
 }

@@ -1,9 +1,9 @@
 //! Results that a replica receives with a block. They are checked against the header and used instead of executing the
 //! block.
 //!
-//! The header commits to the transactions, the receipts and the state. From rules version 2 on it also commits to the senders
-//! and the events. What it does not commit to directly is checked here: the order of the state changes, the storage of
-//! removed accounts, and the code of accounts.
+//! The header commits to the transactions, the receipts and the state. From rules version 2 on it also commits to the
+//! senders and the events. What it does not commit to directly is checked here: the order of the state changes, the
+//! storage of removed accounts, and the code of accounts.
 
 use super::modules_block::ModulesOutcome;
 use alloy_consensus::Header;
@@ -18,7 +18,7 @@ use storage::{
 };
 use transactions::{RecoveredTx, participants};
 
-/// What a source sends of a block in addition to its header and body.
+/// What a source sends with a block in addition to its header and body.
 #[derive(Clone, Debug, Default)]
 pub struct ReceivedParts {
     /// The receipt of each transaction.
@@ -27,7 +27,7 @@ pub struct ReceivedParts {
     pub changes: StateChanges,
     /// The row of the native modules; empty on other chains.
     pub module: Bytes,
-    /// The items of governance that the block changed.
+    /// The governance rows that the block changed.
     pub governance: Vec<GovernanceRow>,
 }
 
@@ -35,7 +35,7 @@ pub struct ReceivedParts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceivedError {
-    /// Each transaction has one receipt.
+    /// The number of receipts is not the number of transactions.
     #[error("{receipts} receipts for {transactions} transactions")]
     Receipts {
         /// The number of receipts.
@@ -43,25 +43,25 @@ pub enum ReceivedError {
         /// The number of transactions.
         transactions: usize,
     },
-    /// The gas used must not decrease from one receipt to the next.
+    /// The cumulative gas decreases from one receipt to the next.
     #[error("receipt {0} has less cumulative gas than the one before it")]
     CumulativeGas(usize),
-    /// Each address occurs once, in ascending order.
+    /// The addresses of changed accounts do not ascend strictly.
     #[error("the change of account {0} is not in ascending order")]
     AccountOrder(Address),
-    /// Each slot occurs once, in ascending order.
+    /// The changed slots of an account do not ascend strictly.
     #[error("the changed slots of account {0} are not in ascending order")]
     SlotOrder(Address),
-    /// An account that does not exist has no storage.
+    /// The storage of a removed account does not change as the rules of the fork require.
     #[error("account {0} is removed, but its storage is not")]
     StorageOfRemoved(Address),
-    /// An account or slot has the same value afterwards.
+    /// An account or slot that is listed as changed has the same value as before.
     #[error("account {0} is listed as changed, but it or one of its slots is not")]
     Unchanged(Address),
-    /// No account of the block receives the code.
+    /// Code was sent that no account of the block receives.
     #[error("no account of the block has the code with hash {0}")]
     UnusedCode(B256),
-    /// Code is stored under its hash.
+    /// Code does not have the hash that was sent with it.
     #[error("the code that was sent for hash {expected} has the hash {found}")]
     CodeHash {
         /// The hash that was sent with it.
@@ -69,10 +69,10 @@ pub enum ReceivedError {
         /// The Keccak-256 of the code.
         found: B256,
     },
-    /// Each code occurs once, in ascending order of hashes.
+    /// The hashes of codes do not ascend strictly.
     #[error("code {0} is not in ascending order of hashes")]
     CodeOrder(B256),
-    /// An account has code that is neither known nor received.
+    /// An account has code that is neither stored nor received.
     #[error(
         "account {address} has the code hash {hash}, but that code is neither stored nor in the block"
     )]
@@ -100,8 +100,8 @@ impl ReceivedError {
     }
 }
 
-/// Returns what the execution of a block would return, from what was received of it. Roots are compared later, as
-/// for other blocks.
+/// Returns what the execution of a block would return, from the results that were received with it. Roots are compared
+/// later, as for other blocks.
 pub(super) fn executed(
     txs: &[Arc<RecoveredTx>],
     received: &mut ReceivedParts,
@@ -139,8 +139,9 @@ fn gas_per_transaction(receipts: &[StoredReceipt]) -> Result<Vec<u64>, ReceivedE
     receipts.iter().enumerate().map(gas).collect()
 }
 
-/// Checks what a state root does not prove: that the changes are those that an execution would return. An execution returns
-/// each account and slot that has another value afterwards, in ascending order, and the code that accounts receive.
+/// Checks what a state root does not prove: that the changes are those that an execution would return. An execution
+/// returns each account and slot that has another value afterwards, in ascending order, and the code that accounts
+/// receive.
 fn check_changes(
     changes: &StateChanges,
     fork: Fork,
@@ -221,7 +222,7 @@ fn check_code(
     if changes.codes.binary_search_by_key(&hash, |(hash, _)| *hash).is_ok() {
         return Ok(Some(hash));
     }
-    // Accounts share code, so another one may have stored it.
+    // Accounts share code, so the code may have been stored for another account.
     match before.code(hash) {
         Ok(_) => Ok(None),
         Err(ReadError::MissingCode { .. }) => {
@@ -231,7 +232,7 @@ fn check_code(
     }
 }
 
-/// Returns the modules after a native block, from what was received of it.
+/// Returns the modules after a native block, from the results that were received with it.
 pub(super) fn modules_outcome(
     spec: &ChainSpec,
     before: &Modules,
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// A state before a block.
+    /// The state before a block.
     #[derive(Default)]
     struct Before {
         accounts: BTreeMap<Address, Account>,
@@ -304,7 +305,7 @@ mod tests {
         Account { balance: U256::from(balance), ..Account::default() }
     }
 
-    /// An account with a balance of 5, and one with 5 and the value 7 in slot 1.
+    /// Two accounts with a balance of 5. The second one has the value 7 in slot 1.
     fn before() -> Before {
         let accounts = [FUNDED, CONTRACT].map(|address| (address, account(5)));
         let slots = [((CONTRACT, U256::from(1)), U256::from(7))];

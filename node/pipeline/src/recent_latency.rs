@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum latency recorded, in nanoseconds: a minute. Longer ones count as that.
+/// Maximum latency recorded, in nanoseconds: a minute. Longer ones count as a minute.
 const MAX_LATENCY_NS: u64 = 60_000_000_000;
 /// Significant digits of the histograms.
 const LATENCY_DIGITS: u8 = 2;
@@ -30,7 +30,6 @@ impl RecentLatency {
         Self { periods: (0..PERIODS).map(|_| empty()).collect(), end: now + PERIOD }
     }
 
-    /// Counts a latency.
     pub(super) fn record(&mut self, ns: u64, now: Instant) {
         self.advance(now);
         self.periods[PERIODS - 1].saturating_record(ns);

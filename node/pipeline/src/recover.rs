@@ -6,7 +6,8 @@
 //! none.
 //! State: a recovery workspace with scratch space.
 //! Limits: one batch or block at a time.
-//! Back-pressure: takes no input; one finished batch waits in the outbox.
+//! Back-pressure: takes no batches if the ring of batches is full, and no blocks if that of blocks is. One finished
+//! batch and one finished block wait in the outboxes.
 
 use super::{
     ante::KnownTransactions,
@@ -44,7 +45,6 @@ pub(super) struct Ports {
 }
 
 impl Recover {
-    /// Creates the stage of one worker.
     pub(super) fn new(senders: Senders, ports: Ports, meter: Arc<Meter>) -> Self {
         let Ports { raw, blocks, checks, recovered } = ports;
         Self { raw, blocks, checks: Some(checks), recovered: Some(recovered), senders, meter }
@@ -68,16 +68,17 @@ pub fn recover_body(senders: &mut Senders, block: &Block) -> RecoveredTxs {
     found.map(|(index, tx)| tx.map_err(|reason| (index, reason.to_string()))).collect()
 }
 
-/// Does the same as [`recover_body`] with transactions of which some are known, with their senders.
+/// Does the same as [`recover_body`], but recovers only the transactions that are `None` in `known`, which has an entry
+/// for each transaction of the block.
 pub(super) fn recover_unknown(
     senders: &mut Senders,
     block: &Block,
     known: KnownTransactions,
 ) -> RecoveredTxs {
-    let places = || known.iter().enumerate().filter(|(_, known)| known.is_none());
-    let raw: Vec<_> = places().map(|(at, _)| block.transactions[at].clone()).collect();
+    let unknown = || known.iter().enumerate().filter(|(_, known)| known.is_none());
+    let raw: Vec<_> = unknown().map(|(at, _)| block.transactions[at].clone()).collect();
     let mut recovered = Vec::with_capacity(raw.len());
-    for ((at, _), tx) in places().zip(senders.recover(&raw)) {
+    for ((at, _), tx) in unknown().zip(senders.recover(&raw)) {
         recovered.push(tx.map_err(|reason| (at, reason.to_string()))?);
     }
     let mut recovered = recovered.into_iter();
@@ -87,7 +88,7 @@ pub(super) fn recover_unknown(
     Ok(all.collect())
 }
 
-/// Decodes and recovers raw transactions, in order. Transactions that were refused before are unchanged.
+/// Decodes and recovers raw transactions, in order. Transactions that were refused before keep their reason.
 ///
 /// The bytes of each transaction are copied, because the pool outlives the read buffer. This is done here
 /// because several cores run this stage, and only one runs the pool.
@@ -96,10 +97,10 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     let bytes = txs.iter().filter_map(|tx| tx.bytes.as_ref().ok());
     let raw: Vec<_> = bytes.map(|bytes| Bytes::copy_from_slice(bytes)).collect();
     let mut found = senders.recover(&raw);
-    let mut given = 0;
+    let mut sent = 0;
     let recover = |tx: RawTx| {
         let recovered = tx.bytes.and_then(|_| {
-            let recovered = found.next().expect("one result a transaction");
+            let recovered = found.next().expect("there is one result per transaction");
             recovered.map_err(|error| {
                 Box::new(match error {
                     RecoverError::Decode(DecodeError::Cosmos(refusal))
@@ -111,7 +112,7 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
             })
         });
         match &recovered {
-            Ok(_) => given += 1,
+            Ok(_) => sent += 1,
             Err(reject) => meter.reject(reject.label()),
         }
         (recovered, tx.reply)
@@ -119,9 +120,9 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     let recovered: Vec<_> = txs.into_iter().map(recover).collect();
     drop(found);
     // Done here and not by ante, which runs on one thread.
-    let good = recovered.iter().filter_map(|(tx, _)| tx.as_ref().ok());
-    senders.recover_authorities(good.map(|tx| &**tx));
-    meter.count_sent(given);
+    let valid = recovered.iter().filter_map(|(tx, _)| tx.as_ref().ok());
+    senders.recover_authorities(valid.map(|tx| &**tx));
+    meter.count_sent(sent);
     recovered
 }
 
@@ -229,9 +230,9 @@ mod tests {
         )
     }
 
-    /// The signature of a known transaction is not recovered, and an error names the place in the block.
+    /// An error has the position of its transaction in the block.
     #[test]
-    fn known_transactions_are_taken_as_they_are() {
+    fn senders_of_known_transactions_are_not_recovered() {
         let mut senders = Senders::new(Recoverer::new(Backend::detect().unwrap()));
         let block = |transactions: Vec<Bytes>| Block { transactions, ..Block::default() };
         let two = block(vec![example(); 2]);

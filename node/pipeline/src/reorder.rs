@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-/// Holds batches until their predecessors arrive. Their number is not limited here, because a limit would
-/// block the missing batch as well; the rings limit it.
+/// Holds batches until their predecessors arrive. The number of batches is limited by the rings and not here, where
+/// a limit would also block the missing batch.
 #[derive(Debug)]
 pub(super) struct Reorder<T> {
     next: u64,
-    early: BTreeMap<u64, T>,
+    waiting: BTreeMap<u64, T>,
 }
 
 impl<T> Reorder<T> {
     /// Starts at sequence number zero.
     pub(super) const fn new() -> Self {
-        Self { next: 0, early: BTreeMap::new() }
+        Self { next: 0, waiting: BTreeMap::new() }
     }
 
     /// Adds a batch.
@@ -22,20 +22,20 @@ impl<T> Reorder<T> {
     /// If the sequence number has been used before.
     pub(super) fn put(&mut self, seq: u64, batch: T) {
         assert!(seq >= self.next, "sequence {seq} came after {}", self.next);
-        assert!(self.early.insert(seq, batch).is_none(), "sequence {seq} came twice");
+        assert!(self.waiting.insert(seq, batch).is_none(), "sequence {seq} came twice");
     }
 
     /// Returns the next batch in sequence, if it has arrived.
     pub(super) fn take(&mut self) -> Option<T> {
-        let batch = self.early.remove(&self.next)?;
+        let batch = self.waiting.remove(&self.next)?;
         self.next += 1;
         Some(batch)
     }
 
-    /// Whether [`Self::take`] would return a batch. After the end of the input, the remaining batches follow
-    /// a gap that a failed worker has left.
+    /// Whether [`Self::take`] would return a batch. If it would not after the end of the input, the batches that are
+    /// left follow a gap that a failed worker caused.
     pub(super) fn has_next(&self) -> bool {
-        self.early.contains_key(&self.next)
+        self.waiting.contains_key(&self.next)
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn restores_order() {
+    fn batches_are_taken_in_sequence() {
         let mut reorder = Reorder::new();
         for seq in [2, 0, 1, 4] {
             reorder.put(seq, seq);

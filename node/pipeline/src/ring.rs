@@ -115,7 +115,7 @@ impl<T> Outbox<T> {
     pub(super) fn send(&mut self, batch: T) {
         assert!(self.held.is_none(), "ring {}: sent without credit", self.ring.name);
         if self.is_abandoned() {
-            return; // Only after a fault: the pipeline is ending, and what is sent is lost.
+            return; // Only after a fault: the pipeline is ending, and the batch is lost.
         }
         let Err(batch) = self.offer(batch) else { return };
         // Announce the wait for credit, then try again: the consumer may have freed a slot in between.
@@ -131,7 +131,7 @@ impl<T> Outbox<T> {
             return Err(batch);
         }
         self.ring.slots.push(batch)?;
-        // Either the last inbox, dropped in between, sees the batch, or this thread sees that it was dropped.
+        // If the last inbox is dropped at this time, either its drop sees the batch, or this thread sees the drop.
         fence(Ordering::SeqCst);
         if self.is_abandoned() {
             self.ring.clear();
@@ -196,7 +196,7 @@ impl<T> Inbox<T> {
 
     /// Whether all producers have been dropped and nothing is left.
     pub(super) fn is_finished(&self) -> bool {
-        // In this order, because a producer sends before it is dropped.
+        // The outboxes are read first, because a producer sends its last batch before it drops its outbox.
         self.ring.outboxes.load(Ordering::SeqCst) == 0 && self.ring.slots.is_empty()
     }
 
@@ -245,7 +245,7 @@ impl<T> fmt::Debug for Inbox<T> {
 pub(super) struct Gauge {
     /// The ring's name.
     pub name: &'static str,
-    /// Its depth in batches.
+    /// Maximum number of batches waiting.
     pub capacity: usize,
     depth: Box<dyn Fn() -> usize + Send + Sync>,
 }
@@ -299,7 +299,7 @@ mod tests {
         let batch = Arc::new(());
         assert!(out.offer(Arc::clone(&batch)).is_ok());
         drop(inbox);
-        assert_eq!(Arc::strong_count(&batch), 1, "the last reader drops what is left");
+        assert_eq!(Arc::strong_count(&batch), 1, "the last inbox drops the batches that are left");
         assert!(out.offer(batch).is_err());
     }
 

@@ -2,11 +2,11 @@
 //! one.
 //!
 //! Input: executed blocks with their fees, in order.
-//! Output: finished blocks for commit, hashes of produced blocks for execute, and checkpoints of the trie for
-//! flush.
-//! State: the trie of the newest executed state; given and built blocks that were not chosen yet.
-//! Limits: one block; [`MAX_UNFINISHED_BLOCKS`](super::branch::MAX_UNFINISHED_BLOCKS); the trie's memory (`storage.trie-cache-bytes`) and what flush has not written of it, at
-//! most two checkpoints and the changes since.
+//! Output: finished blocks for commit, headers of produced blocks and verdicts on given ones for execute, and
+//! checkpoints of the trie for flush.
+//! State: the trie after the last sealed block; given and built blocks that have not been chosen yet.
+//! Limits: one block; [`MAX_UNFINISHED_BLOCKS`]; the trie's memory (`storage.trie-cache-bytes`) and the part of it that
+//! flush has not written, at most two checkpoints and the changes since.
 //! Back-pressure: takes no block.
 
 use super::{
@@ -35,10 +35,10 @@ use std::{
 };
 use storage::{BlockRecord, ChainDb, PostingKey, ReadError, TrieCheckpoint, trie::TrieError};
 
-/// Time until a checkpoint of changes if it is cheap or the stage is idle.
-const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
-/// Number of records below which a checkpoint is cheap: some 10 ms of this stage.
-const CHECKPOINT_CHEAP: usize = 1 << 14;
+/// Time from the first change to its checkpoint, if the checkpoint is cheap or the stage is idle.
+const CHECKPOINT_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of records of a cheap checkpoint, which takes some 10 ms of this stage.
+const CHEAP_CHECKPOINT_RECORDS: usize = 1 << 14;
 
 /// The stage; see the module documentation.
 #[derive(Debug)]
@@ -52,17 +52,17 @@ pub(super) struct Seal {
     state: StateView,
     /// The state after the last block of the chain.
     finished: StateView,
-    /// Given and built blocks that were not chosen yet, by the states after them.
+    /// Given and built blocks that have not been chosen yet, by the states after them.
     unfinished: HashMap<LayerId, SealedBlock>,
-    /// The states after given blocks that were refused, the newest last. Their children may be on the way.
+    /// The states after blocks that were refused, the newest last. Children of these blocks may still arrive.
     refused: VecDeque<LayerId>,
-    /// Chosen blocks that are not sent yet.
+    /// Chosen blocks, and the choices after them, which have not been sent yet.
     chosen: VecDeque<InOrder<SealedBlock>>,
     chain: ChainDb,
     ports: Ports,
     /// When the trie first changed after its last checkpoint.
     changed: Option<Instant>,
-    /// When the last block arrived.
+    /// When the last block or undo arrived.
     busy: Instant,
     meter: Arc<Meter>,
 }
@@ -81,7 +81,7 @@ pub(super) struct Ports {
 }
 
 impl Seal {
-    /// Creates the stage at the head of `view`, which must be the state of the trie.
+    /// Creates the stage at the head of `view`. The trie must have the state of the view.
     pub(super) fn new(
         view: &View,
         trie: StateTrie,
@@ -108,7 +108,8 @@ impl Seal {
         }
     }
 
-    /// Computes the roots of a block, and compares them with the header of a given or imported one.
+    /// Computes the roots of a block. Compares them with the header of a given or imported block, and completes that
+    /// of another one.
     ///
     /// # Errors
     /// [`SealError::Invalid`] if they differ. The trie then still has the state after the block.
@@ -219,8 +220,8 @@ impl Seal {
 
     /// Sends chosen blocks to commit, and drops those that do not descend from them.
     ///
-    /// If the trie has the state of another branch, it moves to the last of them now: flush may write these blocks before
-    /// the next one arrives, and then the layers that lead from one branch to the other are gone.
+    /// If the trie has the state of another branch, it moves to the last chosen block now: flush may write these blocks
+    /// before the next one arrives, and the layers between the two branches are no longer available then.
     fn choose(&mut self, choice: Arc<Choice>) -> Result<(), Fault> {
         for state in &choice.chosen {
             let block = self.unfinished.remove(state).expect("execute chooses known blocks");
@@ -276,7 +277,7 @@ impl Seal {
         }
         let written = self.ports.written.load(Ordering::Acquire);
         if self.finished_number() <= self.trie.pending_checkpoint().unwrap_or(written) {
-            // After an undo to the block of the last checkpoint, records count as changed that are not.
+            // After an undo to the block of the last checkpoint, unchanged records may count as changed.
             return false;
         }
         // The last checkpoint is also due if the blocks since the one before changed no record. Otherwise the next
@@ -285,9 +286,9 @@ impl Seal {
             return true;
         }
         let Some(since) = self.changed else { return false };
-        let cheap = self.trie.dirty() <= CHECKPOINT_CHEAP;
-        let idle = || self.busy.elapsed() >= CHECKPOINT_PATIENCE;
-        self.trie.is_written() && since.elapsed() >= CHECKPOINT_PATIENCE && (cheap || idle())
+        let cheap = self.trie.dirty() <= CHEAP_CHECKPOINT_RECORDS;
+        let idle = || self.busy.elapsed() >= CHECKPOINT_DELAY;
+        self.trie.is_written() && since.elapsed() >= CHECKPOINT_DELAY && (cheap || idle())
     }
 
     /// The number of the last block of the chain.
@@ -361,7 +362,7 @@ impl From<Fault> for SealError {
 }
 
 impl SealError {
-    /// An invalid block that was imported ends the pipeline.
+    /// For blocks other than given ones: if such a block is invalid, the pipeline ends.
     fn into_fault(self) -> Fault {
         match self {
             Self::Invalid(fault) => fault.into(),

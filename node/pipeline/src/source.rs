@@ -32,12 +32,12 @@ use std::{
     },
 };
 
-/// Maximum bytes of one block: far above the 10 MiB of EIP-7934, and far below the available memory.
+/// Maximum bytes of one block: far above the 8 MiB that EIP-7934 permits, and far below the available memory.
 const MAX_BLOCK_BYTES: usize = 256 * 1024 * 1024;
 /// Bytes per read from a file.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// Time between two checks for shutdown while standard input has no data.
+/// Time between two checks of `stop` while standard input has no data.
 const INPUT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The progress of reading, for progress bars.
@@ -179,7 +179,7 @@ impl Source {
         }
     }
 
-    /// Length of the block at the beginning of the buffer, if it is complete.
+    /// Length of the block at the beginning of the buffer; `None` if the buffer does not contain all of it.
     fn whole_block(&self) -> Result<Option<usize>, Fault> {
         let Some(first) = self.buffer.first() else { return Ok(None) };
         if *first < 0xc0 {
@@ -193,7 +193,7 @@ impl Source {
         Ok(Some(header.length_with_payload()))
     }
 
-    /// The block exceeds the buffer: checks that its length is plausible.
+    /// Checks the length of a block that exceeds the buffer.
     fn long_header(&self) -> Result<Option<usize>, Fault> {
         let length_bytes = usize::from(self.buffer[0].saturating_sub(0xf7));
         let Some(length) = self.buffer.get(1..1 + length_bytes) else { return Ok(None) };
@@ -214,7 +214,7 @@ impl Source {
         read.map(|read| read > 0).map_err(|error| self.fault(error))
     }
 
-    /// Whether the chain or an earlier file has this very block.
+    /// Whether the chain has this block, or it was read before. A competing block is an error.
     fn is_known(&mut self, block: &Block) -> Result<bool, Fault> {
         let number = block.header.number;
         let view = self.published.load();

@@ -1,4 +1,4 @@
-//! The stage trait, and the loop of workers: order of steps, parking, counters, panics and shutdown.
+//! The stage trait, and the worker loop, which runs steps, parks, updates counters, and handles panics and shutdown.
 
 use super::{
     fault::{Fault, FaultCell},
@@ -21,7 +21,7 @@ pub(super) enum Progress {
     Worked,
     /// No input.
     Idle,
-    /// Output is waiting for credit.
+    /// Output waits for credit.
     Blocked,
     /// All input has ended and everything was sent: the stage is finished.
     Finished,
@@ -69,7 +69,7 @@ impl Worker {
         Self { name: name.into(), waker, parker, stages: Vec::new() }
     }
 
-    /// A worker whose stage sleeps in another way and is woken through `waker`.
+    /// A worker whose stage overrides [`Stage::sleep`] and is woken through `waker`.
     pub(super) fn with_waker(name: impl Into<String>, waker: WorkerWaker) -> Self {
         Self { waker, ..Self::new(name) }
     }

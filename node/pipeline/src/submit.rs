@@ -1,7 +1,7 @@
 //! Submit: recovers single transactions of RPC calls in batches, without a change of thread.
 //!
 //! Input: one raw transaction per call.
-//! Output: batches of recovered transactions for ante, which this thread also runs if it is idle.
+//! Output: batches of recovered transactions for ante, which the same thread also runs if no other thread does.
 //! State: the transactions waiting for recovery, recovered batches that wait for earlier ones, and unused
 //! recovery workspaces.
 //! Limits: transactions submitted and not answered.
@@ -12,13 +12,13 @@
 //! the queue. It then takes a batch, recovers it on the same thread, and repeats this until the queue is
 //! empty. A signature that is recovered alone costs several times as much as in a group, and each switch
 //! between sleeping threads costs as much as a recovery. Calls are therefore grouped as they arrive, wait
-//! only for the previous recovery, and pass through one queue. A queue of several full batches gets one task
-//! per batch. A batch that would block a thread that serves sockets is recovered on a blocking thread.
+//! only for the previous recovery, and pass through one queue. If the queue has several full batches, each gets a
+//! task. A batch that would block a thread that serves sockets is recovered on a blocking thread.
 //!
 //! Ante receives the batches in queue order, whichever thread recovered them.
 //!
-//! A blob transaction joins the queue after its blobs have been removed and verified, which takes up to 20 ms
-//! per blob. This is done on a blocking thread, for one transaction at a time.
+//! A blob transaction joins the queue after its blobs have been removed and verified. This takes up to 20 ms per
+//! blob, on a blocking thread, for one transaction at a time.
 
 mod ordered_output;
 mod queue;
@@ -48,32 +48,33 @@ use verify::{Backend, Recoverer};
 
 /// Maximum number of transactions submitted and not answered, as for the recovery of TCP batches.
 const MAX_PENDING_TXS: usize = 16_384;
-/// Number of transactions from which a batch is recovered on a blocking thread: 0.3 ms of work, compared to
+/// Minimum number of signatures for which a batch is recovered on a blocking thread: 0.3 ms of work, compared to
 /// which a change of thread is cheap.
-const MIN_BLOCKING_TXS: usize = 64;
+const MIN_BLOCKING_SIGNATURES: usize = 64;
 /// Minimum bytes of an authorization (EIP-7702), each of which has a signature to recover.
 const MIN_AUTHORIZATION_BYTES: usize = 27;
-/// Bytes of transactions from which a batch is processed on a blocking thread, because of hashing and
+/// Minimum bytes of transactions for which a batch is recovered on a blocking thread, because of hashing and
 /// copying.
 const MIN_BLOCKING_BYTES: usize = 256 * 1024;
 /// Maximum number of times that a task yields before it takes a batch.
 const MAX_YIELDS_PER_BATCH: usize = 16;
-/// Time after which a task that gathers a batch does not yield again. Limits the latency of the first transaction: it waits
-/// for this time and one more turn of the thread at most. The recovery of eight transactions takes 35 to 150 us.
+/// Time after which a task that gathers a batch does not yield again. Limits the latency of the first transaction,
+/// which waits for this time and one more yield at most. The recovery of eight transactions takes 35 to 150 us.
 const MAX_GATHERING: Duration = Duration::from_micros(500);
-/// Maximum number of times that it yields without a new transaction. Clients that send one call after another
-/// are faster if their calls are answered together.
+/// A task stops gathering when more yields than this in a row have brought no new transaction. Clients that send
+/// one call after another are faster if their calls are answered together.
 const MAX_YIELDS_WITHOUT_TX: usize = 1;
-/// Blob transactions verified at once. The other cores are left to the pipeline.
+/// Number of blob transactions verified at the same time. The other cores are left to the pipeline.
 const BLOBS_AT_ONCE: usize = 1;
-/// Maximum number of blob transactions that are verified or wait for it: a hundred megabytes, and some
-/// seconds.
+/// Maximum number of blob transactions that are verified or wait for it: at most some 90 MB, and some ten seconds
+/// of verification.
 const MAX_PENDING_BLOBS: usize = 64;
 
 /// The submissions; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Submissions {
     queue: SubmissionQueue,
+    /// Unused recovery workspaces.
     spare: Mutex<Vec<Senders>>,
     backend: Backend,
     spec: Arc<ChainSpec>,
@@ -105,7 +106,7 @@ impl QueuedBatch {
                 signatures += raw.len() / MIN_AUTHORIZATION_BYTES;
             }
         }
-        signatures >= MIN_BLOCKING_TXS || bytes >= MIN_BLOCKING_BYTES
+        signatures >= MIN_BLOCKING_SIGNATURES || bytes >= MIN_BLOCKING_BYTES
     }
 
     /// Recovers the batch and sends it.
@@ -133,8 +134,8 @@ impl QueueTask {
             self.submissions.gather().await;
             match self.take() {
                 Some(batch) if batch.is_long() => {
-                    // An error means that the runtime ends or the batch panicked; dropping it tells its
-                    // callers.
+                    // An error means that the runtime ends or recovery panicked. The batch has then been dropped,
+                    // and its callers get an error.
                     let _ = tokio::task::spawn_blocking(|| batch.run()).await;
                 }
                 Some(batch) => batch.run(),
@@ -223,7 +224,7 @@ impl Submissions {
         recovered
     }
 
-    /// Yields as long as more transactions join the queue.
+    /// Yields as long as more transactions join the queue, within the limits of a batch.
     async fn gather(&self) {
         let (mut had, mut in_vain) = (0, 0);
         let begun = Instant::now();
@@ -253,19 +254,19 @@ impl Submissions {
         Some(QueuedBatch { submissions: Arc::clone(self), seq, txs, recovered: Vec::new() })
     }
 
-    /// Shuts down: accepts nothing more, so that the following stages drain.
+    /// Shuts down: accepts no further transactions, so that the following stages drain.
     pub(super) fn close(&self) {
         self.output.close();
     }
 
-    /// An unused workspace. There are never more than submitting threads.
+    /// An unused workspace. There are never more of them than threads that recover submissions.
     fn workspace(&self) -> Senders {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| Senders::of_chain(Recoverer::new(self.backend), self.spec.chain_id))
     }
 }
 
-/// Returns a transaction unless it is too large. Like a frame, it is then not decoded either.
+/// Returns a transaction unless it is too large. Like a frame of ingest that is too large, it is not decoded.
 fn within(raw: Bytes, limit: usize) -> Result<Bytes, Reject> {
     if raw.len() > limit {
         return Err(Reject::Oversized { size: raw.len(), limit });
@@ -273,7 +274,7 @@ fn within(raw: Bytes, limit: usize) -> Result<Bytes, Reject> {
     Ok(raw)
 }
 
-/// Closes the submissions when dropped, however its owner ends.
+/// Closes the submissions when dropped, even if its owner panics.
 #[derive(Debug)]
 pub(super) struct Gate(pub Arc<Submissions>);
 
@@ -332,15 +333,15 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             let batch = inbox.take().unwrap();
-            let good: Vec<_> = batch.iter().map(|(tx, _)| tx.is_ok()).collect();
+            let are_valid: Vec<_> = batch.iter().map(|(tx, _)| tx.is_ok()).collect();
             for (tx, reply) in batch {
                 let Reply::Rpc(caller) = reply else { panic!("an RPC call") };
                 caller.answer(tx.map(|tx| tx.hash));
             }
-            good
+            are_valid
         };
-        let (a, b, c, good) = tokio::join!(a, b, c, answering);
-        assert_eq!(good, [true, false, true]);
+        let (a, b, c, are_valid) = tokio::join!(a, b, c, answering);
+        assert_eq!(are_valid, [true, false, true]);
         assert!(a.is_ok() && a == c);
         assert!(matches!(b.map_err(|reject| *reject), Err(Reject::Malformed(_))));
         assert_eq!(submissions.pending.load(Relaxed), 0);
@@ -359,7 +360,7 @@ mod tests {
                 assert!(call.as_mut().poll(&mut context).is_pending());
             }
         }
-        assert_eq!(inbox.depth(), 0, "the task has not had its turn");
+        assert_eq!(inbox.depth(), 0, "the task has not run");
         drop(runtime);
         let batch = inbox.take().unwrap();
         assert_eq!(batch.len(), 2);
@@ -401,12 +402,12 @@ mod tests {
         });
         batches[1].take().unwrap().run();
         batches[2].take().unwrap().run();
-        assert_eq!(inbox.depth(), 0, "the first is not there");
+        assert_eq!(inbox.depth(), 0, "the first batch has not been sent");
         // Dropped without being recovered.
         drop(batches[0].take());
         assert!(answers[0].try_recv().is_err_and(|error| error == TryRecvError::Closed));
-        let given = [(); 2].map(|()| inbox.take().unwrap()[0].0.is_ok());
-        assert_eq!((given, inbox.depth()), ([false, true], 0));
+        let are_valid = [(); 2].map(|()| inbox.take().unwrap()[0].0.is_ok());
+        assert_eq!((are_valid, inbox.depth()), ([false, true], 0));
     }
 
     #[test]
@@ -416,7 +417,7 @@ mod tests {
         let runtime = runtime.max_blocking_threads(1).build().unwrap();
         let (done, busy) = std::sync::mpsc::channel::<()>();
         let other = runtime.spawn_blocking(move || busy.recv());
-        for _ in 0..MIN_BLOCKING_TXS {
+        for _ in 0..MIN_BLOCKING_SIGNATURES {
             submissions.queue.put(RawTx { bytes: Ok(RAW), reply: Reply::Silent });
         }
         let queue_task = QueueTask { submissions: Arc::clone(&submissions), over: false };
@@ -426,11 +427,11 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         });
-        assert_eq!(inbox.depth(), 0, "the thread for it is busy");
+        assert_eq!(inbox.depth(), 0, "the blocking thread is busy");
         drop(done);
         assert!(runtime.block_on(other).unwrap().is_err());
         runtime.block_on(task).unwrap();
-        assert_eq!(inbox.take().unwrap().len(), MIN_BLOCKING_TXS);
+        assert_eq!(inbox.take().unwrap().len(), MIN_BLOCKING_SIGNATURES);
     }
 
     /// Recovering the authorizations takes long, and the submitter need not have signed them.
@@ -441,7 +442,7 @@ mod tests {
             submissions.queue.put(RawTx { bytes: Ok(raw.into()), reply: Reply::Silent });
             submissions.take().unwrap().is_long()
         };
-        let bytes = MIN_BLOCKING_TXS * MIN_AUTHORIZATION_BYTES;
+        let bytes = MIN_BLOCKING_SIGNATURES * MIN_AUTHORIZATION_BYTES;
         assert!(is_long(vec![EIP7702_TX_TYPE_ID; bytes]));
         assert!(!is_long(vec![EIP7702_TX_TYPE_ID; 300]));
         assert!(!is_long(vec![2; bytes]));
@@ -460,8 +461,8 @@ mod tests {
         submissions.blobs_pending.store(MAX_PENDING_BLOBS, Relaxed);
         assert_eq!(blob().await, Err(FULL));
         assert_eq!(submissions.blobs_pending.load(Relaxed), MAX_PENDING_BLOBS);
-        let wide = Bytes::from(vec![3; MAX_TX_BYTES + MAX_SIDECAR_BYTES + 1]);
-        assert!(matches!(submissions.without_blobs(wide).await, Err(Reject::Oversized { .. })));
+        let large = Bytes::from(vec![3; MAX_TX_BYTES + MAX_SIDECAR_BYTES + 1]);
+        assert!(matches!(submissions.without_blobs(large).await, Err(Reject::Oversized { .. })));
     }
 
     #[test]

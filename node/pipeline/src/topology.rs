@@ -13,6 +13,8 @@
 //!                                                                      ^                        |
 //!                                                                      +------checkpoints-------+
 //! ```
+//!
+//! Clients also send `queries` to ante and `requests` to execute.
 
 use super::{
     ante,
@@ -53,9 +55,9 @@ mod depth {
 
     /// Batches of RPC submissions, often with one transaction: a burst of one per connection.
     pub(super) const SUBMIT: usize = 4096;
-    /// Batches of 256 raw transactions: 16,384 in flight to recovery.
+    /// Batches of at most 256 raw transactions: 16,384 waiting for recovery.
     pub(super) const RAW: usize = 64;
-    /// Requests about blocks from outside.
+    /// Requests of block clients.
     pub(super) const REQUESTS: usize = 128;
     /// Recovered batches.
     pub(super) const CHECKS: usize = 64;
@@ -74,9 +76,9 @@ mod depth {
     pub(super) fn sealed() -> usize {
         derived(64, 8) as usize
     }
-    /// Head updates for the mempool, one per proposal.
+    /// Head updates for the mempool, one per block.
     pub(super) const HEADS: usize = 4;
-    /// Headers of produced blocks. Execution is at most one block ahead of them.
+    /// Headers of produced blocks, of which execution is at most one ahead, and verdicts on given blocks.
     pub(super) const HEADERS: usize = 2;
     /// Groups of committed layers waiting for flush, which consist of one block each under usual load. They
     /// must cover the seconds that a write to a large state takes, or the whole pipeline would wait. In the
@@ -85,12 +87,12 @@ mod depth {
     pub(super) fn layers() -> usize {
         derived(32, 4) as usize
     }
-    /// Checkpoints of the trie, each of which may have some hundred megabytes.
+    /// Checkpoints of the trie, each of which may take a few hundred megabytes.
     pub(super) const CHECKPOINTS: usize = 1;
 }
 
-/// Maximum number of accepted transactions by which a subscriber may be behind: as many as cosmos/evm keeps
-/// for its filters, and a burst of a third of a second.
+/// Maximum number of accepted transactions by which a subscriber may lag: as many as cosmos/evm keeps for its
+/// filters, and a burst of a third of a second.
 const ARRIVALS: usize = 32_768;
 
 /// A running pipeline.
@@ -119,7 +121,7 @@ impl Pipeline {
     /// Builds the graph and starts its threads.
     ///
     /// # Errors
-    /// If a recovery backend fails its self-test, an address cannot be listened on, the home folder cannot be
+    /// If a recovery backend fails its self-test, the node cannot listen on an address, the home folder cannot be
     /// read, or a thread cannot be started.
     pub fn start(home: &Home, options: Options) -> Result<Self, StartError> {
         verify::ensure_self_tested(options.backend).map_err(Fault::from)?;
@@ -142,7 +144,7 @@ impl Pipeline {
         let (se, co, fl) = (&[seal.waker()], &[commit.waker()], &[flush.waker()]);
         let (so, re) = (&[source.waker()], recover_wakers.as_slice());
         let mut rings = Rings::default();
-        // Callers wake ante for the two rings without consumers' wakers, or run it themselves.
+        // The callers that put something into `submit` and `queries` run ante themselves or wake it.
         let (submit, submit_in) = rings.add("submit", depth::SUBMIT, &[], &[]);
         let (raw, raw_in) = rings.add("raw", depth::RAW, ig, re);
         let (checks, checks_in) = rings.add("checks", depth::CHECKS, re, an);
@@ -210,7 +212,7 @@ impl Pipeline {
         let PipelineBuilder { stop, published, clock, meters, workers, .. } = builder;
         let faults = FaultCell::new(Arc::clone(&stop));
         let (stopping, chain_id) = (Arc::clone(&stop), home.spec.chain_id);
-        // Without the client, execute does not wait for blocks.
+        // If no client exists, the ring is closed, and execute ends with its other inputs.
         let blocks = given_blocks.then(|| BlockClient::new(requests, backend, chain_id, stopping));
         let (gauges, faults_seen) = (rings.gauges.into(), faults.clone());
         let monitor = Monitor { meters, gauges, faults: faults_seen, clock };
@@ -250,7 +252,7 @@ impl Pipeline {
         self.client.clone()
     }
 
-    /// Gives blocks, and chooses the head; `None` without [`Options::given_blocks`].
+    /// Gives and builds blocks, and chooses the head; `None` without [`Options::given_blocks`].
     pub fn blocks(&self) -> Option<BlockClient> {
         self.blocks.clone()
     }
@@ -268,7 +270,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether some stage has stopped, or all have ended.
+    /// Whether a stage has failed, or all have ended.
     pub fn is_over(&self) -> bool {
         self.faults.is_set() || self.threads.iter().all(JoinHandle::is_finished)
     }

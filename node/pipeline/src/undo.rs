@@ -1,12 +1,12 @@
 //! Undo: the return to an earlier block while the pipeline runs.
 //!
 //! Execute begins an undo when every executed block is durable, and sends an [`Undo`] to the stages behind it, in
-//! the order of blocks. Each stage returns its own state to that of the earlier block. So what a stage receives
-//! after an undo belongs to the new branch, and nothing of the undone blocks is on the way any more.
+//! the order of blocks. Each stage returns its own state to that of the earlier block. Every block that a
+//! stage receives after an undo therefore belongs to the new branch.
 //!
-//! Blocks in the index cannot be undone, because it has no history of removed blocks: flush keeps the newest
-//! `storage.undo-blocks` blocks back, see `undo_floor`. To return to an older block, execute first sends a
-//! [`Rebuild`]: the stages stop using the index, and flush makes it again from the chain.
+//! Blocks in the index cannot be undone, because the index does not store the values that they replaced. Flush
+//! therefore keeps the newest `storage.undo-blocks` blocks back, see `undo_floor`. To return to an older block, execute
+//! first sends a [`Rebuild`]: the stages stop using the index, and flush rebuilds it from the chain.
 
 use alloy_primitives::B256;
 use state::{LayerId, View};
@@ -26,7 +26,7 @@ use transactions::RecoveredTx;
 pub enum UndoneTransactions {
     /// They return to the pool, in their former order, if the rules still accept them.
     Return,
-    /// They are forgotten, also by the journal.
+    /// They are dropped, and removed from the journal.
     Drop,
 }
 
@@ -132,7 +132,7 @@ pub(super) struct Undo {
     pub(super) transactions: UndoneTransactions,
     /// The transactions of the undone blocks, in block order; empty if they are dropped.
     pub(super) returned: Vec<Arc<RecoveredTx>>,
-    /// Unfinished blocks that do not descend from it.
+    /// Unfinished blocks that do not descend from the block of `view`, by the states after them.
     pub(super) dropped: Vec<LayerId>,
     /// Whether the journal has what must survive the undo. Blocks are removed from the chain only then.
     is_journalled: AtomicBool,

@@ -36,8 +36,8 @@ impl UndoFloor {
         may
     }
 
-    /// Permits execute to return to block `to`, unless flush has written a later block or is writing one. Returns
-    /// the newest such block then.
+    /// Permits execute to return to block `to`, unless flush has written a later block or is writing one. The error is
+    /// the newest such block.
     pub(super) fn begin_undo(&self, to: u64) -> Result<(), u64> {
         self.0.undo.store(to, Ordering::Release);
         fence(Ordering::SeqCst);

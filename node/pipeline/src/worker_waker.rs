@@ -1,5 +1,5 @@
-//! Wakes a parked worker. The worker is woken after something was put into one of its rings. If it is awake
-//! already, that costs one atomic read.
+//! Wakes a parked worker after a batch has been put into one of its rings. If the worker is awake already, this costs
+//! a fence and an atomic read.
 //!
 //! The handshake: the worker calls [`WorkerWaker::begin_idle`], checks its rings once more, and parks only if
 //! they are still empty. The other side writes to the ring first and reads the idle flag second. Both use
@@ -71,7 +71,7 @@ impl fmt::Debug for WorkerWaker {
     }
 }
 
-/// Sleeps until woken or until `timeout` has passed; may return early.
+/// Sleeps until woken or until `timeout` has passed. It may also wake spuriously.
 pub(super) fn park(parker: &Parker, timeout: Duration) {
     parker.park_timeout(timeout);
 }

@@ -1,5 +1,5 @@
-//! `debug_`: raw blocks, and traces of transactions that are executed again. Disabled by default, because a trace costs
-//! at least as much as the execution of its block.
+//! `debug_`: raw blocks, and traces of transactions that are executed again. Disabled by default, because a trace can
+//! cost more than the execution of its block.
 
 mod modified;
 mod options;
@@ -324,7 +324,6 @@ struct CallOptions {
 /// Executes the call inside its block, before the transaction at an index.
 struct InBlock {
     index: u64,
-    /// Overrides of the block.
     block: BlockOverrides,
     /// Maximum duration of the trace.
     timeout: Option<Duration>,

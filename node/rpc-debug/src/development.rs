@@ -1,5 +1,5 @@
-//! The methods of a development chain: `evm_`, `anvil_` and `hardhat_`, with the parameters of anvil. Other chains do not
-//! have them (ADR 0033).
+//! The methods of a development chain: `evm_`, `anvil_` and `hardhat_`, with the parameters of anvil. Other chains do
+//! not have them (ADR 0033).
 
 mod accounts;
 mod dump;
@@ -48,7 +48,7 @@ const DUMP: &str = "All accounts, as hexadecimal digits of compressed JSON.";
 const LOAD: &str = "Sets every account of a dump in a block of its own.";
 const METADATA: &str = "Version and instance of the node, chain id and head.";
 
-const fn waiting(
+const fn method(
     name: &'static str,
     parameters: &'static [&'static str],
     help: &'static str,
@@ -81,73 +81,73 @@ const RESET_RUN: Run = Run::Waiting(|call| Box::pin(head::reset(call)));
 
 /// The methods of `evm`.
 pub const EVM: &[Method] = &[
-    waiting(
+    method(
         "evm_mine",
         &["timestamp = null"],
         "Produces a block, also without transactions, with this timestamp if it is given. An object can name `timestamp` and `blocks`.",
         Run::Waiting(|call| Box::pin(mining::evm_mine(call))),
     ),
-    waiting("evm_setAutomine", &["enabled"], SET_AUTOMINE, AUTOMINE_RUN),
-    waiting("evm_setIntervalMining", &["seconds"], SET_INTERVAL, INTERVAL_RUN),
-    waiting("evm_increaseTime", &["seconds"], INCREASE_TIME, TIME_RUN),
-    waiting("evm_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
-    waiting("evm_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
-    waiting("evm_revert", &["id"], REVERT, REVERT_RUN),
-    waiting("evm_setAccountBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
-    waiting("evm_setAccountNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
-    waiting("evm_setAccountCode", &["address", "code"], SET_CODE, CODE_RUN),
-    waiting("evm_setAccountStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
+    method("evm_setAutomine", &["enabled"], SET_AUTOMINE, AUTOMINE_RUN),
+    method("evm_setIntervalMining", &["seconds"], SET_INTERVAL, INTERVAL_RUN),
+    method("evm_increaseTime", &["seconds"], INCREASE_TIME, TIME_RUN),
+    method("evm_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
+    method("evm_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
+    method("evm_revert", &["id"], REVERT, REVERT_RUN),
+    method("evm_setAccountBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
+    method("evm_setAccountNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
+    method("evm_setAccountCode", &["address", "code"], SET_CODE, CODE_RUN),
+    method("evm_setAccountStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
 ];
 
 /// The methods of `anvil`.
 pub const ANVIL: &[Method] = &[
-    waiting("anvil_mine", MINE.0, MINE.1, MINE_RUN),
-    waiting("anvil_setAutomine", &["enabled"], SET_AUTOMINE, AUTOMINE_RUN),
-    waiting(
+    method("anvil_mine", MINE.0, MINE.1, MINE_RUN),
+    method("anvil_setAutomine", &["enabled"], SET_AUTOMINE, AUTOMINE_RUN),
+    method(
         "anvil_getAutomine",
         &[],
         "Returns whether a block is mined as soon as there is a transaction.",
         Run::Inline(mining::get_automine),
     ),
-    waiting("anvil_setIntervalMining", &["seconds"], SET_INTERVAL, INTERVAL_RUN),
-    waiting(
+    method("anvil_setIntervalMining", &["seconds"], SET_INTERVAL, INTERVAL_RUN),
+    method(
         "anvil_getIntervalMining",
         &[],
         "Seconds between blocks, or null.",
         Run::Inline(mining::get_interval),
     ),
-    waiting("anvil_increaseTime", &["seconds"], INCREASE_TIME, TIME_RUN),
-    waiting("anvil_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
-    waiting(
+    method("anvil_increaseTime", &["seconds"], INCREASE_TIME, TIME_RUN),
+    method("anvil_setNextBlockTimestamp", &["timestamp"], SET_TIMESTAMP, TIMESTAMP_RUN),
+    method(
         "anvil_setBlockTimestampInterval",
         &["seconds"],
         "Sets the seconds from each block to the next, whatever the clock says.",
         Run::Waiting(|call| Box::pin(mining::set_timestamp_interval(call))),
     ),
-    waiting(
+    method(
         "anvil_removeBlockTimestampInterval",
         &[],
         "Lets the clock decide on timestamps again. Returns whether an interval was set.",
         Run::Waiting(|call| Box::pin(mining::remove_timestamp_interval(call))),
     ),
-    waiting("anvil_setLoggingEnabled", &["enabled"], SET_LOGGING, LOGGING_RUN),
-    waiting("anvil_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
-    waiting("anvil_revert", &["id"], REVERT, REVERT_RUN),
-    waiting("anvil_setBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
-    waiting("anvil_setNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
-    waiting("anvil_setCode", &["address", "code"], SET_CODE, CODE_RUN),
-    waiting("anvil_setStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
-    waiting("anvil_impersonateAccount", &["address"], IMPERSONATE, IMPERSONATE_RUN),
-    waiting("anvil_stopImpersonatingAccount", &["address"], STOP_IMPERSONATING, STOP_RUN),
-    waiting("anvil_autoImpersonateAccount", &["enabled"], IMPERSONATE_ALL, IMPERSONATE_ALL_RUN),
-    waiting("anvil_setNextBlockBaseFeePerGas", &["baseFee"], SET_BASE_FEE, BASE_FEE_RUN),
-    waiting("anvil_setCoinbase", &["address"], SET_COINBASE, COINBASE_RUN),
-    waiting("anvil_dumpState", &["historical = false"], DUMP, DUMP_RUN),
-    waiting("anvil_loadState", &["dump"], LOAD, LOAD_RUN),
-    waiting("anvil_dropTransaction", &["hash"], DROP, DROP_RUN),
-    waiting("anvil_reset", &["forking = null"], RESET, RESET_RUN),
-    waiting("anvil_metadata", &[], METADATA, Run::Inline(node::metadata)),
-    waiting(
+    method("anvil_setLoggingEnabled", &["enabled"], SET_LOGGING, LOGGING_RUN),
+    method("anvil_snapshot", &[], SNAPSHOT, SNAPSHOT_RUN),
+    method("anvil_revert", &["id"], REVERT, REVERT_RUN),
+    method("anvil_setBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
+    method("anvil_setNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
+    method("anvil_setCode", &["address", "code"], SET_CODE, CODE_RUN),
+    method("anvil_setStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
+    method("anvil_impersonateAccount", &["address"], IMPERSONATE, IMPERSONATE_RUN),
+    method("anvil_stopImpersonatingAccount", &["address"], STOP_IMPERSONATING, STOP_RUN),
+    method("anvil_autoImpersonateAccount", &["enabled"], IMPERSONATE_ALL, IMPERSONATE_ALL_RUN),
+    method("anvil_setNextBlockBaseFeePerGas", &["baseFee"], SET_BASE_FEE, BASE_FEE_RUN),
+    method("anvil_setCoinbase", &["address"], SET_COINBASE, COINBASE_RUN),
+    method("anvil_dumpState", &["historical = false"], DUMP, DUMP_RUN),
+    method("anvil_loadState", &["dump"], LOAD, LOAD_RUN),
+    method("anvil_dropTransaction", &["hash"], DROP, DROP_RUN),
+    method("anvil_reset", &["forking = null"], RESET, RESET_RUN),
+    method("anvil_metadata", &[], METADATA, Run::Inline(node::metadata)),
+    method(
         "anvil_nodeInfo",
         &[],
         "The head, the environment of the next block, and the hard fork.",
@@ -157,49 +157,49 @@ pub const ANVIL: &[Method] = &[
 
 /// The methods of `hardhat`.
 pub const HARDHAT: &[Method] = &[
-    waiting("hardhat_mine", MINE.0, MINE.1, MINE_RUN),
-    waiting(
+    method("hardhat_mine", MINE.0, MINE.1, MINE_RUN),
+    method(
         "hardhat_getAutomine",
         &[],
         "Returns whether a block is mined as soon as there is a transaction.",
         Run::Inline(mining::get_automine),
     ),
-    waiting("hardhat_setLoggingEnabled", &["enabled"], SET_LOGGING, LOGGING_RUN),
-    waiting("hardhat_setBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
-    waiting("hardhat_setNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
-    waiting("hardhat_setCode", &["address", "code"], SET_CODE, CODE_RUN),
-    waiting("hardhat_setStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
-    waiting("hardhat_impersonateAccount", &["address"], IMPERSONATE, IMPERSONATE_RUN),
-    waiting("hardhat_stopImpersonatingAccount", &["address"], STOP_IMPERSONATING, STOP_RUN),
-    waiting("hardhat_autoImpersonateAccount", &["enabled"], IMPERSONATE_ALL, IMPERSONATE_ALL_RUN),
-    waiting("hardhat_setNextBlockBaseFeePerGas", &["baseFee"], SET_BASE_FEE, BASE_FEE_RUN),
-    waiting("hardhat_setCoinbase", &["address"], SET_COINBASE, COINBASE_RUN),
-    waiting("hardhat_dumpState", &["historical = false"], DUMP, DUMP_RUN),
-    waiting("hardhat_loadState", &["dump"], LOAD, LOAD_RUN),
-    waiting(
+    method("hardhat_setLoggingEnabled", &["enabled"], SET_LOGGING, LOGGING_RUN),
+    method("hardhat_setBalance", &["address", "balance"], SET_BALANCE, BALANCE_RUN),
+    method("hardhat_setNonce", &["address", "nonce"], SET_NONCE, NONCE_RUN),
+    method("hardhat_setCode", &["address", "code"], SET_CODE, CODE_RUN),
+    method("hardhat_setStorageAt", &["address", "slot", "value"], SET_STORAGE, STORAGE_RUN),
+    method("hardhat_impersonateAccount", &["address"], IMPERSONATE, IMPERSONATE_RUN),
+    method("hardhat_stopImpersonatingAccount", &["address"], STOP_IMPERSONATING, STOP_RUN),
+    method("hardhat_autoImpersonateAccount", &["enabled"], IMPERSONATE_ALL, IMPERSONATE_ALL_RUN),
+    method("hardhat_setNextBlockBaseFeePerGas", &["baseFee"], SET_BASE_FEE, BASE_FEE_RUN),
+    method("hardhat_setCoinbase", &["address"], SET_COINBASE, COINBASE_RUN),
+    method("hardhat_dumpState", &["historical = false"], DUMP, DUMP_RUN),
+    method("hardhat_loadState", &["dump"], LOAD, LOAD_RUN),
+    method(
         "hardhat_setPrevRandao",
         &["hash"],
         "Sets the random value of the next block (EIP-4399).",
         Run::Waiting(|call| Box::pin(mining::set_prev_randao(call))),
     ),
-    waiting(
+    method(
         "hardhat_dropTransaction",
         &["hash"],
         "Removes a transaction from the pool. Returns whether it was there.",
         Run::Waiting(|call| Box::pin(mining::hardhat_drop_transaction(call))),
     ),
-    waiting("hardhat_reset", &["forking = null"], RESET, RESET_RUN),
-    waiting("hardhat_metadata", &[], METADATA, Run::Inline(node::metadata)),
+    method("hardhat_reset", &["forking = null"], RESET, RESET_RUN),
+    method("hardhat_metadata", &[], METADATA, Run::Inline(node::metadata)),
 ];
 
-/// What clients of this chain control.
+/// Returns what clients of a development chain control; an error on another chain.
 fn development(call: &Call) -> Result<&Development, Error> {
     let missing =
         || Error::server("this is not a development chain: create one with `evmd init --dev`");
     call.context.development.as_deref().ok_or_else(missing)
 }
 
-/// When blocks are produced.
+/// Returns the control of block production; an error if this is not a development chain that produces blocks.
 fn mining(call: &Call) -> Result<&MiningControl, Error> {
     development(call)?;
     call.context

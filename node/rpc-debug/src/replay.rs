@@ -43,7 +43,7 @@ impl<'a> Replay<'a> {
         Self { call, deadline, timeout: None }
     }
 
-    /// Like [`Self::new`], and limits the time of each traced transaction.
+    /// Does the same as [`Self::new`], and limits the time of each traced transaction to `timeout`.
     pub fn with_timeout(call: &'a Call, timeout: Option<Duration>) -> Self {
         Self { timeout, ..Self::new(call) }
     }
@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Converts the error of a trace. `from` is the sender of the traced call.
+/// Converts the error of a trace to that of a method. `from` is the sender of the traced call.
 pub fn trace_error(error: TraceError, from: Address) -> Error {
     match error {
         TraceError::Tracer(text) => Error::server(text),
@@ -164,16 +164,16 @@ impl<'a> TraceList<'a> {
     ///
     /// # Errors
     /// Returns an error if the list exceeds the limits of length or time.
-    pub fn push(&mut self, row: &impl Serialize) -> Result<(), Error> {
+    pub fn push(&mut self, item: &impl Serialize) -> Result<(), Error> {
         self.out.push(if self.out.is_empty() { b'[' } else { b',' });
-        self.write(row)
+        self.write(item)
     }
 
     fn write(&mut self, value: &impl Serialize) -> Result<(), Error> {
         let limits = &self.call.services.limits;
         let deadline = &self.deadline;
         let mut writer =
-            Writer { out: &mut self.out, most: limits.max_response_bytes, deadline, writes: 0 };
+            Writer { out: &mut self.out, limit: limits.max_response_bytes, deadline, writes: 0 };
         match serde_json::to_writer(&mut writer, value) {
             Ok(()) => Ok(()),
             Err(_) if writer.out.len() >= limits.max_response_bytes => {
@@ -200,7 +200,7 @@ const WRITES_PER_DEADLINE_CHECK: u32 = 4_096;
 /// A writer that fails after a maximum number of bytes or after a deadline.
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
-    most: usize,
+    limit: usize,
     deadline: &'a Deadline,
     writes: u32,
 }
@@ -211,9 +211,9 @@ impl io::Write for Writer<'_> {
         if self.writes.is_multiple_of(WRITES_PER_DEADLINE_CHECK) && self.deadline.passed() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let room = self.most.saturating_sub(self.out.len());
-        self.out.extend_from_slice(&piece[..piece.len().min(room)]);
-        if piece.len() > room {
+        let bytes_left = self.limit.saturating_sub(self.out.len());
+        self.out.extend_from_slice(&piece[..piece.len().min(bytes_left)]);
+        if piece.len() > bytes_left {
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(piece.len())

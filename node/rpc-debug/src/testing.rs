@@ -83,7 +83,7 @@ impl Param for Transactions {
     }
 }
 
-/// The block in the format of the engine API.
+/// A block in the format of the engine API.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload<'a> {
@@ -166,12 +166,12 @@ struct Bundle {
     blobs: Vec<Blob>,
 }
 
-/// Splits the blobs off the transactions.
+/// Removes the sidecars from blob transactions and collects them in a bundle.
 fn split_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
     let mut bundle = Bundle::default();
     for raw in raw.iter_mut().filter(|raw| is_blob_tx(raw)) {
-        let (alone, sidecar) = split(raw).map_err(|fault| Error::server(fault.to_string()))?;
-        *raw = alone;
+        let (tx, sidecar) = split(raw).map_err(|fault| Error::server(fault.to_string()))?;
+        *raw = tx;
         bundle.commitments.extend_from_slice(sidecar.commitments());
         bundle.proofs.extend_from_slice(match &sidecar {
             Sidecar::Eip4844(sidecar) => &sidecar.proofs,
@@ -187,8 +187,8 @@ fn split_blobs(mut raw: Vec<Bytes>) -> Result<(Vec<Bytes>, Bundle), Error> {
 async fn pending_txs(call: &Call) -> Result<Vec<Arc<RecoveredTx>>, Error> {
     let mut senders = call.context.pool.content(None).await?;
     senders.sort_by_key(|txs| txs.sender);
-    let alone = |tx: &Arc<RecoveredTx>| tx.blob_gas() == 0;
-    Ok(senders.into_iter().flat_map(|txs| txs.pending.into_iter().take_while(alone)).collect())
+    let no_blobs = |tx: &Arc<RecoveredTx>| tx.blob_gas() == 0;
+    Ok(senders.into_iter().flat_map(|txs| txs.pending.into_iter().take_while(no_blobs)).collect())
 }
 
 fn build(
@@ -232,8 +232,8 @@ fn build(
     for tx in txs {
         match builder.push(tx, &root_after).map_err(failed)? {
             Ok(gas) => {
-                let tip = tx.tx.effective_tip_per_gas(base_fee).unwrap_or_default();
-                value += U256::from(gas) * U256::from(tip);
+                let priority_fee = tx.tx.effective_tip_per_gas(base_fee).unwrap_or_default();
+                value += U256::from(gas) * U256::from(priority_fee);
                 raw.push(tx.raw.clone());
             }
             Err(reason) if strict => return Err(Error::server(reason.to_string())),

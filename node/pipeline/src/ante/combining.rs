@@ -41,7 +41,6 @@ impl CombiningStage {
         }
     }
 
-    /// Wakes the worker.
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }
@@ -66,7 +65,7 @@ impl CombiningWorker {
     /// If the stage panicked on another thread, because its state may be inconsistent.
     fn with<T>(&self, work: impl FnOnce(&mut Ante) -> T) -> T {
         let mut ante = self.stage.ante.lock().expect("no thread has panicked in the stage");
-        work(ante.as_mut().expect("the stage is there until this is dropped"))
+        work(ante.as_mut().expect("the stage exists until the worker is dropped"))
     }
 }
 
@@ -98,7 +97,6 @@ impl Drop for CombiningWorker {
 mod tests {
     use super::*;
 
-    /// A caller that cannot run the stage wakes the worker and does not wait.
     #[test]
     fn caller_that_cannot_run_the_stage_wakes_the_worker() {
         let (waker, _parker) = WorkerWaker::thread();

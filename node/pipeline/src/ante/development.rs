@@ -19,7 +19,7 @@ use storage::BlockFlags;
 use tokio::sync::watch;
 use transactions::RecoveredTx;
 
-/// Blocks that were requested, and the clock.
+/// The blocks that clients have requested, and their settings for the next blocks.
 #[derive(Debug)]
 pub(super) struct Development {
     settings: NextBlockSettings,
@@ -27,12 +27,13 @@ pub(super) struct Development {
     published: watch::Sender<NextBlockSettings>,
     /// Accounts that are set in a block of their own.
     accounts: Vec<AccountOverride>,
-    /// Blocks to be produced, whatever the engine says.
+    /// Number of requested blocks that are still to be produced, whatever the engine decides.
     requested: u64,
-    /// Seconds between these blocks, except before the first.
+    /// Seconds from each requested block to the next; the timestamp of the first one is that of the clock.
     interval: Option<u64>,
+    /// Whether the next requested block is the first one.
     is_first: bool,
-    /// Nothing is produced, because the head is about to change.
+    /// No block is produced, because a client takes a snapshot or changes the head.
     is_suspended: bool,
 }
 
@@ -49,7 +50,7 @@ impl Development {
         }
     }
 
-    /// Continues with the time of the head if it is ahead of `now`, because the clock had been moved before a restart.
+    /// Continues from the timestamp of the head if it is ahead of `now`: the clock was moved before a restart.
     pub(super) fn continue_from(&mut self, head_timestamp: u64, now: SystemTime) {
         let ahead = head_timestamp.saturating_sub(seconds(now)).min(MAX_CLOCK_OFFSET_S);
         self.settings.clock.offset_s = ahead as i64;
@@ -73,7 +74,7 @@ impl Development {
         });
     }
 
-    /// A block in which accounts are set, if a client asked for it.
+    /// The settings of a block in which accounts are set, if a client has requested one.
     pub(super) fn take_accounts(&mut self) -> Option<Box<BlockSettings>> {
         let accounts = std::mem::take(&mut self.accounts);
         let settings = BlockSettings { accounts, ..BlockSettings::default() };
@@ -95,7 +96,7 @@ impl Development {
         self.requested = self.requested.saturating_sub(1);
         if let (None, Some(interval)) = (clock.next_timestamp, later) {
             let timestamp = parent.saturating_add(interval);
-            // Time goes on from the last block.
+            // Time continues from this block.
             if timestamp > seconds(now).saturating_add_signed(clock.offset_s) {
                 clock.continue_from(timestamp, now);
             }
@@ -175,7 +176,7 @@ impl Ante {
             Develop::Resume => development.is_suspended = false,
             Develop::Restore(txs, settings) => {
                 (development.settings, development.is_suspended) = (settings, false);
-                // The head is durable, and its base fee may have been replaced.
+                // The head is durable now. `next_base_fee` may still be one that a client had set.
                 self.parent.next_base_fee = self.published.load().head.next_base_fee;
                 self.pool.set_base_fee(self.parent.next_base_fee);
                 self.apply_base_fee();
@@ -209,7 +210,7 @@ impl Ante {
         }
     }
 
-    /// Admits a transaction that did not arrive with others.
+    /// Admits a transaction outside of a batch.
     fn admit_alone(&mut self, tx: Arc<RecoveredTx>) -> Result<Result<(), Box<Reject>>, Fault> {
         let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_from_a_timestamp_that_was_set() {
+    fn time_continues_from_a_set_timestamp() {
         let mut development = after(at(100), 90);
         assert_eq!(development.timestamp(at(100), 90), 100);
         development.settings.clock.offset_s += 50;
@@ -252,7 +253,7 @@ mod tests {
         development.settings.clock.next_timestamp = Some(1000);
         assert_eq!(development.timestamp(at(102), 151), 1000);
         assert_eq!(development.timestamp(at(103), 1000), 1001);
-        // Also below the time of the machine.
+        // A set timestamp may also be below the time of the machine.
         development.settings.clock.next_timestamp = Some(2000);
         assert_eq!(development.timestamp(at(5000), 1001), 2000);
         assert_eq!(development.timestamp(at(5001), 2000), 2001);
@@ -266,11 +267,11 @@ mod tests {
             .map(|expected| (development.timestamp(at(100), expected - 10), expected));
         assert!(times.iter().all(|(found, expected)| found == expected), "{times:?}");
         assert!(!development.has_requested_blocks());
-        assert_eq!(development.timestamp(at(101), 120), 121, "time goes on from the last block");
+        assert_eq!(development.timestamp(at(101), 120), 121, "time continues from the head");
     }
 
     #[test]
-    fn blocks_are_a_set_interval_apart_until_it_is_removed() {
+    fn blocks_are_an_interval_apart_until_the_interval_is_removed() {
         let mut development = after(at(100), 90);
         development.settings.clock.interval_s = Some(15);
         assert_eq!(development.timestamp(at(100), 90), 105);
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(development.timestamp(at(100), 105), 1000, "an exact timestamp comes first");
         assert_eq!(development.timestamp(at(300), 1000), 1015);
         development.settings.clock.interval_s = None;
-        assert_eq!(development.timestamp(at(301), 1015), 1016, "time goes on from the last block");
+        assert_eq!(development.timestamp(at(301), 1015), 1016, "time continues from the head");
     }
 
     #[test]

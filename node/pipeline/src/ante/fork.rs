@@ -5,7 +5,8 @@ use mempool::{Lane, Mempool};
 use modules::decorator::{self, CheckContext, Reject};
 use transactions::RecoveredTx;
 
-/// The pooled transactions that violate a rule of the block's fork. Checks the whole pool.
+/// The pooled transactions that violate a rule of the next block's fork, whose rules `context` has. Checks the
+/// whole pool.
 pub(super) fn unfit(pool: &Mempool, context: &CheckContext<'_>) -> Vec<(B256, Reject)> {
     let broken = |tx: &RecoveredTx| Some((tx.hash, decorator::check_rules(tx, context).err()?));
     pool.lanes().flat_map(Lane::all).filter_map(|pooled| broken(&pooled.tx)).collect()
@@ -49,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_above_the_cap_of_osaka_are_unfit_from_its_first_block_on() {
+    fn transactions_above_the_gas_cap_of_osaka_are_unfit_from_its_first_block_on() {
         let mut file: serde_json::Value =
             serde_json::from_str(&Genesis::native_dev(0).to_json()).unwrap();
         file["config"]["osakaTime"] = OSAKA.into();

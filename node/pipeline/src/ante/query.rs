@@ -35,7 +35,7 @@ pub enum PoolQuery {
 /// The part of a block for which candidates are chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPart {
-    /// Gas.
+    /// Gas of the part. Gas above the gas limit of the block is ignored.
     pub gas: u64,
     /// Maximum number of candidates.
     pub txs: usize,
@@ -66,7 +66,7 @@ pub struct Candidates {
 pub enum Found {
     /// The transaction.
     Pooled(Arc<RecoveredTx>),
-    /// It is not pooled. It may be in a block up to this one, which may not be published yet.
+    /// It is not pooled. It may be in a block up to number `built`, which may not be published yet.
     NotPooled {
         /// Number of the newest executed block.
         built: u64,
@@ -96,8 +96,8 @@ impl SenderTxs {
 }
 
 impl PoolQuery {
-    /// Answers from the pool and the newest executed block. Transactions of that block have left the pool,
-    /// and are visible elsewhere only when the block is durable. `choose` selects transactions for a part of
+    /// Answers from the pool and the newest executed block. Transactions of that block have left the pool, and
+    /// become visible in the chain only when the block is durable. `choose` selects transactions for a part of
     /// the next block.
     pub(super) fn answer(
         self,
@@ -126,7 +126,7 @@ impl PoolQuery {
             Self::Level(reply) => {
                 let _ = reply.send(pool.level());
             }
-            Self::Develop(..) => unreachable!("the stage itself answers these"),
+            Self::Develop(..) => unreachable!("the stage answers these itself"),
             // The pool is not walked for a caller that has disconnected.
             Self::Content(None, reply) if reply.is_closed() => {}
             Self::Prices(reply) if reply.is_closed() => {}
@@ -149,7 +149,8 @@ impl PoolQuery {
         Ok(())
     }
 
-    /// Whether the query walks the whole pool, or a block's part of it, or writes the journal.
+    /// Whether the query may take milliseconds: it walks the whole pool or a block's part of it, looks up a list of
+    /// hashes, or writes the journal.
     pub(super) const fn is_large(&self) -> bool {
         matches!(
             self,

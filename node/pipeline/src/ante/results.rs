@@ -1,26 +1,25 @@
-//! The results of a batch of submissions. They are sent only after the journal has the accepted transactions,
-//! so that no answered transaction is lost with the process: [`UnwrittenResults`] cannot be sent, and become
-//! [`Results`] by writing the journal.
+//! The results of a batch of submissions. They are sent only after the journal contains the accepted
+//! transactions, so that a crash of the process loses no transaction that was reported as accepted:
+//! [`UnwrittenResults`] cannot be sent, and become [`Results`] when the journal is written.
 
 use crate::batch::{Reply, Submitted};
 use mempool::journal::{Journal, JournalError};
 
-/// Results whose transactions may not be in the journal file yet. Dropping them answers no submission.
+/// Results whose transactions may not be in the journal file yet.
 #[derive(Debug)]
 pub(super) struct UnwrittenResults(Vec<(Submitted, Reply)>);
 
 impl UnwrittenResults {
-    /// Space for this many results.
     pub(super) fn with_capacity(results: usize) -> Self {
         Self(Vec::with_capacity(results))
     }
 
-    /// Adds a result. If it is an acceptance, its transaction must have been added to the journal, unless another validator has sent it.
+    /// Adds a result. An accepted transaction must have been added to the journal, unless another validator sent it.
     pub(super) fn push(&mut self, submitted: Submitted, reply: Reply) {
         self.0.push((submitted, reply));
     }
 
-    /// Writes what was added to the journal.
+    /// Writes the transactions that were added to the journal to its file.
     pub(super) fn write(self, journal: &mut Journal) -> Result<Results, JournalError> {
         journal.write()?;
         Ok(Results(self.0))

@@ -11,8 +11,8 @@ use std::{sync::Arc, time::Instant};
 use storage::StateRead;
 
 impl Ante {
-    /// Returns to an earlier block. Commit removes the undone blocks from the chain when this has written the
-    /// journal.
+    /// Returns to an earlier block. Commit removes the undone blocks from the chain after this function has written
+    /// the journal.
     pub(super) fn undo(&mut self, undo: &Undo) -> Result<(), Fault> {
         self.parent = NextBlockParent::of_head(&undo.view.head, undo.view.state.clone());
         self.recent.forget(undo.number());
@@ -37,7 +37,7 @@ impl Ante {
         Ok(())
     }
 
-    /// Reads the accounts of all senders again: nonces are lower after an undo, and balances differ.
+    /// Reads the accounts of all senders again, because an undo lowers nonces and changes balances.
     fn reread_accounts(&mut self, now: Instant) -> Result<(), Fault> {
         let state = self.parent.state.reader()?;
         let senders: Vec<Address> = self.pool.senders().collect();

@@ -16,7 +16,7 @@ use evm::{ExecutionError, ExecutionHost, StateError};
 use state::{Layer, LayerId};
 use std::{mem, sync::Arc};
 
-/// The given and built blocks that were not chosen yet.
+/// The given and built blocks that have not been chosen yet, by hash.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished(B256Map<UnfinishedBlock>);
 
@@ -27,13 +27,13 @@ pub(super) struct UnfinishedBlock {
     /// The execution head after it.
     head: ExecutionHead,
     pub(super) layer: Arc<Layer>,
-    /// Seal has accepted it. Before that, it may still be refused.
+    /// Whether seal has accepted it. Until then it may be refused.
     is_sealed: bool,
 }
 
 impl Unfinished {
-    /// The unfinished blocks from the oldest one that `hash` descends from to `hash` itself; none if it is not
-    /// unfinished.
+    /// The unfinished blocks from the oldest unfinished ancestor of block `hash` to that block; empty if the block is
+    /// not unfinished.
     fn path_to(&self, hash: B256) -> Vec<B256> {
         let mut path = Vec::new();
         let mut next = hash;
@@ -45,29 +45,28 @@ impl Unfinished {
         path
     }
 
-    /// Notes that seal has accepted a block.
     pub(super) fn set_sealed(&mut self, hash: B256) {
         if let Some(block) = self.0.get_mut(&hash) {
             block.is_sealed = true;
         }
     }
 
-    /// Whether seal has not decided about one of these blocks.
+    /// Whether seal has yet to accept or refuse one of these blocks.
     fn are_being_sealed(&self, path: &[B256]) -> bool {
         path.iter().any(|hash| self.0.get(hash).is_some_and(|block| !block.is_sealed))
     }
 
-    /// The finished block that an unfinished one descends from.
+    /// The finished parent of the first block of a path.
     fn base(&self, path: &[B256]) -> Option<B256> {
         Some(self.0.get(path.first()?)?.parent)
     }
 
-    /// Removes a block and its descendants. Returns the states after them; likewise for the following methods.
+    /// Removes a block and its descendants. Returns the states after them, as do the following methods.
     pub(super) fn remove_branch(&mut self, hash: B256) -> Vec<LayerId> {
         self.remove_unless(|path| !path.contains(&hash))
     }
 
-    /// Removes the blocks whose path, from the oldest unfinished ancestor to the block, is not to be kept.
+    /// Removes the blocks for whose path (see [`Self::path_to`]) `keeps` returns false.
     fn remove_unless(&mut self, keeps: impl Fn(&[B256]) -> bool) -> Vec<LayerId> {
         let mut removed: Vec<B256> = self.0.keys().copied().collect();
         removed.retain(|hash| !keeps(&self.path_to(*hash)));
@@ -75,7 +74,6 @@ impl Unfinished {
         removed.map(|block| block.layer.id()).collect()
     }
 
-    /// Removes all blocks.
     pub(super) fn remove_all(&mut self) -> Vec<LayerId> {
         self.remove_unless(|_| false)
     }
@@ -89,10 +87,10 @@ impl Unfinished {
 }
 
 impl Execute {
-    /// Answers a request, or keeps it until every executed block is durable.
+    /// Answers a request, or keeps it until it can be answered.
     pub(super) fn answer(&mut self, request: BlockRequest) -> Result<Progress, Fault> {
         if self.head.hash.is_none() {
-            // The head is being sealed. Without seal no hash will arrive.
+            // The head is being sealed. If seal has ended, no hash will arrive.
             let over = self.headers.is_finished();
             self.request = Some(request);
             return Ok(if over { Progress::Finished } else { Progress::Idle });
@@ -113,8 +111,8 @@ impl Execute {
         Ok(Progress::Worked)
     }
 
-    /// Decides on what a given block is executed, and executes it. A block that is known already, or part of the
-    /// chain, is valid: executed again, it would be another state with the same hash.
+    /// Executes a given block on the state of its parent. A block that is unfinished already, or part of the chain, is
+    /// reported as valid: executing it again would create a second state for the same hash.
     fn execute_given(&mut self, given: GivenBlock) -> Result<Progress, Fault> {
         let (hash, header) = (given.block.hash, &given.block.header);
         let (number, parent) = (header.number, header.parent_hash);
@@ -130,7 +128,7 @@ impl Execute {
             return Ok(Progress::Worked);
         }
         if !self.is_durable() && self.head.hash != Some(parent) && !self.is_unfinished(parent) {
-            // The parent may be a block that is not stored yet.
+            // The parent may be a block of the chain that is not durable yet.
             return Ok(self.wait_with(BlockRequest::Give(Box::new(given))));
         }
         match self.head_of(parent, number)? {
@@ -185,7 +183,7 @@ impl Execute {
         Ok(())
     }
 
-    /// Executes candidates on the state of a block, and has the result sealed.
+    /// Executes candidates on the state of their parent, and sends the block to be sealed.
     fn build_on_request(&mut self, request: BuildRequest) -> Result<(), Fault> {
         let BuildRequest { parent, timestamp, beneficiary, txs, answer } = request;
         if self.unfinished.0.len() >= MAX_UNFINISHED_BLOCKS {
@@ -230,7 +228,7 @@ impl Execute {
         let mut block = self.being_built.take().expect("a block is being built");
         let hash = sealed.hash;
         if self.is_unfinished(hash) {
-            // An equal block, which may have children. The stages behind forget this one.
+            // The other block is equal and may have children, so the stages behind drop this one.
             self.refused.push(block.layer.id());
             return;
         }
@@ -256,7 +254,7 @@ impl Execute {
         Ok(Some(ExecutionHead::load(&view, self.head.caches()).map_err(unreadable)?))
     }
 
-    /// The number of an ancestor of the head, if its successor is not in the index.
+    /// The number of block `hash`, if it is an ancestor of the head and its successor is not in the index.
     fn undoable_ancestor(&self, hash: B256) -> Result<Option<u64>, Fault> {
         for layer in self.head.state.layers().iter().rev() {
             let Some(number) = layer.number().checked_sub(1) else { break };
@@ -268,7 +266,7 @@ impl Execute {
     }
 
     /// Makes an unfinished block, or an ancestor of the head, the head. If the unfinished branch does not begin at
-    /// the head, the head is undone first.
+    /// the head, execution first returns to the block where it begins.
     fn choose(
         &mut self,
         hash: B256,
@@ -302,12 +300,12 @@ impl Execute {
         }
         let mut states = Vec::with_capacity(chosen.len());
         for hash in &chosen {
-            let block = self.unfinished.0.remove(hash).expect("it is on the path");
+            let block = self.unfinished.0.remove(hash).expect("the block is on the path");
             self.head = block.head;
             self.recent.apply(&block.layer);
             states.push(block.layer.id());
         }
-        // It is opened again when a block needs it.
+        // The trie is opened again when a block needs it.
         self.roots = ReceiptRoots::new(self.roots.bytes());
         let dropped = self.unfinished.remove_others(hash);
         let choice = Choice::new(hash, states, dropped, answer);

@@ -1,4 +1,4 @@
-//! The execution head: the block that execution builds on, with what validity rules need of its ancestors.
+//! The execution head: the block that execution builds on, and the data of its ancestors that validity rules need.
 
 use crate::batch::SealedHeader;
 use alloy_consensus::Header;
@@ -20,7 +20,7 @@ const HASHES: u64 = 256;
 /// The execution head; see the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct ExecutionHead {
-    /// Lacks roots and bloom while the hash is not known.
+    /// The header. It lacks roots and bloom while the hash is not known.
     pub(super) header: Arc<Header>,
     /// `None` for a produced block that is not sealed yet.
     pub(super) hash: Option<B256>,
@@ -30,7 +30,7 @@ pub(super) struct ExecutionHead {
     total_difficulty: U256,
     /// Newest first. Stored only while blocks can have ommers.
     ancestors: VecDeque<Ancestor>,
-    /// Hashes of blocks that may not be durable yet; older ones are read from the chain.
+    /// Hashes of the newest blocks, which may not be durable yet; older ones are read from the chain.
     hashes: BTreeMap<u64, B256>,
     pub(super) chain: ChainDb,
     caches: Option<Arc<ExecutionCaches>>,
@@ -88,7 +88,7 @@ impl ExecutionHead {
             self.ancestors.truncate(MAX_OMMER_DEPTH);
         }
         self.header = Arc::new(block.header.clone());
-        self.learn(block.hash);
+        self.set_hash(block.hash);
     }
 
     /// Moves to a produced block, whose hash is not known yet.
@@ -97,7 +97,7 @@ impl ExecutionHead {
         self.hash = None;
     }
 
-    /// The caches that executions share, for another head.
+    /// The caches that executions share, to load another head with them.
     pub(super) fn caches(&self) -> Option<Arc<ExecutionCaches>> {
         self.caches.clone()
     }
@@ -110,10 +110,10 @@ impl ExecutionHead {
         let waited_for = self.hash.is_none() && sealed.state == self.state.id();
         assert!(waited_for, "block {} is not the one being sealed", sealed.header.number);
         self.header = sealed.header;
-        self.learn(sealed.hash);
+        self.set_hash(sealed.hash);
     }
 
-    fn learn(&mut self, hash: B256) {
+    fn set_hash(&mut self, hash: B256) {
         self.hash = Some(hash);
         self.hashes.insert(self.header.number, hash);
         let oldest = self.header.number.saturating_sub(HASHES);

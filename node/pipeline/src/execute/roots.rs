@@ -1,4 +1,4 @@
-//! State roots in receipts before Byzantium. Execution needs a trie of its own, because seal's is behind.
+//! State roots in receipts before Byzantium. Execution needs a trie of its own, because the trie of seal lags behind.
 
 use super::head::ExecutionHead;
 use alloy_primitives::B256;
@@ -23,7 +23,7 @@ impl ReceiptRoots {
         self.bytes
     }
 
-    /// Updates the trie to the execution head if the next block needs it, and drops it otherwise.
+    /// Updates the trie to the execution head if it is `needed`, and drops it otherwise.
     pub(super) fn follow(&mut self, needed: bool, head: &ExecutionHead) -> Result<(), StateError> {
         if !needed {
             self.trie = None;
@@ -47,7 +47,7 @@ impl ReceiptRoots {
 
     /// The state root after `changes` to the execution head.
     pub(super) fn root_after(&self, changes: &StateChanges) -> Result<B256, StateError> {
-        let trie = self.trie.as_ref().expect("asked before Byzantium only");
+        let trie = self.trie.as_ref().expect("only called before Byzantium");
         trie.root_after(changes).map_err(StateError::new)
     }
 }

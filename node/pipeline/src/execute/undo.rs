@@ -55,7 +55,7 @@ impl Execute {
         let base = self.head.state.rebased(number + 1, index.clone());
         let state = state_at(&self.head.chain.reader()?, base, to).map_err(unreadable)?;
         let view = self.stored_view(to, state)?;
-        // Unfinished blocks have states of the former index.
+        // The states of unfinished blocks refer to the former index.
         let dropped = self.unfinished.remove_all();
         self.undo_to(view, transactions, dropped, Some(answer))?;
         Ok(Progress::Worked)
@@ -88,14 +88,14 @@ impl Execute {
         self.published.load().state.id() == self.head.state.id()
     }
 
-    /// Keeps a request until every executed block is durable, or seal has decided about a given one.
+    /// Keeps a request, which is tried again in the next step.
     pub(super) fn wait_with(&mut self, request: BlockRequest) -> Progress {
         self.request = Some(request);
-        // Without seal no block becomes durable.
+        // If seal has ended, no further block becomes durable.
         if self.headers.is_finished() { Progress::Finished } else { Progress::Idle }
     }
 
-    /// The view of block `to`, from which on flush writes nothing until the undo has reached it.
+    /// The view of block `to`. Flush writes no later block until the undo has reached it.
     fn undo_target(&self, to: u64) -> Result<Result<View, UndoError>, Fault> {
         let head = self.head.header.number;
         if to >= head {
@@ -130,7 +130,7 @@ impl Execute {
         };
         self.head = ExecutionHead::load(&view, self.head.caches()).map_err(unreadable)?;
         self.recent.forget(self.head.header.number);
-        // It is opened again when a block needs it.
+        // The trie is opened again when a block needs it.
         self.roots = ReceiptRoots::new(self.roots.bytes());
         let undo = Undo::new(view, transactions, returned, dropped, answer);
         self.out.send(InOrder::Undo(Arc::new(undo)));

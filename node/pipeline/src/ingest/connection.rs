@@ -1,6 +1,6 @@
 //! One TCP connection of the ingest: reads frames and writes replies.
 
-use super::{BatchRoom, MAX_FRAME_BYTES};
+use super::{BatchSpace, MAX_FRAME_BYTES};
 use crate::{
     batch::{MAX_TX_BYTES, RawTx, Reply, Submitted},
     meter::Meter,
@@ -37,21 +37,22 @@ pub(super) struct Connection {
     unanswered: usize,
     readable: bool,
     writable: bool,
-    /// The client has closed its sending side: close when everything is answered.
+    /// The client has closed its sending side, or sent an oversized frame. Nothing more is read, and the connection is
+    /// closed when everything is answered.
     ended: bool,
     /// The connection has failed.
     broken: bool,
-    /// The batch became full before all input was parsed.
+    /// The batch became full, so `input` may still contain frames.
     more: bool,
     account: Arc<Account>,
     /// The accounted memory of both buffers.
     usage: Usage,
-    /// Permit of this connection.
-    _place: Held,
+    /// The permit of this connection.
+    _permit: Held,
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, account: Arc<Account>, place: Held) -> Self {
+    pub(super) fn new(stream: TcpStream, account: Arc<Account>, permit: Held) -> Self {
         // Small replies must not wait for each other. A failure only costs latency.
         drop(stream.set_nodelay(true));
         Self {
@@ -67,7 +68,7 @@ impl Connection {
             more: false,
             usage: account.buffer(FREE_BYTES),
             account,
-            _place: place,
+            _permit: permit,
         }
     }
 
@@ -93,20 +94,20 @@ impl Connection {
         &mut self,
         id: u64,
         batch: &mut Vec<RawTx>,
-        room: &mut BatchRoom,
+        space: &mut BatchSpace,
         meter: &Meter,
     ) {
         if self.output.len() > MAX_REPLY_BYTES {
             return;
         }
         loop {
-            while !room.is_full() {
+            while !space.is_full() {
                 let Some(bytes) = self.cut(meter) else { break };
-                room.take(bytes.as_ref().map_or(0, |bytes| bytes.len()));
+                space.take(bytes.as_ref().map_or(0, |bytes| bytes.len()));
                 self.unanswered += 1;
                 batch.push(RawTx { bytes, reply: Reply::Tcp(id) });
             }
-            self.more = room.is_full();
+            self.more = space.is_full();
             if self.more || !self.readable || self.ended || self.broken {
                 return;
             }
@@ -136,7 +137,7 @@ impl Connection {
         if self.skip > 0 || self.ended && self.input.len() < LENGTH_BYTES {
             return None;
         }
-        let length = self.input.get(..LENGTH_BYTES)?.try_into().expect("four bytes were asked for");
+        let length = self.input.get(..LENGTH_BYTES)?.try_into().expect("the slice has four bytes");
         let length = usize::try_from(u32::from_be_bytes(length)).expect("64-bit platform");
         if length > MAX_FRAME_BYTES {
             meter.reject("oversized_frame");
@@ -233,12 +234,12 @@ mod tests {
         let (stream, from) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let owner = std::sync::Arc::<Evictable>::default();
-        let place = budget.ingest.acquire(from.ip(), 1, &owner).unwrap();
+        let permit = budget.ingest.acquire(from.ip(), 1, &owner).unwrap();
         let account = budget.account(from.ip(), &owner);
-        (Connection::new(TcpStream::from_std(stream), account, place), client)
+        (Connection::new(TcpStream::from_std(stream), account, permit), client)
     }
 
-    /// Otherwise connections that were busy once and are idle now would fill the memory.
+    /// The buffers of connections that were busy once and are idle now would otherwise fill the memory.
     #[test]
     fn an_idle_connection_keeps_no_buffers() {
         let budget = Budget::new(&Config::default());
@@ -258,13 +259,13 @@ mod tests {
         }
         assert!(connection.output.capacity() <= FREE_BYTES, "{}", connection.output.capacity());
 
-        // A frame is read completely, and nothing follows.
+        // The buffer of a frame is released after the frame, if no other follows.
         let frame = [&(MAX_TX_BYTES as u32).to_be_bytes()[..], &vec![7; MAX_TX_BYTES]].concat();
         client.write_all(&frame).unwrap();
-        let (mut batch, mut room) = (Vec::new(), BatchRoom::default());
+        let (mut batch, mut space) = (Vec::new(), BatchSpace::default());
         while batch.is_empty() || connection.readable {
             connection.became_ready(true, true);
-            connection.read(0, &mut batch, &mut room, &Meter::new("ingest"));
+            connection.read(0, &mut batch, &mut space, &Meter::new("ingest"));
         }
         connection.write();
         assert_eq!((connection.input.capacity(), budget.memory.reading().used), (0, 0));

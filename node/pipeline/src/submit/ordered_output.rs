@@ -16,7 +16,7 @@ pub(super) const STOPPING: Reject = Reject::Busy("the node is stopping");
 pub(super) const FULL: Reject =
     Reject::Busy("too many transactions are being submitted, try again");
 
-/// The way from the tasks that recover submissions to ante.
+/// Passes batches from the tasks that recover submissions to ante.
 #[derive(Debug)]
 pub(super) struct OrderedOutput {
     output: Mutex<Output>,
@@ -57,7 +57,7 @@ impl OrderedOutput {
         }
     }
 
-    /// Shuts down: sends nothing more, so that the following stages drain.
+    /// Shuts down: sends no further batch, so that the following stages drain.
     pub(super) fn close(&self) {
         drop(self.output().out.take());
         self.combining.wake();

@@ -27,7 +27,6 @@ struct Waiting {
 }
 
 impl SubmissionQueue {
-    /// An empty queue.
     pub(super) fn new(batch_txs: usize) -> Self {
         Self { waiting: Mutex::new(Waiting::default()), batch_txs }
     }
@@ -59,18 +58,15 @@ impl SubmissionQueue {
         Some((seq, txs))
     }
 
-    /// Number of waiting transactions.
     pub(super) fn len(&self) -> usize {
         self.waiting().txs.len()
     }
 
-    /// Number of running tasks.
     #[cfg(test)]
     pub(super) fn tasks(&self) -> usize {
         self.waiting().tasks
     }
 
-    /// Number of batches taken.
     #[cfg(test)]
     pub(super) fn taken(&self) -> u64 {
         self.waiting().taken
@@ -100,7 +96,7 @@ mod tests {
         assert_eq!(needed, [0, BATCH_TXS, 2 * BATCH_TXS]);
         let (seq, txs) = queue.take().unwrap();
         assert_eq!((seq, txs.len(), queue.tasks()), (0, BATCH_TXS, 3));
-        assert!(!queue.put(tx()), "three threads work on what two can do");
+        assert!(!queue.put(tx()), "three tasks exist, and two suffice");
     }
 
     #[test]

@@ -11,14 +11,14 @@ use storage::StateRead;
 /// Maximum number of changed accounts and slots that are compared, which takes about one second.
 const MAX_CHANGES: usize = 200_000;
 
-/// A range of blocks, without the first and with the last.
+/// A range of blocks, which excludes `first` and includes `last`.
 struct Span {
     first: u64,
     last: u64,
 }
 
 impl Span {
-    /// Without an end, the range is one block, which is compared with its parent.
+    /// Without an end, the range is the block `start`, which is compared with its parent.
     fn new(start: u64, end: Option<u64>) -> Result<Self, Error> {
         let (first, last) = match end {
             Some(end) => (start, end),
@@ -71,8 +71,8 @@ struct AccountWrites {
     slots: BTreeSet<U256>,
 }
 
-/// Returns the accounts that exist after the last block and differ from before, ordered by hash, as geth finds them in
-/// the trie.
+/// Returns the accounts that exist after the last block and differ from their state before the range, ordered by the
+/// hash of the address, as geth finds them in the trie.
 fn modified(call: &Call, span: &Span) -> Answer {
     let replay = Replay::new(call);
     let written = written(call, &replay, span)?;
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_have_a_beginning_before_their_end() {
+    fn start_of_a_span_must_be_below_its_end() {
         let span = |start, end| {
             let span = Span::new(start, end).map(|Span { first, last }| (first, last));
             span.map_err(|error| error.message().to_owned())

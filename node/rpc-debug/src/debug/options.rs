@@ -61,9 +61,9 @@ fn name_settings(config: &mut Value) {
     }
 }
 
-/// Parses the options as geth does. geth's `muxTracer` passes to each tracer the value of its name, which may be
-/// missing or superfluous. The implementation here requires settings for tracers that have some, and refuses them for
-/// the others.
+/// Parses the options as geth does. geth's `muxTracer` accepts missing settings, and settings for tracers that have
+/// none. The muxTracer of this node requires settings for the tracers in [`CONFIGURED`] and refuses them for the
+/// others, so they are added or removed here.
 pub(super) fn tracing_options(json: &str) -> Result<GethDebugTracingOptions, String> {
     let mut options: GethDebugTracingOptions = fields::read_named(json, &OPTION_NAMES)?;
     let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);

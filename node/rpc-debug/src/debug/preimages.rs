@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_address_has_none_after_it() {
+    fn last_address_has_no_successor() {
         let last = Address::repeat_byte(0xff);
         assert_eq!(after_address(&last), None);
         assert_eq!(after_address(&Address::ZERO), Some(Address::with_last_byte(1)));

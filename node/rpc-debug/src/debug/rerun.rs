@@ -1,4 +1,4 @@
-//! A stored block and the state on which it was executed, to execute it again for data that is not stored.
+//! Executes a stored block again on the state of its parent, for data that is not stored.
 
 use crate::replay::trace_error;
 use alloy_consensus::Header;
@@ -54,7 +54,7 @@ impl<'a> Rerun<'a> {
         Ok(ChangedTrie { trie, root: self.parent.state_root, updates: TrieUpdates::default() })
     }
 
-    /// Returns the changes by the first transactions of the block and by the system calls before them.
+    /// Returns the changes by the first `transactions` of the block and by the system calls before them.
     pub(super) fn changes_before(
         &self,
         state: &StateReader,
@@ -89,7 +89,7 @@ pub(super) fn no_root(_: &StateChanges) -> Result<B256, StateError> {
     Ok(B256::ZERO)
 }
 
-/// A trie with later changes.
+/// A trie of a block with changes that are not stored.
 #[derive(Debug)]
 pub(super) struct ChangedTrie {
     trie: TrieReader,

@@ -26,11 +26,11 @@ use storage::{Account, ReadError, StateChanges, StateRead, trie::Witness};
 struct ExecutionWitness {
     /// RLP of the trie nodes of the state before the block.
     state: Vec<Bytes>,
-    /// Code that the block loads.
+    /// Code that the block loads, of accounts that existed before it.
     codes: Vec<Bytes>,
     /// The addresses and slots whose hashes are keys of the nodes. The slots of an address follow it.
     keys: Vec<Bytes>,
-    /// RLP of the headers from the oldest one whose hash the block reads to its parent.
+    /// RLP of the headers from the oldest one whose hash the block reads to the parent of the block.
     headers: Vec<Bytes>,
 }
 
@@ -81,7 +81,7 @@ fn run(call: &Call, replay: &Replay<'_>, rerun: &Rerun<'_>) -> Result<Run, Error
     Ok(Run { state, changes: executed.changes, code_hashes, oldest })
 }
 
-/// Returns the trie nodes, limited to the maximum length of a response.
+/// Returns the trie nodes, or an error if they exceed the maximum length of a response.
 fn nodes(
     call: &Call,
     replay: &Replay<'_>,
@@ -90,13 +90,13 @@ fn nodes(
 ) -> Result<Vec<Bytes>, Error> {
     let trie = rerun.trie()?;
     let mut witness = Witness::new(&trie, trie.root);
-    let most = call.services.limits.max_response_bytes;
+    let max_bytes = call.services.limits.max_response_bytes;
     for (address, read) in &*run.state.read.borrow() {
         replay.in_time()?;
         let slots: Vec<U256> = read.slots.iter().copied().collect();
         witness.prove(*address, &slots).map_err(Error::internal)?;
-        if witness.bytes() > most {
-            return Err(Error::too_large("response", most));
+        if witness.bytes() > max_bytes {
+            return Err(Error::too_large("response", max_bytes));
         }
     }
     let root = witness.update(&run.changes).map_err(Error::internal)?;
@@ -132,7 +132,7 @@ fn headers(call: &Call, number: u64, oldest: Option<u64>) -> Result<Vec<Bytes>, 
     (first..=parent).map(header).collect()
 }
 
-/// What was read of one account.
+/// The reads of one account.
 #[derive(Default)]
 struct ReadOfAccount {
     account: Option<Account>,

@@ -1,4 +1,4 @@
-//! Sets accounts, and sends transactions of accounts whose keys the node does not have.
+//! Sets accounts, and lets clients send transactions of accounts whose keys the node does not have.
 
 use super::{Answer, Call, Develop, Error, development, json, mining::produce};
 use alloy_primitives::{Address, Bytes, U256};
@@ -8,7 +8,8 @@ use rpc_eth::development::MAX_IMPERSONATED;
 use rpc_types::params::{Number, Param};
 use serde_json::Value;
 
-/// A number of up to 32 bytes, as a JSON number or in hexadecimal. Leading zeros are allowed, because clients pass words.
+/// A number of up to 32 bytes in hexadecimal, or a JSON number of up to 64 bits. Leading zeros are allowed, because
+/// clients pass words.
 struct Word(U256);
 
 impl Param for Word {
@@ -36,7 +37,7 @@ fn unchanged(address: Address) -> AccountOverride {
     AccountOverride { address, ..AccountOverride::default() }
 }
 
-/// Returns what anvil and Hardhat return.
+/// Returns true from a method of Hardhat and null from others, as Hardhat and anvil do.
 pub(super) fn done(call: &Call) -> Answer {
     let is_hardhat = call.method.name.starts_with("hardhat_");
     json(&if is_hardhat { Value::Bool(true) } else { Value::Null })
@@ -98,9 +99,9 @@ pub(super) fn impersonate(call: &Call) -> Answer {
 
 pub(super) fn stop_impersonating(call: &Call) -> Answer {
     let account: Address = call.arguments()?.required()?;
-    let was = development(call)?.stop_impersonating(account);
+    let was_impersonated = development(call)?.stop_impersonating(account);
     match call.method.name.starts_with("hardhat_") {
-        true => json(&was),
+        true => json(&was_impersonated),
         false => json(&Value::Null),
     }
 }

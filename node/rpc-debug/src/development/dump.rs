@@ -11,16 +11,16 @@ use std::{
 };
 use storage::StateRead;
 
-/// Maximum number of accounts of a dump: as many as a development chain has after an hour of tests.
+/// Maximum number of accounts of a dump, far more than tests create.
 const MAX_DUMP_ACCOUNTS: usize = 100_000;
 /// Maximum number of storage slots of a dump.
 const MAX_DUMP_SLOTS: usize = 1_000_000;
-/// Maximum bytes of the JSON of a dump. It is compressed to a fraction.
+/// Maximum bytes of the JSON of a dump that is loaded, after decompression.
 const MAX_DUMP_BYTES: u64 = 256 * 1024 * 1024;
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Dump {
-    /// The next block, which anvil reads; ignored when a dump is loaded.
+    /// The environment of the head, which anvil reads; ignored when a dump is loaded.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     block: Option<BlockEnv>,
     accounts: BTreeMap<Address, DumpAccount>,
@@ -52,7 +52,7 @@ struct DumpAccount {
     storage: BTreeMap<B256, B256>,
 }
 
-/// Implements `anvil_dumpState`.
+/// Implements `anvil_dumpState` and `hardhat_dumpState`.
 pub(super) fn dump(call: &Call) -> Answer {
     let _historical: Option<bool> = call.arguments()?.optional()?;
     development(call)?;
@@ -94,7 +94,7 @@ fn heading(call: &Call) -> Dump {
     Dump { block: Some(block), best_block_number: head.number, ..Dump::default() }
 }
 
-/// All addresses that may have an account.
+/// Returns all addresses that may have an account.
 fn addresses(call: &Call) -> Result<BTreeSet<Address>, Error> {
     let state = &call.view.state;
     let index = state.index().reader()?;
@@ -109,7 +109,7 @@ fn addresses(call: &Call) -> Result<BTreeSet<Address>, Error> {
     Ok(all)
 }
 
-/// All slots of an account that may be set.
+/// Returns all slots of an account that may be set.
 fn slots(call: &Call, address: Address) -> Result<BTreeSet<U256>, Error> {
     let state = &call.view.state;
     let flushed = state.index().reader()?.slots_from(address, U256::ZERO, MAX_DUMP_SLOTS + 1)?;
@@ -131,7 +131,7 @@ fn compressed(dump: &Dump) -> Result<Bytes, Error> {
     Ok(encoder.finish().map_err(Error::internal)?.into())
 }
 
-/// Implements `anvil_loadState`: sets every account of a dump, and leaves the others.
+/// Implements `anvil_loadState` and `hardhat_loadState`: sets every account of a dump, and leaves the others unchanged.
 pub(super) async fn load(call: Call) -> Answer {
     let bytes: Bytes = call.arguments()?.required()?;
     development(&call)?;
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_is_read_again() {
+    fn dump_is_parsed_with_and_without_compression() {
         let storage = BTreeMap::from([(B256::with_last_byte(1), B256::repeat_byte(2))]);
         let (code, balance) = (Bytes::from_static(&[1, 2]), U256::MAX);
         let account = DumpAccount { nonce: 7, balance, code: code.clone(), storage };

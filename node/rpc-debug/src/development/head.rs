@@ -1,4 +1,4 @@
-//! Snapshots, and the return to them.
+//! Takes snapshots and returns to them.
 
 use super::{Answer, Call, Develop, Error, develop, development, json, mining};
 use alloy_primitives::U64;
@@ -10,14 +10,14 @@ use serde_json::Value;
 use std::sync::Arc;
 use transactions::RecoveredTx;
 
-/// Keeps the head and what belongs to it. Nothing is produced meanwhile, so that all parts are of one moment.
+/// Stores a snapshot. No block is produced meanwhile, so that the parts of the snapshot are of the same time.
 pub(super) async fn snapshot(call: Call) -> Answer {
     call.no_arguments()?;
     let development = development(&call)?;
     let _changing = development.changing.lock().await;
     let mut heads = call.context.published.heads();
     let suspended = develop(&call, Develop::Suspend).await?;
-    // Blocks that were proposed before it.
+    // Blocks that were proposed before the suspension are still executed.
     let reached = heads.wait_for(|number| *number >= suspended.last_block).await.map(drop);
     let kept = keep(&call, development, suspended.settings).await;
     develop(&call, Develop::Resume).await?;

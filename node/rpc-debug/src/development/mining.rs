@@ -1,4 +1,4 @@
-//! Blocks on request, and time.
+//! Produces blocks on request, and sets the time and other fields of the next blocks.
 
 use super::{
     Answer, B256, Call, Develop, Error, accounts::done, develop, development, json, mining,

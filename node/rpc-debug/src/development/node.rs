@@ -1,4 +1,4 @@
-//! What the node says about itself.
+//! Returns information about the node, and switches the logging of calls.
 
 use super::{Answer, Call, accounts::done, development, json};
 use alloy_primitives::U64;
@@ -10,7 +10,7 @@ pub(super) fn metadata(call: &Call) -> Answer {
     call.no_arguments()?;
     development(call)?;
     let view = &call.view;
-    // The genesis hash names the chain, also after a restart.
+    // The genesis hash identifies the chain, also after a restart.
     let instance = view.blocks()?.hash(0)?;
     json(&json!({
         "clientVersion": web3::client(&call.context.spec),

@@ -112,12 +112,12 @@ pub(super) fn transactions(call: &Call) -> Answer {
     let end = receipts.len().saturating_sub(before);
     let page = end.saturating_sub(size)..end;
     let (mut full, mut receipts_without_logs) = (Vec::new(), Vec::new());
-    let mut places = ReceiptContexts::of(call, &stored.block);
+    let mut contexts = ReceiptContexts::of(call, &stored.block);
     for (index, receipt) in receipts.iter().enumerate().take(page.end) {
-        let position = places.next(receipt);
+        let context = contexts.next(receipt);
         if let Some(mined) = stored.tx(index)?.filter(|_| page.contains(&index)) {
             full.push(TransactionObject::mined(&mined));
-            let object = ReceiptObject::new(&mined, receipt, position);
+            let object = ReceiptObject::new(&mined, receipt, context);
             let mut object = serde_json::to_value(object).map_err(Error::internal)?;
             object["logs"] = Value::Null;
             object["logsBloom"] = Value::Null;

@@ -17,7 +17,7 @@ use state::stored::{StoredBlock, header};
 use std::ops::ControlFlow;
 use storage::{Account, ChainReader, StateRead};
 
-/// The instructions one of which a contract needs to destroy itself.
+// A contract needs one of these instructions to destroy itself.
 const CALLCODE: u8 = 0xf2;
 const DELEGATECALL: u8 = 0xf4;
 const SELFDESTRUCT: u8 = 0xff;
@@ -79,12 +79,12 @@ impl Search<'_> {
         }
         // Since Cancun the contract cannot have been destroyed, so the account had no such code before its creation.
         let (state, head) = (&self.call.view.state, self.call.view.number());
-        let is_it = |account: &Option<Account>| code_hash_of(account) == Some(self.code_hash);
-        let first = state.first_block(head, self.address, is_it)?;
+        let has_hash = |account: &Option<Account>| code_hash_of(account) == Some(self.code_hash);
+        let first = state.first_block(head, self.address, has_hash)?;
         first.map_or(Ok(None), |number| self.last_creation(number))
     }
 
-    /// Returns the first block of Cancun, or the number after the head. Reads about 20 headers.
+    /// Returns the first block of Cancun, or the number after the head. Reads some 20 headers of a million blocks.
     fn first_of_cancun(&self) -> Result<u64, Error> {
         let (mut low, mut high) = (0, self.call.view.number() + 1);
         while low < high {
@@ -99,7 +99,7 @@ impl Search<'_> {
         Ok(low)
     }
 
-    /// Returns the code hash of the account after a block, if it is a contract then.
+    /// Returns the code hash of the account after a block; `None` if it has no code.
     fn code_hash_at(&self, number: u64) -> Result<Option<B256>, Error> {
         let account = self.call.view.state.reader_at(number)?.account(self.address)?;
         Ok(code_hash_of(&account))
@@ -129,7 +129,7 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// A contract is removed at the end of a transaction, so only a later transaction can create it again.
+    /// Returns whether a block may have destroyed the contract and created it again, which takes two transactions.
     fn has_two_transactions(&self, number: u64) -> Result<bool, Error> {
         Ok(self.blocks.senders(number)?.is_some_and(|senders| senders.len() > 1))
     }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_searched_for_what_can_destroy_a_contract() {
+    fn code_with_an_instruction_that_can_destroy_its_contract_is_found() {
         for (code, expected) in [
             (&[0x60, 0x01, 0x55][..], false),
             (&[0x33, 0xff], true),

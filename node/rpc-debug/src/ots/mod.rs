@@ -1,6 +1,6 @@
 //! `ots_` and one method of `erigon_`: the requests of the explorer Otterscan, in the formats of its API level 8
-//! (`custom-jsonrpc.md` in its documentation). Disabled by default, because a trace costs as much as the execution of
-//! its block.
+//! (`custom-jsonrpc.md` in its documentation). Disabled by default, because a trace can cost more than the execution
+//! of its block.
 
 mod blocks;
 mod creator;

@@ -70,7 +70,7 @@ pub(super) fn after(call: &Call) -> Answer {
     json(&page)
 }
 
-/// Returns a page in the order of the search, and whether nothing follows it.
+/// Returns a page in the order of the search, and whether it is the last one in this order.
 fn search(
     call: &Call,
     query: &Query,
@@ -79,11 +79,11 @@ fn search(
 ) -> Result<(Page, bool), Error> {
     let time = call.services.limits.logs_timeout;
     let deadline = call.interrupt.within(time);
-    let go_on = || !deadline.passed();
+    let may_continue = || !deadline.passed();
     let mut search = Search::new(&call.context.spec, &call.view, query.address, from, direction)?;
     let (mut page, mut bytes) = (Page::default(), 0);
     while page.txs.len() < query.size {
-        match search.next(go_on)? {
+        match search.next(may_continue)? {
             Step::Found(found) => add(call, &mut page, &found, direction, &mut bytes)?,
             Step::End => return Ok((page, true)),
             // The caller can continue after a partial page.
@@ -91,9 +91,9 @@ fn search(
             Step::GivenUp => return Err(Error::timed_out("search", time)),
         }
     }
-    // A page is the last one if no further block has a transaction. After a timeout this is unknown, and the page
-    // does not count as the last one.
-    let is_last = matches!(search.next(go_on)?, Step::End);
+    // The page is the last one if no further block has a transaction of the address. After a timeout this is unknown,
+    // and the page does not count as the last one.
+    let is_last = matches!(search.next(may_continue)?, Step::End);
     Ok((page, is_last))
 }
 
@@ -107,8 +107,8 @@ fn add(
 ) -> Result<(), Error> {
     let Found { block: stored, indices } = found;
     let receipts = receipts_of(&call.view.blocks()?, stored)?;
-    let mut places = ReceiptContexts::of(call, &stored.block);
-    let places: Vec<_> = receipts.iter().map(|receipt| places.next(receipt)).collect();
+    let mut contexts = ReceiptContexts::of(call, &stored.block);
+    let contexts: Vec<_> = receipts.iter().map(|receipt| contexts.next(receipt)).collect();
     let ordered: Box<dyn Iterator<Item = &usize>> = match direction {
         Direction::Older => Box::new(indices.iter().rev()),
         Direction::Newer => Box::new(indices.iter()),
@@ -122,7 +122,7 @@ fn add(
         if 2 * *bytes > call.services.limits.max_response_bytes {
             return Err(Error::too_large("page", call.services.limits.max_response_bytes));
         }
-        let object = ReceiptObject::new(&mined, receipt, places[index]);
+        let object = ReceiptObject::new(&mined, receipt, contexts[index]);
         let mut object = serde_json::to_value(object).map_err(Error::internal)?;
         object["timestamp"] = stored.block.header.timestamp.into();
         page.txs.push(TransactionObject::mined(&mined));

@@ -19,8 +19,8 @@ pub(super) struct Frames(CallFrame);
 struct Frame<'a> {
     frame: &'a CallFrame,
     depth: u32,
-    /// The frame, or a frame that contains it, was reverted.
-    undone: bool,
+    /// Whether the frame, or a frame that contains it, was reverted.
+    reverted: bool,
 }
 
 impl Frames {
@@ -55,12 +55,12 @@ impl Frames {
     /// Returns all frames, each before the calls that it made.
     fn in_order(&self) -> Vec<Frame<'_>> {
         let mut ordered = Vec::new();
-        let mut waiting = vec![Frame { frame: &self.0, depth: 0, undone: self.0.error.is_some() }];
-        while let Some(next) = waiting.pop() {
-            waiting.extend(next.frame.calls.iter().rev().map(|frame| Frame {
+        let mut stack = vec![Frame { frame: &self.0, depth: 0, reverted: self.0.error.is_some() }];
+        while let Some(next) = stack.pop() {
+            stack.extend(next.frame.calls.iter().rev().map(|frame| Frame {
                 frame,
                 depth: next.depth + 1,
-                undone: next.undone || frame.error.is_some(),
+                reverted: next.reverted || frame.error.is_some(),
             }));
             ordered.push(next);
         }
@@ -69,8 +69,8 @@ impl Frames {
 
     /// Returns the account that created this address inside the transaction.
     pub(super) fn created(&self, address: Address) -> Option<Address> {
-        let creates = |Frame { frame, undone, .. }: &Frame<'_>| {
-            !undone && frame.to == Some(address) && matches!(&*frame.typ, "CREATE" | "CREATE2")
+        let creates = |Frame { frame, reverted, .. }: &Frame<'_>| {
+            !reverted && frame.to == Some(address) && matches!(&*frame.typ, "CREATE" | "CREATE2")
         };
         self.in_order().iter().find(|frame| creates(frame)).map(|found| found.frame.from)
     }
@@ -147,7 +147,7 @@ pub(super) fn internal_operations(call: &Call) -> Answer {
 
 fn operations(frames: &Frames) -> Vec<Operation> {
     let ordered = frames.in_order();
-    let inside = ordered.iter().filter(|frame| frame.depth > 0 && !frame.undone);
+    let inside = ordered.iter().filter(|frame| frame.depth > 0 && !frame.reverted);
     inside.filter_map(|frame| Operation::of(frame.frame)).collect()
 }
 
@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn reverted_operations_are_left_out() {
-        let lost = vec![frame("CALL", 5, 6, vec![]), frame("CREATE", 6, 0, vec![])];
+        let calls = vec![frame("CALL", 5, 6, vec![]), frame("CREATE", 6, 0, vec![])];
         let failed =
-            CallFrame { error: Some("execution reverted".to_owned()), ..frame("CALL", 4, 5, lost) };
+            CallFrame { error: Some("out of gas".to_owned()), ..frame("CALL", 4, 5, calls) };
         let inner = vec![
             frame("CALL", 3, 4, vec![frame("CREATE2", 7, 0, vec![])]),
             frame("CALL", 3, 0, vec![]),
@@ -187,7 +187,7 @@ mod tests {
         let kinds: Vec<_> = operations(&frames).iter().map(|o| (o.kind, o.to[0])).collect();
         assert_eq!(kinds, [(0, 3), (3, 7), (1, 8)]);
         assert_eq!(frames.created(Address::repeat_byte(7)), Some(Address::repeat_byte(1)));
-        assert_eq!(frames.created(Address::repeat_byte(6)), None, "it was undone");
+        assert_eq!(frames.created(Address::repeat_byte(6)), None, "it was reverted");
         let depths: Vec<_> = frames.in_order().iter().map(|frame| frame.depth).collect();
         assert_eq!(depths, [0, 1, 2, 1, 1, 1, 2, 2, 1]);
     }

@@ -29,7 +29,7 @@ struct Filter {
 /// The parameter as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Object<'a> {
+struct FilterObject<'a> {
     #[serde(borrow)]
     from_block: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -47,7 +47,7 @@ struct Object<'a> {
 
 impl Param for Filter {
     fn read(json: &str, spec: &ChainSpec) -> Result<Self, String> {
-        let object: Object<'_> = fields::read(json)?;
+        let object: FilterObject<'_> = fields::read(json)?;
         let tag = |raw: Option<&RawValue>, default| {
             let Some(raw) = raw else { return Ok(default) };
             match raw.get().parse() {

@@ -1,5 +1,5 @@
 //! `trace_`: the calls, instructions and state changes of transactions, in the formats of OpenEthereum's trace module,
-//! which Erigon, Nethermind and reth support too. Disabled by default, because a trace costs at least as much as the
+//! which Erigon, Nethermind and reth support too. Disabled by default, because a trace can cost more than the
 //! execution of its block.
 
 mod calls;
