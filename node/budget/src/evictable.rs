@@ -1,4 +1,4 @@
-//! A connection, or a filter, that can be closed to make room for another client.
+//! Connections and filters that can be closed for another client.
 
 use futures_util::task::AtomicWaker;
 use std::{
@@ -13,13 +13,13 @@ use std::{
 /// The origin of the coarse clock below.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Milliseconds since the first use of this clock.
+/// Returns the milliseconds since the first use of this clock.
 fn now_ms() -> u64 {
     u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A connection or filter that can be evicted. The task that owns it polls this, and closes the connection
-/// after an eviction.
+/// The eviction state of a connection or filter. The task that owns a connection polls this state, and closes the
+/// connection after an eviction.
 #[derive(Debug)]
 pub struct Evictable {
     evicted: AtomicBool,
@@ -46,7 +46,7 @@ impl Evictable {
         self.active_ms.store(now_ms(), Relaxed);
     }
 
-    /// The time since the client last sent or received something.
+    /// Returns the time since the last call of [`Self::touch`].
     pub fn idle(&self) -> Duration {
         Duration::from_millis(now_ms().saturating_sub(self.active_ms()))
     }
@@ -55,14 +55,14 @@ impl Evictable {
         self.active_ms.load(Relaxed)
     }
 
-    /// Requests that the owner closes the connection or filter.
+    /// Requests that the owner close the connection or filter.
     pub fn evict(&self) {
         self.evicted.store(true, SeqCst);
         self.reader.wake();
         self.writer.wake();
     }
 
-    /// Whether it has been evicted.
+    /// Returns whether it has been evicted.
     pub fn is_evicted(&self) -> bool {
         self.evicted.load(SeqCst)
     }
@@ -73,7 +73,7 @@ impl Evictable {
         self.is_evicted()
     }
 
-    /// The same for the writing task.
+    /// Does the same as [`Self::poll_reader`] for the writing task.
     pub fn poll_writer(&self, cx: &Context<'_>) -> bool {
         self.writer.register(cx.waker());
         self.is_evicted()
@@ -93,15 +93,15 @@ mod tests {
     #[test]
     fn reading_and_writing_task_are_woken() {
         let evictable = Evictable::default();
-        let mut reader = tokio_test_task(|cx| evictable.poll_reader(cx));
-        let mut writer = tokio_test_task(|cx| evictable.poll_writer(cx));
+        let mut reader = polling_task(|cx| evictable.poll_reader(cx));
+        let mut writer = polling_task(|cx| evictable.poll_writer(cx));
         assert!(!reader() && !writer());
         evictable.evict();
         assert!(reader() && writer());
     }
 
-    /// Polls a future on each call, and checks that a pending one was woken before it is ready.
-    fn tokio_test_task(poll: impl Fn(&Context<'_>) -> bool) -> impl FnMut() -> bool {
+    /// Returns a task that polls once per call, and checks that it was woken before it becomes ready.
+    fn polling_task(poll: impl Fn(&Context<'_>) -> bool) -> impl FnMut() -> bool {
         use std::sync::{Arc, atomic::AtomicUsize};
         struct Count(AtomicUsize);
         impl std::task::Wake for Count {
@@ -116,7 +116,7 @@ mod tests {
             let mut future = pin!(poll_fn(|cx| Poll::Ready(poll(cx))));
             let result = future.as_mut().poll(&mut Context::from_waker(&waker));
             let ready = matches!(result, Poll::Ready(true));
-            assert!(!ready || !polled || woken.0.load(SeqCst) == 1, "it was not woken");
+            assert!(!ready || !polled || woken.0.load(SeqCst) == 1, "the task was not woken");
             polled = true;
             ready
         }

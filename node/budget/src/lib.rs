@@ -2,9 +2,8 @@
 //!
 //! A [`Resource`] has one limit for all clients together, and tracks the use of each client address. One
 //! address may use all of it as long as no other address needs any. When more than half is used, the address
-//! that uses the most is refused first; a request of another address that does not fit evicts the connection of
-//! that address that has been idle for the longest time (`docs/adr/0024`). For IPv6, networks of several sizes
-//! are compared.
+//! that uses the most is refused. If a request of another address does not fit, the largest user loses its connection
+//! that has been idle for the longest time (`docs/adr/0024`). For IPv6, networks of several sizes are compared.
 //!
 //! A [`Budget`] is created once, when the pipeline starts, and all servers share it.
 
@@ -23,11 +22,10 @@ pub use usage::{Account, Usage, accounted};
 use config::Config;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-/// When all ingest connections are in use, one that has been idle for this long is closed for a new one of any
-/// client.
+/// When all ingest connections are in use, one that has been idle for longer is closed for a new one of any client.
 const MAX_INGEST_IDLE: Duration = Duration::from_secs(60);
 
-/// Maximum connections of the metrics server, for a few scrapers, load balancers and people.
+/// Maximum number of connections of the metrics server, for a few scrapers, load balancers and people.
 pub const MAX_METRICS_CONNECTIONS: u32 = 32;
 
 /// The resources that clients share.
@@ -58,7 +56,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The limits in these settings.
+    /// Creates the resources with the limits in these settings.
     pub fn new(config: &Config) -> Arc<Self> {
         let connections = |name, limit: u32| Resource::new(name, limit.into());
         let per_ip = match config.json_rpc.max_connections_per_ip {
@@ -83,13 +81,13 @@ impl Budget {
         })
     }
 
-    /// The memory account of a client's connection.
+    /// Returns the memory account of a client's connection.
     pub fn account(&self, client: IpAddr, owner: &Arc<Evictable>) -> Arc<Account> {
         let (memory, owner) = (Arc::clone(&self.memory), Arc::clone(owner));
         Arc::new(Account { memory, client, owner })
     }
 
-    /// The use of each resource.
+    /// Returns the use of each resource.
     pub fn readings(&self) -> impl Iterator<Item = ResourceReading> {
         let connections = [
             &self.json_rpc,

@@ -1,4 +1,4 @@
-//! The network that a client belongs to, and the networks with the highest use.
+//! Assigns clients to networks, and finds the networks with the highest use.
 //!
 //! An IPv6 host usually has a whole /64, so a /64 counts as one client. The owner of a /48, such as an office,
 //! has 65,536 of them. IPv6 clients are therefore compared network by network: first the /48 networks with each
@@ -14,12 +14,12 @@ use std::{
 /// Prefix lengths by which IPv6 clients are compared, level by level. The last one is that of a client.
 const LEVELS: [u32; 3] = [48, 56, 64];
 
-/// The address that a client is accounted under: an IPv4 address, or an IPv6 /64.
+/// Returns the address under which a client is accounted: an IPv4 address, or an IPv6 /64.
 pub fn client_key(address: IpAddr) -> IpAddr {
     network(address.to_canonical(), LEVELS.len() - 1)
 }
 
-/// The number of levels of a client's address.
+/// Returns the number of levels of a client's address.
 pub(super) const fn levels(client: IpAddr) -> usize {
     match client {
         IpAddr::V4(_) => 1,
@@ -27,7 +27,7 @@ pub(super) const fn levels(client: IpAddr) -> usize {
     }
 }
 
-/// The first address of the client's network of a level. An IPv4 address is a network of its own.
+/// Returns the first address of the client's network at a level. An IPv4 address is a network of its own.
 fn network(client: IpAddr, level: usize) -> IpAddr {
     match client {
         IpAddr::V4(_) => client,
@@ -35,12 +35,12 @@ fn network(client: IpAddr, level: usize) -> IpAddr {
     }
 }
 
-/// The bits of an IPv6 address below the prefix of a level.
+/// Returns the bits of an IPv6 address below the prefix of a level.
 const fn host_bits(level: usize) -> u128 {
     u128::MAX >> LEVELS[level]
 }
 
-/// All addresses of the client's network of a level.
+/// Returns all addresses of the client's network at a level.
 fn addresses(client: IpAddr, level: usize) -> RangeInclusive<IpAddr> {
     match client {
         IpAddr::V4(_) => client..=client,
@@ -50,7 +50,7 @@ fn addresses(client: IpAddr, level: usize) -> RangeInclusive<IpAddr> {
     }
 }
 
-/// The addresses in the network that contains the client's network of a level and its siblings.
+/// Returns the addresses of the client's network at a level and of the networks with which it is compared.
 fn surroundings(client: IpAddr, level: usize) -> RangeInclusive<IpAddr> {
     match level {
         0 => Ipv4Addr::UNSPECIFIED.into()..=Ipv6Addr::from_bits(u128::MAX).into(),
@@ -70,22 +70,22 @@ pub struct Networks<'a, H> {
 }
 
 impl<H> Networks<'_, H> {
-    /// The use of the client's network at a level. This visits each client of the network.
+    /// Returns the use of the client's network at a level. Visits each client of the network.
     pub(super) fn held(&self, client: IpAddr, level: usize) -> u64 {
         self.clients.range(addresses(client, level)).map(|(_, held)| (self.held)(held)).sum()
     }
 
-    /// The use of the largest network at a level, except the client's own; 0 if there is no other. This visits
-    /// each client.
+    /// Returns the use of the largest other network with which the client's network is compared at a level; 0 if there
+    /// is none. May visit each client.
     pub(super) fn held_by_others(&self, client: IpAddr, level: usize) -> u64 {
         let own = network(client, level);
         let around = surroundings(client, level);
         self.largest(around, level, Some(own), self.held).map_or(0, |(_, held)| held)
     }
 
-    /// The client that has to release `amount` for this one: the client of the largest other network, at the
-    /// first level from `from` on at which that network uses more than this client's network would. This visits
-    /// each client at each level.
+    /// Returns the client that has to release `amount` for this one. It is in the largest other network at the first
+    /// level from `from` on at which that network uses more than this client's network would use with `amount`. May
+    /// visit each client at each level.
     pub fn rival(&self, client: IpAddr, amount: u64, from: usize) -> Option<IpAddr> {
         (from..levels(client)).find_map(|level| {
             let own = network(client, level);
@@ -96,12 +96,12 @@ impl<H> Networks<'_, H> {
         })
     }
 
-    /// The use of the client's network at each level, from the largest network down.
+    /// Returns the use of the client's network at each level, from the largest network down.
     pub fn held_by_levels(&self, client: IpAddr) -> [u64; LEVELS.len()] {
         std::array::from_fn(|level| self.held(client, level))
     }
 
-    /// The client found by descending into the largest network at each further level.
+    /// Returns the client found by descending into the largest network at each further level.
     fn largest_client(&self, mut network: IpAddr, mut level: usize) -> IpAddr {
         while level + 1 < levels(network) {
             let within = addresses(network, level);
@@ -114,7 +114,7 @@ impl<H> Networks<'_, H> {
         network
     }
 
-    /// The network with the highest use at a level, and its use.
+    /// Returns the network with the highest use at a level, and its use.
     fn largest(
         &self,
         within: RangeInclusive<IpAddr>,

@@ -14,18 +14,18 @@ const MAX_HOPS: usize = 32;
 pub struct TrustedProxies(Vec<Network>);
 
 impl TrustedProxies {
-    /// The proxies in the settings.
+    /// Creates the list of the proxies in the settings.
     pub fn new(networks: &[Network]) -> Self {
         Self(networks.to_vec())
     }
 
-    /// Whether a peer is one of the proxies.
+    /// Returns whether a peer is one of the proxies.
     pub fn contains(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.0.iter().any(|network| network.contains(peer))
     }
 
-    /// The address of the client that sent a request: the address of the peer, or, if the peer is a trusted
+    /// Returns the address of the client that sent a request: the address of the peer, or, if the peer is a trusted
     /// proxy, the right-most address in `Forwarded` or `X-Forwarded-For` that is not a trusted proxy. The
     /// client can forge the addresses to the left of it. A proxy usually appends to one of these headers and
     /// forwards the other one, so if they name different clients, one of them is forged, and the request counts
@@ -35,17 +35,17 @@ impl TrustedProxies {
         if !self.contains(peer) {
             return peer;
         }
-        let named = |name: HeaderName, read: ReadHop| {
-            let is_there = headers.contains_key(&name);
-            is_there.then(|| self.right_most(peer, hops(headers, &name, read)))
+        let client_in = |name: HeaderName, read: ReadHop| {
+            let is_present = headers.contains_key(&name);
+            is_present.then(|| self.right_most(peer, hops(headers, &name, read)))
         };
-        match (named(X_FORWARDED_FOR, address), named(FORWARDED, forwarded_for)) {
+        match (client_in(X_FORWARDED_FOR, address), client_in(FORWARDED, forwarded_for)) {
             (Some(one), Some(other)) if one != other => peer,
             (one, other) => one.or(other).unwrap_or(peer),
         }
     }
 
-    /// The right-most of these addresses that is not a trusted proxy.
+    /// Returns the right-most of these addresses that is not a trusted proxy, or the left-most proxy that was examined.
     fn right_most(&self, peer: IpAddr, hops: Vec<Option<IpAddr>>) -> IpAddr {
         let mut client = peer;
         for hop in hops.into_iter().rev().take(MAX_HOPS) {
@@ -63,20 +63,20 @@ impl TrustedProxies {
 /// Parses an element of a header.
 type ReadHop = fn(&str) -> Option<IpAddr>;
 
-/// The addresses that the proxies appended, the latest one last; `None` for an element that is not an address.
+/// Returns the addresses that the proxies appended, the latest one last; `None` for an element that is not an address.
 fn hops(headers: &HeaderMap, name: &HeaderName, read: ReadHop) -> Vec<Option<IpAddr>> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or(""));
     lines.flat_map(|line| line.split(',')).map(|hop| read(hop.trim())).collect()
 }
 
-/// The address of `for=` in an element of `Forwarded` (RFC 7239).
+/// Returns the address of `for=` in an element of `Forwarded` (RFC 7239).
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
     let (_, node) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
     address(node.trim_matches('"'))
 }
 
-/// An address with or without a port, IPv6 with or without brackets.
+/// Parses an address with or without a port, IPv6 with or without brackets.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());

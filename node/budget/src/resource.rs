@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-/// Above this share of the limit (one half), the client or network that uses the most is refused.
+/// Above `limit / FAIR_SHARE` in total, the client or network that uses the most is refused.
 const FAIR_SHARE: u64 = 2;
-/// Evicted owners release their parts when their tasks run. Until then the limit may be exceeded by one part in
-/// `MAX_LEAVING_SHARE` of it, and by the use of the last evicted owner.
+/// Evicted owners release their parts when their tasks run. Until then the limit may be exceeded by
+/// `limit / MAX_LEAVING_SHARE`, and by the use of the last evicted owner.
 const MAX_LEAVING_SHARE: u64 = 8;
 
 /// A resource with a limit that all clients share.
@@ -32,14 +32,14 @@ pub enum Refused {
     PerClient(u64),
     /// More than half is used, and this client or its network uses the most.
     Largest(u64),
-    /// The resource is fully used, and no other client uses much more than this one.
+    /// The request does not fit. No other client uses enough more, or too many evicted owners still hold their parts.
     Full(u64),
     /// The owner has already been evicted.
     Evicted(u64),
 }
 
 impl Refused {
-    /// The limit that was reached: that of all clients together or that of one client.
+    /// Returns the limit that was reached: that of all clients together or that of one client.
     pub const fn limit(self) -> u64 {
         match self {
             Self::PerClient(limit)
@@ -68,7 +68,7 @@ pub struct ResourceReading {
 #[derive(Debug, Default)]
 struct State {
     used: u64,
-    /// Used by evicted owners that have not released it yet.
+    /// The part that evicted owners have not released yet.
     leaving: u64,
     next_claim: u64,
     clients: BTreeMap<IpAddr, Holdings>,
@@ -80,7 +80,7 @@ struct State {
 #[derive(Debug, Default)]
 struct Holdings {
     held: u64,
-    /// A trusted proxy, which represents many clients.
+    /// Whether this is a trusted proxy, which represents many clients.
     is_proxy: bool,
     claims: BTreeMap<u64, Claim>,
 }
@@ -92,7 +92,7 @@ struct Claim {
 }
 
 impl Resource {
-    /// A resource with a limit for all clients together.
+    /// Creates a resource with a limit for all clients together.
     pub fn new(name: &'static str, limit: u64) -> Self {
         let (limit_per_client, max_idle) = (u64::MAX, None);
         Self { name, limit, limit_per_client, max_idle, state: Mutex::default() }
@@ -106,7 +106,7 @@ impl Resource {
         Self { max_idle: Some(max_idle), ..self }
     }
 
-    /// The limit of all clients together.
+    /// Returns the limit of all clients together.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
@@ -115,13 +115,13 @@ impl Resource {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The current use.
+    /// Returns the current use.
     pub fn reading(&self) -> ResourceReading {
         let State { used, refused, evicted, .. } = *self.lock();
         ResourceReading { name: self.name, limit: self.limit, used, refused, evicted }
     }
 
-    /// Acquires a part for a client. `owner` is evicted if another client needs it more.
+    /// Acquires a part for a client. `owner` may be evicted later for a client that uses less.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -134,8 +134,8 @@ impl Resource {
         self.acquire_as(client, false, amount, owner)
     }
 
-    /// The same for a connection of a trusted proxy. It represents many clients, so it is neither limited as a
-    /// single client nor evicted.
+    /// Does the same as [`Self::acquire`]. A trusted proxy (`is_proxy`) represents many clients, so it is neither
+    /// limited as a single client nor evicted.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -162,7 +162,7 @@ impl Resource {
         Ok(Held { resource: Arc::clone(self), client, claim, amount })
     }
 
-    /// Decides whether a client may use more, and evicts owners to make room for it.
+    /// Decides whether a client may use more, evicts owners for it, and counts refusals.
     fn admit(
         &self,
         state: &mut State,
@@ -194,7 +194,7 @@ impl Resource {
         }
         let full = if is_proxy { 0 } else { state.levels_with_the_most(client) };
         if full > 0 {
-            // The client's network uses the most, so the client has to make room within its network.
+            // The client's network uses the most, so an owner within that network has to be evicted.
             return self.make_room_within(state, client, full, amount);
         }
         while state.used + amount > self.limit {
@@ -206,8 +206,8 @@ impl Resource {
         Ok(())
     }
 
-    /// Evicts owners of other clients in the client's network, which are compared from `level` on, until the
-    /// client's request fits.
+    /// Evicts owners of other clients in the client's network, which are compared from `level` on, until their claims
+    /// cover `amount`.
     fn make_room_within(
         &self,
         state: &mut State,
@@ -239,8 +239,8 @@ impl State {
         Networks { clients: &self.clients, held: |holdings| holdings.held, evictable }
     }
 
-    /// The number of levels, from the largest network down, at which the client's network uses the most of
-    /// several.
+    /// Returns the number of levels, from the largest networks down, at which the client's network uses more than every
+    /// other network, and another one uses something.
     fn levels_with_the_most(&self, client: IpAddr) -> usize {
         let networks = self.networks();
         let has_the_most = |level: &usize| {
@@ -250,7 +250,7 @@ impl State {
         (0..levels(client)).take_while(has_the_most).count()
     }
 
-    /// The longest idle claim of the client that has to release `amount` for this one. Levels before `level`
+    /// Returns the longest idle claim of the client that has to release `amount` for this one. Levels before `level`
     /// are not compared.
     fn idlest_of_rival(&self, client: IpAddr, amount: u64, level: usize) -> Option<(IpAddr, u64)> {
         let rival = self.networks().rival(client, amount, level)?;
@@ -258,7 +258,7 @@ impl State {
         Some((rival, claim))
     }
 
-    /// The longest idle claim of all, if it has been idle for longer than `max_idle`.
+    /// Returns the longest idle claim of all clients except proxies, if it has been idle for longer than `max_idle`.
     fn idlest(&self, max_idle: Duration) -> Option<(IpAddr, u64)> {
         let idlest = self.clients.iter().filter(|(_, holdings)| !holdings.is_proxy);
         let idlest = idlest.filter_map(|(address, holdings)| Some((*address, holdings.idlest()?)));
@@ -313,12 +313,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// The amount of this part.
+    /// Returns the amount of this part.
     pub const fn amount(&self) -> u64 {
         self.amount
     }
 
-    /// Increases the part.
+    /// Increases the part by `more`.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -343,7 +343,7 @@ impl Held {
         Ok(())
     }
 
-    /// Splits off a part that is released independently.
+    /// Splits off `part`, or all if less is held. It is released independently.
     pub fn split(&mut self, part: u64) -> Self {
         let resource = Arc::clone(&self.resource);
         let state = &mut *resource.lock();
@@ -361,7 +361,7 @@ impl Held {
         Self { resource: Arc::clone(&resource), client: self.client, claim, amount: part }
     }
 
-    /// Decreases the part.
+    /// Decreases the part by `less`, or to 0 if less is held.
     pub fn shrink(&mut self, less: u64) {
         let less = less.min(self.amount);
         if less == 0 {

@@ -27,19 +27,19 @@ impl Account {
         self.memory.acquire(self.client, bytes as u64, &self.owner)
     }
 
-    /// A growing buffer. Its first `allowance` bytes are not accounted.
+    /// Returns the usage of a growing buffer. Its first `allowance` bytes are not accounted.
     pub fn buffer(self: &Arc<Self>, allowance: usize) -> Usage {
         Usage { account: Arc::clone(self), allowance, held: None }
     }
 
-    /// A separate account, for tests.
+    /// Returns a separate account, for tests.
     pub fn with_limit(limit: u64) -> Arc<Self> {
         let memory = Arc::new(Resource::new("memory_bytes", limit));
         Arc::new(Self { memory, client: IpAddr::from([127, 0, 0, 1]), owner: Arc::default() })
     }
 }
 
-/// See [`Account::buffer`].
+/// The memory of a growing buffer; see [`Account::buffer`].
 #[derive(Debug)]
 pub struct Usage {
     account: Arc<Account>,
@@ -75,8 +75,7 @@ impl Usage {
     pub fn extend(&mut self, buffer: &mut Vec<u8>, data: &[u8], max: usize) -> Result<(), Refused> {
         let length = buffer.len() + data.len();
         if length > buffer.capacity() {
-            // The capacity doubles, so that bytes are copied once on average, but does not exceed what is
-            // needed.
+            // The capacity doubles, so that each byte is copied about once on average, but does not exceed `max`.
             let capacity = length.max(max.min(2 * buffer.capacity()));
             self.grow_to(capacity)?;
             buffer.reserve_exact(capacity - buffer.len());
@@ -85,17 +84,17 @@ impl Usage {
         Ok(())
     }
 
-    /// The bytes that are held.
+    /// Returns the number of bytes that are held.
     pub fn held_bytes(&self) -> usize {
         self.held.as_ref().map_or(0, Held::amount) as usize
     }
 
-    /// Closes the connection.
+    /// Evicts the owner, which then closes its connection.
     pub fn evict_owner(&self) {
         self.account.owner.evict();
     }
 
-    /// The accounted memory, for a caller that stores the buffer itself.
+    /// Returns the accounted memory, for a caller that stores the buffer itself.
     pub fn into_held(self) -> Option<Held> {
         self.held
     }
@@ -108,7 +107,7 @@ impl Usage {
     }
 }
 
-/// Bytes that are accounted until their last reference is dropped, which is when they have been written.
+/// Returns the bytes with a guard that is dropped with their last reference, which is when they have been written.
 pub fn accounted(bytes: Bytes, guard: impl Send + 'static) -> Bytes {
     Bytes::from_owner(Accounted { bytes, _guard: guard })
 }

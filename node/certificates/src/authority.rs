@@ -1,4 +1,4 @@
-//! Which key signs the blocks at a height.
+//! Determines which key signs the blocks at a height.
 
 use super::{BlockId, Certificate, CertificateError, ProducerCertificate, PublicKey, Signer, Term};
 use alloy_primitives::B256;
@@ -33,8 +33,8 @@ pub enum AuthorityError {
 
 /// The keys that sign the blocks of a chain: those of one producer at a time, or those of validators.
 ///
-/// A term ends the one before at a block. If a later term ends at a lower block, the terms between have no
-/// blocks above it: the newest term counts.
+/// The start of a term after a block ends the previous term at that block. If a later term starts after a lower block,
+/// the terms between have no blocks above the lower one: the newest term counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
     genesis: B256,
@@ -106,7 +106,7 @@ impl Authority {
         self.genesis
     }
 
-    /// Returns the keys of the validators; there are none if a producer signs.
+    /// Returns the keys of the validators, or no keys if a producer signs.
     pub fn validators(&self) -> &[PublicKey] {
         match &self.keys {
             Keys::Producers(_) => &[],
@@ -171,7 +171,7 @@ impl Authority {
         }
     }
 
-    /// Checks that the producer in force at the height of a block has signed it, or that the validators have decided for it.
+    /// Checks that the producer in force at the height of a block, or a quorum of the validators, has signed it.
     ///
     /// # Errors
     /// [`CertificateError`].

@@ -1,4 +1,4 @@
-//! The signature for a block.
+//! Certificates of blocks, their encoding, and what a producer signs.
 
 use super::{BlockId, Finalization, PublicKey, SecretKey, key::SIGNATURE_BYTES};
 use alloy_primitives::B256;
@@ -84,16 +84,16 @@ pub enum CertificateError {
         /// The number of validators.
         validators: usize,
     },
-    /// Blocks of the chain are certified in the other way.
+    /// A certificate of validators on a chain with a producer, or the reverse.
     #[error(
         "block {number} has a certificate of {found}, but blocks of this chain are certified by {expected}"
     )]
     OtherKind {
         /// The block.
         number: u64,
-        /// Who made it.
+        /// The kind of signer in the certificate.
         found: &'static str,
-        /// Who must.
+        /// The kind of signer of this chain.
         expected: &'static str,
     },
 }
@@ -180,7 +180,7 @@ impl ProducerCertificate {
     }
 }
 
-/// What is signed.
+/// Returns the signed message.
 fn message(genesis: B256, term: u64, block: BlockId) -> Vec<u8> {
     let (term, number) = (term.to_be_bytes(), block.number.to_be_bytes());
     [CONTEXT, genesis.as_slice(), &term, &number, block.hash.as_slice()].concat()

@@ -1,17 +1,17 @@
-//! The decision of validators for a block, as the consensus engine proves it: signatures of a quorum of validators for the block
-//! in the context in which it was proposed (`docs/adr/0038-consensus-engine.md`).
+//! The decision of validators for a block, as the consensus engine proves it: signatures of a quorum of validators for
+//! the block in the context in which it was proposed (`docs/adr/0038-consensus-engine.md`).
 //!
-//! The signed bytes are those of commonware-consensus 2026.10.0, scheme ed25519 of simplex. They are computed here without the
-//! engine, so that each program can check them.
+//! The signed bytes are those of commonware-consensus 2026.10.0, scheme ed25519 of simplex. They are computed here
+//! without the engine, so that each program can check them.
 
 use super::{BlockId, PublicKey, key::SIGNATURE_BYTES};
 use alloy_primitives::{B256, keccak256};
 
-/// Maximum number of validators: one bit of the bitmap each.
+/// Maximum number of validators: each has one bit of the bitmap.
 pub const MAX_SIGNERS: usize = u64::BITS as usize;
 /// Bytes before the signatures: views, leader, digest of the parent, bitmap.
 const FIXED_BYTES: usize = 8 + 8 + 32 + 32 + 8;
-/// The namespace of votes to finalize is the genesis hash and this.
+/// The end of the namespace of votes to finalize. It follows the genesis hash.
 const FINALIZE: &[u8] = b"_FINALIZE";
 /// The only epoch: the validators do not change.
 const EPOCH: u64 = 0;
@@ -34,8 +34,8 @@ pub struct Finalization {
 }
 
 impl Finalization {
-    /// Returns whether the signatures are those of a quorum of these validators for the block. The keys must be in ascending order
-    /// of their bytes.
+    /// Returns whether the signatures are those of a quorum of these validators for the block. The keys must be in
+    /// ascending order of their bytes.
     pub fn proves(&self, validators: &[PublicKey], genesis: B256, block: BlockId) -> bool {
         let count = self.signers.count_ones() as usize;
         let is_known = validators.len() == MAX_SIGNERS || self.signers >> validators.len() == 0;
@@ -47,7 +47,7 @@ impl Finalization {
         signers.zip(&self.signatures).all(|((_, key), signature)| key.verifies(&message, signature))
     }
 
-    /// Returns what the engine knows the block by: its digest commits to the context of the proposal, and to the hash.
+    /// Returns the engine's name of the block: a digest of the context of the proposal and the block hash.
     fn digest(&self, block: B256) -> B256 {
         let mut context = Vec::new();
         varint(&mut context, EPOCH);
@@ -59,7 +59,7 @@ impl Finalization {
         keccak256(context)
     }
 
-    /// Returns what is signed: the length of the namespace, the namespace and the proposal.
+    /// Returns the signed message: the length of the namespace, the namespace and the proposal.
     fn message(&self, genesis: B256, block: B256) -> Vec<u8> {
         let mut message = Vec::new();
         varint(&mut message, (genesis.len() + FINALIZE.len()) as u64);
@@ -82,11 +82,11 @@ impl Finalization {
         self.signatures.iter().for_each(|signature| bytes.extend_from_slice(signature));
     }
 
-    /// Reads what [`Self::encode_to`] writes. `None` if the length is another one.
+    /// Reads what [`Self::encode_to`] writes. `None` if the length does not fit the number of signers.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (fixed, signatures) = bytes.split_at_checked(FIXED_BYTES)?;
         let number = |at: usize| {
-            let bytes = fixed[at..].first_chunk().expect("inside of the fixed part");
+            let bytes = fixed[at..].first_chunk().expect("inside the fixed part");
             u64::from_be_bytes(*bytes)
         };
         let signers = number(80);
@@ -105,7 +105,7 @@ impl Finalization {
     }
 }
 
-/// The number of validators that must sign: all except the largest number of faulty ones, which is below a third.
+/// Returns the number of validators that must sign: all except the maximum number of faulty ones (below a third).
 pub const fn quorum(validators: usize) -> usize {
     validators - validators.saturating_sub(1) / 3
 }
@@ -165,7 +165,7 @@ mod tests {
             let proves = signed(&keys, signers).proves(&validators, GENESIS, BLOCK);
             assert_eq!(proves, signers.count_ones() >= 3, "{signers:b}");
         }
-        // A fifth validator is not one of these.
+        // The fifth validator is not one of the four.
         let five = self::keys(5);
         assert!(!signed(&five, 0b11110).proves(&public(&five)[..4], GENESIS, BLOCK));
         let all = self::keys(64);
@@ -176,26 +176,26 @@ mod tests {
     fn each_part_is_signed() {
         let keys = keys(4);
         let validators = public(&keys);
-        let good = signed(&keys, 0b1011);
-        assert!(good.proves(&validators, GENESIS, BLOCK));
+        let valid = signed(&keys, 0b1011);
+        assert!(valid.proves(&validators, GENESIS, BLOCK));
         let hash = BlockId { hash: B256::repeat_byte(8), ..BLOCK };
-        assert!(!good.proves(&validators, GENESIS, hash));
-        assert!(!good.proves(&validators, B256::repeat_byte(2), BLOCK));
+        assert!(!valid.proves(&validators, GENESIS, hash));
+        assert!(!valid.proves(&validators, B256::repeat_byte(2), BLOCK));
         let changes: [fn(&mut Finalization); 6] = [
-            |it| it.view += 1,
-            |it| it.parent_view -= 1,
-            |it| it.leader = B256::ZERO,
-            |it| it.parent = B256::ZERO,
-            |it| it.signers = 0b1101,
-            |it| it.signatures[2][0] ^= 1,
+            |proof| proof.view += 1,
+            |proof| proof.parent_view -= 1,
+            |proof| proof.leader = B256::ZERO,
+            |proof| proof.parent = B256::ZERO,
+            |proof| proof.signers = 0b1101,
+            |proof| proof.signatures[2][0] ^= 1,
         ];
         for change in changes {
-            let mut changed = good.clone();
+            let mut changed = valid.clone();
             change(&mut changed);
             assert!(!changed.proves(&validators, GENESIS, BLOCK), "{changed:?}");
         }
         // One validator cannot sign for another one.
-        let mut twice = good;
+        let mut twice = valid;
         twice.signatures[1] = twice.signatures[0];
         assert!(!twice.proves(&validators, GENESIS, BLOCK));
     }

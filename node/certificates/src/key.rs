@@ -11,7 +11,7 @@ pub const SECRET_KEY_BYTES: usize = 32;
 /// Size of a signature in bytes.
 pub(crate) const SIGNATURE_BYTES: usize = 64;
 
-/// Why a text or bytes are not a key.
+/// Why a key cannot be read or created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -26,7 +26,7 @@ pub enum KeyError {
     Random(String),
 }
 
-/// The public key of a producer, or the recovery key of a chain. Its text form is hex with 0x.
+/// The public key of a producer or a validator, or the recovery key of a chain. Its text form is hex with 0x.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(try_from = "B256", into = "B256")]
 pub struct PublicKey(VerifyingKey);
@@ -93,7 +93,7 @@ impl SecretKey {
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Returns the key with these bytes. Every 32 bytes are a key.
+    /// Returns the key with these bytes. Any 32 bytes are a valid key.
     pub fn from_bytes(bytes: &[u8; SECRET_KEY_BYTES]) -> Self {
         Self(SigningKey::from_bytes(bytes))
     }
@@ -160,7 +160,7 @@ mod tests {
     fn texts_and_bytes_that_are_not_keys_are_refused() {
         assert_eq!("0x12".parse::<PublicKey>(), Err(KeyError::Hex));
         assert!(matches!(SecretKey::from_hex("9d61"), Err(KeyError::Hex)));
-        // The neutral element, for which every signature of the neutral element would be valid.
+        // The neutral element: with this public key, one signature would be valid for every message.
         let neutral = b256!("0100000000000000000000000000000000000000000000000000000000000000");
         assert_eq!(PublicKey::try_from(neutral), Err(KeyError::Point(neutral)));
         // 2 is not the y coordinate of a point.

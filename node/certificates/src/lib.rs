@@ -1,9 +1,9 @@
-//! Certificates of blocks: signatures of the producer or of validators, which a replica can check without executing anything.
+//! Certificates of blocks: signatures of a producer or of validators, which replicas check without executing blocks.
 //!
 //! - [`SecretKey`], [`PublicKey`]: ed25519 keys (RFC 8032).
-//! - [`Certificate`]: the proof of one block, by the signature of a producer, or by a [`Finalization`] of validators. It also covers the ancestors of the block, because its hash
-//!   commits to them.
-//! - [`Term`]: a signed change of the producer at a height. Blocks that the earlier producer makes above that
+//! - [`Certificate`]: the proof of one block: the signature of a producer, or a [`Finalization`] of validators. It also
+//!   covers the ancestors of the block, because the hash of the block commits to them.
+//! - [`Term`]: a signed change of the producer at a height. Blocks that the previous producer makes above that
 //!   height have no valid certificate.
 //! - [`Authority`]: the keys of a chain, by height.
 //!

@@ -1,4 +1,4 @@
-//! Terms of producers: the key whose blocks are valid from a height on.
+//! Terms of producers: a signed term names the key that signs the blocks above a height.
 
 use super::{BlockId, PublicKey, SecretKey, key::SIGNATURE_BYTES};
 use alloy_primitives::{B256, FixedBytes};
@@ -11,7 +11,7 @@ const CONTEXT: &[u8] = b"evmd producer term 1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signer {
-    /// The producer of the term before.
+    /// The producer of the previous term.
     Producer,
     /// The recovery key in the genesis, for a producer that is lost.
     Recovery,
@@ -51,7 +51,7 @@ impl Term {
     }
 }
 
-/// What is signed.
+/// Returns the signed message.
 fn message(
     genesis: B256,
     term: u64,

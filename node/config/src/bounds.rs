@@ -5,15 +5,15 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use storage::MIN_MAP_BYTES;
 use toml::{Table, Value};
 
-/// The beginning of the error texts in this module. They follow the name of the setting.
+/// The beginning of the error texts in this module. The name of the setting precedes them.
 const MUST_BE: &str = "must be";
 
-/// The reason of [`with_setting`] for a value that is not TOML.
+/// The reason to pass to [`with_setting`] for a value that is not TOML.
 pub const NOT_TOML: &str = "invalid value";
 /// The beginnings of error texts for values of another type, which do not say what is expected.
 const WRONG_TYPE: [&str; 2] = ["invalid type", NOT_TOML];
 
-/// An error text with the name of the setting.
+/// Returns an error text with the name of the setting.
 pub fn with_setting(setting: &str, value: &str, reason: &str) -> String {
     if reason.starts_with(MUST_BE) {
         return format!("{setting} {reason}");
@@ -25,7 +25,7 @@ pub fn with_setting(setting: &str, value: &str, reason: &str) -> String {
     }
 }
 
-/// What the value of a setting must be, with its default as an example; `None` for a text with a syntax of its own.
+/// Returns what the value of a setting must be, with its default as an example; `None` for a text with its own syntax.
 fn expected(setting: &str) -> Option<String> {
     let (section, name) = setting.split_once('.')?;
     let defaults = Table::try_from(Config::default()).ok()?;
@@ -40,7 +40,7 @@ fn expected(setting: &str) -> Option<String> {
 /// Maximum time between blocks, in milliseconds: one day. The minimum is one millisecond.
 const MAX_BLOCK_TIME_MS: u64 = 86_400_000;
 
-/// Milliseconds between blocks.
+/// Reads the milliseconds between blocks.
 pub(super) fn block_time_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     let ms = u64::deserialize(source)?;
     if !(1..=MAX_BLOCK_TIME_MS).contains(&ms) {
@@ -53,36 +53,35 @@ pub(super) fn block_time_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64,
 /// Maximum of timeouts, in seconds: one day.
 const MAX_WAIT_S: u64 = 86_400;
 
-/// A timeout in seconds.
+/// Reads a timeout in seconds.
 pub(super) fn wait_s<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     wait(u64::deserialize(source)?, MAX_WAIT_S)
 }
 
-/// A timeout in milliseconds.
+/// Reads a timeout in milliseconds.
 pub(super) fn wait_ms<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     wait(u64::deserialize(source)?, MAX_WAIT_S * 1000)
 }
 
-fn wait<E: serde::de::Error>(time: u64, most: u64) -> Result<u64, E> {
-    if (1..=most).contains(&time) {
+fn wait<E: serde::de::Error>(time: u64, max: u64) -> Result<u64, E> {
+    if (1..=max).contains(&time) {
         return Ok(time);
     }
-    Err(E::custom(format!("{MUST_BE} between 1 and {most}, got {time}")))
+    Err(E::custom(format!("{MUST_BE} between 1 and {max}, got {time}")))
 }
 
-/// A limit that must not be zero.
+/// Reads a limit that must not be zero.
 pub(super) fn not_zero<'de, D: Deserializer<'de>>(source: D) -> Result<u32, D::Error> {
     match u32::deserialize(source)? {
         0 => Err(D::Error::custom(format!("{MUST_BE} at least 1, got 0"))),
-        most => Ok(most),
+        limit => Ok(limit),
     }
 }
 
-/// Maximum number of blocks that can be undone while the node runs. A read of the state searches the layers of
-/// all of them.
+/// Maximum number of blocks that can be undone while the node runs. Each read of the state searches their layers.
 const MAX_UNDO_BLOCKS: usize = 1024;
 
-/// The number of blocks that can be undone.
+/// Reads the number of blocks that can be undone.
 pub(super) fn undo_blocks<'de, D: Deserializer<'de>>(source: D) -> Result<usize, D::Error> {
     let blocks = usize::deserialize(source)?;
     if blocks > MAX_UNDO_BLOCKS {
@@ -92,7 +91,7 @@ pub(super) fn undo_blocks<'de, D: Deserializer<'de>>(source: D) -> Result<usize,
     Ok(blocks)
 }
 
-/// The maximum size of an LMDB environment in bytes.
+/// Reads the maximum size of an LMDB environment in bytes.
 pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::Error> {
     let bytes = u64::deserialize(source)?;
     if bytes < MIN_MAP_BYTES {
@@ -105,7 +104,7 @@ pub(super) fn map_bytes<'de, D: Deserializer<'de>>(source: D) -> Result<u64, D::
     Ok(bytes)
 }
 
-/// An error text with the name of the setting at `offset`.
+/// Returns an error text with the name of the setting at the byte `offset`.
 pub(super) fn with_setting_at(text: &str, offset: usize, reason: String) -> String {
     let start = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
     let line = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
@@ -121,7 +120,7 @@ pub(super) fn with_setting_at(text: &str, offset: usize, reason: String) -> Stri
     }
 }
 
-/// The line of the byte at `offset`, starting at 1.
+/// Returns the line of the byte at `offset`, starting at 1.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     let before = text.bytes().take(offset);
     1 + before.filter(|byte| *byte == b'\n').count()

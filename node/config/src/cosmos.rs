@@ -1,13 +1,13 @@
-//! The Cosmos interfaces: their addresses and limits.
+//! Settings of the Cosmos interfaces: their addresses and limits.
 
 use super::{Listen, bounds, local, local_hosts, local_origins};
 use serde::{Deserialize, Serialize};
 
-/// Default for the connections of REST, gRPC and the CometBFT RPC. Browsers and tools keep several open.
+/// Default of `max-connections` for REST, gRPC and the CometBFT RPC. Browsers and tools keep several open.
 const MAX_CONNECTIONS: u32 = 1000;
-/// Default for concurrent Cosmos queries. They are short, and share the cores with the pipeline.
+/// Default of `max-concurrent` for Cosmos queries. They are short, and share the cores with the pipeline.
 const MAX_CONCURRENT: u32 = 64;
-/// Default for the size of a Cosmos request: the largest transaction in base64, with a margin.
+/// Default of `max-request-bytes` for Cosmos requests: the largest transaction in base64, with a margin.
 const MAX_REQUEST_BYTES: u32 = 1024 * 1024;
 
 /// `[rest]`

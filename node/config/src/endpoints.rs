@@ -4,7 +4,7 @@ use crate::{Config, Listen};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The addresses of all servers. One that does not run has none.
+/// The addresses of all servers. A server that does not run has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Endpoints {
@@ -30,7 +30,7 @@ pub struct Endpoints {
     pub p2p: Option<SocketAddr>,
 }
 
-/// With `server.port-offset`, the port of a server is higher than 65535.
+/// With `server.port-offset`, the port of a server would be higher than 65535.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "server.port-offset {offset} (--port-offset): {setting} {address} has no port that is {offset} higher, because \
@@ -43,7 +43,7 @@ pub struct PortTooHigh {
 }
 
 impl Config {
-    /// The addresses of all servers.
+    /// Returns the addresses of all servers.
     pub const fn endpoints(&self) -> Endpoints {
         Endpoints {
             json_rpc: self.json_rpc.address.address(),
@@ -59,14 +59,14 @@ impl Config {
         }
     }
 
-    /// The addresses on which servers listen, with the names of their settings.
+    /// Returns the addresses on which servers listen, with the names of their settings.
     pub fn listening(&self) -> Vec<(&'static str, SocketAddr)> {
         let mut config = self.clone();
         let settings = config.address_settings().into_iter();
         settings.filter_map(|(name, listen)| Some((name, listen.address()?))).collect()
     }
 
-    /// The settings of addresses, with their names.
+    /// Returns the settings of addresses, with their names.
     fn address_settings(&mut self) -> [(&'static str, &mut Listen); 10] {
         [
             ("json-rpc.address", &mut self.json_rpc.address),
@@ -82,7 +82,7 @@ impl Config {
         ]
     }
 
-    /// Adds `server.port-offset` to all ports.
+    /// Adds `server.port-offset` to all ports except 0.
     ///
     /// # Errors
     /// If a port would be too high.

@@ -29,12 +29,12 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// Time between blocks.
+    /// Returns the time between blocks.
     pub const fn block_time(&self) -> Duration {
         Duration::from_millis(self.block_time_ms)
     }
 
-    /// The maximum step of the system clock that timestamps follow.
+    /// Returns the maximum step of the system clock that timestamps follow.
     pub const fn max_clock_step(&self) -> Duration {
         Duration::from_secs(self.max_clock_step_s)
     }

@@ -1,17 +1,16 @@
-//! The text of the settings file. A new file has a comment for each setting and no values, so that a home keeps up
-//! with the defaults of later versions. A change of one setting keeps the rest of the file as it is.
+//! Writes the text of the settings file. In a new file, a setting that has its default is a comment, so that the
+//! defaults of later versions apply. A change of one setting keeps the rest of the file if possible.
 
 use crate::Config;
 use std::fmt::Write;
 use toml::{Table, Value};
 
-/// The document with the meaning of each setting, in the rows of its tables. A test compares the rows with the
-/// settings.
+/// The document that explains each setting in a row of a table. A test compares the rows with the settings.
 const MEANINGS: &str = include_str!("../../../docs/settings.md");
 /// Maximum length of a comment line.
 const MAX_LINE_CHARS: usize = 100;
 
-/// A new file. Settings that have their default are comments.
+/// Returns the text of a new file. Settings that have their default are comments.
 pub(crate) fn new_text(config: &Config) -> String {
     let (set, defaults) = (table(config), table(&Config::default()));
     let mut text = String::from(
@@ -32,7 +31,7 @@ pub(crate) fn new_text(config: &Config) -> String {
     text
 }
 
-/// The settings that differ from the defaults: name, value and default.
+/// Returns the settings that differ from the defaults: name, value and default.
 pub(crate) fn differences(config: &Config) -> Vec<(String, Value, Value)> {
     let (set, defaults) = (table(config), table(&Config::default()));
     let mut found = Vec::new();
@@ -48,7 +47,7 @@ pub(crate) fn differences(config: &Config) -> Vec<(String, Value, Value)> {
     found
 }
 
-/// Sets `name` in a section of a file. Comments and other settings stay as they are, unless the file has a form
+/// Sets `name` in a section of a file. Other settings keep their values. Comments stay, too, unless the file has a form
 /// that is not recognized, such as a value of several lines.
 ///
 /// # Errors
@@ -72,7 +71,8 @@ pub fn with_value(
     Ok(toml::to_string_pretty(&expected).expect("settings are plain values"))
 }
 
-/// Replaces the line of a setting, or adds it after its default in a comment, or at the end of its section.
+/// Replaces the line of a setting, or adds it after its default in a comment, or at the end of its section, which is
+/// added if it is missing.
 fn with_line(text: &str, section: &str, name: &str, line: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let header = format!("[{section}]");
@@ -85,12 +85,12 @@ fn with_line(text: &str, section: &str, name: &str, line: &str) -> String {
     let length = body.clone().position(|line| line.starts_with('[')).unwrap_or(body.len());
     let end = start + 1 + length;
     let find = |prefix: &str| {
-        let is_it = |line: &&str| {
+        let sets_name = |line: &&str| {
             let rest =
                 line.trim_start().strip_prefix(prefix).and_then(|rest| rest.strip_prefix(name));
             rest.is_some_and(|rest| rest.trim_start().starts_with('='))
         };
-        (start + 1..end).find(|at| is_it(&lines[*at]))
+        (start + 1..end).find(|at| sets_name(&lines[*at]))
     };
     match (find(""), find("# ")) {
         (Some(at), _) => lines[at] = line,
@@ -107,7 +107,7 @@ fn table(config: &Config) -> Table {
     Table::try_from(config).expect("settings are plain values")
 }
 
-/// Section, name and meaning of a setting in a row of a table.
+/// Returns the section, the name and the meaning of the setting in a row of a table.
 fn row(line: &str) -> Option<(&str, &str, String)> {
     let (setting, cells) = line.strip_prefix("| `")?.split_once("` | ")?;
     let (section, name) = setting.split_once('.')?;
@@ -117,7 +117,7 @@ fn row(line: &str) -> Option<(&str, &str, String)> {
     Some((section, name, without_links(&meaning)))
 }
 
-/// The text without the targets of its links.
+/// Returns the text without the targets of its links.
 fn without_links(text: &str) -> String {
     let mut parts = text.split("](");
     let mut plain = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Settings: the file `config.toml` in the home folder, which command-line flags of the same name override.
+//! Reads and writes the settings: the file `config.toml` in the home folder, which command-line flags override.
 //!
 //! An unknown key is an error, because a misspelt one would have no effect.
 
@@ -167,7 +167,7 @@ const FULL_ANSWER_CACHE_BYTES: u64 = 128 << 20;
 const MIN_ANSWER_CACHE_BYTES: u64 = 8 << 20;
 
 impl JsonRpc {
-    /// The size of the response cache in bytes.
+    /// Returns the size of the response cache in bytes.
     pub fn answer_cache_bytes(&self) -> u64 {
         match self.answer_cache_bytes {
             0 => derived(FULL_ANSWER_CACHE_BYTES, MIN_ANSWER_CACHE_BYTES),
@@ -175,12 +175,12 @@ impl JsonRpc {
         }
     }
 
-    /// The number of threads that serve sockets.
+    /// Returns the number of threads that serve sockets.
     pub fn threads(&self) -> usize {
         self.threads_on(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// The same on a machine with this many cores.
+    /// Does the same as [`Self::threads()`] for a machine with this number of cores.
     pub fn threads_on(&self, cores: usize) -> usize {
         let wanted = match self.threads {
             0 => cores,
@@ -206,7 +206,7 @@ pub enum KeyringChoice {
 }
 
 impl KeyringChoice {
-    /// The backend of the keyring, if there is one.
+    /// Returns the backend of the keyring, if there is one.
     pub const fn backend(self) -> Option<Backend> {
         match self {
             Self::Off => None,
@@ -221,7 +221,7 @@ impl Default for JsonRpc {
     fn default() -> Self {
         Self {
             address: local(8545),
-            // The other address also accepts WebSockets.
+            // The address of HTTP also accepts WebSockets.
             ws_address: Listen::Off,
             api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
             ws_api: ["eth", "net", "web3", "rpc", "txpool", "evmd"].map(str::to_owned).into(),
@@ -264,12 +264,12 @@ pub struct Ingest {
     pub max_connections: u32,
 }
 
-/// Default for ingest connections. Each of them has a read buffer of 64 KiB.
+/// Default of `max-connections` for ingest. Each of them has a read buffer of 64 KiB.
 const MAX_INGEST_CONNECTIONS: u32 = 1024;
 
 impl Default for Ingest {
     fn default() -> Self {
-        // Only load tests use it.
+        // Only load tests use the ingest server.
         Self { address: Listen::Off, max_connections: MAX_INGEST_CONNECTIONS }
     }
 }
@@ -293,17 +293,17 @@ impl Default for Metrics {
     }
 }
 
-/// `[mempool]`, with geth's names. A transaction takes a slot for each 32 KiB or part of it.
+/// `[mempool]`, with geth's names for the settings that geth also has. A transaction takes one slot per started 32 KiB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Mempool {
     /// Minimum fee cap, in wei per gas.
     pub price_limit: u64,
-    /// Minimum tip cap, in wei per gas.
+    /// Minimum priority fee cap, in wei per gas.
     pub min_tip: u64,
     /// Minimum gas price of transactions that enter the pool, in the syntax of the SDK's setting with this
     /// name, such as `0.5atest`. It applies to Cosmos transactions, and to Ethereum transactions before London.
-    /// An empty value is no minimum.
+    /// An empty value means no minimum.
     pub minimum_gas_prices: MinimumGasPrices,
     /// Minimum increase of both fee fields by a replacement, in percent.
     pub price_bump: u32,
@@ -311,9 +311,9 @@ pub struct Mempool {
     pub account_slots: usize,
     /// Maximum number of executable slots of all accounts. 0 derives it from the memory of the machine.
     pub global_slots: usize,
-    /// Maximum number of slots behind a nonce gap, for one account.
+    /// Maximum number of slots of transactions behind a nonce gap, for one account.
     pub account_queue: usize,
-    /// Maximum number of slots behind nonce gaps, for all accounts. 0 derives it from the memory of the
+    /// Maximum number of slots of transactions behind nonce gaps, for all accounts. 0 derives it from the memory of the
     /// machine.
     pub global_queue: usize,
     /// Seconds after which transactions behind a nonce gap are removed.
@@ -349,19 +349,19 @@ impl Default for Mempool {
     }
 }
 
-/// Minimum for the derived number of executable slots: two full blocks of transfers, or 512 MiB if each
-/// transaction fills its slot.
+/// Minimum for the number of executable slots derived from the memory: three full blocks of transfers at the default
+/// gas limit, or 512 MiB if each transaction fills its slot.
 const MIN_GLOBAL_SLOTS: usize = 16_384;
-/// The same for slots behind nonce gaps.
+/// Minimum for the derived number of slots behind nonce gaps.
 const MIN_GLOBAL_QUEUE: usize = 4_096;
 
 impl Mempool {
-    /// The limits of the mempool.
+    /// Returns the limits of the mempool.
     pub fn limits(&self) -> Limits {
         self.limits_on(memory::available_memory())
     }
 
-    /// The same on a machine with this many bytes of memory.
+    /// Does the same as [`Self::limits`] for a machine with `memory` bytes.
     pub fn limits_on(&self, memory: u64) -> Limits {
         let default = Limits::default();
         let slots = |set, full: usize, minimum: usize| match set {
@@ -385,8 +385,8 @@ impl Mempool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pipeline {
-    /// Threads that recover senders; 0 uses all cores but three, which the other stages need, and at least two
-    /// if the machine has two.
+    /// Number of threads that recover senders. 0 starts one for each core except three, which the other stages need,
+    /// but at least two if the machine has two cores.
     pub recover_workers: usize,
 }
 
@@ -396,12 +396,12 @@ const MAX_RECOVER_WORKERS: usize = 64;
 const ORDERED_CORES: usize = 3;
 
 impl Pipeline {
-    /// The number of recovery threads.
+    /// Returns the number of recovery threads.
     pub fn recover_workers(&self) -> usize {
         self.recover_workers_on(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// The same on a machine with this many cores.
+    /// Does the same as [`Self::recover_workers()`] for a machine with this number of cores.
     pub fn recover_workers_on(&self, cores: usize) -> usize {
         let wanted = match self.recover_workers {
             0 => cores.saturating_sub(ORDERED_CORES).max(cores.min(2)),
@@ -428,21 +428,21 @@ pub struct Storage {
     /// Maximum size of the state trie in memory in bytes, without changes that are not in the index yet. 0
     /// derives the number from the memory of the machine.
     pub trie_cache_bytes: u64,
-    /// Number of newest blocks that can be undone while the node runs. They are kept out of the index, and a
-    /// restart reads them again. 0 for a producer whose blocks are final.
+    /// Number of newest blocks that can be undone while the node runs. They are kept out of the index, and a restart
+    /// reads them again. 0 for a producer whose blocks are final; on a development chain, 0 means 64.
     #[serde(deserialize_with = "bounds::undo_blocks")]
     pub undo_blocks: usize,
 }
 
 /// Two maps with 2^23 entries, three quarters full: 1.07 GB when all are used, the same for the mempool's
-/// checks, and 540 MB for slots. With a quarter of this, a transfer between ten million accounts took a seventh
-/// longer, because both look up missing entries in the index.
+/// checks, and 540 MB for slots. With a quarter of this, transfers between ten million accounts took a seventh
+/// longer, because execution and the mempool look up missing entries in the index.
 const FULL_RECENT_ACCOUNTS: usize = (1 << 24) / 4 * 3;
-/// Minimum for the derived number: the accounts of a few large blocks, 35 MB in total.
+/// Minimum for the number derived from the memory: the accounts of a few large blocks, 42 MB with the slots.
 const MIN_RECENT_ACCOUNTS: usize = (1 << 18) / 4 * 3;
 
 impl Storage {
-    /// The number of accounts that execution caches.
+    /// Returns the number of accounts that execution caches.
     pub fn recent_accounts(&self) -> usize {
         match self.recent_accounts {
             0 => derived(FULL_RECENT_ACCOUNTS as u64, MIN_RECENT_ACCOUNTS as u64) as usize,
@@ -450,7 +450,7 @@ impl Storage {
         }
     }
 
-    /// The size of the state trie in memory in bytes.
+    /// Returns the maximum size of the state trie in memory in bytes.
     pub fn trie_cache_bytes(&self) -> u64 {
         match self.trie_cache_bytes {
             0 => derived(TRIE_CACHE_BYTES_DEFAULT, MIN_TRIE_CACHE_BYTES),
@@ -471,17 +471,17 @@ impl Default for Storage {
     }
 }
 
-/// The host names of this machine for itself.
+/// Returns the host names by which a machine reaches itself.
 fn local_hosts() -> Vec<String> {
     vec!["localhost".to_owned()]
 }
 
-/// The origins of pages served by this machine, at any port.
+/// Returns the origins of pages served by this machine, at any port.
 fn local_origins() -> Vec<String> {
     ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned).into()
 }
 
-/// A loopback address: by default, no server is reachable from other machines.
+/// Returns a loopback address: by default, no server is reachable from other machines.
 fn local(port: u16) -> Listen {
     Listen::At(SocketAddr::from(([127, 0, 0, 1], port)))
 }
@@ -511,7 +511,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// The memory that the process may use, and the effective values of the settings that are derived from it.
+    /// Returns the memory that the process may use, and the effective values of the settings that are derived from it.
     pub fn derived(&self) -> Vec<(&'static str, u64)> {
         let limits = self.mempool.limits();
         vec![
@@ -548,12 +548,12 @@ impl Config {
         })
     }
 
-    /// The settings that differ from the defaults: name, value and default.
+    /// Returns the settings that differ from the defaults: name, value and default.
     pub fn differences(&self) -> Vec<(String, toml::Value, toml::Value)> {
         file::differences(self)
     }
 
-    /// Writes the settings to a home folder that does not have a file yet. Those that have their default are
+    /// Writes the settings to a home folder that has no settings file yet. Settings that have their default are
     /// comments.
     pub fn write_new(&self, home: &Path) -> Result<(), ConfigError> {
         let path = home.join(CONFIG_FILE);

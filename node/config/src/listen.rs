@@ -1,4 +1,4 @@
-//! Where a server listens: an address, or nowhere.
+//! The type of the address settings of servers.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, net::SocketAddr, str::FromStr};
@@ -6,7 +6,7 @@ use std::{fmt, net::SocketAddr, str::FromStr};
 /// The text of a server that is off.
 const OFF: &str = "off";
 
-/// Where a server listens. In text: an IP address with a port, or `off`.
+/// The address at which a server listens. Its text form is an IP address with a port, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// The server does not run.
@@ -21,7 +21,7 @@ pub enum Listen {
 pub struct InvalidListen;
 
 impl Listen {
-    /// The address; `None` if the server is off.
+    /// Returns the address; `None` if the server is off.
     pub const fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Off => None,
@@ -29,8 +29,8 @@ impl Listen {
         }
     }
 
-    /// The same address with a port that is higher by `offset`; `None` if there is no such port. Port 0 stays, because
-    /// the kernel chooses the port.
+    /// Returns the same address with a port that is higher by `offset`; `None` if there is no such port. Port 0 stays,
+    /// because the kernel chooses the port.
     pub fn shifted(self, offset: u16) -> Option<Self> {
         let Self::At(mut address) = self else { return Some(self) };
         if address.port() != 0 {

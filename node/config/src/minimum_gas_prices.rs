@@ -19,7 +19,7 @@ pub enum MinimumGasPricesError {
     /// The value is not a price.
     #[error(transparent)]
     Price(#[from] GasPriceError),
-    /// More than one price.
+    /// The value has more than one price.
     #[error(
         "{text:?} has {count} prices, but a chain has one token: set one price, such as 0.5atest"
     )]
@@ -45,7 +45,7 @@ pub struct ForeignToken {
 }
 
 impl MinimumGasPrices {
-    /// The price, if there is one, on a chain with this token.
+    /// Returns the price, if there is one, on a chain with this token.
     ///
     /// # Errors
     /// If the price is in another token.

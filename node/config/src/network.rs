@@ -1,4 +1,4 @@
-//! Networks of IP addresses in settings.
+//! The type of the settings that name networks of IP addresses.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, net::IpAddr, str::FromStr};
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Network {
 }
 
 impl Network {
-    /// Whether an address is in the network.
+    /// Returns whether an address is in the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (network, address, bits) = match (self.address, address) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {

@@ -1,4 +1,4 @@
-//! `[node]`
+//! Settings of the node itself.
 
 use serde::{Deserialize, Serialize};
 

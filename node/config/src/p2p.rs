@@ -1,4 +1,4 @@
-//! The connections between validators.
+//! Settings of the connections between validators.
 
 use super::Listen;
 use certificates::PublicKey;
@@ -24,7 +24,7 @@ impl Default for P2p {
     }
 }
 
-/// Where a validator listens. In text: `KEY@HOST:PORT`, with an IPv6 address in brackets.
+/// The address at which a validator listens. Its text form is `KEY@HOST:PORT`, with an IPv6 address in brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ValidatorAddress {
@@ -50,17 +50,17 @@ impl FromStr for ValidatorAddress {
     type Err = InvalidValidatorAddress;
 
     fn from_str(text: &str) -> Result<Self, InvalidValidatorAddress> {
-        let refuse = |reason| InvalidValidatorAddress { text: text.to_owned(), reason };
-        let (key, address) = text.split_once('@').ok_or_else(|| refuse("it has no @"))?;
-        let key = key.parse().map_err(|_| refuse("the key is not an ed25519 public key in hex"))?;
-        let (host, port) = address.rsplit_once(':').ok_or_else(|| refuse("it has no port"))?;
+        let error = |reason| InvalidValidatorAddress { text: text.to_owned(), reason };
+        let (key, address) = text.split_once('@').ok_or_else(|| error("it has no @"))?;
+        let key = key.parse().map_err(|_| error("the key is not an ed25519 public key in hex"))?;
+        let (host, port) = address.rsplit_once(':').ok_or_else(|| error("it has no port"))?;
         let port = port.parse().ok().filter(|port| *port != 0);
-        let port = port.ok_or_else(|| refuse("the port is not 1 to 65535"))?;
+        let port = port.ok_or_else(|| error("the port is not 1 to 65535"))?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         let is_host = !host.is_empty() && host.len() <= MAX_HOST_CHARS && host.bytes().all(is_name);
         if !is_host && host.parse::<IpAddr>().is_err() {
-            return Err(refuse("the host is not a name or an IP address"));
+            return Err(error("the host is not a name or an IP address"));
         }
         Ok(Self { key, host: host.to_owned(), port })
     }

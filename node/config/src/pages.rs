@@ -1,11 +1,11 @@
-//! The web pages: their address and limits.
+//! Settings of the web pages: their address and limits.
 
 use super::{Listen, bounds, local, local_hosts};
 use serde::{Deserialize, Serialize};
 
-/// Default for the connections. A browser keeps up to six open.
+/// Default of `max-connections`. A browser keeps up to six open.
 const MAX_CONNECTIONS: u32 = 500;
-/// Default for concurrent requests. A page takes about a millisecond of a core, which the pipeline needs too.
+/// Default of `max-concurrent`. A page takes about a millisecond of a core, which the pipeline needs too.
 const MAX_CONCURRENT: u32 = 2;
 
 /// `[pages]`

@@ -1,4 +1,4 @@
-//! Replicas: the server that sends blocks to followers, and the sources that this node follows.
+//! Settings of replication: the server that sends blocks to followers, and the sources that this node follows.
 
 use super::{Listen, bounds};
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-/// Default for the followers.
+/// Default of `max-followers`.
 const MAX_FOLLOWERS: u32 = 32;
-/// Default for the lag: longer than the switch to another source takes.
+/// Default of `max-lag-ms`: a switch to another source takes less time.
 const MAX_LAG_MS: u64 = 10_000;
 
 /// `[replication]`
@@ -24,24 +24,25 @@ pub struct Replication {
     /// Maximum number of connections of followers.
     #[serde(deserialize_with = "bounds::not_zero")]
     pub max_followers: u32,
-    /// The nodes whose blocks this node follows, in the order of preference. A node that follows others produces no blocks.
+    /// The nodes whose blocks this node follows, in the order of preference. A node that follows others produces no
+    /// blocks.
     pub follow: Vec<String>,
-    /// Nodes that follow this producer. After a start it produces only when one of them has sent it the producer terms that it
-    /// knows, so that it does not continue if another node was promoted meanwhile.
+    /// Nodes that follow this producer. After a start it produces blocks only once one of them has sent the producer
+    /// terms that it knows, so that this node does not continue if another node was promoted meanwhile.
     pub followers: Vec<String>,
-    /// Forward calls about the mempool and the pending block to the producer. If false, this node answers them without the
-    /// producer's pool: it has none of its own.
+    /// Forward calls about the mempool and the pending block to the producer. If false, this node answers them from its
+    /// own head and an empty mempool.
     pub forward_pool_queries: bool,
-    /// Milliseconds for which this node may lack the newest block of its source, or a source, before it says that it is
-    /// behind: `eth_syncing`, `syncing` of REST, `catching_up` of CometBFT's RPC, and 503 for `/ready`.
+    /// Milliseconds for which this node may lack the newest block of its source, or a source, before it reports that it
+    /// is behind: `eth_syncing`, `syncing` of REST, `catching_up` of CometBFT's RPC, and 503 for `/ready`.
     pub max_lag_ms: u64,
-    /// File with the certificates (PEM) of the server at `address`, its own first, with which it encrypts connections. If the
-    /// path is not absolute, it begins at the home folder. An empty text: connections are not encrypted.
+    /// File with the certificates (PEM) of the server at `address`, its own first, with which it encrypts connections.
+    /// If the path is not absolute, it begins at the home folder. If the text is empty, connections are not encrypted.
     pub tls_certificate: String,
     /// File with the private key (PEM) of that certificate.
     pub tls_key: String,
-    /// File with the certificates (PEM) of the authorities that certify sources with an address that begins with `https://`. An
-    /// empty text: those of the system.
+    /// File with the certificates (PEM) of the authorities that certify sources with an address that begins with
+    /// `https://`. If the text is empty, the authorities of the system are used.
     pub tls_roots: String,
     /// Which signatures of transactions are verified: `all`, `sample:N` for one block in N, or `execute`, which also
     /// executes every block again. All roots and hashes of every block are always checked.
@@ -67,12 +68,12 @@ impl Default for Replication {
 }
 
 impl Replication {
-    /// The lag from which this node is behind.
+    /// Returns the time after which a node that lacks blocks counts as behind.
     pub const fn max_lag(&self) -> Duration {
         Duration::from_millis(self.max_lag_ms)
     }
 
-    /// The files of the certificate and its key; `None` if connections are not encrypted.
+    /// Returns the files of the certificate and its key; `None` if connections are not encrypted.
     ///
     /// # Errors
     /// If only one of them is set.
@@ -86,7 +87,7 @@ impl Replication {
         }
     }
 
-    /// The file of the authorities; `None` for those of the system.
+    /// Returns the file of the authorities; `None` for those of the system.
     pub fn tls_roots_in(&self, home: &Path) -> Option<PathBuf> {
         file(home, &self.tls_roots)
     }
@@ -100,7 +101,7 @@ pub struct HalfOfPair {
     set: &'static str,
 }
 
-/// A file of a setting; `None` if the setting is empty.
+/// Returns the file that a setting names; `None` if the setting is empty.
 fn file(home: &Path, setting: &str) -> Option<PathBuf> {
     (!setting.is_empty()).then(|| home.join(setting))
 }
@@ -112,8 +113,8 @@ pub enum Verification {
     /// The signatures of all transactions.
     #[default]
     All,
-    /// Those of every block whose number, with a random offset, is a multiple of this number. The senders of the others are
-    /// those that the header commits to, from rules version 2 on.
+    /// Those of every block whose number plus a random offset is a multiple of this number, and of blocks whose header
+    /// does not commit to the senders (before rules version 2).
     Sample(NonZeroU64),
     /// All of them, and every block is executed again.
     Execute,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes that clients may use on a machine with enough memory: 32 responses of the default maximum size. Two
 /// cores write hundreds of such responses within the timeout of a slow client.
 pub(super) const FULL_CLIENT_BYTES: u64 = 2 << 30;
-/// Minimum for the derived number: one response of the default maximum size, and request bodies.
+/// Minimum for the number derived from the memory: one response of the default maximum size, and request bodies.
 pub(super) const MIN_CLIENT_BYTES: u64 = 128 << 20;
 
 /// `[server]`
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The effective limit.
+    /// Returns the effective limit in bytes.
     pub fn max_client_bytes(&self) -> u64 {
         match self.max_client_bytes {
             0 => derived(FULL_CLIENT_BYTES, MIN_CLIENT_BYTES),

@@ -1,19 +1,19 @@
-//! Snapshots that the node makes itself.
+//! Settings of the snapshots that the node makes itself.
 
 use super::bounds;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Default for the number of snapshots that are kept. A second one is there while the newest is examined or copied.
+/// Default of `keep`: a second snapshot exists while an operator examines or copies the newest.
 const KEEP: u32 = 2;
-/// Default for the folder.
+/// Default of `folder`.
 const FOLDER: &str = "snapshots";
 
 /// `[snapshot]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Snapshot {
-    /// Number of blocks from one snapshot to the next; 0 makes none.
+    /// Number of blocks from one snapshot to the next. If it is 0, the node makes none.
     pub every_blocks: u64,
     /// Number of snapshots that are kept.
     #[serde(deserialize_with = "bounds::not_zero")]
@@ -23,7 +23,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The folder of the snapshots of a home folder.
+    /// Returns the folder of the snapshots of a home folder.
     pub fn folder_in(&self, home: &Path) -> PathBuf {
         home.join(&self.folder)
     }

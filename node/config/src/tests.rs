@@ -1,10 +1,10 @@
-//! Valid and invalid settings files.
+//! Tests of valid and invalid settings files.
 
 use super::*;
 use mempool::SLOT_BYTES;
 
 #[test]
-fn defaults_survive_the_file() {
+fn defaults_are_read_from_a_new_file() {
     let home = tempfile::tempdir().expect("a temporary folder");
     let config = Config::default();
     config.write_new(home.path()).expect("written");
@@ -44,8 +44,8 @@ fn socket_threads_equal_cores_by_default() {
     assert_eq!([threads(1, 2), threads(3, 2), threads(65, 2)], [1, 3, 64]);
 }
 
-/// The error for a file with this text.
-fn refused(text: &str) -> String {
+/// Loads a file with this text, and returns the error.
+fn load_error(text: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(home.path().join(CONFIG_FILE), text).expect("written");
     let error = Config::load(home.path()).expect_err("refused").to_string();
@@ -55,31 +55,31 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn unknown_key_is_an_error_with_its_line() {
-    let error = refused("[engine]\nblok-time-ms = 5\n");
+    let error = load_error("[engine]\nblok-time-ms = 5\n");
     assert!(error.contains("line 2: ") && error.contains("blok-time-ms"), "{error}");
 }
 
 #[test]
-fn invalid_block_time_is_refused() {
+fn numbers_outside_their_limits_are_refused() {
     for ms in ["0", "86400001"] {
-        let error = refused(&format!("[engine]\n\nblock-time-ms = {ms}\n"));
+        let error = load_error(&format!("[engine]\n\nblock-time-ms = {ms}\n"));
         let reason =
             format!("line 3: engine.block-time-ms must be between 1 and 86400000, got {ms}");
         assert!(error.ends_with(&reason), "{error}");
     }
     for wait in ["slow-client-s = 0", "idle-timeout-s = 86401", "call-timeout-ms = 86400001"] {
-        let error = refused(&format!("[json-rpc]\n{wait}\n"));
+        let error = load_error(&format!("[json-rpc]\n{wait}\n"));
         assert!(
             error.contains("line 2: ") && error.contains(" must be between 1 and 86400"),
             "{error}"
         );
     }
-    let error = refused("[json-rpc]\nmax-connections = 0\n");
+    let error = load_error("[json-rpc]\nmax-connections = 0\n");
     assert!(
         error.ends_with("line 2: json-rpc.max-connections must be at least 1, got 0"),
         "{error}"
     );
-    let error = refused("[rest]\nmax-concurrent = 0\n");
+    let error = load_error("[rest]\nmax-concurrent = 0\n");
     assert!(error.ends_with("line 2: rest.max-concurrent must be at least 1, got 0"), "{error}");
 }
 
@@ -97,7 +97,7 @@ fn value_of_another_type_is_refused_with_an_example() {
         ),
     ] {
         for following in ["", "# A comment.\n\n"] {
-            let error = refused(&format!("{text}{following}"));
+            let error = load_error(&format!("{text}{following}"));
             assert!(error.ends_with(reason), "{error}");
         }
     }

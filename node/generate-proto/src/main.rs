@@ -1,5 +1,5 @@
 //! Compiles the definitions of `node/proto` into the messages and services of `node/proto/src/generated`, and into
-//! descriptors for reflection and JSON. It needs no `protoc`, but `rustfmt`.
+//! descriptors for reflection and JSON. It needs `rustfmt`, but not `protoc`.
 //!
 //! `cargo run --manifest-path node/generate-proto/Cargo.toml` writes the files. They are checked in, so
 //! that building the node needs no protobuf compiler. A test of the crate `proto` fails if a
@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     collect(&definitions, &definitions, &mut files)?;
     files.sort();
 
-    // The service of replicas, of which a node is also a client, is in the crate that uses it. It is not one of the
-    // Cosmos interfaces, whose descriptors are served.
+    // The code of the replication service, of which a node is also a client, is written to the crate `replication`. The
+    // service is not part of the descriptors, which the Cosmos interfaces serve.
     let (of_replicas, others): (Vec<_>, Vec<_>) =
         files.iter().partition(|file| file.starts_with(REPLICATION_FOLDER));
     let compiler = compile(&definitions, &others)?;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::remove_dir_all(&generated)?;
     }
     fs::create_dir_all(&generated)?;
-    // The compiler encodes the set itself, because `FileDescriptorSet` loses options of our own.
+    // The compiler encodes the set itself, because `FileDescriptorSet` loses custom options.
     fs::write(generated.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
     tonic_prost_build::configure()
         .out_dir(&generated)
@@ -70,7 +70,7 @@ fn compile(definitions: &Path, files: &[&PathBuf]) -> Result<protox::Compiler, B
 
 fn config() -> prost_build::Config {
     let mut config = prost_build::Config::new();
-    // The definitions, in the same folder, have the comments.
+    // Comments of messages are left out: the definitions have them.
     config.enable_type_names().disable_comments(["."]);
     config
 }
@@ -88,7 +88,7 @@ fn format(generated: &Path) -> Result<(), Box<dyn Error>> {
     if status.success() { Ok(()) } else { Err("rustfmt failed".into()) }
 }
 
-/// One line for each definition: its SHA-256 and its path. The node's test compares them with the files.
+/// Returns one line for each definition: its SHA-256 and its path. A test of `proto` compares them with the files.
 fn sources(definitions: &Path, files: &[PathBuf]) -> Result<String, Box<dyn Error>> {
     let mut lines = String::new();
     for file in files {
@@ -99,7 +99,7 @@ fn sources(definitions: &Path, files: &[PathBuf]) -> Result<String, Box<dyn Erro
     Ok(lines)
 }
 
-/// All definitions below a folder, as their importers name them.
+/// Collects the definitions below a folder, by the paths under which other definitions import them.
 fn collect(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

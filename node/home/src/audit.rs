@@ -38,13 +38,13 @@ pub struct StateAudit {
 /// If the folder holds no chain, if its index is not built, or if it cannot be read.
 pub fn state_root(path: &Path) -> Result<StateAudit, HomeError> {
     let (chain, index) = Home::attach(path)?;
-    // The index is opened first: it must not contain a block that the snapshot of the chain lacks.
+    // The index is read from first: it must not contain a block that the chain reader does not see.
     let reader = index.reader()?;
     let audit = flat_state(&chain.reader()?, &reader)?;
     audit.ok_or_else(|| HomeError::NoIndex(path.to_owned()))
 }
 
-/// Does the same with open environments. Returns `None` if the index is empty.
+/// Does the same as [`state_root`] with open environments. Returns `None` if the index is empty.
 ///
 /// # Errors
 /// If something cannot be read, or if a code is missing.

@@ -26,7 +26,7 @@ pub(super) const AUTHORITY_KEY: &str = "authority";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProducerError {
-    /// The file has no key.
+    /// The file has no valid key.
     #[error("{}: {source}", path.display())]
     Key {
         /// The file.
@@ -81,7 +81,7 @@ pub enum ProducerError {
     Term(#[from] AuthorityError),
 }
 
-/// What the chain environment stores, as JSON.
+/// The JSON object under [`AUTHORITY_KEY`] in the chain environment.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct StoredAuthority {
@@ -125,8 +125,8 @@ impl Home {
         genesis_hash(&self.chain, &self.path)
     }
 
-    /// Returns the keys that sign the blocks of the chain; `None` on a development chain, and on a chain whose genesis names no
-    /// producer until its first block is signed.
+    /// Returns the keys that sign the blocks of the chain. `None` if the genesis names no producer and no home has
+    /// become the producer yet, as on a development chain.
     ///
     /// # Errors
     /// If the chain environment cannot be read.
@@ -134,9 +134,9 @@ impl Home {
         authority(&self.chain, &self.spec, &self.path)
     }
 
-    /// Returns what signs the blocks that this node makes, `None` on a development chain. If the genesis names no
-    /// producer and no block has been signed yet, the key of this home becomes the producer key; it is created if it does
-    /// not exist.
+    /// Returns the signer of the blocks that this node produces; `None` on a development chain. If the genesis names no
+    /// producer and no block has been signed yet, the key of this home becomes the producer key; it is created if it
+    /// does not exist.
     ///
     /// # Errors
     /// [`HomeError::Producer`], and if the home folder cannot be read or written.
@@ -170,7 +170,7 @@ impl Home {
         Err(ProducerError::OtherKey { path, found, expected, term }.into())
     }
 
-    /// Makes the key of this home that of the chain.
+    /// Makes the key of this home the producer key of the chain.
     fn become_producer(&self) -> Result<(SecretKey, Authority), HomeError> {
         let key = match producer_key(&self.path)? {
             Some(key) => key,
@@ -200,11 +200,11 @@ pub(super) enum AfterRollback {
     NeedsTerm(Vec<u8>),
 }
 
-/// Returns what must be stored with the removal of the blocks above `keep`. `new_term` requires a new term even if nothing
-/// signed is removed. Replicas refuse two blocks of one term at one height.
+/// Returns what must be stored with the removal of the blocks above `keep`. `new_term` requests a new term even if no
+/// signed block is removed. Replicas refuse two blocks of one term at one height.
 ///
 /// # Errors
-/// [`HomeError::OnlyValidator`], and if the chain or the key cannot be read.
+/// [`HomeError::OnlyValidator`], if the chain or the key cannot be read, and if a new term cannot be added.
 pub(super) fn after_rollback(
     path: &Path,
     chain: &ChainDb,
@@ -225,7 +225,7 @@ pub(super) fn after_rollback(
         [only] if validator_key(path)?.is_some_and(|key| key.public() == *only) => {
             return Err(HomeError::OnlyValidator);
         }
-        // A node gets the same blocks again from the others.
+        // The node receives the same blocks again from the other validators.
         _ => return Ok(AfterRollback::Unchanged),
     }
     if !is_signed && !ends_term && !new_term {
@@ -268,7 +268,7 @@ pub fn stored_authority(chain: &ChainDb, path: &Path) -> Result<Option<Authority
     authority(chain, &stored_spec(chain, &text)?, path)
 }
 
-/// Reads the secret key of a home folder; `None` if there is none.
+/// Reads the secret producer key of a home folder; `None` if there is none.
 ///
 /// # Errors
 /// [`ProducerError::Key`], and if the file cannot be read.
@@ -318,14 +318,13 @@ pub(super) fn new_key(home: &Path) -> Result<SecretKey, HomeError> {
     Ok(SecretKey::random().map_err(wrong)?)
 }
 
-/// Writes the secret key of a home folder whose lock is held.
+/// Writes the secret producer key of a home folder whose lock is held.
 pub(super) fn write_key(home: &Path, key: &SecretKey) -> Result<(), HomeError> {
     write_key_to(&home.join(PRODUCER_KEY_FILE), key)
 }
 
-/// Writes a secret key to a file.
 pub(super) fn write_key_to(path: &Path, key: &SecretKey) -> Result<(), HomeError> {
-    // Allocated once, because growing it would leave a copy in memory.
+    // The text is allocated once, because growing it would leave a copy of the key in memory.
     let hex = key.to_hex();
     let mut text = zeroize::Zeroizing::new(String::with_capacity(hex.len() + 1));
     text.push_str(&hex);

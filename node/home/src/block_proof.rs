@@ -1,4 +1,4 @@
-//! The proof that the producer or the validators of a chain made a block, for programs that have no node.
+//! Creates and checks proofs that a producer or validators made a block, for programs that have no node.
 
 use super::{Home, HomeError, stored_authority};
 use alloy_consensus::Header;
@@ -8,8 +8,8 @@ use certificates::{Authority, AuthorityError, BlockId, Certificate, CertificateE
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Maximum number of headers in a proof. More than one is needed for blocks that were imported, or produced before the producer had
-/// a key.
+/// Maximum number of headers in a proof. More than one is needed for blocks that were imported, or produced before the
+/// producer had a key.
 pub const MAX_PROOF_HEADERS: u64 = 10_000;
 
 /// Why a proof of a block cannot be made, or is not valid.
@@ -112,7 +112,7 @@ impl BlockProof {
         let mut ends: Option<(BlockId, BlockId)> = None;
         for bytes in &self.headers {
             let header = Header::decode(&mut bytes.as_ref()).map_err(ProofError::Header)?;
-            // From the decoded header, so that bytes after it are not part of the hash.
+            // The hash is computed from the decoded header, so that trailing bytes are not part of it.
             let block = BlockId { number: header.number, hash: header.hash_slow() };
             trusted.check_term_start(block)?;
             let Some((first, parent)) = ends else {

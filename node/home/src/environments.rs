@@ -98,8 +98,8 @@ impl ProgressLog {
 pub(super) const ENVIRONMENT_FILES: [&str; 4] =
     ["data.mdb", "data.mdb.new", "lock.mdb", "room.probe"];
 
-/// Removes the index, or the file in its place. The folder itself is kept because it may be a link to another
-/// disk or a mount point.
+/// Removes the files of the index, or a file or link with its name. The folder itself is kept because it may be a link
+/// to another disk or a mount point.
 pub(super) fn remove_index(home: &Path) -> Result<(), HomeError> {
     let index = home.join(INDEX_FOLDER);
     if !index.is_dir() {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_in_the_place_of_the_index_is_removed() {
+    fn remove_index_removes_files_links_and_folders() {
         let folder = tempfile::tempdir().unwrap();
         let index = folder.path().join(INDEX_FOLDER);
         remove_index(folder.path()).unwrap();

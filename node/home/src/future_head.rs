@@ -1,4 +1,4 @@
-//! A chain whose newest block has a timestamp in the future.
+//! Refuses a chain whose newest block has a timestamp too far in the future.
 
 use super::{Home, HomeError, stored_header};
 use chain::Rules;
@@ -11,8 +11,8 @@ use storage::ChainReader;
 const ORDINARY_SECONDS_AHEAD: u64 = MAX_SECONDS_AHEAD + 2;
 
 impl Home {
-    /// Checks that the timestamp of the newest block is at most `limit` ahead of `now`. Timestamps never
-    /// decrease, so blocks on such a head would all have timestamps in the future.
+    /// Checks that the timestamp of the newest block is at most `limit` ahead of `now`. Timestamps never decrease, so
+    /// later blocks would be in the future, too. On an Ethereum chain the limit is at least `ORDINARY_SECONDS_AHEAD`.
     ///
     /// # Errors
     /// If it is further ahead. The error names the newest block that is within the limit.
@@ -51,7 +51,7 @@ pub(super) fn check_block_time(
 
 /// Returns the newest block below `head` whose timestamp is at most `latest`. Timestamps do not decrease.
 fn newest_at(blocks: &ChainReader, head: u64, latest: u64) -> Result<Option<u64>, HomeError> {
-    // Invariant: blocks below `low` are at most `latest`; `high` and the blocks above it are later.
+    // Invariant: timestamps of blocks below `low` are at most `latest`; those of `high` and above are later.
     let (mut low, mut high) = (0, head);
     while low < high {
         let middle = low + (high - low) / 2;

@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 1 << 20;
 impl Home {
     /// Checks that the genesis file, if there is one, is that of this chain, because a changed file would
     /// have no effect. The text from which the chain was created is stored with it, so an unchanged file is
-    /// compared byte by byte. Only a changed one is parsed and its block 0 computed.
+    /// compared byte by byte. Only a changed file is parsed, and its block 0 is computed.
     ///
     /// # Errors
     /// If it belongs to another chain, is not a valid genesis, or cannot be read.

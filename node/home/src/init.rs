@@ -73,7 +73,7 @@ fn make(path: &Path, genesis: &Genesis, key: Option<&SecretKey>) -> Result<(), H
     let chain = open_chain(path, &config)?;
     config.write_new(path)?;
     remove_index(path)?;
-    // Before the genesis file that names it: an `init` that is continued finds the key of that file.
+    // The key is written before the genesis file that names it: an `init` that continues from that file needs its key.
     if let Some(key) = key {
         write_key(path, key)?;
     }
@@ -191,11 +191,11 @@ mod tests {
             fs::create_dir(home.join(CHAIN_FOLDER)).expect("a mount point");
             fs::write(home.join("notes.txt"), "mine").expect("written");
             let before = entries(folder.path());
-            let error = Home::init(&home, &genesis).expect_err("no room").to_string();
+            let error = Home::init(&home, &genesis).expect_err("the map is too small").to_string();
             assert!(error.contains(setting), "{error}");
             assert_eq!(entries(folder.path()), before, "{setting}");
             fs::remove_file(home.join(CONFIG_FILE)).expect("was there");
-            Home::init(&home, &genesis).expect("the default settings have room");
+            Home::init(&home, &genesis).expect("the default maps are large enough");
         }
     }
 

@@ -1,5 +1,5 @@
-//! A home folder: settings, the two environments, and the lock that excludes other processes. Opening a home
-//! replays into the index every block that it does not have, for example after a crash.
+//! Creates and opens home folders. A home folder holds the settings, the chain and index environments, and a lock that
+//! excludes other processes. Opening a home replays the blocks that the index lacks, for example after a crash.
 
 pub mod audit;
 mod authority;
@@ -55,7 +55,7 @@ use storage::{
 };
 use verify::Backend;
 
-/// Default of `storage.undo-blocks` on a development chain, whose clients return to snapshots.
+/// Value of `storage.undo-blocks` on a development chain if the setting is 0, for clients that revert to snapshots.
 const DEV_UNDO_BLOCKS: usize = 64;
 /// Key of the genesis file's text in the chain environment.
 const GENESIS_KEY: &str = "genesis";
@@ -494,16 +494,17 @@ impl Home {
         Self::open(path)
     }
 
-    /// Removes the blocks above `keep` from the chain of a home folder and opens it. Returns the number of
-    /// removed blocks. The index is cleared first and rebuilt afterwards, so that it never contains a block that
-    /// the chain lacks, even if this function is interrupted. The mempool is cleared as well: its journal may
-    /// hold transactions of the removed blocks, which would be included again.
+    /// Removes the blocks above `keep` from the chain of a home folder and opens it. Returns the number of removed
+    /// blocks. If the index has such blocks, it is cleared first and rebuilt afterwards, so that it never contains a
+    /// block that the chain lacks, even if this function is interrupted. The journal of the mempool is removed, because
+    /// it may hold transactions of the removed blocks, which would be included again.
     ///
-    /// If this home has the key of the producer and removed blocks are signed, `new_term` must be set: a new producer term then starts
-    /// after block `keep`, because replicas refuse two blocks of one term at one height. With it, `keep` may be the head.
+    /// If this home has the producer key and a removed block is signed or ends a term, `new_term` must be set: a new
+    /// producer term then starts after block `keep`, because replicas refuse two blocks of one term at one height. With
+    /// `new_term`, `keep` may be the head.
     ///
     /// # Errors
-    /// If `keep` is not below the head, if a new term is needed and not allowed or cannot be signed, and as [`Self::open`].
+    /// If `keep` is too high, if a new term is needed but not allowed or cannot be signed, and as [`Self::open`].
     pub fn rollback(path: &Path, keep: u64, new_term: bool) -> Result<(Self, u64), HomeError> {
         Self::require_chain(path)?;
         let lock = HomeLock::acquire(path)?;
@@ -531,7 +532,7 @@ impl Home {
     /// Returns the number of the newest block of a home folder whose node is stopped.
     ///
     /// # Errors
-    /// If the folder has no chain, or if it cannot be read.
+    /// If the folder has no chain, is locked, or cannot be read.
     pub fn head_of(path: &Path) -> Result<u64, HomeError> {
         Self::require_chain(path)?;
         let _lock = HomeLock::acquire(path)?;
@@ -540,7 +541,7 @@ impl Home {
         head.ok_or_else(|| HomeError::Empty(path.to_owned()))
     }
 
-    /// Opens the environments for reading only. This also works while a node is running.
+    /// Opens the environments without the lock, for a caller that only reads. A node may be running.
     pub fn attach(path: &Path) -> Result<(ChainDb, IndexDb), HomeError> {
         Self::require_chain(path)?;
         Ok(open_environments(path, &Config::load(path)?)?)
@@ -553,15 +554,15 @@ impl Home {
         let head = head_at(&blocks, &self.spec, number)?;
         let flushed = self.index.reader()?.flushed()?.unwrap_or(number);
         let state = StateView::before(flushed + 1, self.index.clone());
-        // The blocks that may be undone.
+        // Adds the blocks that may be undone: they are not in the index yet.
         let state = state_at(&blocks, state, number)?;
         let chain = ChainView::new(self.chain.clone(), number, hash);
         Ok(View { head, state, chain, undone: 0 })
     }
 }
 
-/// Removes the blocks above `keep`, and what contains them or their transactions. Stores the producer terms in the
-/// transaction that removes the blocks.
+/// Removes the blocks above `keep`, and the index and the journal, which may contain them or their transactions. Writes
+/// `stored`, the producer terms, in the transaction that removes the blocks.
 fn remove_blocks(
     path: &Path,
     (chain, index): (&ChainDb, &IndexDb),
@@ -666,7 +667,7 @@ fn of_stored_genesis(source: GenesisError) -> HomeError {
     HomeError::Genesis { origin: "the stored genesis".to_owned(), source }
 }
 
-/// Checks an index against the chain: its newest block must be one of the chain's.
+/// Checks that the newest block of an index is a block of the chain.
 pub fn check_index(chain: &ChainDb, index: &IndexDb) -> Result<(), HomeError> {
     let Some((number, hash)) = index.reader()?.flushed_block()? else { return Ok(()) };
     let stored = chain.reader()?.hash(number)?;
@@ -711,7 +712,7 @@ mod tests {
         assert!(error.to_string().contains("evmd reindex"), "{error}");
         drop(Home::reindex(&ours).expect("the index is built again"));
 
-        // Prepares the state in which a killed restore leaves the folder: there is no chain yet.
+        // Prepares the folder as a killed restore leaves it: there is no chain yet.
         std::fs::remove_dir_all(theirs.join(CHAIN_FOLDER)).expect("was there");
         std::fs::remove_file(theirs.join(GENESIS_FILE)).expect("was there");
         std::fs::rename(index(&ours), index(&theirs)).expect("same file system");

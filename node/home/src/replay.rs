@@ -11,7 +11,7 @@ use transactions::{DecodedTx, cosmos, participants};
 /// Maximum number of blocks replayed into the index in one transaction.
 const REPLAY_BLOCKS: usize = 128;
 
-/// Writes what the index lacks of the blocks up to `newest`: first the state changes, then the trie, whose memory is
+/// Adds the blocks up to `newest` that the index lacks: first their state changes, then the trie, whose memory is
 /// limited to `trie_bytes`. Checks the state root of every block whose trie records are missing. Takes about as long
 /// as importing the blocks without signature recovery and execution.
 ///
@@ -96,13 +96,13 @@ pub fn state_at(
     Ok(state)
 }
 
-/// Returns the changes of a stored block, to be flushed again.
+/// Returns the sealed layer of a stored block, to be flushed again.
 pub fn replay_block(blocks: &ChainReader, number: u64) -> Result<Arc<Layer>, HomeError> {
     let new = |changes, tx_hashes| Layer::detached(number, changes, tx_hashes);
     stored_layer(blocks, number, new)
 }
 
-/// Returns the sealed layer of a stored block, which `new` makes of its changes and transaction hashes.
+/// Does the same as [`replay_block`] with a layer that `new` makes of the changes and transaction hashes.
 fn stored_layer(
     blocks: &ChainReader,
     number: u64,

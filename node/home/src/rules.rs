@@ -1,5 +1,5 @@
-//! Rules versions that a chain adopted after its genesis. They are stored in the chain environment
-//! next to the genesis text, in one transaction, and are read whenever the home is opened.
+//! Adopts rules versions after the genesis. The list of adopted versions is stored in the chain environment, and read
+//! whenever the home is opened. A change replaces the list in one transaction.
 
 use super::{Home, HomeError, of_stored_genesis, stored_genesis};
 use chain::{
@@ -77,7 +77,7 @@ impl Home {
     /// reached.
     ///
     /// # Errors
-    /// [`AdoptError`]; nothing has changed then.
+    /// [`AdoptError`]. Nothing is changed then.
     pub fn adopt_rules(&mut self, version: u32, height: u64) -> Result<(), AdoptError> {
         let (schedule, head) = (self.rules_schedule()?, self.head_number()?);
         let version = RulesVersion::new(version)?;
@@ -96,7 +96,7 @@ impl Home {
     /// Cancels an adoption whose height has not been reached.
     ///
     /// # Errors
-    /// [`AdoptError`]; nothing has changed then.
+    /// [`AdoptError`]. Nothing is changed then.
     pub fn cancel_rules(&mut self) -> Result<(), AdoptError> {
         let (schedule, head) = (self.rules_schedule()?, self.head_number()?);
         let kept = reached(schedule, head);
@@ -149,17 +149,17 @@ pub fn stored_spec(chain: &ChainDb, genesis: &[u8]) -> Result<ChainSpec, HomeErr
     let spec =
         ChainSpec::from_json(&String::from_utf8_lossy(genesis)).map_err(of_stored_genesis)?;
     let Some(text) = chain.meta(RULES_KEY)? else { return Ok(spec) };
-    let refused =
+    let invalid =
         |source| HomeError::Genesis { origin: "the adopted rules versions".to_owned(), source };
     if spec.rules != Rules::Native {
-        return Err(refused(GenesisError::field("rules", "an Ethereum chain has none")));
+        return Err(invalid(GenesisError::field("rules", "an Ethereum chain has none")));
     }
     let list: Vec<ActivationJson> = serde_json::from_slice(&text)
-        .map_err(|error| refused(GenesisError::Json(error.to_string())))?;
+        .map_err(|error| invalid(GenesisError::Json(error.to_string())))?;
     let adopted: Result<Vec<Activation>, RulesError> =
         list.into_iter().map(Activation::try_from).collect();
     let spec = adopted.and_then(|adopted| spec.with_adopted(adopted));
-    spec.map_err(|error| refused(GenesisError::field("rules", error.to_string())))
+    spec.map_err(|error| invalid(GenesisError::field("rules", error.to_string())))
 }
 
 #[cfg(test)]
@@ -234,17 +234,17 @@ mod tests {
         let ethereum = Genesis::from_json(ethereum).unwrap();
         let mut ethereum = Home::init(&folder.path().join("ethereum"), &ethereum).unwrap();
         let newest = RulesVersion::NEWEST.number();
-        let refused = |home: &mut Home, version, reason: &str| {
+        let fails = |home: &mut Home, version, reason: &str| {
             let error = home.adopt_rules(version, 5).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
             assert_eq!(home.chain.meta(RULES_KEY).unwrap(), None);
         };
-        refused(&mut old, 0, "version 0 is not newer than version 0, which is in force at block 0");
-        refused(&mut old, newest + 1, "is unknown to this program, which knows versions 0 to");
-        refused(&mut new, newest, "is not newer than version");
-        refused(&mut new, 0, "version 0 is not newer than version");
-        refused(&mut scheduled, 1, "must follow version 1 at height 9");
-        refused(&mut ethereum, 1, "an Ethereum chain has no rules versions");
+        fails(&mut old, 0, "version 0 is not newer than version 0, which is in force at block 0");
+        fails(&mut old, newest + 1, "is unknown to this program, which knows versions 0 to");
+        fails(&mut new, newest, "is not newer than version");
+        fails(&mut new, 0, "version 0 is not newer than version");
+        fails(&mut scheduled, 1, "must follow version 1 at height 9");
+        fails(&mut ethereum, 1, "an Ethereum chain has no rules versions");
     }
 
     #[test]

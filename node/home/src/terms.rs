@@ -1,4 +1,4 @@
-//! Producer terms that other nodes have started, and the start of one on this node (ADR 0035).
+//! Stores producer terms that other nodes have started, and starts terms on this node (ADR 0035).
 
 use super::{
     Home, HomeError, PRODUCER_KEY_FILE,
@@ -79,13 +79,13 @@ pub enum StartTermError {
     /// The file of the key that signs the term is missing.
     #[error("{} does not exist: it must have the recovery key or the old producer key", .0.display())]
     NoKeyFile(PathBuf),
-    /// There are too many.
+    /// The chain has [`MAX_TERMS`] terms.
     #[error("the chain has {MAX_TERMS} producer terms, which is the maximum")]
     TooMany,
 }
 
 impl TermStore {
-    /// Returns the keys that sign the blocks; `None` if they are not signed.
+    /// Returns the keys that sign the blocks; `None` if blocks are not signed.
     ///
     /// # Errors
     /// If the chain environment cannot be read.
@@ -96,7 +96,7 @@ impl TermStore {
     /// Stores terms that follow the known ones.
     ///
     /// # Errors
-    /// If one of them is not signed by a key that may sign it, or the chain environment cannot be written. Nothing is stored then.
+    /// If a term is invalid, if there are too many, and if reading or writing fails. Nothing is stored then.
     pub fn add(&self, terms: &[Term]) -> Result<(), HomeError> {
         let Some(mut authority) = self.authority()? else {
             return Err(StartTermError::NotSigned.into());
@@ -114,13 +114,13 @@ impl TermStore {
 }
 
 impl Home {
-    /// Returns what adds terms to the chain environment.
+    /// Returns a handle that adds terms to the chain environment.
     pub fn terms(&self) -> TermStore {
         TermStore { chain: self.chain.clone(), path: self.path.clone() }
     }
 
-    /// Checks that the newest block was made in the term in force at its height. If another node has started a later term, it may
-    /// not be part of the chain.
+    /// Checks that the newest block was made in the term in force at its height. If another node has started a later
+    /// term, the block may not be part of the chain.
     ///
     /// # Errors
     /// [`StartTermError::Head`], and if the chain environment cannot be read.
@@ -128,8 +128,8 @@ impl Home {
         check_head(&self.chain, authority, &self.path).map(drop)
     }
 
-    /// Makes the key of a home folder, whose node is stopped, that of the producer after the head. The key is created if there is
-    /// none. `signing` signs the term: it is the key of the newest term, or the recovery key in the genesis.
+    /// Makes the key of a home folder, whose node is stopped, the producer key of the blocks after the head. It creates
+    /// a missing key. `signing` signs the term: it is the key of the newest term, or the recovery key in the genesis.
     ///
     /// # Errors
     /// [`StartTermError`], and if the home cannot be read or written.
@@ -190,13 +190,13 @@ fn last_of_term(authority: &Authority, term: u64, head: u64) -> u64 {
     ends.unwrap_or(head).min(head.saturating_sub(1))
 }
 
-/// Whether a key is or was that of the producer.
+/// Returns whether a key is or was that of the producer.
 fn is_used(authority: &Authority, key: PublicKey) -> bool {
     authority.first_producer() == Some(key)
         || authority.terms().iter().any(|term| term.producer == key)
 }
 
-/// Which of the keys that may sign a term `key` is.
+/// Returns which of the keys that may sign a term is `key`.
 fn signer(authority: &Authority, key: &SecretKey) -> Result<Signer, StartTermError> {
     let found = key.public();
     let producer = authority.newest_producer().ok_or(StartTermError::Validators)?;

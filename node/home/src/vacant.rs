@@ -94,7 +94,7 @@ pub fn check_for_restore(path: &Path, genesis: &Genesis) -> Result<GenesisFile, 
 /// Compares the genesis file of a folder, if there is one, with `genesis`.
 fn check_file(path: &Path, genesis: &Genesis) -> Result<GenesisFile, HomeError> {
     let Some(found) = Home::genesis_file(path)? else { return Ok(GenesisFile::Missing) };
-    // If both are equal, the state roots are not needed, which take long to compute for a large genesis.
+    // If both are equal, the state roots need not be computed, which takes long for a large genesis.
     if found == *genesis {
         return Ok(GenesisFile::Same);
     }
@@ -109,7 +109,7 @@ fn check_file(path: &Path, genesis: &Genesis) -> Result<GenesisFile, HomeError> 
 #[derive(Debug)]
 struct Remains {
     name: &'static str,
-    /// A description of its content. Empty if it only indicates that there was a chain, which `init` ignores.
+    /// A description of its content. Empty for a sign that there was a chain: `init` ignores signs.
     holds: String,
 }
 
@@ -119,8 +119,8 @@ impl Remains {
     }
 }
 
-/// Returns the data of a missing chain: an index with more than the genesis block, and a journal with
-/// transactions.
+/// Returns what a missing chain left: an index with more than the genesis block, a journal with transactions, and links
+/// whose target is missing.
 fn remains(path: &Path, config: &Config) -> Result<Vec<Remains>, HomeError> {
     let mut found = Vec::from_iter(journal(path)?);
     found.extend(dangling(path, CHAIN_FOLDER));

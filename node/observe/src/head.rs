@@ -13,7 +13,7 @@ use std::{
 
 /// Interval of the checks.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
-/// Maximum age of the last check. A disk under load may take seconds, and health checks do not wait for it.
+/// Maximum age of the last check. A disk under load may take seconds, and health checks do not wait for the disk.
 const MAX_CHECK_AGE: Duration = Duration::from_secs(10);
 
 /// The checking thread. It ends when this is dropped, but it is not joined, because the disk may block it.
@@ -46,7 +46,7 @@ impl HeadCheck {
         Ok(Self { last, _stop: stop })
     }
 
-    /// Whether a recent check could read the head.
+    /// Returns whether a recent check could read the head.
     pub(super) fn is_readable(&self) -> bool {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_readable_at(Instant::now())

@@ -1,7 +1,7 @@
-//! The HTTP server for monitoring: `/metrics` for Prometheus, `/health` for what restarts the node, `/ready` for load
-//! balancers, `/status` for people and `evmd status`.
+//! Implements the HTTP server for monitoring: `/metrics` for Prometheus, `/health` for supervisors that restart the
+//! node, `/ready` for load balancers, `/status` for people and `evmd status`.
 //!
-//! It reads counters and the published view. A request causes at most one query to the mempool, and no other
+//! The server reads counters and the published view. A request causes at most one query to the mempool, and no other
 //! work for a stage.
 
 mod head;
@@ -41,7 +41,7 @@ use std::{
 use storage::IndexDb;
 use verify::Backend;
 
-/// Maximum number of concurrent requests. Each of them queries the mempool, and one core is enough for that.
+/// Maximum number of concurrent requests. Each queries the mempool at most once, and one core is enough for that.
 const MAX_CONCURRENT_REQUESTS: u32 = 8;
 /// The text format of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -79,7 +79,7 @@ pub struct Context {
     pub snapshots: Arc<SnapshotCounters>,
 }
 
-/// What metrics show about scheduled snapshots, which another thread makes.
+/// Counters of scheduled snapshots, which another thread makes.
 #[derive(Debug, Default)]
 pub struct SnapshotCounters {
     /// The block of the newest snapshot; 0 if there is none.

@@ -1,7 +1,7 @@
-//! The table of metrics: name, kind, help text, labels and value of each. `/metrics` and `docs/metrics.md` are
+//! Defines the table of metrics: name, kind, help text, labels and value of each. `/metrics` and `docs/metrics.md` are
 //! generated from it, so a metric cannot be exported without a description. Names have the prefix `evmd_`, or
-//! `process_` if Prometheus's client libraries export the metric under this name, and end with the base unit;
-//! monitors compute rates.
+//! `process_` if Prometheus's client libraries export the metric under this name, and end with the base unit.
+//! Prometheus computes rates.
 
 use super::{Observed, status::Health};
 use budget::ResourceReading;
@@ -138,7 +138,7 @@ struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// One sample; `labels` are the values of the metric's labels in order.
+    /// Writes one sample; `labels` are the values of the metric's labels in order.
     fn add(&mut self, labels: &[&str], value: impl std::fmt::Display) {
         self.add_suffixed("", labels, None, value);
     }

@@ -1,7 +1,7 @@
-//! Whether the node produces the blocks that are due. A block is due at each block time; if empty blocks are off, or a
-//! block is made as soon as there is a transaction, one is due while the pool has a transaction that it would include.
+//! Detects that blocks are due and not produced. A block is due at each block time. If empty blocks are off, or a block
+//! is made as soon as there is a transaction, one is due while the pool has a transaction to include.
 //!
-//! A task asks the pool every second, because a health check must not wait for a stage.
+//! A task queries the pool every second, because a health check must not wait for a stage.
 
 use alloy_primitives::B256;
 use pipeline::{Mining, MiningControl, PoolClient};
@@ -15,10 +15,10 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 
-/// Interval in which the pool is asked.
-const ASK_PERIOD: Duration = Duration::from_secs(1);
-/// Maximum wait for its answer. A stage that does not answer is one that does not make progress.
-const ASK_WAIT: Duration = Duration::from_secs(1);
+/// Interval of the queries of the pool.
+const QUERY_PERIOD: Duration = Duration::from_secs(1);
+/// Maximum wait for the response. Without one, a transaction counts as waiting: the stage makes no progress.
+const QUERY_WAIT: Duration = Duration::from_secs(1);
 /// Minimum for the time without a block that is due after which the head counts as stalled; on slow chains it is a
 /// number of block times.
 const MAX_HEAD_AGE: Duration = Duration::from_secs(10);
@@ -31,10 +31,10 @@ pub(super) struct Progress {
     empty_blocks: bool,
     published: Published,
     waiting: Arc<Mutex<Waiting>>,
-    asking: Option<JoinHandle<()>>,
+    queries: Option<JoinHandle<()>>,
 }
 
-/// Since when transactions have waited for the block after the head.
+/// The time since which transactions have waited for the block after the head.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     head: B256,
@@ -42,13 +42,13 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Notes whether a transaction waits, now that this is the head.
-    fn note(&mut self, head: B256, waits: bool, now: Instant) {
+    /// Records whether a transaction waits for the block after this head.
+    fn record(&mut self, head: B256, waits: bool, now: Instant) {
         let before = self.since.filter(|_| self.head == head);
         *self = Self { head, since: waits.then(|| before.unwrap_or(now)) };
     }
 
-    /// How long a transaction has waited for the block after `head`.
+    /// Returns how long a transaction has waited for the block after `head`.
     fn time(self, head: B256, now: Instant) -> Duration {
         let since = self.since.filter(|_| self.head == head);
         since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
@@ -56,7 +56,7 @@ impl Waiting {
 }
 
 impl Progress {
-    /// Watches a node that produces blocks as `mining` says.
+    /// Watches a node that produces blocks according to `mining`.
     ///
     /// # Panics
     /// Outside a Tokio runtime.
@@ -67,26 +67,26 @@ impl Progress {
         pool: PoolClient,
     ) -> Self {
         let waiting = Arc::<Mutex<Waiting>>::default();
-        let asked = Arc::clone(&waiting);
+        let shared = Arc::clone(&waiting);
         let heads = published.clone();
-        let asking = mining.is_some().then(|| {
+        let queries = mining.is_some().then(|| {
             tokio::spawn(async move {
-                let mut ticks = interval(ASK_PERIOD);
+                let mut ticks = interval(QUERY_PERIOD);
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 loop {
                     ticks.tick().await;
                     let head = heads.load().head.hash;
-                    let level = timeout(ASK_WAIT, pool.level()).await;
+                    let level = timeout(QUERY_WAIT, pool.level()).await;
                     let waits = level.ok().and_then(Result::ok).is_none_or(|level| level.payable);
-                    let mut waiting = asked.lock().unwrap_or_else(PoisonError::into_inner);
-                    waiting.note(head, waits, Instant::now());
+                    let mut waiting = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    waiting.record(head, waits, Instant::now());
                 }
             })
         });
-        Self { mining, empty_blocks, published, waiting, asking }
+        Self { mining, empty_blocks, published, waiting, queries }
     }
 
-    /// Whether a block has been due for too long.
+    /// Returns whether a block has been due for too long.
     pub(super) fn is_stalled(&self) -> bool {
         let Some(mining) = self.mining.as_ref().map(MiningControl::get) else { return false };
         let head = self.published.load().head.hash;
@@ -98,13 +98,13 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(asking) = &self.asking {
-            asking.abort();
+        if let Some(queries) = &self.queries {
+            queries.abort();
         }
     }
 }
 
-/// Whether a block has been due for too long: a transaction has waited for it for `waited`, and the head is `age` old.
+/// Returns whether a block is overdue if a transaction has waited for `waited` and the head is `age` old.
 fn is_stalled(mining: Mining, empty_blocks: bool, waited: Duration, age: Duration) -> bool {
     match mining {
         Mining::OnRequest => false,
@@ -154,13 +154,13 @@ mod tests {
         let (one, other) = (B256::repeat_byte(1), B256::repeat_byte(2));
         let start = Instant::now();
         let mut waiting = Waiting::default();
-        waiting.note(one, true, start);
-        waiting.note(one, true, start + SECOND);
+        waiting.record(one, true, start);
+        waiting.record(one, true, start + SECOND);
         assert_eq!(waiting.time(one, start + 5 * SECOND), 5 * SECOND);
         assert_eq!(waiting.time(other, start + 5 * SECOND), Duration::ZERO);
-        waiting.note(other, true, start + 5 * SECOND);
+        waiting.record(other, true, start + 5 * SECOND);
         assert_eq!(waiting.time(other, start + 6 * SECOND), SECOND);
-        waiting.note(other, false, start + 6 * SECOND);
+        waiting.record(other, false, start + 6 * SECOND);
         assert_eq!(waiting.time(other, start + 9 * SECOND), Duration::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! `/health`, `/ready` and `/status`.
+//! The responses of `/health`, `/ready` and `/status`.
 
 use super::{Context, Observed};
 use alloy_primitives::B256;
@@ -19,12 +19,12 @@ pub(super) struct Health {
     pub(super) healthy: bool,
     head: u64,
     pub(super) head_readable: bool,
-    /// A block has been due for ten block times, at least ten seconds.
+    /// A block has been due for more than ten block times and more than ten seconds.
     pub(super) head_stalled: bool,
     pub(super) fault: bool,
     /// Problems of a node that still works.
     degraded: Vec<String>,
-    /// Only of a node that follows others.
+    /// `None` unless the node follows others.
     #[serde(flatten)]
     lag: Option<Lag>,
 }
@@ -45,7 +45,7 @@ impl Lag {
 }
 
 impl Health {
-    /// From memory, because a disk that does not respond must not block this response.
+    /// Reads only memory, because a disk that does not respond must not block this response.
     pub(super) fn take(context: &Observed) -> Self {
         let view = context.published.load();
         let head_readable = context.head.is_readable();
@@ -78,12 +78,12 @@ impl Health {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Ready {
-    /// The node is healthy, does not stop, and is not behind a node that it follows.
+    /// The node is healthy, is not stopping, and is not behind a node that it follows.
     pub(super) ready: bool,
     healthy: bool,
     stopping: bool,
     behind: bool,
-    /// Only of a node that follows others.
+    /// `None` unless the node follows others.
     #[serde(flatten)]
     lag: Option<Lag>,
 }
@@ -98,7 +98,7 @@ impl Ready {
     }
 }
 
-/// The problem of a node that follows others and has no source, or was sent something wrong.
+/// Returns the problem of a node that follows others and has no source, or has refused one.
 fn without_source(reading: &FollowingReading) -> Option<String> {
     let refused = reading.refused.iter();
     let refused: Vec<_> =
@@ -113,7 +113,7 @@ fn without_source(reading: &FollowingReading) -> Option<String> {
     ))
 }
 
-/// The problem to report after a step of the system clock.
+/// Returns the problem to report after a step of the system clock.
 fn clock_reason(step_seconds: i64) -> Option<String> {
     let direction = match step_seconds {
         0 => return None,

@@ -1,16 +1,16 @@
-//! The monotonic clock, and whether the system clock is synchronized with a reference clock.
+//! Reads the monotonic clock, and whether the system clock is synchronized with a reference clock.
 #![allow(unsafe_code)]
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The monotonic clock that counts the time in which the machine is suspended; on macOS this is the ordinary monotonic clock.
+/// The monotonic clock that counts the time in which the machine is suspended; the ordinary one outside Linux.
 #[cfg(target_os = "linux")]
 const SINCE_START: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const SINCE_START: ClockId = ClockId::Monotonic;
 
-/// Time since an instant that does not change while the machine runs. It cannot be set.
+/// Returns the time since an instant that does not change while the machine runs. This clock cannot be set.
 ///
 /// # Panics
 /// If the system returns a negative time.
@@ -20,18 +20,18 @@ pub fn since_start() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).expect("below a second"))
 }
 
-/// What the kernel says about the system clock.
+/// The state of the system clock, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// A program such as an NTP client keeps the clock correct.
     Synchronized,
-    /// No program has done so for some time.
+    /// No program has kept the clock correct for some time.
     Unsynchronized,
-    /// The system does not say.
+    /// The system does not report the state.
     Unknown,
 }
 
-/// Asks the kernel (`adjtimex(2)` with no changes).
+/// Reads the state from the kernel (`adjtimex(2)` with no changes).
 pub fn state() -> Clock {
     #[cfg(target_os = "linux")]
     {
@@ -51,7 +51,7 @@ pub fn state() -> Clock {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn asking_changes_nothing() {
+    fn reading_the_state_does_not_change_it() {
         assert_eq!(super::state(), super::state());
     }
 }

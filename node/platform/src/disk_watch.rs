@@ -1,5 +1,5 @@
-//! Detects that the disk does not respond. A write to a frozen file system (backups of a machine freeze it)
-//! or to an unreachable network disk does not return until the disk is available again.
+//! Detects that the disk does not respond. A write to an unreachable network disk, or to a file system that a backup of
+//! the machine has frozen, does not return until the disk is available again.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ const MAX_WRITE_TIME: Duration = Duration::from_millis(100);
 /// The value if no write is in progress.
 const IDLE: u64 = 0;
 
-/// Monitors the writes of one thread, for threads that should not begin one.
+/// Monitors the writes of one thread, so that other threads can avoid a write that would block.
 #[derive(Clone, Debug)]
 pub struct DiskWatch {
     start: Instant,
@@ -38,7 +38,7 @@ impl DiskWatch {
         written
     }
 
-    /// Whether a write takes longer than [`MAX_WRITE_TIME`].
+    /// Returns whether the write in progress has taken 100 ms or more.
     pub fn is_late(&self) -> bool {
         self.is_later_than(MAX_WRITE_TIME)
     }

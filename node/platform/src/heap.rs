@@ -1,7 +1,7 @@
-//! The allocator of the programs: the system's, except for large allocations.
+//! Implements the allocator of the programs: the system's allocator, except for large allocations.
 //!
 //! Tables of accounts and nodes of the trie have hundreds of megabytes and are read at random. With pages of
-//! 4 KiB, most reads miss the TLB too and then walk the page table; on a virtual machine each step of that
+//! 4 KiB, most reads also miss the TLB and then walk the page table; on a virtual machine each step of that
 //! walk needs another walk. Linux provides huge pages on request if
 //! `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise`, which is the usual setting. Large allocations
 //! therefore request them, and are aligned to cache lines.
@@ -13,9 +13,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Bytes of a huge page on x86-64, and a multiple of every page size.
+/// Bytes of a huge page on x86-64, and a multiple of every ordinary page size.
 const HUGE: usize = 2 << 20;
-/// Minimum bytes of a large allocation, so that it contains a whole huge page wherever it begins.
+/// Minimum bytes of a large allocation, so that it contains a whole huge page at any address.
 const LARGE: usize = 2 * HUGE;
 /// Minimum bytes of a mapping. The system's allocator keeps freed memory below this size for reuse.
 const MAPPED: usize = 32 << 20;
@@ -28,7 +28,7 @@ const LINE: usize = 64;
 pub struct Heap;
 
 // SAFETY: an allocation is a mapping or `System`'s, which its layout determines. `System` always receives the
-// layout of `lined`, which is the same when an allocation is made and freed. The advice changes neither
+// layout of `aligned_to_line`, which is the same when an allocation is made and freed. The advice changes neither
 // contents nor bounds.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Heap {
             return mapping::new(layout.size());
         }
         // SAFETY: the caller keeps the same contract; a larger alignment is valid.
-        with_huge_pages(unsafe { System.alloc(lined(layout)) }, layout.size())
+        with_huge_pages(unsafe { System.alloc(aligned_to_line(layout)) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -61,7 +61,7 @@ unsafe impl GlobalAlloc for Heap {
             return unsafe { mapping::end(place, layout.size()) };
         }
         // SAFETY: otherwise it was allocated by `System`.
-        unsafe { System.dealloc(place, lined(layout)) }
+        unsafe { System.dealloc(place, aligned_to_line(layout)) }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -87,19 +87,19 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Whether an allocation is a mapping of its own.
+/// Returns whether an allocation is a mapping of its own.
 #[inline]
 const fn is_mapped(layout: Layout) -> bool {
     cfg!(target_os = "linux") && layout.size() >= MAPPED && layout.align() <= HUGE
 }
 
-/// The layout that is passed to `System`.
+/// Returns the layout that is passed to `System`.
 #[inline]
-fn lined(layout: Layout) -> Layout {
+fn aligned_to_line(layout: Layout) -> Layout {
     if layout.size() < LARGE {
         return layout;
     }
-    // There is none only near the end of the address space.
+    // The alignment fails only near the end of the address space.
     layout.align_to(LINE).unwrap_or(layout)
 }
 
@@ -107,16 +107,16 @@ fn lined(layout: Layout) -> Layout {
 #[inline]
 fn with_huge_pages(place: *mut u8, bytes: usize) -> *mut u8 {
     if bytes >= LARGE && !place.is_null() {
-        ask(place, bytes);
+        advise(place, bytes);
     }
     place
 }
 
 #[cold]
-fn ask(place: *mut u8, bytes: usize) {
+fn advise(place: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     {
-        // A multiple of any page size of `madvise`; the part before it is smaller than a huge page.
+        // `madvise` needs a multiple of the page size. The part before `start` is smaller than a huge page.
         let start = place.addr().next_multiple_of(HUGE);
         let length = place.addr() + bytes - start;
         // SAFETY: the range is part of a live allocation. If the kernel refuses the advice, nothing changes,
@@ -130,10 +130,10 @@ fn ask(place: *mut u8, bytes: usize) {
 /// Mappings that begin and end at a huge page. Their length follows from the number of bytes requested.
 #[cfg(target_os = "linux")]
 mod mapping {
-    use super::{HUGE, ask};
+    use super::{HUGE, advise};
     use std::ptr;
 
-    /// Length of a mapping for this many bytes; `None` near the end of the address space.
+    /// Returns the length of a mapping for this many bytes; `None` near the end of the address space.
     fn length(bytes: usize) -> Option<usize> {
         bytes.checked_next_multiple_of(HUGE)
     }
@@ -144,7 +144,7 @@ mod mapping {
         let Some(length) = length(bytes) else { return ptr::null_mut() };
         let place = reserve(length, libc::PROT_READ | libc::PROT_WRITE);
         if !place.is_null() {
-            ask(place, length);
+            advise(place, length);
         }
         place
     }
@@ -172,8 +172,8 @@ mod mapping {
     /// The bytes are mapped, consist of whole pages, and are not used any more.
     unsafe fn unmap(place: *mut u8, length: usize) {
         if length > 0 {
-            // SAFETY: guaranteed by the caller. The kernel refuses this only if it is out of mappings; the
-            // addresses are leaked then.
+            // SAFETY: guaranteed by the caller. The kernel refuses this only if the process has too many mappings;
+            // the addresses are leaked then.
             unsafe { libc::munmap(place.cast(), length) };
         }
     }
@@ -182,7 +182,7 @@ mod mapping {
     /// `place` is from [`new`] or [`resize`] with this many bytes, and is not used any more.
     #[cold]
     pub(super) unsafe fn end(place: *mut u8, bytes: usize) {
-        // SAFETY: guaranteed by the caller; whatever was mapped has a length.
+        // SAFETY: guaranteed by the caller; `new` computed the length of the same number of bytes.
         unsafe { unmap(place, length(bytes).unwrap_unchecked()) };
     }
 
@@ -196,7 +196,7 @@ mod mapping {
     pub(super) unsafe fn resize(place: *mut u8, old: usize, new: usize) -> *mut u8 {
         let (Some(old), Some(new)) = (length(old), length(new)) else { return ptr::null_mut() };
         if new <= old {
-            // SAFETY: the end of the mapping, which the caller no longer uses.
+            // SAFETY: this is the end of the mapping, which the caller no longer uses.
             unsafe { unmap(place.add(new), old - new) };
             return place;
         }
@@ -205,20 +205,20 @@ mod mapping {
             return target;
         }
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: moves a mapping of the caller's over one that `reserve` has just made. If both are aligned
-        // to huge pages, these are moved.
+        // SAFETY: the call moves the caller's mapping over one that `reserve` has just made. Both are aligned to huge
+        // pages, so that the kernel can move these as a whole.
         let moved = unsafe { libc::mremap(place.cast(), old, new, flags, target) };
         if moved == libc::MAP_FAILED {
             // SAFETY: the reserved mapping has not been used.
             unsafe { unmap(target, new) };
             return ptr::null_mut();
         }
-        ask(target, new);
+        advise(target, new);
         target
     }
 }
 
-/// An address at which nothing is mapped.
+/// Stands in for the module above on systems without mappings of this kind.
 #[cfg(not(target_os = "linux"))]
 mod mapping {
     pub(super) fn new(_: usize) -> *mut u8 {
@@ -243,7 +243,7 @@ mod tests {
 
     /// Contents survive growth and shrinking across the limits, from and to small allocations.
     #[test]
-    fn what_was_written_is_kept() {
+    fn contents_survive_reallocation() {
         let bytes = |size| Layout::from_size_align(size, 64).unwrap();
         let (some, many) = (3 * LARGE + 5, MAPPED + HUGE + 1);
         let sizes = [100, LARGE - 1, LARGE, some, MAPPED - 1, MAPPED, many, 4 * MAPPED, MAPPED];
@@ -257,11 +257,11 @@ mod tests {
                 place = Heap.realloc(place, layout, size);
                 layout = bytes(size);
                 assert!(!is_mapped(layout) || place.addr().is_multiple_of(HUGE));
-                let looked_at = || (0..size).step_by(STRIDE).chain([size - 1]);
-                for at in looked_at().filter(|at| *at < filled && at % STRIDE == 0) {
+                let offsets = || (0..size).step_by(STRIDE).chain([size - 1]);
+                for at in offsets().filter(|at| *at < filled && at % STRIDE == 0) {
                     assert_eq!(*place.add(at), (at / STRIDE) as u8, "{at} of {size}");
                 }
-                looked_at().for_each(|at| *place.add(at) = (at / STRIDE) as u8);
+                offsets().for_each(|at| *place.add(at) = (at / STRIDE) as u8);
                 filled = size;
             }
             Heap.dealloc(place, layout);
@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_zeros_on_a_line() {
+    fn zeroed_memory_is_zero_and_aligned_to_a_line() {
         for (size, align) in [(LARGE, 16), (LARGE, 64), (LARGE, 4096), (MAPPED, 16), (MAPPED, 8192)]
         {
             let layout = Layout::from_size_align(size, align).unwrap();
             // SAFETY: used within its size, and freed once with its own layout.
             unsafe {
-                // If the memory is reused after this, it does not consist of zeros any more.
+                // If the allocator reuses this memory, it must be cleared again.
                 let used = Heap.alloc(layout);
                 used.write_bytes(1, size);
                 Heap.dealloc(used, layout);
@@ -290,25 +290,25 @@ mod tests {
 
     /// A request that exceeds the machine's memory is refused, and the old allocation is unchanged.
     #[test]
-    fn too_much_is_null() {
+    fn allocation_beyond_the_memory_returns_null() {
         let layout = Layout::from_size_align(MAPPED, 64).unwrap();
         // SAFETY: used within its size, and freed once with its own layout.
         unsafe {
             let place = Heap.alloc(layout);
             *place.add(MAPPED - 1) = 7;
-            for much in [1 << 60, isize::MAX as usize - 64] {
-                assert!(Heap.realloc(place, layout, much).is_null());
-                assert!(Heap.alloc(Layout::from_size_align(much, 64).unwrap()).is_null());
+            for size in [1 << 60, isize::MAX as usize - 64] {
+                assert!(Heap.realloc(place, layout, size).is_null());
+                assert!(Heap.alloc(Layout::from_size_align(size, 64).unwrap()).is_null());
             }
             assert_eq!(*place.add(MAPPED - 1), 7);
             Heap.dealloc(place, layout);
         }
     }
 
-    /// Huge pages have been requested: the mapping has the flag `hg`, if the kernel supports huge pages.
+    /// A mapping for which huge pages were requested has the flag `hg`, if the kernel supports huge pages.
     #[cfg(target_os = "linux")]
     #[test]
-    fn large_allocations_ask() {
+    fn large_allocations_request_huge_pages() {
         if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
             return;
         }
@@ -317,7 +317,7 @@ mod tests {
             let number = |hex| usize::from_str_radix(hex, 16).ok();
             Some(number(start)?..number(end)?)
         };
-        let asked = |inside: usize| {
+        let is_requested = |inside: usize| {
             let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
             let ours = |line: &&str| range(line).is_some_and(|range| range.contains(&inside));
             let mut lines = maps.lines().skip_while(|line| !ours(line));
@@ -329,9 +329,9 @@ mod tests {
             // SAFETY: freed once, with its own layout.
             unsafe {
                 let place = Heap.alloc(layout);
-                assert!(asked(place.addr() + size / 2), "{size}");
+                assert!(is_requested(place.addr() + size / 2), "{size}");
                 let more = Heap.realloc(place, layout, 3 * size);
-                assert!(asked(more.addr() + 2 * size), "{size} and more");
+                assert!(is_requested(more.addr() + 2 * size), "{size} and more");
                 Heap.dealloc(more, Layout::from_size_align(3 * size, 64).unwrap());
             }
         }

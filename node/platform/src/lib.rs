@@ -1,12 +1,12 @@
-//! Functions of the machine and the operating system that the node uses.
+//! Provides functions of the machine and the operating system, and data structures close to them.
 //!
-//! - [`clock`]: whether the system clock is synchronized.
+//! - [`clock`]: the monotonic clock, and whether the system clock is synchronized.
 //! - [`disk_watch`]: whether the disk responds.
 //! - [`heap`]: the allocator of the programs, with huge pages for large allocations.
-//! - [`memory`]: how much memory the process may use, and defaults that follow from it.
+//! - [`memory`]: how much memory the process may use, and defaults that are derived from it.
 //! - [`process`]: the memory, open files and processor time of this process.
-//! - [`slice`]: hints to the scheduler.
-//! - [`sigbus`]: the message when a mapped file cannot be read.
+//! - [`slice`]: time slices of threads.
+//! - [`sigbus`]: the message if a mapped file cannot be read.
 //! - [`whole_file`]: atomic replacement of files.
 //! - [`table`]: a map whose lines can be prefetched.
 

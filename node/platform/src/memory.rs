@@ -1,31 +1,31 @@
-//! The memory that the process may use, and the defaults that follow from it.
+//! Determines the memory that the process may use, and defaults that are derived from it.
 //!
 //! With [`FULL_MEMORY`] or more, every default has its full value. With less, it is reduced in proportion to the
 //! memory, but not below its minimum.
 
 use std::{fs, path::Path, sync::LazyLock};
 
-/// Bytes of memory from which on the defaults have their full values.
+/// Minimum number of bytes of memory with which defaults have their full values.
 const FULL_MEMORY: u64 = 16 << 30;
 
-/// The bytes that this process may use: the smallest of the machine's memory and the limits of its cgroups.
+/// Returns the bytes that this process may use: the smallest of the machine's memory and its cgroups' limits.
 pub fn available_memory() -> u64 {
     static AVAILABLE: LazyLock<u64> = LazyLock::new(|| available_below(Path::new("/")));
     *AVAILABLE
 }
 
-/// A default on this machine.
+/// Returns a default on this machine. `full` is its full value.
 pub fn derived(full: u64, minimum: u64) -> u64 {
     derived_on(available_memory(), full, minimum)
 }
 
-/// A default on a machine with this many bytes.
+/// Returns a default on a machine with this many bytes.
 pub fn derived_on(memory: u64, full: u64, minimum: u64) -> u64 {
     let share = u128::from(full) * u128::from(memory.min(FULL_MEMORY)) / u128::from(FULL_MEMORY);
     u64::try_from(share).expect("it is at most the full value").max(minimum)
 }
 
-/// [`available_memory`] of a system whose root folder is `root`. If neither the machine nor a cgroup states a
+/// Returns [`available_memory`] of a system whose root folder is `root`. If neither the machine nor a cgroup states a
 /// size, the memory counts as full.
 fn available_below(root: &Path) -> u64 {
     let machine = machine_memory(root);
@@ -40,7 +40,7 @@ fn machine_memory(root: &Path) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The limits of the process's cgroups and of the cgroups above them, of versions 1 and 2.
+/// Returns the limits of the process's cgroups and of the cgroups above them, of versions 1 and 2.
 fn cgroup_limits(root: &Path) -> Vec<u64> {
     let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
@@ -69,7 +69,7 @@ fn cgroup_limits(root: &Path) -> Vec<u64> {
     limits
 }
 
-/// The limit in a file; `None` for `max`. Version 1 states a number near 2^63 instead, which is above the memory
+/// Reads the limit in a file; `None` for `max`. Version 1 states a number near 2^63 instead, which is above the memory
 /// of the machine and therefore has no effect.
 fn limit(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
@@ -81,7 +81,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// What a file system with these files says.
+    /// Returns the available memory of a system with these files.
     fn available(files: &[(&str, &str)]) -> u64 {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_sees_its_group_as_the_root_is_understood() {
+    fn the_limit_of_a_container_that_sees_its_group_as_the_root_counts() {
         let group = ("proc/self/cgroup", "0::/\n");
         assert_eq!(available(&[MACHINE, group, ("sys/fs/cgroup/memory.max", "1073741824")]), GIB);
         let outside = ("proc/self/cgroup", "0::/../../docker/abc\n");

@@ -1,4 +1,4 @@
-//! What this process uses of the machine, for its metrics. Values that the system does not report are `None`.
+//! Reads how much of the machine this process uses, for its metrics. Values that the system does not report are `None`.
 
 use rustix::{
     process::{Resource, getrlimit},
@@ -35,7 +35,7 @@ impl ProcessUsage {
     }
 }
 
-/// A field of `/proc/self/status` in bytes.
+/// Returns a field of `/proc/self/status` in bytes.
 fn memory(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,19 +1,19 @@
 //! Reports why the process ends when a mapped file cannot be read.
 //!
-//! The environments are mapped into memory. If a data file is truncated while it is mapped, or its disk
-//! fails, touching a page raises SIGBUS, whose default action ends the process without a message. The handler
-//! writes a message that was prepared when it was installed, restores the default action and raises the signal again, so
-//! that the exit status stays that of SIGBUS.
+//! The environments are mapped into memory. If a data file is truncated while it is mapped, or its disk fails, touching
+//! a page raises SIGBUS, whose default action ends the process without a message. The handler writes a message that was
+//! prepared when it was installed, restores the default action and raises the signal again, so that the exit status
+//! stays that of SIGBUS.
 //!
-//! Must never: do anything in the handler that is not async-signal-safe, such as allocating.
+//! The handler must not do anything that is not async-signal-safe, such as allocating.
 #![allow(unsafe_code)]
 
 use std::{path::Path, ptr, sync::OnceLock};
 
-/// What the handler writes.
+/// The message that the handler writes.
 static MESSAGE: OnceLock<Vec<u8>> = OnceLock::new();
 
-/// Installs the handler; the first folder named is the one in the message.
+/// Installs the handler, with a message that names the folder. Later calls have no effect.
 pub fn report(home: &Path) {
     let home = home.display();
     let message = format!(

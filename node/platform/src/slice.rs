@@ -1,8 +1,8 @@
-//! Time slices: how long a thread may keep its core while other threads are waiting for it.
+//! Requests time slices: how long a thread may keep its core while other threads wait for that core.
 //!
 //! A thread that becomes ready waits for the slice of the running thread to end, unless its own slice is
-//! shorter. Threads that serve sockets therefore request short slices. Stages request long ones, because the
-//! caches of a core contain another thread's memory after each switch.
+//! shorter. Threads that serve sockets therefore request short slices. Stages request long ones, because after
+//! each switch the caches of the core contain the memory of another thread.
 #![allow(unsafe_code)]
 
 use std::time::Duration;
@@ -13,20 +13,20 @@ pub const SOCKETS: Duration = Duration::from_micros(100);
 /// wait for one slice at each of them if there are few cores.
 pub const STAGES: Duration = Duration::from_millis(20);
 
-/// Requests this slice for the current thread. Linux supports it since 6.12; otherwise, or if it is refused,
-/// the thread is scheduled as any other.
+/// Requests this slice for the current thread. Linux supports this since 6.12. If the request is refused, the thread is
+/// scheduled as any other.
 pub fn request(slice: Duration) {
     #[cfg(target_os = "linux")]
     {
         let size = size_of::<libc::sched_attr>();
         let attributes = libc::sched_attr {
-            size: u32::try_from(size).expect("it has 48 bytes"),
+            size: u32::try_from(size).expect("a size of 48 bytes"),
             sched_policy: libc::SCHED_OTHER.unsigned_abs(),
             sched_flags: 0,
             sched_nice: rustix::process::getpriority_process(None).unwrap_or(0),
             sched_priority: 0,
             // For a thread of the normal policy, this is the slice in nanoseconds.
-            sched_runtime: u64::try_from(slice.as_nanos()).expect("a slice is milliseconds"),
+            sched_runtime: u64::try_from(slice.as_nanos()).expect("at most some milliseconds"),
             sched_deadline: 0,
             sched_period: 0,
         };
@@ -45,7 +45,7 @@ pub fn request(slice: Duration) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_thread_goes_on_with_its_priority() {
+    fn a_request_keeps_the_priority_of_the_thread() {
         let before = rustix::process::getpriority_process(None);
         super::request(super::SOCKETS);
         super::request(super::STAGES);

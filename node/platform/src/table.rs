@@ -1,13 +1,12 @@
-//! A map of plain keys to plain values in an array of cache lines, for looking up many keys at a time. The
-//! position of a key depends only on the key, so its line can be prefetched long before the lookup. A map
-//! with a separate table of tags has two dependent cache misses per lookup.
+//! Implements a map of plain keys to plain values in an array of cache lines, for lookups of many keys at a time. The
+//! first line of a key depends only on the key, so it can be prefetched long before the lookup. A map with a separate
+//! table of tags would have two dependent cache misses per lookup.
 //!
-//! It uses open addressing with linear probing. The hasher must be seeded at random, because clients choose
+//! The map uses open addressing with linear probing. The hasher must be seeded at random, because clients choose
 //! the keys.
 //!
-//! A caller that limits the number of entries chooses those to remove with the clock algorithm: a line has a
-//! mark that the entry was used, and a hand moves around the lines, clears the marks and removes the entries
-//! that have none.
+//! A caller that limits the number of entries uses the clock algorithm to choose the entries to remove: a line has a
+//! mark that its entry was used. A hand moves around the lines, clears the marks and removes entries without a mark.
 #![allow(unsafe_code)]
 
 use std::{
@@ -19,17 +18,17 @@ use storage::prefetch;
 
 /// Minimum number of lines of a table that is not empty.
 const MIN_LINES: usize = 16;
-/// Maximum number of quarters of the lines that are full, if most lookups succeed.
+/// Number of quarters of the lines that may be full, if most lookups succeed.
 const QUARTERS: usize = 3;
-/// The same if many lookups fail: these continue to the next free line.
+/// Number of quarters of the lines that may be full, if many lookups fail: these continue to the next free line.
 const QUARTERS_SPARSE: usize = 2;
 
-/// An entry, or none. All zeros mean none.
+/// A line with or without an entry. All zeros are a line without one.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line<K: Copy, V: Copy> {
     full: bool,
-    /// The entry was inserted, changed or used since the hand passed it.
+    /// Whether the entry was inserted, changed or used since the hand passed it.
     used: bool,
     entry: MaybeUninit<(K, V)>,
 }
@@ -37,34 +36,34 @@ struct Line<K: Copy, V: Copy> {
 /// The map; see the module documentation.
 #[derive(Clone)]
 pub struct Table<K: Copy, V: Copy, S> {
-    /// Empty, or a power of two of lines.
+    /// Empty, or as many lines as a power of two.
     lines: Box<[Line<K, V>]>,
     len: usize,
-    /// Minimum number of entries to reserve memory for with the first one.
+    /// Minimum number of entries for which the table reserves memory when it grows.
     expected: usize,
-    /// Maximum number of quarters of the lines that are full.
+    /// Number of quarters of the lines that may be full.
     quarters: usize,
     /// The line that [`Self::remove_unused`] looks at next.
     hand: usize,
-    /// How often the hand began at the first line.
+    /// How often the hand has begun at the first line.
     rounds: u64,
     hasher: S,
 }
 
 impl<K: Copy, V: Copy, S> Table<K, V, S> {
-    /// Number of entries.
+    /// Returns the number of entries.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no entries.
+    /// Returns whether the table has no entries.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
 impl<K: Copy, V: Copy, S: Default> Default for Table<K, V, S> {
-    /// An empty table, which has no memory yet.
+    /// Returns an empty table, which has no memory yet.
     fn default() -> Self {
         Self {
             lines: Box::default(),
@@ -85,17 +84,17 @@ impl<K: Copy, V: Copy, S> fmt::Debug for Table<K, V, S> {
 }
 
 impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
-    /// An empty table for keys of which many lookups fail. It takes up to twice the memory.
+    /// Returns an empty table for lookups that often fail. It takes up to twice the memory.
     pub fn sparse() -> Self {
         Self { quarters: QUARTERS_SPARSE, ..Self::default() }
     }
 
-    /// Maximum number of entries in this many lines. Above that, probe sequences become long.
-    const fn room(&self, lines: usize) -> usize {
+    /// Returns the maximum number of entries in this many lines. With more, probe sequences become long.
+    const fn max_entries(&self, lines: usize) -> usize {
         lines / 4 * self.quarters
     }
 
-    /// Reserves memory for this many entries with the first one.
+    /// Makes the table reserve memory for this many entries when it next grows.
     pub const fn expect(&mut self, entries: usize) {
         self.expected = entries;
     }
@@ -119,7 +118,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         }
     }
 
-    /// Prefetches the line of a key if it is not the first one, which was prefetched some time ago.
+    /// Prefetches the second line of a key if its first line, which must be in the cache, has the entry of another key.
     #[inline]
     pub fn prefetch_next(&self, key: &K) {
         let first = self.first(key);
@@ -128,7 +127,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         }
     }
 
-    /// Prefetches the lines that [`Self::remove`] accesses, for a key whose own line is in the cache.
+    /// Prefetches the line after that of a key, for [`Self::remove`]. The line of the key must be in the cache.
     #[inline]
     pub fn prefetch_removal(&self, key: &K) {
         if let Some(line) = self.lines.get((self.find(key) + 1) & self.mask()) {
@@ -136,19 +135,19 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[inline]
     pub fn get(&self, key: &K) -> Option<&V> {
         let line = self.lines.get(self.find(key)).filter(|line| line.full)?;
         Some(&entry(line).1)
     }
 
-    /// The value of a key, which is marked as used.
+    /// Returns the value of a key, which is marked as used.
     #[inline]
     pub fn get_used(&mut self, key: &K) -> Option<V> {
         let at = self.find(key);
         let line = self.lines.get_mut(at).filter(|line| line.full)?;
-        // A line that is only read is not written back to memory.
+        // The line is written only if necessary, because a changed line must be written back to memory.
         if !line.used {
             line.used = true;
         }
@@ -160,7 +159,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
     pub fn insert(&mut self, key: K, value: V) {
         let mut at = self.find(&key);
         let new = self.lines.get(at).is_none_or(|line| !line.full);
-        if new && self.len >= self.room(self.lines.len()) {
+        if new && self.len >= self.max_entries(self.lines.len()) {
             self.grow(self.expected.max(self.len + 1));
             at = self.find(&key);
         }
@@ -185,9 +184,9 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
             if !line.full {
                 break;
             }
-            let way = at.wrapping_sub(self.first(&entry(&line).0)) & self.mask();
-            if way >= at.wrapping_sub(gap) & self.mask() {
-                // The hand meets an entry that moves from the first lines to the last again in this round.
+            let distance = at.wrapping_sub(self.first(&entry(&line).0)) & self.mask();
+            if distance >= at.wrapping_sub(gap) & self.mask() {
+                // The hand reaches an entry that moves from the first lines to the last again in this round.
                 line.used |= at < gap;
                 self.lines[gap] = line;
                 gap = at;
@@ -198,8 +197,8 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
     }
 
     /// Moves the hand over at most `lines` lines, which must not be more than the table has, and clears their
-    /// marks, until it is at an entry without a mark. Removes this entry and returns its key. It was not used
-    /// since the current round began.
+    /// marks, until it is at an entry without a mark. Removes this entry and returns its key. The entry was not
+    /// used since the current round began.
     pub fn remove_unused(&mut self, lines: usize) -> Option<K> {
         for _ in 0..lines {
             let line = self.lines.get_mut(self.hand)?;
@@ -225,7 +224,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         Some(key)
     }
 
-    /// How often the hand began at the first line.
+    /// Returns how often the hand has begun at the first line.
     pub const fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -242,7 +241,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         self.rounds += 1;
     }
 
-    /// Removes all entries, and keeps the memory.
+    /// Removes all entries and keeps the memory.
     pub fn clear(&mut self) {
         if self.len > 0 {
             self.lines.iter_mut().for_each(|line| line.full = false);
@@ -256,13 +255,13 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
         self.lines.len().wrapping_sub(1)
     }
 
-    /// First line of the probe sequence of a key.
+    /// Returns the first line of the probe sequence of a key.
     #[inline]
     fn first(&self, key: &K) -> usize {
         self.hasher.hash_one(key) as usize & self.mask()
     }
 
-    /// The line of a key, or the free line for it; out of range if the table has no lines.
+    /// Returns the line of a key, or the free line for it; out of range if the table has no lines.
     #[inline]
     fn find(&self, key: &K) -> usize {
         let mut at = self.first(key);
@@ -276,13 +275,13 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
     }
 }
 
-/// Lines without entries.
+/// Returns lines without entries.
 fn empty<K: Copy, V: Copy>(lines: usize) -> Box<[Line<K, V>]> {
     // SAFETY: all zeros are a valid line: `full` is false then, and `entry` may be anything.
     unsafe { Box::new_zeroed_slice(lines).assume_init() }
 }
 
-/// The entry of a full line.
+/// Returns the entry of a full line.
 fn entry<K: Copy, V: Copy>(line: &Line<K, V>) -> &(K, V) {
     debug_assert!(line.full, "a line without an entry is not read");
     // SAFETY: only `Table::insert` makes a line full, together with its entry, and all callers have checked
@@ -338,7 +337,7 @@ mod tests {
     /// The model: the value of each key, and the round in which it was used last.
     type Model = HashMap<Address, (u64, u64)>;
 
-    fn equals_a_map<S: BuildHasher + Default>(mut table: Table<Address, u64, S>, steps: Vec<Step>) {
+    fn check_map<S: BuildHasher + Default>(mut table: Table<Address, u64, S>, steps: Vec<Step>) {
         let mut model = Model::new();
         for step in steps {
             apply(&mut table, &mut model, step);
@@ -391,7 +390,7 @@ mod tests {
         }
     }
 
-    /// The first round clears the marks of all entries; the second removes all but those used in between.
+    /// The first round clears the marks of all entries; the second removes the entries that were not used in between.
     #[test]
     fn the_hand_removes_what_was_not_used_for_a_round() {
         let mut table = Table::<Address, u64, FbBuildHasher<20>>::default();
@@ -411,7 +410,7 @@ mod tests {
     fn a_new_value_needs_no_memory() {
         let mut table = Table::<Address, u64, FbBuildHasher<20>>::default();
         (0..12).for_each(|n| table.insert(Address::repeat_byte(n), 0));
-        assert_eq!(table.len(), table.room(MIN_LINES));
+        assert_eq!(table.len(), table.max_entries(MIN_LINES));
         table.insert(Address::repeat_byte(0), 1);
         assert_eq!(table.lines.len(), MIN_LINES);
         table.insert(Address::repeat_byte(12), 1);
@@ -421,9 +420,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_table_is_a_map(steps in steps()) {
-            equals_a_map::<FbBuildHasher<20>>(Table::default(), steps.clone());
-            equals_a_map::<FbBuildHasher<20>>(Table::sparse(), steps.clone());
-            equals_a_map::<BuildHasherDefault<Crowded>>(Table::default(), steps);
+            check_map::<FbBuildHasher<20>>(Table::default(), steps.clone());
+            check_map::<FbBuildHasher<20>>(Table::sparse(), steps.clone());
+            check_map::<BuildHasherDefault<Crowded>>(Table::default(), steps);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Writes files that are complete or absent, also after a power failure: under another name in the same folder,
-//! synced, and renamed. Pipes and devices are written directly.
+//! Writes files that are complete or absent, also after a power failure: a file is written under another name in the
+//! same folder, synced, and renamed. Pipes and devices are written directly.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,38 +12,39 @@ use storage::{folder_of, sync_folder};
 
 /// End of the name of a file that is being written.
 pub const UNFINISHED: &str = ".new";
-/// Who may read and write a new file that holds no secret, less what the process's mask forbids.
+/// Permissions of a new file that holds no secret, before the process's mask is applied.
 const OPEN_MODE: u32 = 0o666;
 /// Maximum number of symbolic links that are followed, as on Linux.
 const MAX_LINKS: u32 = 40;
 
-/// Whether anything exists at `path`, including a symbolic link without a target and a file that must not be
-/// examined. Such a file must not be mistaken for one that was never created.
+/// Returns whether anything exists at `path`, including a symbolic link without a target, and a file that the process
+/// may not examine. Such a file must not be mistaken for one that was never created.
 pub fn is_present(path: &Path) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound};
     !matches!(fs::symlink_metadata(path), Err(error) if [NotFound, NotADirectory].contains(&error.kind()))
 }
 
-/// Replaces `path` by a file with `bytes`. An interruption leaves the old file, or none; never half of
-/// the new one. Symbolic links are followed.
+/// Replaces `path` by a file with `bytes`. An interruption never leaves a part of the new file at `path`: the old file
+/// stays, if there was one. Symbolic links are followed.
 ///
 /// # Errors
-/// From the file system. Nothing is left in the folder when it fails.
+/// From the file system. A failure leaves no unfinished file.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes)?;
     file.finish()
 }
 
-/// As [`write`], with permissions. A symbolic link is replaced: what it names may belong to someone else.
+/// Does the same as [`write`], with permissions. A symbolic link is replaced, because its target may belong to another
+/// user.
 pub fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = NewFile::replacing(path.to_owned(), mode)?;
     file.write_all(bytes)?;
     file.finish()
 }
 
-/// Excludes other processes that change files in the folder of `path` in the same way: by reading, changing and
-/// writing. The lock ends when the result is dropped.
+/// Locks the folder of `path` for a read, change and write of a file. Other processes that use this function wait. The
+/// lock ends when the result is dropped.
 ///
 /// # Errors
 /// From the file system.
@@ -53,7 +54,7 @@ pub fn lock_for_change(path: &Path) -> io::Result<File> {
     Ok(folder)
 }
 
-/// A file that is being written. It has its name from [`Self::finish`] on.
+/// A file that is being written under a temporary name. [`Self::finish`] renames it.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -69,7 +70,7 @@ struct Names {
 }
 
 impl NewFile {
-    /// A file that will replace `path`, with the permissions of the old one.
+    /// Creates a file that will replace `path`, with the permissions of the old one.
     ///
     /// # Errors
     /// From the file system.
@@ -98,7 +99,7 @@ impl NewFile {
         let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed));
         name.push(format!(".{process}-{number}{UNFINISHED}"));
         let unfinished = folder_of(&target).join(name);
-        // A file that a killed process with this id has left is of no use.
+        // An earlier process with this id may have been killed and left a file with this name.
         match fs::remove_file(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -108,7 +109,7 @@ impl NewFile {
         Ok(Self { file, names: Some(Names { unfinished, target }) })
     }
 
-    /// Syncs the file and gives it its name. What cannot be synced, such as a pipe, is complete as it is.
+    /// Syncs the file and renames it. A pipe or device needs neither.
     ///
     /// # Errors
     /// From the file system.
@@ -132,12 +133,12 @@ impl Write for NewFile {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        // It has been renamed, or the first error says more than another.
+        // The file has been renamed, or an earlier error is more useful than one of the removal.
         let _ = fs::remove_file(&self.unfinished);
     }
 }
 
-/// The file that `path` names after all symbolic links; it need not exist.
+/// Returns the path of the file after all symbolic links. The file need not exist.
 fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {

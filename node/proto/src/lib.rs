@@ -1,4 +1,4 @@
-//! The messages and services of the definitions in this folder. `node/generate-proto` writes the files of
+//! Contains the messages and services of the definitions in this folder. `node/generate-proto` writes the files of
 //! `generated/` from them; they are checked in, so that building the node needs no protobuf compiler.
 
 #![allow(
@@ -8,12 +8,12 @@
     clippy::all,
     rustdoc::all,
     unused_qualifications,
-    reason = "generated; what they mean is said in the .proto files"
+    reason = "generated; the .proto files document the items"
 )]
 
 include!("generated/all.rs");
 
-/// The definitions of all of them, for reflection and for JSON: an encoded `FileDescriptorSet`.
+/// The definitions of all messages and services, for reflection and for JSON: an encoded `FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
 
 #[cfg(test)]
@@ -22,7 +22,7 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::{collections::BTreeMap, fs, path::Path};
 
-    /// Paths below `folder` of all definitions, with their SHA-256 in hex.
+    /// Adds all definitions below `folder`: their paths relative to `root`, and their SHA-256 in hex.
     fn digests(root: &Path, folder: &Path, digests: &mut BTreeMap<String, String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,5 +1,5 @@
-//! Pieces that become blocks. The header and the certificate are in the first piece of a block, and are checked before the rest is
-//! received, so that only blocks of the producer take memory. Blocks that no certificate covers yet are held as bytes.
+//! Assembles blocks from pieces. The first piece of a block has the header and the certificate, which are checked
+//! before the rest is received. Blocks that no certificate covers yet are limited in number and held as bytes.
 
 use crate::protocol::Piece;
 use crate::{
@@ -33,12 +33,12 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// After block `newest`.
+    /// Begins after block `newest`.
     pub(crate) const fn new(checks: Arc<Checks>, newest: BlockId) -> Self {
         Self { checks, newest, partial: None, uncertified: VecDeque::new() }
     }
 
-    /// The number of the newest whole block.
+    /// Returns the number of the newest whole block.
     pub(crate) const fn newest(&self) -> u64 {
         self.newest.number
     }
@@ -71,7 +71,7 @@ impl Arriving {
     /// Ends the partial block.
     fn end(&mut self) -> Result<Vec<Arrived>, CheckError> {
         let Partial { id, header, certificate, results } =
-            self.partial.take().expect("there is one");
+            self.partial.take().expect("a partial block");
         tracing::debug!(number = id.number, bytes = results.len(), "received a block");
         self.newest = id;
         let is_certified = certificate.is_some();

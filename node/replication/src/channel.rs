@@ -16,7 +16,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Reads their certificates from a file in PEM; without a file, they are those of the system.
+    /// Reads the certificates from a file in PEM; without a file, the authorities of the system are used.
     ///
     /// # Errors
     /// If the file cannot be read, has no certificate, or has an invalid one.
@@ -26,10 +26,10 @@ impl Roots {
     }
 }
 
-/// The node at an address such as `https://10.0.0.1:9100`.
+/// Returns the endpoint of the node at an address such as `https://10.0.0.1:9100`.
 ///
 /// # Errors
-/// Why it is not the address of a node.
+/// The reason why the text is not the address of a node.
 pub(crate) fn endpoint(url: &str, roots: &Roots) -> Result<Endpoint, String> {
     let is_encrypted = match url.split_once("://") {
         Some(("http", _)) => false,
@@ -50,7 +50,7 @@ pub(crate) fn endpoint(url: &str, roots: &Roots) -> Result<Endpoint, String> {
 /// Connects to a node.
 ///
 /// # Errors
-/// Why this failed.
+/// The cause.
 pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Channel, String> {
     // The limit of the endpoint itself does not include the handshake.
     match timeout(MAX_CONNECT_TIME, endpoint.connect()).await {
@@ -59,7 +59,7 @@ pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Channel, String> {
     }
 }
 
-/// Why a connection failed. The message of the error itself is only "transport error".
+/// Returns why a connection failed. The message of the error itself is only "transport error".
 fn causes_of(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     let causes: Vec<_> = causes.map(ToString::to_string).collect();

@@ -1,5 +1,5 @@
-//! What is checked of a received block before it reaches the pipeline: its place in the chain, its certificate, and the senders of
-//! its transactions.
+//! Checks a received block before it reaches the pipeline: its position in the chain, its certificate, and the senders
+//! of its transactions.
 
 use crate::{
     encoding::{BlockDecodingError, Decoded, decode, decode_header},
@@ -18,12 +18,12 @@ use verify::{Backend, Recoverer};
 /// Maximum number of consecutive blocks without a certificate that are held until one arrives.
 pub(crate) const MAX_UNCERTIFIED_BLOCKS: usize = 32;
 
-/// A whole block, whose results are not decoded.
+/// A whole block, whose results are not decoded yet.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) id: BlockId,
     pub(crate) header: Header,
-    /// The certificate, which is valid.
+    /// The certificate, if the block has one. It has been verified.
     pub(crate) certificate: Option<Bytes>,
     pub(crate) results: bytes::Bytes,
 }
@@ -40,7 +40,7 @@ pub(crate) enum CheckError {
         /// What is wrong.
         source: BlockDecodingError,
     },
-    /// The pieces are not those of a block.
+    /// The pieces do not form a block.
     #[error("the source sent {0}")]
     Sequence(&'static str),
     /// The block is too large.
@@ -98,7 +98,7 @@ pub(crate) enum CheckError {
     },
 }
 
-/// A block that may be given to the pipeline.
+/// A block that may be sent to the pipeline.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) id: BlockId,
@@ -107,7 +107,7 @@ pub(crate) struct Checked {
     /// `None` if the block is to be executed.
     pub(crate) parts: Option<ReceivedParts>,
     pub(crate) certificate: Option<Bytes>,
-    /// The size of the encoded results.
+    /// The size of the encoded results in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -132,13 +132,13 @@ impl Checks {
         verification: Verification,
     ) -> Self {
         let mut offset = [0; 8];
-        // Without randomness a source may know which blocks are verified, and nothing else.
+        // Without randomness a source can predict which blocks are verified, and nothing else changes.
         let _ = getrandom::fill(&mut offset);
         let offset = u64::from_le_bytes(offset);
         Self { spec, terms, backend, verification, offset, idle: Mutex::default() }
     }
 
-    /// Checks the header of the block after `parent`, and its certificate if it has its own.
+    /// Checks the header of the block after `parent`, and its certificate if it has one.
     pub(crate) fn header(
         &self,
         header: &[u8],
@@ -197,7 +197,7 @@ impl Checks {
         Ok(txs)
     }
 
-    /// Whether the signatures of a block are verified. They always are if its header does not commit to the senders.
+    /// Returns whether the signatures of a block are verified: always if its header does not commit to the senders.
     fn verifies(&self, number: u64) -> bool {
         let Verification::Sample(every) = self.verification else { return true };
         let is_committed = self

@@ -1,5 +1,5 @@
-//! The encoded blocks that followers share. Followers at the head request the same block at the same time, and it is read and
-//! encoded once.
+//! The encoded blocks that followers share. Followers at the head request the same block at the same time, and it is
+//! read and encoded once.
 
 use crate::protocol::Piece;
 use crate::{
@@ -20,7 +20,7 @@ const MAX_KEPT_BLOCKS: usize = 64;
 /// encoded for it alone.
 const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Maximum number of blocks that are read and encoded at a time: threads that JSON-RPC needs, too.
+/// Maximum number of blocks that are read and encoded at a time. Each takes a thread of those that JSON-RPC needs, too.
 const MAX_READS: usize = 4;
 
 /// Why a block cannot be sent.
@@ -42,12 +42,12 @@ pub(crate) enum SourceError {
 pub(crate) struct EncodedBlock(Stored);
 
 impl EncodedBlock {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.header.len() + self.0.certificate.len() + self.0.results.len()
     }
 
-    /// A piece. Its bytes are not copied.
+    /// Returns a piece. Its bytes are not copied.
     pub(crate) fn piece(&self, index: usize, head: u64) -> Piece {
         let Stored { header, certificate, results } = &self.0;
         let start = index * PIECE_BYTES;
@@ -73,7 +73,7 @@ type Cell = Arc<OnceCell<Arc<EncodedBlock>>>;
 #[derive(Debug)]
 pub(crate) struct EncodedBlocks {
     published: Published,
-    /// By number and the number of undone branches, in the order of the first request.
+    /// The blocks by number and by the number of undone branches, in the order of the first request.
     kept: Mutex<VecDeque<((u64, u64), Cell)>>,
     /// Permits to read a block.
     reads: Semaphore,
@@ -84,7 +84,7 @@ impl EncodedBlocks {
         Self { published, kept: Mutex::default(), reads: Semaphore::new(MAX_READS) }
     }
 
-    /// The block with this number.
+    /// Returns the block with this number.
     pub(crate) async fn get(&self, number: u64) -> Result<Arc<EncodedBlock>, SourceError> {
         let view = self.published.load();
         let cell = self.cell((number, view.undone));
@@ -105,7 +105,7 @@ impl EncodedBlocks {
 
     fn remove_old(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each size is read once: blocks are encoded meanwhile.
+        // Each size is read once, because other tasks encode blocks meanwhile.
         let sizes = kept.iter().map(|(_, cell)| cell.get().map_or(0, |block| block.bytes()));
         let sizes: Vec<usize> = sizes.collect();
         let mut bytes: usize = sizes.iter().sum();

@@ -1,7 +1,7 @@
-//! A block and its results as messages. The parts have the forms in which they are stored.
+//! Encodes and decodes a block and its results as messages. Each part has the form in which it is stored.
 //!
-//! Decoding allocates little more than what was received: an encoded item may be much smaller than the decoded one, so the
-//! number of items is checked before memory is allocated for them.
+//! A decoded item may be much larger than the encoded one, so the number of items is checked before memory is allocated
+//! for them.
 
 use crate::protocol::{GovernanceRow as EncodedRow, GovernanceRows, Results};
 use alloy_consensus::Header;
@@ -16,14 +16,14 @@ use storage::{
     decode_receipts_of,
 };
 
-/// Maximum size of a module row, and of the governance rows of a block, in bytes. Their smallest items take some twenty times as
-/// much memory.
+/// Maximum size of a module row, and of the governance rows of a block, in bytes. Their smallest items take some twenty
+/// times as much memory when decoded.
 const MAX_MODULE_BYTES: usize = 8 * 1024 * 1024;
-/// Gas for which one change of an account or a slot is accepted. Execution charges more for each, also after refunds: 700
-/// for a call (EIP-150) and 800 for a slot under the cheapest rules (EIP-1283).
+/// One change of an account or a slot is accepted per this amount of gas. Execution charges more for each, also after
+/// refunds: 700 for a call (EIP-150) and 800 for a slot under the cheapest rules (EIP-1283).
 const MIN_GAS_PER_CHANGE: u64 = 200;
-/// Changes that are accepted without gas: those of system contracts, withdrawals and fee recipients, and before EIP-150 the
-/// accounts that calls of 40 gas reach in a block of that time.
+/// Changes that are accepted without gas: those of system contracts, withdrawals and fee recipients, and before EIP-150
+/// the accounts that calls of 40 gas reach in a block of that time.
 const MAX_FREE_CHANGES: u64 = 65_536;
 
 /// Why a received message is not a block with its results.
@@ -42,7 +42,7 @@ pub(crate) enum BlockDecodingError {
     /// The list of senders is malformed.
     #[error("the senders have {0} bytes, which is not a multiple of 20")]
     Senders(usize),
-    /// Each transaction has one sender.
+    /// The number of senders is not that of the transactions.
     #[error("{senders} senders were sent, and {transactions} transactions")]
     SenderCount {
         /// The number of senders.
@@ -112,8 +112,8 @@ pub(crate) fn encode(blocks: &ChainReader, number: u64) -> Result<Option<Stored>
     }))
 }
 
-/// The governance rows of a block. Finding them reads all keys of their table, so the module row is asked first. A row that
-/// cannot be read is sent as it is, and the follower refuses it.
+/// Returns the encoded governance rows of a block. Finding them reads all keys of their table, so the module row is
+/// checked for changes first. A module row that cannot be decoded is sent as it is, and the follower refuses it.
 fn governance(blocks: &ChainReader, module: &[u8], number: u64) -> Result<bytes::Bytes, ReadError> {
     if module.is_empty() || matches!(is_changed_by(module, number), Ok(false)) {
         return Ok(bytes::Bytes::new());
@@ -133,12 +133,12 @@ pub(crate) fn decode_header(mut bytes: &[u8]) -> Result<(Header, B256), BlockDec
     if !bytes.is_empty() {
         return Err(BlockDecodingError::Header(alloy_rlp::Error::UnexpectedLength));
     }
-    // Of the canonical encoding, which is the one that is stored.
+    // The hash is that of the canonical encoding, which is stored.
     let hash = header.hash_slow();
     Ok((header, hash))
 }
 
-/// Decodes the results of the block with this header. Nothing of them is checked.
+/// Decodes the results of the block with this header. They are not checked against the header.
 ///
 /// # Errors
 /// [`BlockDecodingError`].

@@ -1,4 +1,4 @@
-//! The choice of a source, and the connection to it.
+//! Chooses a source and connects to it.
 
 use crate::{
     channel::{Roots, connect, endpoint},
@@ -17,11 +17,11 @@ use tokio::{task::JoinHandle, time::sleep};
 use tonic::transport::{Channel, Endpoint};
 use verify::Backend;
 
-/// Delay before the sources are tried again: after progress, and the maximum. It doubles while no block arrives.
+/// Delay before the sources are tried again: after a new block, and at most. It doubles while no block arrives.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(500);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
-/// Windows of flow control for a stream and its connection: several blocks, so that the source does not wait for a
-/// round trip in each.
+/// Flow-control window of a stream and of its connection: several blocks, so that the source does not wait for a round
+/// trip in each.
 const WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 
 /// What a follower needs to know.
@@ -33,9 +33,9 @@ pub struct FollowContext {
     pub terms: Arc<Terms>,
     /// Where the current view is published.
     pub published: Published,
-    /// Gives blocks to the pipeline.
+    /// Sends blocks to the pipeline.
     pub blocks: BlockClient,
-    /// Passes transactions to the source.
+    /// Forwards transactions and calls to the source.
     pub forwarder: Arc<Forwarder>,
     /// Recovery backend.
     pub backend: Backend,
@@ -45,11 +45,11 @@ pub struct FollowContext {
     pub sources: Vec<String>,
     /// The authorities that certify sources with encrypted connections.
     pub roots: Roots,
-    /// The lag from which this node is behind.
+    /// The time after which a node that lacks blocks or a source counts as behind.
     pub max_lag: Duration,
 }
 
-/// Why an address of a source is not one.
+/// The text is not the address of a source.
 #[derive(Debug, thiserror::Error)]
 #[error("{url} is not the address of a source, such as http://10.0.0.1:9100: {reason}")]
 pub struct InvalidSource {
@@ -57,7 +57,7 @@ pub struct InvalidSource {
     reason: String,
 }
 
-/// Keeps a node at the head of a source.
+/// Keeps a node at the head of a source until this is dropped.
 #[derive(Debug)]
 pub struct Follower {
     task: JoinHandle<()>,
@@ -183,7 +183,7 @@ async fn follow_source(
     receive(to.clone(), channel, head).await
 }
 
-/// Accepts the producer terms of a source, and tells it those that it does not know.
+/// Accepts the producer terms of a source, and sends it those of this node.
 async fn agree_on_terms(
     to: &Destination,
     channel: Channel,
@@ -194,7 +194,7 @@ async fn agree_on_terms(
     let (newest, own) = (sent.terms.len(), own.terms().len());
     let terms = Arc::clone(&to.terms);
     let accepted = tokio::task::spawn_blocking(move || terms.accept(&sent.terms, head)).await;
-    // It is cancelled only with the runtime.
+    // The task is cancelled only when the runtime stops.
     match accepted.map_err(|_| EndReason::Stopping)? {
         Ok(()) if newest < own => Err(EndReason::Unavailable(format!(
             "it knows {newest} producer terms, and this node {own}: its blocks may not be part of the chain in the newest term"

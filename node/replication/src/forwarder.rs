@@ -1,5 +1,5 @@
-//! Forwards transactions of a replica's clients, and calls about the mempool and the pending block, to its source, which
-//! answers or forwards them.
+//! Forwards transactions of a replica's clients, and calls about the mempool and the pending block, to its source. If
+//! the source is a replica, too, it forwards them again.
 
 use crate::PROTOCOL_VERSION;
 use crate::protocol::{
@@ -23,14 +23,14 @@ use tokio::{sync::Semaphore, time::timeout};
 use tonic::transport::Channel;
 use transactions::{code, is_blob_tx, without_blobs};
 
-/// Maximum number of replicas that forward a request. More are between a client and the producer only if replicas follow each
-/// other in a circle, in which a request would go on until its time limit.
+/// Maximum number of replicas that forward a request. If replicas follow each other in a circle, a request would
+/// otherwise be forwarded until its time limit.
 pub(crate) const MAX_FORWARDS: u32 = 8;
-/// Maximum number of transactions that wait for the source.
+/// Maximum number of transactions and calls that wait for the source.
 const MAX_FORWARDED: usize = 4_096;
-/// Maximum number of calls that the source answers at a time; others wait. Each may have a large result.
+/// Maximum number of concurrent calls of the source; others wait. Each may have a large result.
 const MAX_CALLS: usize = 16;
-/// Maximum time for the answer of the source.
+/// Maximum time for the response of the source.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(10);
 /// Maximum size of the result of a call in bytes: the default of `json-rpc.max-response-bytes`.
 const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
@@ -46,23 +46,23 @@ const MAX_SMALL_RESULT_BYTES: usize = 512 * 1024;
 /// The error while no source is followed.
 const NO_SOURCE: &str = "no source of this replica is connected, so the request was not forwarded: try again later, or \
                          send it to the producer; `evmd status` shows the sources that were refused";
-/// Maximum size of the answer to a transaction in bytes: a hash or a reason.
+/// Maximum size of the response to a transaction in bytes: a hash or a reason.
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
-/// Label of the reason of bytes that are not a transaction, for which JSON-RPC looks for a better text.
+/// Label of the rejection of bytes that are not a transaction. JSON-RPC replaces its text by a more precise one.
 const MALFORMED: &str = "malformed";
 
 tokio::task_local! {
-    /// The number of replicas that have forwarded the request that this task answers. The mempool and the dispatcher of calls,
-    /// which are between the service and the forwarder, do not need it.
+    /// The number of replicas that have forwarded the request of this task. It is local to the task, because the
+    /// mempool and the dispatcher of calls, which are between the service and the forwarder, do not need it.
     static FORWARDS: u32;
 }
 
-/// Answers a request that this number of replicas have forwarded.
-pub(crate) async fn answered_after<T>(forwards: u32, answer: impl Future<Output = T>) -> T {
-    FORWARDS.scope(forwards, answer).await
+/// Runs the handler of a request that this number of replicas have forwarded.
+pub(crate) async fn with_forwards<T>(forwards: u32, handler: impl Future<Output = T>) -> T {
+    FORWARDS.scope(forwards, handler).await
 }
 
-/// The number of replicas that have forwarded the current request, if this one forwards it, too.
+/// Returns the number of replicas that have forwarded the current request, including this one.
 fn next_forwards() -> Result<u32, String> {
     let forwards = FORWARDS.try_with(|forwards| *forwards).unwrap_or_default();
     if forwards < MAX_FORWARDS {
@@ -86,7 +86,7 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Without a source. The follower sets it. `queries` is the setting `replication.forward-pool-queries`.
+    /// Creates a forwarder. The follower sets its source. `queries` is `replication.forward-pool-queries`.
     pub fn new(genesis_hash: B256, queries: bool) -> Self {
         let (permits, calls) = (Semaphore::new(MAX_FORWARDED), Semaphore::new(MAX_CALLS));
         Self { genesis_hash, source: Mutex::default(), permits, calls, queries }
@@ -130,7 +130,7 @@ impl Forwarder {
         };
         let mut client = SourceClient::new(source).max_decoding_message_size(MAX_REFUSAL_BYTES);
         match timeout(MAX_ANSWER_TIME, client.submit(request)).await {
-            Ok(Ok(response)) => answer(&raw, response.into_inner()),
+            Ok(Ok(response)) => submission_result(&raw, response.into_inner()),
             Ok(Err(status)) => Err(not_forwarded(&format!(
                 "the connection to the source failed before it answered ({}): the transaction may have been accepted; query its \
                  hash before you send it again",
@@ -167,7 +167,7 @@ impl Forwarder {
             client.call(request).await
         };
         match timeout(MAX_ANSWER_TIME, call).await {
-            Ok(Ok(response)) => call_answer(response.into_inner()),
+            Ok(Ok(response)) => call_result(response.into_inner()),
             Ok(Err(status)) => {
                 Err(Error::server(format!("the source did not answer: {}", status.message())))
             }
@@ -218,8 +218,8 @@ fn not_forwarded(text: &str) -> Box<Reject> {
     Box::new(Reject::NotForwarded(text.to_owned()))
 }
 
-/// What the source answered to a transaction. Its hash is computed here, because the source is not trusted.
-fn answer(raw: &Bytes, response: SubmitResponse) -> Submitted {
+/// Decodes the response to a transaction. The hash is computed here, because the source is not trusted.
+fn submission_result(raw: &Bytes, response: SubmitResponse) -> Submitted {
     match response.result {
         Some(submit_response::Result::Hash(hash)) => {
             let expected = hash_of(raw);
@@ -235,7 +235,7 @@ fn answer(raw: &Bytes, response: SubmitResponse) -> Submitted {
     }
 }
 
-/// The hash of a raw transaction, which does not include its blobs.
+/// Returns the hash of a raw transaction, which does not cover its blobs.
 fn hash_of(raw: &Bytes) -> B256 {
     let without = is_blob_tx(raw).then(|| without_blobs(raw)).and_then(Result::ok);
     keccak256(without.as_ref().unwrap_or(raw))
@@ -250,8 +250,8 @@ fn reject(refusal: Refusal) -> Reject {
     Reject::Remote(Box::new(RemoteReject { json_rpc_code, text, code, log }))
 }
 
-/// What the source answered to a call.
-fn call_answer(response: CallResponse) -> Result<Json, Error> {
+/// Decodes the response to a call.
+fn call_result(response: CallResponse) -> Result<Json, Error> {
     let not_json = || Error::server("the source answered with text that is not JSON");
     let is_json = |bytes: &[u8]| serde_json::from_slice::<&RawValue>(bytes).is_ok();
     match response.answer {
@@ -271,9 +271,9 @@ fn call_answer(response: CallResponse) -> Result<Json, Error> {
     }
 }
 
-/// The response for the answer to a call.
-pub(crate) fn call_response(answer: Result<Json, Error>) -> CallResponse {
-    let answer = match answer {
+/// Encodes the result of a call.
+pub(crate) fn call_response(result: Result<Json, Error>) -> CallResponse {
+    let answer = match result {
         Ok(json) => call_response::Answer::Result(json.bytes().0.clone()),
         Err(error) => call_response::Answer::Error(CallError {
             code: error.code(),
@@ -284,7 +284,7 @@ pub(crate) fn call_response(answer: Result<Json, Error>) -> CallResponse {
     CallResponse { answer: Some(answer) }
 }
 
-/// The response for the answer of a mempool.
+/// Encodes the result of a submission to the mempool.
 pub(crate) fn response(submitted: Submitted) -> SubmitResponse {
     let result = match submitted {
         Ok(hash) => submit_response::Result::Hash(hash.to_vec().into()),
@@ -317,17 +317,17 @@ mod tests {
             Reject::InvalidSender,
             Reject::NoProduction,
         ] {
-            let other = answer(&raw, response(Err(reject.clone().into()))).unwrap_err();
+            let other = submission_result(&raw, response(Err(reject.clone().into()))).unwrap_err();
             assert_eq!(other.to_string(), reject.to_string());
             assert_eq!(other.json_rpc_code(), reject.json_rpc_code());
             assert_eq!((other.code(), other.log()), (reject.code(), reject.log()));
-            // Through a second replica.
-            let third = answer(&raw, response(Err(other.clone()))).unwrap_err();
+            // The result after a second replica.
+            let third = submission_result(&raw, response(Err(other.clone()))).unwrap_err();
             assert_eq!((third.to_string(), third.log()), (other.to_string(), other.log()));
         }
         let hash = keccak256(&raw);
-        assert_eq!(answer(&raw, response(Ok(hash))), Ok(hash));
-        assert!(answer(&raw, response(Ok(B256::repeat_byte(7)))).is_err());
-        assert!(answer(&raw, SubmitResponse { result: None }).is_err());
+        assert_eq!(submission_result(&raw, response(Ok(hash))), Ok(hash));
+        assert!(submission_result(&raw, response(Ok(B256::repeat_byte(7)))).is_err());
+        assert!(submission_result(&raw, SubmitResponse { result: None }).is_err());
     }
 }

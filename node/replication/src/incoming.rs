@@ -1,8 +1,8 @@
-//! The blocks of one connection, on their way into the chain.
+//! Receives the blocks of one connection and adds them to the chain.
 //!
-//! A block is received in pieces. Once a certificate covers it, its results are decoded and checked on a thread of its own, while the
-//! next blocks arrive, and given to the pipeline in order, which checks the roots. When the pipeline accepts a block with a
-//! certificate, it and the blocks before it become part of the chain.
+//! A block is received in pieces. Once a certificate covers it, its results are decoded and checked on another thread
+//! while the next blocks arrive. Blocks are sent in order to the pipeline, which checks the roots. When the pipeline
+//! accepts a block with a certificate, that block and the blocks before it become part of the chain.
 
 use crate::protocol::{FollowRequest, Piece, source_client::SourceClient};
 use crate::{
@@ -25,22 +25,22 @@ use tokio::{
 };
 use tonic::{Code, Status, Streaming, transport::Channel};
 
-/// Time without a piece after which a source counts as stalled: it reports its head more often.
+/// Time without a piece after which a source counts as stalled: a working source reports its head more often.
 const MAX_SILENCE: Duration = Duration::from_secs(5 * REPORT_INTERVAL.as_secs());
-/// Time without a whole block after which a source that has one counts as stalled.
+/// Time without a whole block after which a source that has the next block counts as stalled.
 const MAX_BLOCK_TIME: Duration = Duration::from_secs(60);
 /// Maximum time for the last blocks of a connection to be checked.
 const MAX_FINISH_TIME: Duration = Duration::from_secs(60);
 /// Maximum number of blocks that are being checked. One per core would be enough.
 const MAX_CHECKING: usize = 4;
-/// Maximum number of blocks that the pipeline has and that are not part of the chain: more than may be without a certificate,
-/// and fewer than the unfinished blocks that the pipeline accepts.
+/// Maximum number of blocks that are being checked or in the pipeline, and not part of the chain yet: more than may be
+/// without a certificate, and fewer than the unfinished blocks that the pipeline accepts.
 const MAX_BLOCKS_IN_PIPELINE: usize = 48;
-/// Bytes of encoded blocks that are held; above, nothing is read from the source.
+/// Bytes of encoded blocks from which on nothing more is read from the source.
 const MAX_HELD_BYTES: usize = 128 * 1024 * 1024;
 /// Maximum size of a piece with its header in bytes. A source sends at most 64 KiB of data.
 const MAX_PIECE_BYTES: usize = 128 * 1024;
-/// Delay before a request is sent to the pipeline again that had too many.
+/// Delay before a request that the pipeline refused as too busy is sent again.
 const BUSY_DELAY: Duration = Duration::from_millis(10);
 
 /// Why a connection ended.
@@ -67,18 +67,18 @@ impl From<Status> for EndReason {
     fn from(status: Status) -> Self {
         let text = status.message().to_owned();
         match status.code() {
-            // Messages above the limit or that are not of the protocol.
+            // A message is too large, or does not belong to the protocol.
             Code::OutOfRange if text.contains("limit") => Self::SourceRefused(text),
             Code::Internal if text.contains("decode") => Self::SourceRefused(text),
-            // Another chain, or another block at the height of this node's head. Another version is tried again, because
-            // the source may be upgraded.
+            // The source has another chain, or another block at the height of this node's head. A source of another
+            // protocol version is tried again, because it may be upgraded.
             Code::FailedPrecondition => Self::SourceRefused(text),
             _ => Self::Unavailable(text),
         }
     }
 }
 
-/// What receives the blocks.
+/// The parts of this node that check and receive the blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
     pub(crate) genesis_hash: B256,
@@ -104,7 +104,7 @@ struct Incoming {
     /// The newest block of this node that is part of the chain.
     head: BlockId,
     arriving: Arriving,
-    /// When the last whole block arrived, or when there was none to send.
+    /// When the last whole block arrived, or when the source last had none to send.
     progress: Instant,
     /// Whole blocks that wait to be checked. A certificate covers all of them.
     arrived: VecDeque<Arrived>,
@@ -114,13 +114,13 @@ struct Incoming {
     verdicts: FuturesOrdered<oneshot::Receiver<Result<(), GiveError>>>,
     /// The accepted blocks that are not part of the chain yet.
     accepted: VecDeque<InPipeline>,
-    /// The choice of a new head that is being made.
+    /// The change of the head that is in progress.
     choosing: Option<Choosing>,
     /// Bytes of whole blocks that are not part of the chain yet.
     held_bytes: usize,
 }
 
-/// Receives blocks after `head` until the connection ends. All of them are part of the chain or dropped then.
+/// Receives blocks after `head` until the connection ends. On return, each of them is part of the chain or dropped.
 pub(crate) async fn receive(to: Destination, channel: Channel, head: BlockId) -> EndReason {
     let mut incoming = Incoming {
         arriving: Arriving::new(Arc::clone(&to.checks), head),
@@ -140,7 +140,7 @@ pub(crate) async fn receive(to: Destination, channel: Channel, head: BlockId) ->
         Err(ended) => ended,
     };
     match ended {
-        // What has arrived may be wrong, and then the source must not be tried again.
+        // The blocks that have arrived may be invalid, and then the source must not be tried again.
         EndReason::Unavailable(reason) => incoming.complete(EndReason::Unavailable(reason)).await,
         ended => {
             incoming.drop_blocks().await;
@@ -170,7 +170,7 @@ impl Incoming {
         loop {
             let reads = self.held_bytes < MAX_HELD_BYTES && self.arrived.len() < MAX_CHECKING;
             if !reads {
-                // This node is the slow one.
+                // This node is slow, so the source does not count as stalled.
                 self.progress = Instant::now();
             }
             let piece = async {
@@ -252,12 +252,12 @@ impl Incoming {
         }
     }
 
-    /// Starts what can be started: checks of blocks, and the choice of a new head.
+    /// Starts checks of blocks and a change of the head, if they are possible now.
     fn advance(&mut self) -> Result<(), EndReason> {
         let in_pipeline = self.given.len() + self.accepted.len() + self.checking.len();
-        let places = MAX_BLOCKS_IN_PIPELINE.saturating_sub(in_pipeline);
-        let places = places.min(MAX_CHECKING.saturating_sub(self.checking.len()));
-        for arrived in self.arrived.drain(..places.min(self.arrived.len())) {
+        let free = MAX_BLOCKS_IN_PIPELINE.saturating_sub(in_pipeline);
+        let free = free.min(MAX_CHECKING.saturating_sub(self.checking.len()));
+        for arrived in self.arrived.drain(..free.min(self.arrived.len())) {
             let checks = Arc::clone(&self.to.checks);
             self.checking.push_back(tokio::task::spawn_blocking(move || checks.results(arrived)));
         }
@@ -307,8 +307,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Waits until the pipeline has judged every block that it has, and drops those that are not part of the chain. The next
-    /// connection may then give the same blocks again.
+    /// Waits until the pipeline has checked every block that it has, and drops those that are not part of the chain.
+    /// The next connection may then send the same blocks again.
     async fn drop_blocks(&mut self) {
         if let Some(choosing) = self.choosing.take() {
             // The next connection begins at the head, whichever it is.
@@ -326,14 +326,14 @@ impl Incoming {
 
 type Verdict = Result<Result<(), GiveError>, oneshot::error::RecvError>;
 
-/// What happens to blocks that have arrived.
+/// An event of blocks that have arrived.
 enum Event {
     Checked(Box<Result<Result<Checked, CheckError>, JoinError>>),
     Verdict(Verdict),
     Chosen(Result<BlockId, EndReason>),
 }
 
-/// The next event. Pending if there will be none.
+/// Waits for the next event. Never returns if there is nothing to wait for.
 async fn next_event(
     checking: &mut FuturesOrdered<JoinHandle<Result<Checked, CheckError>>>,
     verdicts: &mut FuturesOrdered<oneshot::Receiver<Result<(), GiveError>>>,
@@ -357,7 +357,7 @@ fn end_reason(error: GiveError) -> EndReason {
     match error {
         GiveError::Stopping => EndReason::Stopping,
         GiveError::Invalid(fault) => EndReason::SourceRefused(fault.to_string()),
-        // A block before it was refused, or the pipeline has too much to do.
+        // An earlier block was refused, or the pipeline is too busy.
         error => EndReason::Unavailable(error.to_string()),
     }
 }

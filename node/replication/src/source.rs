@@ -1,7 +1,7 @@
 //! The gRPC service of a source.
 //!
-//! Blocks are read when the follower has room for them (flow control of HTTP/2), so a slow follower costs the pieces in its
-//! connection and at most one encoded block. A follower that reads nothing for some time is disconnected by the server.
+//! Blocks are read when flow control of HTTP/2 lets the source send them, so a slow follower costs the pieces in its
+//! connection and at most one encoded block. The server disconnects a follower that reads nothing for some time.
 
 use crate::protocol::{
     CallRequest, CallResponse, FollowRequest, Piece, SubmitRequest, SubmitResponse, TermsRequest,
@@ -11,7 +11,7 @@ use crate::protocol::{
 use crate::{
     PROTOCOL_VERSION,
     encoded_blocks::{EncodedBlock, EncodedBlocks},
-    forwarder::{answered_after, call_response, response},
+    forwarder::{call_response, response, with_forwards},
     terms::{Terms, TermsError, decoded, encoded},
 };
 use alloy_primitives::B256;
@@ -39,8 +39,8 @@ use tonic::{Request, Response, Status, service::Routes};
 /// Interval at which a source without new blocks reports its head. A follower switches to another source
 /// if it receives nothing for five intervals.
 pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(2);
-/// Concurrent requests that are being answered. A stream counts only until it begins, and a submission until the mempool
-/// has answered.
+/// Maximum number of concurrent requests. A stream counts only until it begins, and a submission until the mempool has
+/// decided.
 const MAX_CONCURRENT: u32 = 256;
 /// Maximum size of a request in bytes: a transaction with the blobs of a block.
 const MAX_REQUEST_BYTES: usize = 2 * 1024 * 1024;
@@ -54,11 +54,11 @@ pub struct SourceContext {
     pub published: Published,
     /// Accepts transactions.
     pub pool: PoolClient,
-    /// Answers calls about the mempool and the pending block.
+    /// Handles calls about the mempool and the pending block.
     pub calls: LocalCalls,
     /// The producer terms; `None` if blocks of this chain are not signed.
     pub terms: Option<Arc<Terms>>,
-    /// Encrypts connections.
+    /// Encrypts connections; `None` if they are not encrypted.
     pub tls: Option<Tls>,
 }
 
@@ -89,7 +89,7 @@ pub fn serve(listener: Listener, budget: &Arc<Budget>, context: SourceContext) -
     listen::serve(listener, bounds, budget, Routes::new(service).into_axum_router())
 }
 
-/// A hash that a follower has sent, as text of limited length.
+/// Returns a hash that a follower has sent, as text of limited length.
 fn shown(hash: &[u8]) -> String {
     match B256::try_from(hash) {
         Ok(hash) => hash.to_string(),
@@ -120,7 +120,7 @@ impl SourceService {
         )))
     }
 
-    /// Checks what every request has.
+    /// Checks the version and the genesis, which every request has.
     fn check_request(&self, version: u32, genesis_hash: &[u8]) -> Result<(), Status> {
         Self::check_version(version)?;
         self.check_genesis(genesis_hash)
@@ -169,16 +169,16 @@ impl Source for SourceService {
         let request = request.into_inner();
         self.check_request(request.version, &request.genesis_hash)?;
         let submitting = self.pool.submit(request.transaction.into());
-        let submitted = answered_after(request.forwards, submitting).await;
+        let submitted = with_forwards(request.forwards, submitting).await;
         Ok(Response::new(response(submitted)))
     }
 
     async fn call(&self, request: Request<CallRequest>) -> Result<Response<CallResponse>, Status> {
         let request = request.into_inner();
         self.check_request(request.version, &request.genesis_hash)?;
-        let answering = self.calls.call(&request.method, request.params.into());
-        let answer = answered_after(request.forwards, answering).await;
-        Ok(Response::new(call_response(answer)))
+        let handling = self.calls.call(&request.method, request.params.into());
+        let result = with_forwards(request.forwards, handling).await;
+        Ok(Response::new(call_response(result)))
     }
 
     async fn terms(
@@ -201,7 +201,7 @@ impl Source for SourceService {
             accepting.accept(&sent, BlockId { number: view.number(), hash: view.head.hash })
         });
         match accepted.await {
-            // Any node can send these as often as it likes.
+            // Any node can send invalid terms at any rate, so they must not fill the log.
             Ok(Err(error @ TermsError::Invalid(_))) => {
                 tracing::debug!(%error, "received producer terms");
             }
@@ -277,12 +277,12 @@ struct Sending {
     blocks: Arc<EncodedBlocks>,
     heads: watch::Receiver<u64>,
     stopping: Option<Stopping>,
-    /// The memory of the follower.
+    /// The memory account of the follower.
     account: Option<Arc<Account>>,
     _stream: StreamOfConnection,
     /// The number of the block that is sent or will be sent.
     next: u64,
-    /// That block, and the index of its next piece.
+    /// That block, the index of its next piece, and the accounted memory.
     current: Option<(Arc<EncodedBlock>, usize, Option<Held>)>,
     is_over: bool,
 }
@@ -297,13 +297,13 @@ impl Sending {
         piece.transpose().map(|piece| (piece, self))
     }
 
-    /// The next piece; `None` if the server is stopping.
+    /// Returns the next piece; `None` if the server is stopping.
     async fn piece(&mut self) -> Result<Option<Piece>, Status> {
         let head = *self.heads.borrow_and_update();
         if self.current.is_none() && head >= self.next {
             let block = self.blocks.get(self.next).await;
             let block = block.map_err(|error| Status::aborted(error.to_string()))?;
-            // The follower may read it slowly.
+            // The block is accounted to the follower, because it may read slowly.
             let held = self.account.as_ref().map(|account| account.hold(block.bytes()));
             let held = held.transpose().map_err(|refused| {
                 Status::resource_exhausted(format!(

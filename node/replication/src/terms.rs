@@ -1,5 +1,5 @@
-//! Producer terms, between a node and those that follow it (`docs/replication.md`). A term is signed, so it does not matter which
-//! node sends it.
+//! Exchanges producer terms between a node and those that follow it (`docs/replication.md`). A term is signed, so it
+//! does not matter which node sends it.
 
 use crate::{
     PROTOCOL_VERSION,
@@ -16,11 +16,11 @@ use std::{
 use tokio::{sync::watch, time::timeout};
 use tonic::{Status, transport::Channel};
 
-/// Maximum size of a term in bytes. One has some 450.
+/// Maximum size of an encoded term in bytes. It usually has some 450.
 const MAX_TERM_BYTES: usize = 1024;
 /// Maximum size of the terms of a chain in bytes.
 const MAX_TERMS_BYTES: usize = MAX_TERMS * MAX_TERM_BYTES;
-/// Maximum time for the answer of a node.
+/// Maximum time for the response of a node.
 const MAX_ASKING_TIME: Duration = Duration::from_secs(5);
 
 /// The terms that this node knows.
@@ -93,18 +93,18 @@ pub enum TermsError {
 }
 
 impl Terms {
-    /// The terms of a node.
+    /// Creates the terms of a node.
     pub fn new(store: TermStore, authority: Authority) -> Self {
         let authority = Mutex::new(Arc::new(authority));
         Self { store, authority, adding: Mutex::default(), newer: watch::Sender::new(None) }
     }
 
-    /// The keys that sign blocks.
+    /// Returns the keys that sign blocks.
     pub fn authority(&self) -> Arc<Authority> {
         Arc::clone(&self.authority.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notifies of a term that ended the one in which this node produces: it must stop.
+    /// Returns a receiver of the term that ends the one in which this node produces: the node must stop then.
     pub fn superseded(&self) -> watch::Receiver<Option<Term>> {
         self.newer.subscribe()
     }
@@ -113,9 +113,9 @@ impl Terms {
     pub(crate) fn accept(&self, sent: &[Term], head: BlockId) -> Result<(), TermsError> {
         let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
         let (authority, new) = extended(&self.authority(), sent)?;
-        // Also if this node must be rolled back, so that a former producer knows that its key signs no more blocks.
+        // Terms are stored even if this node must be rolled back: a former producer must know that its term has ended.
         self.keep(authority, new)?;
-        check_place(new, head)
+        check_no_rollback(new, head)
     }
 
     /// Stores the terms that another node knows and this one, which produces blocks, does not. They end its term.
@@ -127,7 +127,7 @@ impl Terms {
         let (authority, new) = extended(&self.authority(), sent)?;
         let kept = self.keep(authority, new);
         if let Some(newest) = new.last() {
-            // It must stop even if the disk is full.
+            // This node must stop producing even if the disk is full.
             self.newer.send_replace(Some(*newest));
         }
         kept
@@ -149,8 +149,8 @@ impl Terms {
 }
 
 /// Checks that no block of a node with this head must be removed for new terms.
-fn check_place(new: &[Term], head: BlockId) -> Result<(), TermsError> {
-    // A later term may end the chain lower.
+fn check_no_rollback(new: &[Term], head: BlockId) -> Result<(), TermsError> {
+    // A later term may start after a lower block.
     let Some(&Term { term, last, .. }) = new.iter().min_by_key(|term| term.last.number) else {
         return Ok(());
     };
@@ -163,7 +163,7 @@ fn check_place(new: &[Term], head: BlockId) -> Result<(), TermsError> {
     Ok(())
 }
 
-/// The keys with the terms of another node, and those of its terms that are new.
+/// Returns the keys with the terms of another node, and those of its terms that are new.
 fn extended<'a>(
     known: &Authority,
     sent: &'a [Term],
@@ -184,7 +184,7 @@ fn extended<'a>(
 }
 
 impl NodeTerms {
-    /// The number of its terms that a node with these keys does not know.
+    /// Returns the number of its terms that a node with these keys does not know.
     ///
     /// # Errors
     /// If they are not terms of the same chain.
@@ -193,7 +193,7 @@ impl NodeTerms {
     }
 }
 
-/// Reads terms of a message.
+/// Decodes the terms of a message.
 pub(crate) fn decoded(terms: &[bytes::Bytes]) -> Result<Vec<Term>, Status> {
     if terms.len() > MAX_TERMS || terms.iter().any(|term| term.len() > MAX_TERM_BYTES) {
         return Err(Status::invalid_argument(format!(
@@ -204,7 +204,7 @@ pub(crate) fn decoded(terms: &[bytes::Bytes]) -> Result<Vec<Term>, Status> {
     read.map_err(|error| Status::invalid_argument(format!("a producer term: {error}")))
 }
 
-/// Writes terms for a message.
+/// Encodes terms for a message.
 pub(crate) fn encoded(terms: &[Term]) -> Vec<bytes::Bytes> {
     let json = |term| serde_json::to_vec(term).expect("keys and numbers are JSON");
     terms.iter().map(|term| json(term).into()).collect()
@@ -218,11 +218,11 @@ pub(crate) async fn ask(channel: Channel, authority: &Authority) -> Result<NodeT
         genesis_hash: authority.genesis().to_vec().into(),
         terms: encoded(authority.terms()),
     };
-    let asked = timeout(MAX_ASKING_TIME, client.terms(request)).await;
-    let late = |_| Status::deadline_exceeded("it did not answer in time");
-    let TermsResponse { terms, head, head_hash } = asked.map_err(late)??.into_inner();
+    let response = timeout(MAX_ASKING_TIME, client.terms(request)).await;
+    let timed_out = |_| Status::deadline_exceeded("it did not answer in time");
+    let TermsResponse { terms, head, head_hash } = response.map_err(timed_out)??.into_inner();
     let hash = B256::try_from(&*head_hash);
-    // The code of an answer that no honest source sends.
+    // This status code marks a response that no honest source sends, so that the source is refused.
     let wrong = |text: &str| Status::failed_precondition(text);
     let hash = hash.map_err(|_| wrong("its newest block has no hash"))?;
     let terms = decoded(&terms).map_err(|status| wrong(status.message()))?;
@@ -232,7 +232,7 @@ pub(crate) async fn ask(channel: Channel, authority: &Authority) -> Result<NodeT
 /// Sends to the node at `url` the terms of this node, and asks for those of that node.
 ///
 /// # Errors
-/// The reason for which it cannot be asked.
+/// The reason why there is no valid response.
 pub async fn ask_node(
     url: &str,
     roots: &Roots,
@@ -296,17 +296,17 @@ mod tests {
     fn a_term_is_accepted_if_it_removes_no_block() {
         let new = [term(1, 10, 2, 7), term(2, 20, 3, 7)];
         for head in [0, 9, 10] {
-            check_place(&new, block(head)).unwrap();
+            check_no_rollback(&new, block(head)).unwrap();
         }
-        let removes = check_place(&new, block(11)).unwrap_err();
+        let removes = check_no_rollback(&new, block(11)).unwrap_err();
         assert!(removes.to_string().contains("`evmd rollback --height 10`"), "{removes}");
         let other = BlockId { hash: B256::ZERO, ..block(10) };
-        let removes = check_place(&new, other).unwrap_err().to_string();
+        let removes = check_no_rollback(&new, other).unwrap_err().to_string();
         assert!(removes.contains("--height 9`"), "{removes}");
         // The second term starts below the first one.
         let lower = [term(1, 10, 2, 7), term(2, 5, 3, 7)];
-        let removes = check_place(&lower, block(8)).unwrap_err().to_string();
+        let removes = check_no_rollback(&lower, block(8)).unwrap_err().to_string();
         assert!(removes.contains("`evmd rollback --height 5`"), "{removes}");
-        check_place(&lower, block(5)).unwrap();
+        check_no_rollback(&lower, block(5)).unwrap();
     }
 }

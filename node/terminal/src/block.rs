@@ -1,4 +1,4 @@
-//! The lines about blocks.
+//! Prints the lines about blocks.
 
 use super::{BLOCK, rate::Summary};
 use alloy_primitives::B256;
@@ -7,7 +7,7 @@ use feehistory::RowReader;
 use pages::text::{count, now, percent, price, short_hash, time};
 use state::{View, stored};
 
-/// The priority fee of a block is that of the transaction with half of the gas below it, as in `eth_feeHistory`.
+/// The percentile, weighted by gas as in `eth_feeHistory`, of the priority fee that a line shows.
 const MEDIAN: f64 = 50.0;
 /// Seconds of a day.
 const DAY_SECONDS: u64 = 86_400;
@@ -65,7 +65,7 @@ impl BlockFigures {
         );
     }
 
-    /// The text line. Its hash is shortened to fit a terminal; the JSON log has the full hash.
+    /// Returns the text line. Its hash is shortened to fit a terminal; the JSON log has the full hash.
     fn text(&self, now: u64) -> String {
         let Self { number, hash, gas_used, .. } = self;
         format!(
@@ -80,7 +80,7 @@ impl BlockFigures {
     }
 }
 
-/// The time of day in UTC, with the date if it is not today.
+/// Returns the time of day in UTC, with the date if it is not today.
 fn moment(timestamp: u64, now: u64) -> String {
     let time = time(timestamp);
     match time.split_once('T') {

@@ -1,4 +1,4 @@
-//! The lines about calls of clients of a development chain: messages of contracts, and failures.
+//! Prints lines about calls of clients of a development chain: messages of contracts, and failures.
 
 use super::{CALL, Printed, console, reason};
 use alloy_primitives::Address;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct CallPrinter(Printed);
 
 impl CallPrinter {
-    /// The observer of the calls; `None` if nothing about them is printed.
+    /// Returns the observer of the calls; `None` if nothing about them is printed.
     pub fn observer(printed: Printed) -> Option<Arc<dyn CallObserver>> {
         let is_needed = printed.calls || printed.console;
         is_needed.then(|| Arc::new(Self(printed)) as Arc<dyn CallObserver>)
@@ -44,7 +44,7 @@ impl CallObserver for CallPrinter {
     }
 }
 
-/// The callee in a line.
+/// Returns the text of the callee.
 pub(super) fn callee(to: Option<Address>) -> String {
     to.map_or_else(|| "-> contract creation".to_owned(), |to| format!("-> {to}"))
 }

@@ -1,5 +1,5 @@
-//! Messages of `console.log`, as the libraries of Hardhat and Foundry encode them: the selector of `log` with up to four
-//! arguments, or of `logInt`, `logBytes` and others, and ABI-encoded arguments.
+//! Prints messages of `console.log`, as the libraries of Hardhat and Foundry encode them: the selector of `log` with up
+//! to four arguments, or of `logInt`, `logBytes` and others, and ABI-encoded arguments.
 
 use super::CONSOLE;
 use alloy_dyn_abi::{DynSolType, DynSolValue};
@@ -38,7 +38,7 @@ pub(super) fn print(trace: &ConsoleTrace) {
     }
 }
 
-/// The text of a message.
+/// Returns the text of a message.
 fn text(input: &[u8]) -> String {
     match decode(input) {
         Some(values) => formatted(&values),
@@ -69,7 +69,7 @@ fn forms() -> HashMap<Selector, Vec<DynSolType>> {
     forms
 }
 
-/// All lists of up to four types.
+/// Returns all lists of up to four types.
 fn argument_lists() -> Vec<Vec<&'static str>> {
     let mut all = vec![Vec::new()];
     let mut longest = all.clone();
@@ -81,8 +81,8 @@ fn argument_lists() -> Vec<Vec<&'static str>> {
     all
 }
 
-/// Adds a function. Old versions of Hardhat's library computed selectors with `uint` and `int`, which are not types of the
-/// ABI.
+/// Adds a function. It also adds the selector with `uint` and `int` for `uint256` and `int256`, which are not types of
+/// the ABI: old versions of Hardhat's library computed selectors with them.
 fn add(forms: &mut HashMap<Selector, Vec<DynSolType>>, name: &str, arguments: &[&str]) {
     let types = arguments.iter().map(|name| name.parse().expect("the types exist"));
     let types: Vec<DynSolType> = types.collect();
@@ -94,7 +94,7 @@ fn add(forms: &mut HashMap<Selector, Vec<DynSolType>>, name: &str, arguments: &[
     }
 }
 
-/// The values in a line. If the first one is a string, it may have placeholders for those after it.
+/// Returns a line with the values. If the first value is a string, it may have placeholders for the others.
 fn formatted(values: &[DynSolValue]) -> String {
     let mut rest = values;
     let mut line = match values.split_first() {

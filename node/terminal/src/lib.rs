@@ -1,5 +1,5 @@
-//! What `evmd start` prints while the node runs: a line for each block, and on a development chain also for each
-//! transaction, each message of `console.log` and each failed call.
+//! Prints the lines of `evmd start` while the node runs: one for each block, and on a development chain also one for
+//! each transaction, each message of `console.log` and each failed call.
 //!
 //! A thread of its own follows the published heads, as a subscription of JSON-RPC does, and reads the blocks from the
 //! view. It shares nothing with the pipeline. Lines are log events with the targets below, so `RUST_LOG`, `--log` and
@@ -28,7 +28,7 @@ pub const TX: &str = "tx";
 pub const CONSOLE: &str = "console";
 /// Target of the lines about failed calls.
 pub const CALL: &str = "call";
-/// All of them.
+/// All targets above.
 pub const TARGETS: [&str; 4] = [BLOCK, TX, CONSOLE, CALL];
 
 /// The field `status` of a transaction that succeeded.
@@ -48,7 +48,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// The lines that the levels of the log let through.
+    /// Returns the lines that the log levels let through.
     pub fn by(levels: &Targets) -> Self {
         let is_printed = |target| levels.would_enable(target, &Level::INFO);
         Self {

@@ -1,5 +1,5 @@
 //! The thread that follows the chain. It loads the view again for each block and never keeps one, because a view keeps
-//! the layers in memory that it was created from.
+//! its layers in memory.
 
 use super::{
     Printed,
@@ -18,16 +18,16 @@ use std::{
 };
 use tokio::{runtime::Handle, sync::oneshot, sync::watch, time::sleep_until};
 
-/// Maximum number of lines about blocks per second. A person reads no more: at this rate a terminal scrolls by one screen
-/// every few seconds.
+/// Maximum number of lines about blocks per second. A person cannot read more: at this rate a terminal scrolls by one
+/// screen every few seconds.
 const MAX_LINES_PER_SECOND: u64 = 10;
-/// The same with the lines about transactions of a development chain. Test suites mine a block for each of them, and their
-/// failures and messages are wanted.
+/// Maximum number of lines per second on a development chain, including those about transactions. Test suites mine a
+/// block for each transaction, and developers need the failures and messages.
 const MAX_DEVELOPMENT_LINES_PER_SECOND: u64 = 200;
 /// Niceness of the thread, as in `nice(1)`: the pipeline and clients have priority.
 const NICENESS: i32 = 5;
 
-/// What the thread prints, and where it reads.
+/// The thread before its start: what it prints, and what it reads.
 #[derive(Debug)]
 pub struct BlockPrinter {
     published: Published,
@@ -50,8 +50,8 @@ pub struct Terminal {
 }
 
 impl BlockPrinter {
-    /// Begins after the current head. `shown` tells whether transactions of a development chain are shown now; other chains
-    /// do not have it.
+    /// Begins after the current head. `shown` is set while transactions of a development chain are shown; it is `None`
+    /// on other chains.
     pub fn new(
         spec: Arc<ChainSpec>,
         published: Published,
@@ -152,7 +152,7 @@ impl BlockPrinter {
             self.last = self.last.min(branch.ancestor);
         }
         if self.undone != view.undone {
-            // Old branches are forgotten.
+            // `undone` does not return old branches, whose blocks may be above the head.
             self.last = self.last.min(view.number());
             self.undone = view.undone;
         }
@@ -184,7 +184,7 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic has been reported by its hook. It must not keep the node from stopping cleanly.
+            // The panic hook has reported a panic, which must not prevent a clean shutdown.
             let _ = thread.join();
         }
     }

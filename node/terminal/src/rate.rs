@@ -9,13 +9,13 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Counts the lines of each period.
 #[derive(Debug)]
 pub(super) struct LineRate {
-    /// Maximum number of lines of a period.
+    /// Maximum number of lines in a period.
     max_lines: u64,
     begun: Instant,
     /// Lines of all blocks of this period, printed or not.
     lines: u64,
-    /// Lines that this period may have. There are none if the period before it had too many, so that a busy chain has
-    /// nothing but summaries.
+    /// Maximum number of lines in this period. It is 0 if the previous period had too many, so that a busy chain has
+    /// only summaries.
     allowed: u64,
     left_out: Summary,
 }
@@ -28,7 +28,7 @@ pub(super) struct Summary {
     pub(super) blocks: u64,
     pub(super) txs: u64,
     pub(super) gas_used: u64,
-    /// Time that they cover.
+    /// The time that these blocks cover.
     pub(super) time: Duration,
 }
 
@@ -45,7 +45,7 @@ impl LineRate {
         if time < PERIOD { None } else { self.begin_period(now, time) }
     }
 
-    /// Ends the period early.
+    /// Ends the period now. Returns the blocks without lines, if there are any.
     pub(super) fn finish(&mut self, now: Instant) -> Option<Summary> {
         self.begin_period(now, now.saturating_duration_since(self.begun))
     }
@@ -57,7 +57,7 @@ impl LineRate {
         (left_out.blocks > 0).then_some(Summary { time, ..left_out })
     }
 
-    /// When the period ends, if a summary is due then.
+    /// Returns when the period ends, if a summary is due then.
     pub(super) fn due(&self) -> Option<Instant> {
         (self.left_out.blocks > 0).then(|| self.begun + PERIOD)
     }
@@ -87,7 +87,7 @@ mod tests {
 
     const MAX_LINES: u64 = 3;
 
-    /// Lines and summaries of a chain with this many blocks in each second.
+    /// Returns the lines and summaries of a chain with this many blocks in each second.
     fn printed(blocks: &[u64]) -> Vec<(u64, Option<u64>)> {
         let start = Instant::now();
         let mut rate = LineRate::new(MAX_LINES, start);

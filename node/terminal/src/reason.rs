@@ -1,11 +1,11 @@
-//! Why an execution failed, in words.
+//! Describes why an execution failed.
 
 use evm::{CallOutcome, halt_text};
 use pages::text::{hex, printable};
 use rpc_types::revert::revert_reason;
 
-/// The reason of a failure; `None` if the execution succeeded. A revert with the error of a contract has its selector and
-/// arguments, because the node does not know the contract's ABI.
+/// Returns the reason of a failure; `None` if the execution succeeded. The text of a custom error has its selector and
+/// arguments in hex, because the node does not know the contract's ABI.
 pub(super) fn failure(outcome: &CallOutcome) -> Option<String> {
     match outcome {
         CallOutcome::Success(_) => None,

@@ -1,5 +1,5 @@
-//! The lines about the transactions of a development chain. Their blocks are executed again under a tracer, because the
-//! chain stores neither the reason of a failure nor the messages of contracts.
+//! Prints the lines about the transactions of a development chain. Their blocks are executed again under a tracer,
+//! because the chain stores neither the reason of a failure nor the messages of contracts.
 
 use super::{Printed, SUCCESS, TX, calls::callee, console, reason};
 use alloy_consensus::Transaction as _;
@@ -22,10 +22,10 @@ use std::{
 };
 use storage::{ReceiptOutcome, StateChanges, StoredReceipt};
 
-/// Maximum number of transactions of a block with lines of their own, which is also the number of those that are
-/// executed again. Tools send one transaction per block; a block with more than this is a load test.
+/// Maximum number of transactions of a block that have lines of their own and are executed again. Tools send one
+/// transaction per block; a block with more than this is a load test.
 pub(super) const MAX_TX_LINES: usize = 100;
-/// Maximum time to execute the transactions of a block again. The other lines are printed without reasons.
+/// Maximum time to execute the transactions of a block again. Lines of the others have neither reasons nor messages.
 const MAX_REPLAY_TIME: Duration = Duration::from_secs(2);
 /// Gas of a transaction that executes no code, which has neither messages nor a reason.
 const TRANSFER_GAS: u64 = 21_000;
@@ -48,7 +48,7 @@ struct TxLine<'a> {
 }
 
 impl TxPrinter {
-    /// Whether clients want the lines.
+    /// Returns whether the lines are shown now; clients can change this.
     pub(super) fn is_shown(&self) -> bool {
         self.shown.load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ impl TxPrinter {
         Ok(())
     }
 
-    /// The traces of the transactions with lines, up to the first one that cannot be executed again in time.
+    /// Returns the traces of the transactions with lines, up to the first one that cannot be executed again in time.
     fn traces(
         &self,
         view: &View,
@@ -142,7 +142,7 @@ impl TxLine<'_> {
         );
     }
 
-    /// Why it failed; `None` if it succeeded.
+    /// Returns why the transaction failed; `None` if it succeeded.
     fn reason(&self) -> Option<String> {
         if self.succeeded {
             return None;
@@ -151,7 +151,7 @@ impl TxLine<'_> {
         Some(decoded.unwrap_or_else(|| "failed".to_owned()))
     }
 
-    /// The contract that it created.
+    /// Returns the contract that the transaction created.
     fn created(&self) -> Option<Address> {
         self.tx.created().filter(|_| self.succeeded && self.tx.cosmos.is_none())
     }
@@ -167,7 +167,7 @@ impl TxLine<'_> {
         format!("{} {} {action}{failure}, gas {gas_used}", tx.hash, tx.sender)
     }
 
-    /// The selector of the called function.
+    /// Returns the selector of the called function, with a space before it.
     fn function(&self) -> String {
         let selector = self.tx.tx.input().first_chunk::<4>().filter(|_| self.tx.to().is_some());
         selector.map(|selector| format!(" {}", hex(selector))).unwrap_or_default()

@@ -87,7 +87,7 @@ fn clients_with_equal_use_do_not_evict_each_other() {
     assert_eq!((first.len(), second.len(), refused), (2, 2, Refused::Full(4)));
 }
 
-/// One client for each /64 of a /48.
+/// Returns a client in the /64 with this number of a /48.
 fn host(network: &str, number: u16) -> IpAddr {
     format!("{network}:{number:x}::1").parse().unwrap()
 }
@@ -158,7 +158,7 @@ fn proxy_is_neither_limited_as_one_client_nor_evicted() {
     let owner = Arc::new(Evictable::default());
     let proxied: Vec<_> =
         std::iter::from_fn(|| resource.acquire_as(client(2), true, 1, &owner).ok()).collect();
-    assert_eq!(proxied.len(), 7, "those that are left");
+    assert_eq!(proxied.len(), 7, "the rest of the resource");
     assert!(resource.acquire(client(3), 1, &Arc::default()).is_ok(), "evicts another");
     assert!(!owner.is_evicted());
 }
@@ -218,9 +218,9 @@ fn owner_is_evicted_with_all_its_parts() {
     let ResourceReading { used, evicted, .. } = resource.reading();
     assert_eq!((used, evicted, resource.lock().leaving), (41, 1, 40));
     let _large = resource.acquire(client(2), 39, &newcomer).unwrap();
-    assert!(!busy.is_evicted(), "there was room");
+    assert!(!busy.is_evicted(), "enough was free");
     let refused = resource.acquire(client(1), 1, &idle).unwrap_err();
-    assert_eq!(refused, Refused::Evicted(80), "its tasks take no more");
+    assert_eq!(refused, Refused::Evicted(80), "an evicted owner acquires nothing");
     parts.pop();
     assert_eq!(resource.lock().leaving, 30);
     drop((whole, parts));

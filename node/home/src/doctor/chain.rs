@@ -36,7 +36,7 @@ pub(super) fn genesis(chain: &ChainDb) -> Result<((), String), Failure> {
     }
 }
 
-/// Checks every row of every block against its checksums.
+/// Checks every row of every block against the checksums in the row.
 pub(super) fn rows(chain: &ChainDb) -> Result<((), String), Failure> {
     let mut rows = 0;
     let blocks = each_block(chain, "verifying rows", |blocks, number| {
@@ -181,8 +181,8 @@ fn same<T: PartialEq + std::fmt::Display>(what: &str, found: T, expected: T) -> 
     if found == expected { Ok(()) } else { Err(format!("{what} is {found}, expected {expected}")) }
 }
 
-/// Calls `check` for every block and returns the number of blocks. Continues after a failure, so that the report
-/// shows the extent of the damage. The remedy is that of the first failure.
+/// Calls `check` for every block and returns the number of blocks. Continues until [`MAX_FAILURES`] blocks have failed,
+/// so that the report shows the extent of the damage. The remedy is that of the first failure.
 fn each_block(
     chain: &ChainDb,
     what: &'static str,

@@ -1,6 +1,6 @@
 //! Checks a home folder whose node is stopped, for `evmd doctor`.
 //!
-//! Each check has a name, an outcome and, if it failed, a remedy. Checks only read. A check that depends on a
+//! Each check has a name, an outcome and, if it found a fault, a remedy. Checks only read. A check that depends on a
 //! failed one is skipped, so that one fault is reported once. Callers may add checks of their own to the report.
 
 mod chain;
@@ -29,7 +29,7 @@ pub enum Outcome {
     Failed,
     /// The node works, but not as well as it could.
     Warning,
-    /// The check was not run, because an earlier one failed.
+    /// The check was not run, because something that it needs is missing.
     Skipped,
 }
 
@@ -42,7 +42,7 @@ pub struct Check {
     pub outcome: Outcome,
     /// A description of what was checked, or of the fault.
     pub detail: String,
-    /// How to repair a failure.
+    /// How to repair the fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -67,12 +67,10 @@ impl Failure {
         Self { detail: detail.to_string(), remedy: remedy.into() }
     }
 
-    /// Creates the failure of a fault in the index.
     fn of_index(detail: impl Display) -> Self {
         Self::new(detail, "`evmd reindex` builds the index again from the chain")
     }
 
-    /// Creates the failure of a fault in a block of the chain.
     fn of_block(number: u64, detail: impl Display) -> Self {
         let remedy = match number.checked_sub(1) {
             Some(keep) => format!(
@@ -101,7 +99,7 @@ impl Report {
         self.record(name, Outcome::Warning, result);
     }
 
-    /// Records that a check was not run, because it needs something.
+    /// Records that a check was not run, because it needs what the text `needs` names.
     pub fn skip(&mut self, name: &'static str, needs: &str) {
         let detail = format!("needs {needs}");
         self.checks.push(Check { name, outcome: Outcome::Skipped, detail, remedy: None });
@@ -130,21 +128,21 @@ impl Report {
     }
 }
 
-/// Names of the checks that read all data.
+/// Names of the checks that run only with `verify`, and read all data.
 const VERIFY_CHAIN: [&str; 4] =
     ["chain.genesis", "chain.rows", "chain.blocks", "chain.certificates"];
 const VERIFY_INDEX: [&str; 4] = ["index.runs", "index.lookups", "index.state", "index.trie"];
 
-/// Names of the checks that read little.
+/// Names of the checks that also run without `verify`, and read only what opening a home reads.
 const OPEN: [&str; 3] = ["chain.open", "index.open", "index.chain"];
 
-/// Records that the stored data was not checked, because it needs what `needs` names.
+/// Records that the stored data was not checked, because the checks need what the text `needs` names.
 pub fn skip_data(report: &mut Report, needs: &str) {
     OPEN.iter().for_each(|name| report.skip(name, needs));
 }
 
-/// Checks the stored data of a home folder or a snapshot. With `verify`, every row is read; otherwise only what opening a home
-/// reads.
+/// Checks the stored data of a home folder or a snapshot. With `verify`, every row is read; otherwise only what opening
+/// a home reads.
 ///
 /// # Errors
 /// If the folder holds no chain, if its settings are invalid, or if a node is running on it. Faults in the data
@@ -195,8 +193,8 @@ pub(crate) fn check_data(home: &Path, config: &Config, verify: bool) -> Report {
     report
 }
 
-/// Compares the timestamp of the newest block with the system clock, as `evmd start` does. Clients of a development chain
-/// set its time.
+/// Compares the timestamp of the newest block with the system clock, as `evmd start` does. A development chain passes,
+/// because its clients set the time.
 ///
 /// # Errors
 /// If the block is too far ahead, or if the chain cannot be read.

@@ -1,5 +1,5 @@
-//! The snapshots that a node makes at intervals, in one folder. The name of each is its block and the beginning of the
-//! hash of that block, such as `12000-1a2b3c4d`. Other files in the folder are left alone.
+//! Manages the snapshots that a node makes at intervals, in one folder. The name of each has the number and the first
+//! four bytes of the hash of a block, such as `12000-1a2b3c4d`. Other files in the folder are left alone.
 
 use super::UNFINISHED;
 use crate::HomeError;
@@ -18,18 +18,18 @@ const REMOVED: &str = ".evmd-removed";
 /// A complete snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kept {
-    /// The block of its name. The snapshot may contain a few later blocks.
+    /// The block in its name. The snapshot may contain a few later blocks.
     pub number: u64,
     /// Its folder.
     pub path: PathBuf,
 }
 
-/// The name of the snapshot of a block.
+/// Returns the name of the snapshot of a block.
 pub fn name(number: u64, hash: B256) -> String {
     format!("{number}-{}", hex::encode(&hash[..HASH_BYTES]))
 }
 
-/// The block in the name of a snapshot; `None` for other names.
+/// Returns the block in the name of a snapshot; `None` for other names.
 fn number_in(name: &str) -> Option<u64> {
     let (number, hash) = name.split_once('-')?;
     let is_hash = hash.len() == 2 * HASH_BYTES && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -37,7 +37,7 @@ fn number_in(name: &str) -> Option<u64> {
     if is_hash && is_number { number.parse().ok() } else { None }
 }
 
-/// The snapshots in a folder, the oldest first. None if the folder does not exist.
+/// Returns the snapshots in a folder, the oldest first. There are none if the folder does not exist.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -58,7 +58,7 @@ pub fn remove_oldest(folder: &Path, keep: usize) -> Result<Vec<Kept>, HomeError>
     let mut kept = list(folder)?;
     kept.truncate(kept.len().saturating_sub(keep));
     for Kept { path, .. } in &kept {
-        // A folder with the name of a snapshot must be complete also if the removal is interrupted.
+        // A folder with the name of a snapshot must be complete, even if the removal is interrupted.
         let hidden = hidden(path);
         fs::rename(path, &hidden).map_err(super::at(path))?;
         fs::remove_dir_all(&hidden).map_err(super::at(&hidden))?;
@@ -88,7 +88,7 @@ pub fn remove_leftovers(folder: &Path) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// The name of a snapshot while it is removed.
+/// Returns the name of a snapshot while it is being removed.
 fn hidden(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}{REMOVED}"))
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_kept_and_other_files_too() {
+    fn removal_keeps_the_newest_snapshots_and_other_folders() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         assert!(list(&folder.join("missing")).unwrap().is_empty());

@@ -1,7 +1,7 @@
-//! Snapshots: creates a copy of a chain while a node runs, and creates home folders from such copies.
+//! Creates snapshots, which are copies of a chain, while a node runs, and creates home folders from them.
 //!
 //! A snapshot is a folder with the two compacted environments and the genesis file. It contains neither
-//! settings nor keys. It is complete or absent: it is written under another name in the same folder and
+//! settings nor keys. It is complete or absent: it is written under another name in the same folder and then
 //! renamed. [`kept`] manages the snapshots that a node makes at intervals.
 
 pub mod kept;
@@ -43,9 +43,9 @@ const RESERVED_BYTES: u64 = 1 << 30;
 /// How much of a new snapshot is checked before it becomes visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// Whether it can be opened and both parts belong together.
+    /// Whether it can be opened, and its index belongs to its chain.
     Opened,
-    /// Everything, as `evmd doctor --verify` does.
+    /// Everything that `evmd doctor --verify` checks.
     Verified,
 }
 
@@ -61,8 +61,8 @@ pub fn create(home: &Path, to: &Path, checked: Checked) -> Result<u64, HomeError
     }
     let (chain, index) = Home::attach(home)?;
     check_space(folder_of(to), chain.stats().used_bytes + index.stats().used_bytes)?;
-    // From here on, the metrics of a running node show the reader of the snapshot, even while it waits for its
-    // lock or its disk.
+    // From here on, the metrics of a running node show this reader, even while the snapshot waits for its lock or
+    // its disk.
     let reader = index.reader()?;
     let unfinished = unfinished(to);
     let io = at(&unfinished);
@@ -96,7 +96,7 @@ pub fn create(home: &Path, to: &Path, checked: Checked) -> Result<u64, HomeError
         }
         remove_readers(&unfinished)?;
         fs::rename(&unfinished, to).map_err(at(to))?;
-        // The lock is held until here: the renamed folder is complete, and the temporary name is free again.
+        // The lock file is removed only now: the renamed folder is complete, and the temporary name is free again.
         fs::remove_file(to.join(LOCK_FILE)).map_err(at(to))?;
         sync_folder(to).and_then(|()| sync_folder(folder_of(to))).map_err(at(to))?;
         Ok(number)
@@ -143,19 +143,19 @@ pub fn restore(from: &Path, home: &Path, checked: Checked) -> Result<Home, HomeE
     }
     let file = check_for_restore(home, &genesis)?;
     let is_new = file == GenesisFile::Missing;
-    // The lock is held while files are removed: they may belong to another process otherwise.
+    // The lock is held while files are removed: otherwise they could belong to another process.
     let restored =
         copy_and_open(from, home, checked, is_new.then_some(&*text)).map_err(|source| {
             undo_restore(home, is_new);
             let (snapshot, home) = (from.to_owned(), home.to_owned());
             HomeError::NotRestored { snapshot, home, source: Box::new(source) }
         })?;
-    // The lock is kept, so that no other process can open the home in between.
+    // The returned home keeps the lock, so that no other process can open it in between.
     Ok(Home { _lock: Some(lock), ..restored })
 }
 
-/// Copies a snapshot, writes the genesis file if `genesis` has its contents, and opens the copy, which migrates a
-/// snapshot of an older version.
+/// Copies a snapshot, writes the genesis file if its text is given, and opens the copy, which migrates a snapshot of
+/// the previous format.
 fn copy_and_open(
     from: &Path,
     home: &Path,
@@ -189,7 +189,7 @@ fn copy_environments(from: &Path, home: &Path) -> Result<(), HomeError> {
 
 /// Removes what was restored, so that another snapshot can be restored to the same folder.
 fn undo_restore(home: &Path, with_genesis: bool) {
-    // The error to report is the one of the restore. A folder may be a mount or a link, so it stays if it is not empty.
+    // Errors are ignored, because that of the restore is reported. A mount point, a link or a non-empty folder stays.
     for folder in FOLDERS.map(|folder| home.join(folder)) {
         for file in ENVIRONMENT_FILES {
             let _ = fs::remove_file(folder.join(file));
@@ -220,7 +220,7 @@ fn head(copy: &Path, config: &Config) -> Result<u64, HomeError> {
     head.map(|(number, _)| number).ok_or_else(|| HomeError::Empty(copy.to_owned()))
 }
 
-/// Records in a copy that the chain may get later blocks in its first home: a producer that continues from the copy must begin a
+/// Records in a copy that the original home may sign later blocks: a producer that continues from the copy must begin a
 /// new term.
 fn mark(copy: &Path, config: &Config) -> Result<(), HomeError> {
     let chain = open_chain(copy, config)?;
@@ -228,7 +228,7 @@ fn mark(copy: &Path, config: &Config) -> Result<(), HomeError> {
     require_new_term(&chain, is_signed)
 }
 
-/// Checks everything in a copy. Returns the first check that failed.
+/// Checks everything in a copy. Returns the first check that failed, if there is one.
 fn first_fault(copy: &Path) -> Option<doctor::Check> {
     let report = doctor::check_data(copy, &Config::default(), true);
     report.checks.into_iter().find(|check| check.outcome == doctor::Outcome::Failed)
@@ -244,7 +244,7 @@ fn remove_readers(copy: &Path) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// Checks that a folder has room for a copy of `bytes`, and for what a running node writes meanwhile.
+/// Checks that the disk of a folder has space for a copy of `bytes`, and for what a running node writes meanwhile.
 fn check_space(folder: &Path, bytes: u64) -> Result<(), HomeError> {
     let reserved = RESERVED_BYTES;
     match disk_available_bytes(folder) {

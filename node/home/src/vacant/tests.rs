@@ -15,7 +15,7 @@ enum File {
     Missing,
     Valid,
     InvalidJson,
-    /// A folder in the place of the file.
+    /// A folder with the name of the file.
     Unreadable,
     /// A link whose target is missing.
     Dangling,
@@ -98,7 +98,7 @@ impl Folder {
     }
 }
 
-/// A chain that is not the development chain.
+/// A genesis with another chain id than [`default_genesis`].
 fn own_genesis() -> Genesis {
     let text = Genesis::native_dev(1_700_000_000).to_json();
     let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -175,7 +175,7 @@ fn check_all(command: fn(&Path) -> Result<Home, HomeError>, refuses: fn(Folder) 
                 assert!(text.contains("evmd init"), "{folder:?}: names a remedy: {text}");
                 assert_eq!(files(path), before, "{folder:?}");
                 assert_eq!(newest(path), indexed, "{folder:?}: the index is kept");
-                assert!(!Home::exists(path), "{folder:?}: no half of a chain is left");
+                assert!(!Home::exists(path), "{folder:?}: no partial chain is left");
             }
         }
     }
@@ -239,7 +239,7 @@ fn init_refuses_a_genesis_other_than_that_of_the_file() {
 }
 
 #[test]
-fn an_invalid_config_file_stops_everything_and_stays() {
+fn start_and_init_keep_an_invalid_config_file_and_create_no_chain() {
     for command in [start, init] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("config.toml"), "no-such-key = 1\n").unwrap();
@@ -306,7 +306,7 @@ fn a_damaged_snapshot_leaves_nothing_behind() {
     for copy in [&copy, &damaged] {
         create(&source, copy, Checked::Opened).unwrap();
     }
-    let refuse = |checked| {
+    let check_restore_fails = |checked| {
         let error = restore(&damaged, &home, checked).unwrap_err();
         assert!(matches!(error, HomeError::NotRestored { .. }), "{error}");
         assert!(!Home::exists(&home) && !home.join(INDEX_FOLDER).exists());
@@ -316,7 +316,7 @@ fn a_damaged_snapshot_leaves_nothing_behind() {
         let file = damaged.join(name).join("data.mdb");
         let bytes = fs::read(&file).unwrap();
         fs::write(&file, &bytes[..100]).unwrap();
-        refuse(Checked::Opened);
+        check_restore_fails(Checked::Opened);
         fs::write(&file, bytes).unwrap();
     }
     let file = damaged.join(CHAIN_FOLDER).join("data.mdb");
@@ -325,7 +325,7 @@ fn a_damaged_snapshot_leaves_nothing_behind() {
     let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
     bytes[at + 1] ^= 1;
     fs::write(&file, bytes).unwrap();
-    refuse(Checked::Verified);
+    check_restore_fails(Checked::Verified);
     assert_eq!(newest_of(restore(&copy, &home, Checked::Verified).unwrap()), 0);
 }
 

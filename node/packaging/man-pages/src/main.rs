@@ -1,6 +1,6 @@
 //! `man-pages DIR` writes a manual page for each command of `evmd`: `evmd.1`, `evmd-start.1` and so on.
 //!
-//! This is a program of its own, because the node does not need the generator, and because building it together
+//! This is a separate program, because the node does not need the generator, and because building it together
 //! with the node (`cargo build -p evmd -p man-pages`) compiles no other crate a second time.
 
 use anyhow::Context;
@@ -17,12 +17,12 @@ fn main() -> anyhow::Result<()> {
         .with_context(|| format!("cannot write the manual pages to {}", dir.display()))
 }
 
-/// Writes the pages of a command and of those below it.
+/// Writes the pages of a command and of its subcommands.
 fn write_pages(command: &Command, dir: &Path) -> std::io::Result<()> {
     for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
         write_pages(part, dir)?;
     }
-    // The version stands in place of a date, so that a page changes only if the command does.
+    // A page has the version instead of a date, so that it changes only with the command or the version.
     let version = command.get_version().unwrap_or_default();
     Man::new(command.clone()).source("evmd").date(version).generate_to(dir)?;
     Ok(())

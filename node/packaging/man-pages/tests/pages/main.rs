@@ -1,17 +1,17 @@
-//! Each command has a page, and the page has its options.
+//! Tests that each command has a page with its options.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use clap::Command;
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// The commands below `command` and itself, with the names of their pages.
+/// Returns `command` and the commands below it, with the names of their pages.
 fn commands(command: &Command, name: &str) -> Vec<(String, Command)> {
     let parts = command.get_subcommands().filter(|part| part.get_name() != "help");
     let parts = parts.flat_map(|part| commands(part, &format!("{name}-{}", part.get_name())));
     std::iter::once((name.to_owned(), command.clone())).chain(parts).collect()
 }
 
-/// The text of a page as a reader sees it: roff escapes a hyphen.
+/// Returns the text of a page as a reader sees it: roff escapes a hyphen.
 fn page(dir: &Path, name: &str) -> String {
     let page = fs::read_to_string(dir.join(format!("{name}.1")));
     page.unwrap_or_else(|error| panic!("{name}.1: {error}")).replace("\\-", "-")
